@@ -1,0 +1,178 @@
+"""Every error seamark raises, in one tree.
+
+    SeamarkError                      1    something failed
+    ├── UsageError                    64   the call itself is wrong
+    ├── ConfigurationError            64   a file or setting is wrong or missing
+    │   ├── ContextNotFoundError           no context of that name
+    │   ├── MissingSettingError            a setting is needed and stands nowhere
+    │   ├── InvalidSettingError            a setting has a value that can't be used
+    │   └── SecretError                    a secret reference can't be resolved
+    ├── AccessError                   4    the other side does not let us
+    │   ├── AuthenticationError            it does not know us
+    │   └── AuthorizationError             it knows us and says no
+    ├── RefusedError                  5    a safety rule says no
+    │   └── UnsupportedError               this worker is too old for the call
+    ├── UnreachableError              6    nobody answers; try again later
+    │   └── DeadlineError                  it did not end within its deadline
+    ├── UnknownOutcomeError           1    it may or may not have happened; look before you repeat it
+    ├── RejectedError                 1    the other side understood and said no
+    │   ├── NotFoundError                  the thing is not there
+    │   └── AlreadyExistsError             the thing is there already
+    ├── PartialError                  3    some parts worked, some did not
+    ├── DevstackError                 1    a real server for tests could not be run
+    └── InterruptedRunError           130  the user stopped it
+
+The number is the exit code of the command line. Each error says what happened (`message`),
+why (`cause`), to what (`context`) and what to do next (`hint`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+
+class SeamarkError(Exception):
+    """What went wrong, to what, and what to do next."""
+
+    exit_code: ClassVar[int] = 1
+    retryable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        cause: str = "",
+        hint: str = "",
+        context: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.cause = cause
+        self.hint = hint
+        self.context: dict[str, str] = dict(context or {})
+
+    @property
+    def code(self) -> str:
+        """A stable word for programs: NotFoundError is NOT_FOUND."""
+        name = type(self).__name__.removesuffix("Error")
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same error as a JSON object, as `-o json` and the web give it."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "cause": self.cause,
+            "hint": self.hint,
+            "retryable": self.retryable,
+            "context": dict(self.context),
+        }
+
+
+class UsageError(SeamarkError):
+    """The call itself is wrong: an argument, a flag, a name."""
+
+    exit_code = 64
+
+
+class ConfigurationError(SeamarkError):
+    """A file or a setting is wrong or missing."""
+
+    exit_code = 64
+
+
+class ContextNotFoundError(ConfigurationError):
+    """No context of that name."""
+
+
+class MissingSettingError(ConfigurationError):
+    """A setting is needed and stands nowhere; the cause lists every place that was tried."""
+
+
+class InvalidSettingError(ConfigurationError):
+    """A setting has a value that can't be used."""
+
+
+class SecretError(ConfigurationError):
+    """A secret reference can't be resolved. The message names the reference, never the value."""
+
+
+class AccessError(SeamarkError):
+    """The other side does not let us."""
+
+    exit_code = 4
+
+
+class AuthenticationError(AccessError):
+    """The other side does not know us."""
+
+
+class AuthorizationError(AccessError):
+    """The other side knows us and says no."""
+
+
+class RefusedError(SeamarkError):
+    """A safety rule says no. Nothing was changed."""
+
+    exit_code = 5
+
+
+class UnsupportedError(RefusedError):
+    """This worker is too old, or too differently set up, for the call. Nothing was sent."""
+
+
+class UnreachableError(SeamarkError):
+    """Nobody answers, or the answer is always "later"."""
+
+    exit_code = 6
+    retryable = True
+
+
+class DeadlineError(UnreachableError):
+    """It did not end within its deadline. Nothing was changed by the last attempt."""
+
+
+class UnknownOutcomeError(SeamarkError):
+    """The request may or may not have been carried out. Read the state before you repeat it."""
+
+
+class RejectedError(SeamarkError):
+    """The other side understood the request and said no. Nothing was changed."""
+
+
+class NotFoundError(RejectedError):
+    """The thing is not there."""
+
+
+class AlreadyExistsError(RejectedError):
+    """The thing is there already."""
+
+
+class PartialError(SeamarkError):
+    """Some parts worked and some did not; `failures` holds every one of them."""
+
+    exit_code = 3
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        failures: Mapping[str, SeamarkError],
+        hint: str = "",
+        context: Mapping[str, str] | None = None,
+    ) -> None:
+        cause = "; ".join(f"{name}: {error.message}" for name, error in failures.items())
+        super().__init__(message, cause=cause, hint=hint, context=context)
+        self.failures = dict(failures)
+
+
+class DevstackError(SeamarkError):
+    """A real server for tests or the demo could not be run."""
+
+
+class InterruptedRunError(SeamarkError):
+    """The user stopped it."""
+
+    exit_code = 130

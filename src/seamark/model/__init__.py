@@ -1,0 +1,1 @@
+"""Frozen values that the whole program shares. No I/O and no third-party import."""
