@@ -1,0 +1,25 @@
+"""Real servers as child processes: Kafka brokers, Connect workers, PostgreSQL and S3.
+
+For tests, benches and the demo. Nothing here is needed to run seamark against your own servers.
+
+    with start_stack(StackSpec(brokers=1, workers=1)) as stack:
+        stack.connect["connect"].urls
+
+Linux only: the kernel ends every server when its supervisor dies (PR_SET_PDEATHSIG).
+"""
+
+from seamark.devstack.client import load_stack, start_stack
+from seamark.devstack.spec import StackSpec
+from seamark.devstack.stack import ConnectEndpoint, KafkaEndpoint, PostgresEndpoint, S3Endpoint, ServerEntry, Stack
+
+__all__ = [
+    "ConnectEndpoint",
+    "KafkaEndpoint",
+    "PostgresEndpoint",
+    "S3Endpoint",
+    "ServerEntry",
+    "Stack",
+    "StackSpec",
+    "load_stack",
+    "start_stack",
+]

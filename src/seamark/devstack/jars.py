@@ -1,0 +1,97 @@
+"""Jars by Maven coordinates, each with its SHA-256 in a committed file.
+
+The POM files in `coordinates/` name the coordinates; `jars.sha256` there names every file that
+Maven then brings, with its checksum. A jar that is missing, changed or extra is refused by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from seamark.devstack.cache import cache_folder, fill
+from seamark.devstack.fetch import run_tool
+from seamark.devstack.spec import KAFKA_VERSION
+from seamark.errors import DevstackError
+
+COORDINATES = Path(__file__).parent / "coordinates"
+CHECKSUMS = COORDINATES / "jars.sha256"
+
+
+def kafka_jars() -> Path:
+    """The folder with the broker, the tools and the Connect runtime."""
+    return read_jars(f"kafka-{KAFKA_VERSION}")
+
+
+def connect_jars(version: str) -> Path:
+    """The folder with the Connect runtime of a version."""
+    return kafka_jars() if version == KAFKA_VERSION else read_jars(f"connect-{version}")
+
+
+def read_jars(name: str) -> Path:
+    """Give the folder of a jar set, fetched if need be, and checked each time."""
+    expected = read_checksums().get(name)
+    if expected is None:
+        known = ", ".join(sorted(read_checksums()))
+        raise DevstackError(
+            f"there are no checksums for the jars {name!r}",
+            cause=f"known sets: {known}",
+            hint=f"python -m seamark.devstack lock-jars {name}",
+        )
+    folder = fill(cache_folder() / "jars" / name, lambda target: fetch_jars(name, target))
+    _check(folder, name=name, expected=expected)
+    return folder
+
+
+def fetch_jars(name: str, target: Path) -> None:
+    """Have Maven copy a jar set into a folder."""
+    kind, _, version = name.rpartition("-")
+    pom, option = {
+        "kafka": ("kafka.pom.xml", f"-Dkafka.version={version}"),
+        "connect": ("connect.pom.xml", f"-Dkafka.version={version}"),
+        "plugin-jdbc": ("connectors.pom.xml", "-Djdbc"),
+        "plugin-s3": ("connectors.pom.xml", "-Ds3"),
+    }[kind]
+    # An own local repository would keep the user's clean, but most developers' already hold half of these jars.
+    command = ["mvn", "-q", "-B", "-f", str(COORDINATES / pom), option, "dependency:copy-dependencies"]
+    run_tool([*command, f"-DoutputDirectory={target}"], f"fetch the jars {name}")
+
+
+def read_checksums() -> dict[str, dict[str, str]]:
+    """Every known jar set: file name to SHA-256."""
+    sets: dict[str, dict[str, str]] = {}
+    for line in CHECKSUMS.read_text().splitlines():
+        digest, _, path = line.partition("  ")
+        name, _, file = path.partition("/")
+        sets.setdefault(name, {})[file] = digest
+    return sets
+
+
+def lock_jars(names: list[str]) -> None:
+    """Fetch jar sets anew and write their checksums into the committed file."""
+    import tempfile  # noqa: PLC0415
+
+    sets = read_checksums() if CHECKSUMS.exists() else {}
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            fetch_jars(name, Path(folder))
+            sets[name] = {jar.name: _digest(jar) for jar in sorted(Path(folder).glob("*.jar"))}
+    lines = [f"{digest}  {name}/{file}" for name in sorted(sets) for file, digest in sorted(sets[name].items())]
+    CHECKSUMS.write_text("\n".join(lines) + "\n")
+
+
+def _check(folder: Path, *, name: str, expected: dict[str, str]) -> None:
+    found = {jar.name: _digest(jar) for jar in folder.glob("*.jar")}
+    if found == expected:
+        return
+    wrong = sorted(file for file in found.keys() | expected.keys() if found.get(file) != expected.get(file))
+    raise DevstackError(
+        f"the jars {name} are not the ones this version of seamark was tested with",
+        cause=f"missing, changed or extra: {', '.join(wrong[:5])}" + (" …" if len(wrong) > 5 else ""),
+        hint=f"remove the folder and try again: {folder}",
+    )
+
+
+def _digest(jar: Path) -> str:
+    with jar.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,132 @@
+"""From a spec to servers: files laid out, ports taken, and the stack as it will be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from seamark.devstack.jars import connect_jars, kafka_jars
+from seamark.devstack.java import write_properties
+from seamark.devstack.plugins import PluginFolder, build_plugins
+from seamark.devstack.ports import PortReservation
+from seamark.devstack.process import Server
+from seamark.devstack.servers.connect import build_cluster, build_standalone
+from seamark.devstack.servers.kafka import build_brokers
+from seamark.devstack.servers.postgres import build_postgres, find_programs
+from seamark.devstack.servers.s3 import build_s3, read_gateway
+from seamark.devstack.spec import StackSpec
+from seamark.devstack.stack import ConnectEndpoint, KafkaEndpoint, PostgresEndpoint, S3Endpoint, Stack
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The stack that will be, its servers in the order of their start, and what could not be had."""
+
+    stack: Stack
+    servers: tuple[Server, ...]
+    notes: tuple[str, ...]
+
+
+def fetch_parts(spec: StackSpec) -> None:
+    """Bring everything the spec needs into the cache. The slow part of a first start."""
+    kafka_jars()
+    for version in spec.clusters().values():
+        connect_jars(version)
+    if spec.postgres:
+        find_programs()
+    if spec.s3:
+        read_gateway()
+
+
+def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: int, ports: PortReservation) -> Layout:
+    """Lay out every server's files under a folder."""
+    (folder / "logs").mkdir()
+    kafka, servers = build_brokers(spec.brokers, libs=kafka_jars(), folder=folder, ports=ports, full_jit=spec.full_jit)
+    wanted = frozenset(kind for kind, is_there in (("jdbc", spec.postgres), ("s3", spec.s3)) if is_there)
+    plugins = build_plugins(folder / "plugins", wanted=wanted)
+    postgres = s3 = None
+    if spec.postgres:
+        postgres, server = build_postgres(folder=folder, ports=ports)
+        servers.append(server)
+    if spec.s3:
+        s3, server = build_s3(folder=folder, ports=ports, program=read_gateway())
+        servers.append(server)
+    clusters: dict[str, ConnectEndpoint] = {}
+    for cluster, version in spec.clusters().items():
+        clusters[cluster], workers = build_cluster(
+            cluster,
+            version=version,
+            workers=spec.workers,
+            kafka=kafka,
+            libs=connect_jars(version),
+            plugins=plugins,
+            folder=folder,
+            ports=ports,
+            exactly_once=spec.exactly_once,
+            full_jit=spec.full_jit,
+        )
+        servers += workers
+    standalone = _standalone(spec, kafka=kafka, plugins=plugins, folder=folder, ports=ports)
+    if standalone:
+        servers.append(standalone[1])
+    _write_secrets(folder / "secrets", postgres=postgres, s3=s3)
+    context_file = folder / "seamark.yaml"
+    context_file.write_text(_context(kafka, clusters))
+    stack = Stack(
+        name=name,
+        folder=str(folder),
+        supervisor_pid=supervisor_pid,
+        kafka=kafka,
+        context_file=str(context_file),
+        connect=clusters,
+        standalone=standalone[0] if standalone else None,
+        postgres=postgres,
+        s3=s3,
+    )
+    return Layout(stack, servers=tuple(servers), notes=plugins.missing)
+
+
+def _write_secrets(folder: Path, *, postgres: PostgresEndpoint | None, s3: S3Endpoint | None) -> None:
+    # Connect's file provider reads these inside the workers, so that no connector config holds a password.
+    folder.mkdir(mode=0o700)
+    if postgres:
+        write_properties(folder / "postgres.properties", {"user": postgres.user, "password": postgres.password})
+    if s3:
+        write_properties(folder / "s3.properties", {"access_key": s3.access_key, "secret_key": s3.secret_key})
+
+
+def _standalone(
+    spec: StackSpec, *, kafka: KafkaEndpoint, plugins: PluginFolder, folder: Path, ports: PortReservation
+) -> tuple[ConnectEndpoint, Server] | None:
+    if not spec.standalone:
+        return None
+    version = spec.connect_versions[0]
+    return build_standalone(
+        version=version,
+        kafka=kafka,
+        libs=connect_jars(version),
+        plugins=plugins,
+        folder=folder,
+        ports=ports,
+        full_jit=spec.full_jit,
+    )
+
+
+def _context(kafka: KafkaEndpoint, clusters: dict[str, ConnectEndpoint]) -> str:
+    lines = [
+        "# The seamark context of a devstack. It goes with the stack.",
+        "current: dev",
+        "contexts:",
+        "  dev:",
+        "    kafka:",
+        f"      bootstrap.servers: {kafka.bootstrap_servers}",
+    ]
+    if clusters:
+        lines.append("    connect:")
+    for name, endpoint in clusters.items():
+        lines += [
+            f"      {name}:",
+            f"        urls: [{', '.join(endpoint.urls)}]",
+            f"        worker_config: {endpoint.worker_config}",
+        ]
+    return "\n".join(lines) + "\n"

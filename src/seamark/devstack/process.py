@@ -1,0 +1,131 @@
+"""One server as a child process that can't outlive its supervisor."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import pwd
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from seamark.errors import DevstackError
+
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """How a server is started and how it is known to be ready."""
+
+    name: str
+    kind: str
+    command: tuple[str, ...]
+    log: Path
+    data: Path
+    port: int
+    is_ready: Callable[[RunningServer], bool]
+    version: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    user: str | None = None
+    after: tuple[str, ...] = ()
+    # Ready took 5-10 s here with every server starting at once on 2 cores; six times that is a server that hangs.
+    ready_seconds: float = 60
+
+
+class RunningServer:
+    """A started server. Its log is appended to, so only what came since the start is looked at."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._log_start = server.log.stat().st_size if server.log.exists() else 0
+        with server.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                server.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=_scrubbed_environment() | dict(server.env),
+                cwd=server.data,
+                user=server.user,
+                group=pwd.getpwnam(server.user).pw_gid if server.user else None,
+                extra_groups=[] if server.user else None,
+                # Its own session: a Ctrl-C in the terminal ends the supervisor, which then ends the servers in order.
+                start_new_session=True,
+                preexec_fn=_leash(os.getpid()),  # noqa: PLW1509 - the supervisor has one thread
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self.process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended, or None while it runs."""
+        return self.process.poll()
+
+    def log_says(self, text: str) -> bool:
+        """Whether the log of this run holds a text."""
+        return text.encode() in self._log_bytes()
+
+    def log_tail(self, lines: int = 15) -> str:
+        """The last lines of this run's log."""
+        return "\n".join(self._log_bytes().decode(errors="replace").splitlines()[-lines:])
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the server alone."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(number)
+
+    def end(self, *, grace_seconds: float) -> None:
+        """End it: ask first if there is a grace, then kill, and take its exit code."""
+        if self.exit_code is None and grace_seconds:
+            self.send(signal.SIGCONT)
+            self.send(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(grace_seconds)
+        self.send(signal.SIGKILL)
+        self.process.wait(10)
+
+    def _log_bytes(self) -> bytes:
+        with self.server.log.open("rb") as file:
+            file.seek(self._log_start)
+            return file.read()
+
+
+def state_of(pid: int) -> str:
+    """What the kernel says of a process: "running", "stopped" (SIGSTOP), or "gone"."""
+    try:
+        letter = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "gone"
+    return {"T": "stopped", "Z": "gone", "X": "gone"}.get(letter, "running")
+
+
+def tie_to_parent(number: signal.Signals) -> None:
+    """Have the kernel send this process a signal when its parent dies."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0):
+        raise DevstackError("this kernel can't tie a process to its parent", cause=os.strerror(ctypes.get_errno()))
+
+
+def _leash(supervisor: int) -> Callable[[], None]:
+    # Runs in the child after the change of user: that change would clear the parent-death signal.
+    libc = ctypes.CDLL(None)
+
+    def apply() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != supervisor:
+            os._exit(1)
+
+    return apply
+
+
+def _scrubbed_environment() -> dict[str, str]:
+    # A server must not see the caller's secrets, nor be steered by the caller's JVM or PG settings.
+    kept = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME")
+    return {name: os.environ[name] for name in kept if name in os.environ}

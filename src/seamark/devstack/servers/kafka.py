@@ -1,0 +1,114 @@
+"""Kafka brokers in KRaft mode, each broker and controller at once."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import subprocess
+import uuid
+from pathlib import Path
+
+from seamark.devstack.java import BROKER_HEAP, LOG4J2, java_command, write_properties
+from seamark.devstack.ports import PortReservation, answers
+from seamark.devstack.process import Server
+from seamark.devstack.spec import KAFKA_VERSION
+from seamark.devstack.stack import KafkaEndpoint
+from seamark.errors import DevstackError
+
+
+def new_cluster_id() -> str:
+    """A random id in Kafka's own form."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def build_brokers(
+    count: int, *, libs: Path, folder: Path, ports: PortReservation, full_jit: bool
+) -> tuple[KafkaEndpoint, list[Server]]:
+    """Lay out the brokers' files, format their storage, and say how each starts."""
+    cluster_id = new_cluster_id()
+    listeners = {node: ports.take() for node in range(1, count + 1)}
+    controllers = {node: ports.take() for node in range(1, count + 1)}
+    voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in controllers.items())
+    servers = []
+    for node, port in listeners.items():
+        data = folder / f"broker-{node}"
+        data.mkdir()
+        config = _config(node, port=port, controller=controllers[node], voters=voters, data=data, brokers=count)
+        write_properties(data / "broker.properties", config)
+        (data / "log4j2.properties").write_text(LOG4J2)
+        servers.append(_server(node, port=port, data=data, libs=libs, folder=folder, full_jit=full_jit))
+    _format(servers, cluster_id=cluster_id, libs=libs)
+    bootstrap = ",".join(f"127.0.0.1:{port}" for port in listeners.values())
+    return KafkaEndpoint(bootstrap, cluster_id=cluster_id, version=KAFKA_VERSION, libs=str(libs)), servers
+
+
+def _server(node: int, *, port: int, data: Path, libs: Path, folder: Path, full_jit: bool) -> Server:
+    command = java_command(
+        libs,
+        "kafka.Kafka",
+        str(data / "broker.properties"),
+        heap=BROKER_HEAP,
+        log_config=data / "log4j2.properties",
+        full_jit=full_jit,
+    )
+    return Server(
+        name=f"broker-{node}",
+        kind="broker",
+        command=tuple(command),
+        log=folder / "logs" / f"broker-{node}.log",
+        data=data,
+        port=port,
+        version=KAFKA_VERSION,
+        is_ready=lambda running: running.log_says("Kafka Server started") and answers(port),
+    )
+
+
+def _config(node: int, *, port: int, controller: int, voters: str, data: Path, brokers: int) -> dict[str, str]:
+    copies = str(min(3, brokers))
+    in_sync = str(min(2, brokers))
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(node),
+        "controller.quorum.voters": voters,
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": str(data / "log"),
+        "default.replication.factor": copies,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": copies,
+        "offsets.topic.num.partitions": "10",
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": in_sync,
+        "transaction.state.log.num.partitions": "10",
+        "share.coordinator.state.topic.replication.factor": copies,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        "group.initial.rebalance.delay.ms": "0",
+        "auto.create.topics.enable": "true",
+        # A stopped broker must be noticed within a test's patience; the default of 9 s is a third of most deadlines.
+        "broker.session.timeout.ms": "6000",
+        "broker.heartbeat.interval.ms": "1000",
+    }
+
+
+def _format(servers: list[Server], *, cluster_id: str, libs: Path) -> None:
+    # Each JVM start costs two seconds of both cores, so one node is formatted and the others get a copy:
+    # the files differ only in the node's and the folder's id.
+    first, *others = [server.data for server in servers]
+    command = java_command(
+        libs, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(first / "broker.properties"), heap="256m"
+    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode:
+        raise DevstackError("the brokers' storage could not be formatted", cause=(done.stdout + done.stderr)[-1500:])
+    for number, data in enumerate(others, start=2):
+        shutil.copytree(first / "log", data / "log")
+        meta = data / "log" / "meta.properties"
+        changed = {"node.id": str(number), "directory.id": new_cluster_id()}
+        lines = [
+            f"{key}={changed.get(key, value)}" if mark else line
+            for line in meta.read_text().splitlines()
+            for key, mark, value in [line.partition("=")]
+        ]
+        meta.write_text("\n".join(lines) + "\n")

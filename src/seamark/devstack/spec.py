@@ -1,0 +1,51 @@
+"""What a stack shall hold."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+
+from seamark.errors import UsageError
+
+KAFKA_VERSION = "4.3.1"
+
+
+@dataclass(frozen=True, slots=True)
+class StackSpec:
+    """The servers to start. Each Connect version is a Connect cluster of its own, on the same brokers."""
+
+    brokers: int = 1
+    workers: int = 1
+    connect_versions: tuple[str, ...] = (KAFKA_VERSION,)
+    standalone: bool = False
+    postgres: bool = False
+    s3: bool = False
+    exactly_once: bool = False
+    # The JVM's second compiler doubles the CPU of a start (34 s against 18 s for five JVMs here) and pays only in
+    # long runs: tests go without it, benches ask for it.
+    full_jit: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse counts that no server can have."""
+        if not 1 <= self.brokers <= 9:
+            raise UsageError(f"a stack has 1 to 9 brokers, not {self.brokers}", hint="--brokers 3")
+        if not 0 <= self.workers <= 9:
+            raise UsageError(f"a stack has 0 to 9 workers, not {self.workers}", hint="--workers 2")
+
+    def clusters(self) -> dict[str, str]:
+        """Connect cluster names and their versions: the first is "connect", others carry the version."""
+        if not self.workers:
+            return {}
+        first, *others = dict.fromkeys(self.connect_versions)
+        return {"connect": first} | {f"connect-{v.replace('.', '-')}": v for v in others}
+
+    def to_json(self) -> str:
+        """The spec as one line of JSON, for the supervisor's command line."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> StackSpec:
+        """Read what `to_json` wrote."""
+        fields = json.loads(text)
+        return cls(**(fields | {"connect_versions": tuple(fields["connect_versions"])}))

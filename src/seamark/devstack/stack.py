@@ -1,0 +1,146 @@
+"""A running stack: every endpoint, process, log and folder, as one JSON file tells it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from seamark.errors import DevstackError
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEntry:
+    """One server process. `pid` is its newest process; it changes with a restart."""
+
+    name: str
+    kind: str
+    pid: int
+    port: int
+    log: str
+    data: str
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaEndpoint:
+    """The brokers. `libs` holds the jars, also of Kafka's own tools."""
+
+    bootstrap_servers: str
+    cluster_id: str
+    version: str
+    libs: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectEndpoint:
+    """One Connect cluster, or the standalone worker (then `offsets_file` is set)."""
+
+    version: str
+    urls: tuple[str, ...]
+    worker_config: str
+    group_id: str = ""
+    offsets_topic: str = ""
+    config_topic: str = ""
+    status_topic: str = ""
+    offsets_file: str = ""
+    exactly_once: bool = False
+    plugins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresEndpoint:
+    """The database server. The password is made anew for each stack."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    database: str
+
+    @property
+    def dsn(self) -> str:
+        """A libpq connection string."""
+        return f"host={self.host} port={self.port} user={self.user} password={self.password} dbname={self.database}"
+
+
+@dataclass(frozen=True, slots=True)
+class S3Endpoint:
+    """The object store. `data` is the folder behind it: a bucket is a folder there."""
+
+    endpoint: str
+    access_key: str
+    secret_key: str
+    region: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Everything a test or a person needs to use the running servers."""
+
+    name: str
+    folder: str
+    supervisor_pid: int
+    kafka: KafkaEndpoint
+    context_file: str
+    context: str = "dev"
+    connect: Mapping[str, ConnectEndpoint] = field(default_factory=dict)
+    standalone: ConnectEndpoint | None = None
+    postgres: PostgresEndpoint | None = None
+    s3: S3Endpoint | None = None
+    servers: tuple[ServerEntry, ...] = ()
+
+    def server(self, name: str) -> ServerEntry:
+        """The server of that name."""
+        for entry in self.servers:
+            if entry.name == name:
+                return entry
+        known = ", ".join(entry.name for entry in self.servers)
+        raise DevstackError(f"the stack has no server {name!r}", hint=f"its servers: {known}")
+
+
+def write_stack(stack: Stack, path: Path) -> None:
+    """Write the stack file in one step, readable by its owner only: it holds passwords."""
+    body = {"format_version": FORMAT_VERSION, **dataclasses.asdict(stack)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".new")
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump(body, file, indent=2)
+        file.write("\n")
+    beside.replace(path)
+
+
+def read_stack(path: Path) -> Stack:
+    """Read a stack file."""
+    try:
+        body: dict[str, Any] = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise DevstackError(
+            f"no stack file at {path}", hint="start one: python -m seamark.devstack up --postgres --s3"
+        ) from None
+    except ValueError as error:
+        raise DevstackError(f"{path} is not a stack file", cause=str(error)) from None
+    if body.pop("format_version", None) != FORMAT_VERSION:
+        raise DevstackError(f"{path} was written by another version of seamark", hint="down it with that version")
+    return Stack(
+        **body
+        | {
+            "kafka": KafkaEndpoint(**body["kafka"]),
+            "connect": {name: _connect(entry) for name, entry in body["connect"].items()},
+            "standalone": _connect(body["standalone"]) if body["standalone"] else None,
+            "postgres": PostgresEndpoint(**body["postgres"]) if body["postgres"] else None,
+            "s3": S3Endpoint(**body["s3"]) if body["s3"] else None,
+            "servers": tuple(ServerEntry(**entry) for entry in body["servers"]),
+        }
+    )
+
+
+def _connect(entry: Mapping[str, Any]) -> ConnectEndpoint:
+    return ConnectEndpoint(**{**entry, "urls": tuple(entry["urls"]), "plugins": tuple(entry["plugins"])})
