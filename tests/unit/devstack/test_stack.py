@@ -1,0 +1,56 @@
+"""The stack file."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from seamark.devstack import ConnectEndpoint, KafkaEndpoint, PostgresEndpoint, S3Endpoint, ServerEntry, Stack
+from seamark.devstack.stack import read_stack, write_stack
+from seamark.errors import DevstackError
+
+STACK = Stack(
+    name="t",
+    folder="/nowhere",
+    supervisor_pid=1,
+    kafka=KafkaEndpoint("127.0.0.1:1", cluster_id="c", version="4.3.1", libs="/libs"),
+    context_file="/nowhere/seamark.yaml",
+    connect={"connect": ConnectEndpoint("4.3.1", urls=("http://a", "http://b"), worker_config="w", plugins=("jdbc",))},
+    standalone=ConnectEndpoint("4.3.1", urls=("http://c",), worker_config="w", offsets_file="o"),
+    postgres=PostgresEndpoint("127.0.0.1", port=2, user="u", password="p", database="d"),
+    s3=S3Endpoint("http://d", access_key="k", secret_key="s", region="r", data="/d"),
+    servers=(ServerEntry("broker-1", kind="broker", pid=9, port=1, log="l", data="d", version="4.3.1"),),
+)
+
+
+def test_stack_file_gives_back_what_was_written(tmp_path):
+    file = tmp_path / "deep" / "stack.json"
+    write_stack(STACK, file)
+    assert read_stack(file) == STACK
+
+
+def test_stack_file_is_its_owners_only(tmp_path):
+    file = tmp_path / "stack.json"
+    write_stack(STACK, file)
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_missing_file_says_how_to_start(tmp_path):
+    with pytest.raises(DevstackError, match="no stack file") as caught:
+        read_stack(tmp_path / "none.json")
+    assert "devstack up" in caught.value.hint
+
+
+def test_other_format_is_refused(tmp_path):
+    file = tmp_path / "stack.json"
+    write_stack(STACK, file)
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"format_version": 2}))
+    with pytest.raises(DevstackError, match="another version"):
+        read_stack(file)
+
+
+def test_unknown_server_names_the_known_ones():
+    with pytest.raises(DevstackError) as caught:
+        STACK.server("broker-7")
+    assert "broker-1" in caught.value.hint
