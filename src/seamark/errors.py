@@ -11,13 +11,18 @@
     │   ├── AuthenticationError            it does not know us
     │   └── AuthorizationError             it knows us and says no
     ├── RefusedError                  5    a safety rule says no
-    │   └── UnsupportedError               this worker is too old for the call
+    │   ├── UnsupportedError               this worker is too old for the call
+    │   ├── LockedError                    somebody else is changing the thing
+    │   ├── StalePlanError                 the world has moved since the plan was made
+    │   └── TamperedJournalError           the journal is not as it was written
     ├── UnreachableError              6    nobody answers; try again later
     │   └── DeadlineError                  it did not end within its deadline
     ├── UnknownOutcomeError           1    it may or may not have happened; look before you repeat it
     ├── RejectedError                 1    the other side understood and said no
     │   ├── NotFoundError                  the thing is not there
     │   └── AlreadyExistsError             the thing is there already
+    ├── FencedError                   1    somebody took our change over; we must not act any more
+    ├── JournalError                  1    the journal can't be written, so nothing more is done
     ├── PartialError                  3    some parts worked, some did not
     ├── DevstackError                 1    a real server for tests could not be run
     └── InterruptedRunError           130  the user stopped it
@@ -123,6 +128,18 @@ class UnsupportedError(RefusedError):
     """This worker is too old, or too differently set up, for the call. Nothing was sent."""
 
 
+class LockedError(RefusedError):
+    """Somebody else is changing the thing; who, since when and at which step is in the cause."""
+
+
+class StalePlanError(RefusedError):
+    """The world has moved since the plan was made; the cause says what moved. Nothing was changed."""
+
+
+class TamperedJournalError(RefusedError):
+    """The journal is not as it was written. Nothing is done on its word."""
+
+
 class UnreachableError(SeamarkError):
     """Nobody answers, or the answer is always "later"."""
 
@@ -148,6 +165,14 @@ class NotFoundError(RejectedError):
 
 class AlreadyExistsError(RejectedError):
     """The thing is there already."""
+
+
+class FencedError(SeamarkError):
+    """Somebody took our change over. We must not act any more."""
+
+
+class JournalError(SeamarkError):
+    """The journal can't be written. No step is begun without its entry."""
 
 
 class PartialError(SeamarkError):

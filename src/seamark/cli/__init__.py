@@ -1,0 +1,1 @@
+"""The command line: parse, ask the fleet, report. One module a noun, loaded when it is used."""

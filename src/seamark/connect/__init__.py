@@ -1,0 +1,56 @@
+"""Connect's REST API: wire models, client, capabilities by version, what an answer means.
+
+    client.py      what can be asked, one method each
+    caller.py      one call from first attempt to answer: fail-over, pauses, deadline
+    answer.py      what an answer means; rules.py is its table
+    transport.py   one HTTP request and nothing else
+    wire.py        Connect's JSON as seamark's values
+    capability.py  what a worker of some version can do
+
+Names are loaded when first used: httpx2 and pydantic cost a quarter of a second that `seamark --help` must not pay.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seamark.connect.capability import Capabilities, Capability
+    from seamark.connect.client import ConnectClient
+    from seamark.connect.config import is_same_config
+    from seamark.connect.timing import Timing
+    from seamark.connect.values import LoggerLevel, OffsetsChange, Validation, WorkerHealth
+
+__all__ = [
+    "Capabilities",
+    "Capability",
+    "ConnectClient",
+    "LoggerLevel",
+    "OffsetsChange",
+    "Timing",
+    "Validation",
+    "WorkerHealth",
+    "is_same_config",
+]
+
+_HOMES = {
+    "Capabilities": "capability",
+    "Capability": "capability",
+    "ConnectClient": "client",
+    "LoggerLevel": "values",
+    "OffsetsChange": "values",
+    "Timing": "timing",
+    "Validation": "values",
+    "WorkerHealth": "values",
+    "is_same_config": "config",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module."""
+    try:
+        home = _HOMES[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    return getattr(import_module(f"{__name__}.{home}"), name)

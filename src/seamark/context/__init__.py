@@ -1,0 +1,59 @@
+"""Contexts: which Kafka and Connect clusters there are, and where every value comes from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seamark.context.context import Context
+    from seamark.context.contexts import Contexts, load_contexts, open_context
+    from seamark.context.journal import JournalKind, JournalSettings
+    from seamark.context.origin import Origin, OriginKind
+    from seamark.context.secret import MASK, Secret, is_masked, is_sensitive, mask_urls
+    from seamark.context.settings import ConnectSettings, KafkaSettings
+    from seamark.context.value import Setting
+    from seamark.context.writing import WrittenFile, add_context, use_context
+
+__all__ = [
+    "MASK",
+    "ConnectSettings",
+    "Context",
+    "Contexts",
+    "JournalKind",
+    "JournalSettings",
+    "KafkaSettings",
+    "Origin",
+    "OriginKind",
+    "Secret",
+    "Setting",
+    "WrittenFile",
+    "add_context",
+    "is_masked",
+    "is_sensitive",
+    "load_contexts",
+    "mask_urls",
+    "open_context",
+    "use_context",
+]
+
+_MODULES = {
+    "context": ("Context",),
+    "contexts": ("Contexts", "load_contexts", "open_context"),
+    "journal": ("JournalKind", "JournalSettings"),
+    "origin": ("Origin", "OriginKind"),
+    "secret": ("MASK", "Secret", "is_masked", "is_sensitive", "mask_urls"),
+    "settings": ("ConnectSettings", "KafkaSettings"),
+    "value": ("Setting",),
+    "writing": ("WrittenFile", "add_context", "use_context"),
+}
+_LAZY = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    # `seamark --help` names these and needs none of them: twenty dataclasses are 50 ms of start-up.
+    if name not in _LAZY:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    from importlib import import_module  # noqa: PLC0415
+
+    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)

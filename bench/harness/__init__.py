@@ -1,0 +1,1 @@
+"""Runs a bench, judges it, keeps its results and draws them."""

@@ -1,0 +1,33 @@
+"""Finds benches: each module of the package `bench`, other than its `__main__`, holds one."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import Any
+
+import bench
+from bench.harness.definition import Bench
+
+
+def list_names() -> tuple[str, ...]:
+    """The names of all benches. No bench is imported for it."""
+    modules = pkgutil.iter_modules(bench.__path__)
+    return tuple(
+        sorted(found.name.replace("_", "-") for found in modules if not found.ispkg and found.name != "__main__")
+    )
+
+
+def load_bench(name: str) -> Bench[Any, Any]:
+    """The bench of that name; KeyError where there is none."""
+    if name not in list_names():
+        raise KeyError(name)
+    loaded = importlib.import_module(f"bench.{name.replace('-', '_')}").BENCH
+    if not isinstance(loaded, Bench) or loaded.name != name:
+        raise TypeError(f"the module of bench {name} has no BENCH of that name")
+    return loaded
+
+
+def load_benches() -> tuple[Bench[Any, Any], ...]:
+    """All benches, by name."""
+    return tuple(load_bench(name) for name in list_names())

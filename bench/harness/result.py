@@ -1,0 +1,145 @@
+"""The outcome of a bench: the object that is printed last, and what is judged by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean, median
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from bench.harness.definition import Bench, BenchError, Direction, Growth, Quantity, Ratio
+from bench.harness.measure import Run, Series
+from bench.harness.summary import build_exponent, build_interval
+
+
+class Strict(BaseModel):
+    """Our own file: a field we do not know is a mistake."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class IntervalResult(Strict):
+    """The interval of a median."""
+
+    low: float
+    high: float
+    coverage: float
+
+
+class GrowthResult(Strict):
+    """How the seconds of a leg grow."""
+
+    exponent: float
+    sizes: list[int]
+    seconds: list[float]
+
+
+class BenchResult(Strict):
+    """One bench run. `held` is true when every claim is on the right side of its bar and nothing was wrong."""
+
+    bench: str
+    ratios: dict[str, float] = {}
+    bars: dict[str, float] = {}
+    directions: dict[str, Direction] = {}
+    intervals: dict[str, IntervalResult] = {}
+    pairs: dict[str, list[float]] = {}
+    growth: dict[str, GrowthResult] = {}
+    seconds: dict[str, float] = {}
+    warmup_seconds: dict[str, list[float]] = {}
+    cpu_seconds: dict[str, dict[str, float]] = {}
+    sizes: list[int] = []
+    quick: bool
+    held: bool
+    error: str | None = None
+
+    def misses(self) -> list[str]:
+        """A sentence for each claim that does not hold."""
+        figures = {**self.ratios, **{name: growth.exponent for name, growth in self.growth.items()}}
+        return [
+            f"{name} is {figures[name]:g}, the bar is {self.directions[name].value.replace('_', ' ')} {bar:g}"
+            for name, bar in self.bars.items()
+            if name in figures and not self.directions[name].is_held(figures[name], bar)
+        ]
+
+    def as_line(self) -> str:
+        """One line of JSON."""
+        return self.model_dump_json(exclude_none=True)
+
+
+def build_failure(bench: Bench[Any, Any], *, quick: bool, error: str) -> BenchResult:
+    """The result of a bench that gave none: its bars, and what went wrong."""
+    return BenchResult(
+        bench=bench.name,
+        bars={claim.name: claim.bar for claim in bench.claims},
+        directions={claim.name: claim.direction for claim in bench.claims},
+        sizes=list(bench.sizes),
+        quick=quick,
+        held=False,
+        error=error,
+    )
+
+
+def build_result(bench: Bench[Any, Any], series: Sequence[Series], *, quick: bool) -> BenchResult:
+    """Judge what was measured. The median is compared, not the interval."""
+    last = series[-1]
+    paired = {ratio.name: _build_paired(ratio, last) for ratio in bench.ratios}
+    # The median is rounded before it is judged, so that anyone who reads the line comes to the same answer.
+    ratios = {name: _rounded(median(values)) for name, values in paired.items()}
+    growth = {growth.name: _build_growth(growth, series) for growth in bench.growths}
+    figures = {**ratios, **{name: fit.exponent for name, fit in growth.items()}}
+    return BenchResult(
+        bench=bench.name,
+        ratios=ratios,
+        bars={claim.name: claim.bar for claim in bench.claims},
+        directions={claim.name: claim.direction for claim in bench.claims},
+        intervals={name: _build_interval_result(values) for name, values in paired.items()},
+        pairs={name: [_rounded(value) for value in values] for name, values in paired.items()},
+        growth=growth,
+        seconds={leg: _rounded(median([run.seconds for run in runs])) for leg, runs in last.runs.items()},
+        warmup_seconds={leg: [_rounded(run.seconds) for run in runs] for leg, runs in last.warmups.items()},
+        cpu_seconds={leg: _build_cpu(runs) for leg, runs in last.runs.items()},
+        sizes=[one.size for one in series],
+        quick=quick,
+        held=all(claim.direction.is_held(figures[claim.name], claim.bar) for claim in bench.claims),
+    )
+
+
+def _build_paired(ratio: Ratio, series: Series) -> list[float]:
+    over = [_quantity(run, ratio.quantity) for run in series.runs[ratio.over]]
+    under = [_quantity(run, ratio.quantity) for run in series.runs[ratio.under]]
+    if not all(under):
+        raise BenchError(f"{ratio.name}: a run of {ratio.under} took no {ratio.quantity.value}; let it do more")
+    return [above / below for above, below in zip(over, under, strict=True)]
+
+
+def _quantity(run: Run, quantity: Quantity) -> float:
+    return run.seconds if quantity is Quantity.SECONDS else sum(run.cpu_seconds.values())
+
+
+def _build_growth(growth: Growth, series: Sequence[Series]) -> GrowthResult:
+    seconds = [median([run.seconds for run in one.runs[growth.leg]]) for one in series]
+    if not all(seconds):
+        raise BenchError(f"{growth.name}: a size of {growth.leg} took no time; let it do more")
+    sizes = [one.size for one in series]
+    return GrowthResult(
+        exponent=_rounded(build_exponent(sizes, seconds)),
+        sizes=sizes,
+        seconds=[_rounded(value) for value in seconds],
+    )
+
+
+def _build_interval_result(values: Sequence[float]) -> IntervalResult:
+    interval = build_interval(values)
+    return IntervalResult(
+        low=_rounded(interval.low), high=_rounded(interval.high), coverage=_rounded(interval.coverage)
+    )
+
+
+def _build_cpu(runs: Sequence[Run]) -> dict[str, float]:
+    # The mean, not the median: a tick is 10 ms, and only the mean sees between two ticks.
+    return {name: _rounded(fmean(run.cpu_seconds[name] for run in runs)) for name in runs[0].cpu_seconds}
+
+
+def _rounded(value: float) -> float:
+    return round(value, 4)

@@ -1,0 +1,1 @@
+"""Changing anything: a plan's steps, one executor, the journal, locks and undo."""

@@ -1,0 +1,206 @@
+"""Getting a change's locks: by beginning it, or by taking it over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from seamark.change.journal import Head, Opening
+from seamark.change.kafka_journal.clients import JournalClients
+from seamark.change.kafka_journal.gate import Gate
+from seamark.change.kafka_journal.heads import HeadTrack
+from seamark.change.kafka_journal.hold import LockHold
+from seamark.change.kafka_journal.names import sorted_locks
+from seamark.change.kafka_journal.reader import check_tail, has_change, read_change
+from seamark.change.kafka_journal.writer import KafkaJournalWriter, build_change_records, build_entry
+from seamark.errors import (
+    AlreadyExistsError,
+    AuthorizationError,
+    FencedError,
+    JournalError,
+    LockedError,
+    RefusedError,
+    SeamarkError,
+)
+from seamark.kafka.produce import Outgoing
+from seamark.model.entry import Ending, Entry, EntryKind
+
+
+def begin_change(clients: JournalClients, opening: Opening, *, now: Callable[[], float]) -> KafkaJournalWriter:
+    """Pass the gate, find the locks free, write the `open` entry, take the locks' ids.
+
+    The `open` entry is written by the gate's own id, before the locks' ids are taken: it is what makes the locks ours,
+    and it can't be written by one who was too slow. So taking the ids fences nobody who holds them rightly. A crash
+    between the two leaves an open change without a step, to be resumed.
+    """
+    body = {**opening.body, "title": opening.title, "locks": list(opening.locks), "nonce": opening.nonce}
+    entry = build_entry(opening.change, EntryKind.OPEN, body, by=opening.by, at=opening.at, after=None)
+    records = build_change_records(entry, HeadTrack(entry).head, names=clients.names)
+    with (
+        Gate(clients, by=opening.by) as gate,
+        LockHold(clients, sorted_locks(opening.change, opening.locks)) as hold,
+    ):
+        # Most refusals are seen without disturbing anybody.
+        gate.board.catch_up()
+        gate.board.refuse_conflict(opening)
+        _refuse_known(clients, opening)
+        gate.prepare(hold.writers)
+        _open_and_take(gate, hold, opening, records=records, entry=entry)
+        hold.keep()
+    return KafkaJournalWriter(hold, [entry], names=clients.names, by=opening.by, now=now)
+
+
+def _open_and_take(gate: Gate, hold: LockHold, opening: Opening, *, records: list[Outgoing], entry: Entry) -> None:
+    is_open = False
+    while True:
+        try:
+            gate.enter()
+        except LockedError as error:
+            raise _left_open(opening.change, error) if is_open else error from None
+        is_open = _is_ours(gate.board.heads.get(opening.change), opening)
+        if not is_open:
+            gate.board.refuse_conflict(opening)
+            is_open = gate.write(records)
+        if is_open and gate.is_fresh:
+            break
+        # We slept, or somebody was faster: look again. An opening that was written is seen then.
+        gate.leave()
+    try:
+        hold.take()
+    except SeamarkError as error:
+        raise _close_unheld(gate, entry, error=error) from None
+
+
+def _close_unheld(gate: Gate, entry: Entry, *, error: SeamarkError) -> SeamarkError:
+    """Close a change whose locks' ids we did not get, as the one who is in the gate. Gives the error to raise."""
+    body = {"ending": str(Ending.FAILED), "error": error.as_dict()}
+    close = build_entry(entry.change, EntryKind.CLOSE, body, by=entry.by, at=entry.at, after=entry)
+    head = HeadTrack(entry).preview(close)
+    try:
+        is_closed = gate.write(build_change_records(close, head, names=gate.names))
+    except SeamarkError:
+        is_closed = False
+    # A lack of rights has its own exit code; all else is a journal that can't be written.
+    if is_closed and isinstance(error, AuthorizationError):
+        return error
+    return _left_open(entry.change, error) if not is_closed else _not_begun(entry.change, error)
+
+
+def take_change(
+    clients: JournalClients,
+    change: str,
+    *,
+    nonce: str,
+    by: str,
+    at: str,
+    expected_nonce: str | None,
+    now: Callable[[], float],
+) -> KafkaJournalWriter:
+    """Pass the gate, fence the holder by taking its locks' ids, read what it wrote, write a `taken` entry."""
+    with Gate(clients, by=by) as gate:
+        gate.board.catch_up()
+        head = _find_open(clients, gate.board.heads, change, expected_nonce=expected_nonce)
+        with LockHold(clients, sorted_locks(change, head.locks)) as hold:
+            gate.prepare(hold.writers)
+            while True:
+                gate.enter()
+                head = _find_open(clients, gate.board.heads, change, expected_nonce=expected_nonce)
+                if gate.is_fresh:
+                    break
+                gate.leave()
+            hold.take()
+            # From here on nothing of the former holder is written any more; what it wrote until now counts.
+            entries = _read_fenced(clients, change, head=head)
+            writer = KafkaJournalWriter(hold, entries, names=clients.names, by=by, now=now)
+            former = _newest_nonce(entries)
+            writer.append_at(EntryKind.TAKEN, {"nonce": nonce, "from": former}, at=at)
+            hold.keep()
+    return writer
+
+
+def _not_begun(change: str, error: SeamarkError) -> JournalError:
+    return JournalError(
+        f"change {change} was not begun: {error.message}",
+        cause=error.cause,
+        hint=error.hint,
+        context={"change": change, **error.context},
+    )
+
+
+def _left_open(change: str, error: SeamarkError) -> JournalError:
+    return JournalError(
+        f"change {change} is open in the journal, and its locks could not be taken; no step was done",
+        cause=f"{error.message}: {error.cause}",
+        hint=f"seamark journal resume {change}",
+        context={"change": change, **error.context},
+    )
+
+
+def _is_ours(head: Head | None, opening: Opening) -> bool:
+    """Whether the change is open already: an answer to our own writing was lost, and it was done."""
+    if head is None:
+        return False
+    if head.nonce != opening.nonce:
+        raise FencedError(
+            f"change {opening.change} was taken over before it began",
+            cause=f"{head.by} holds it since {head.last_at}",
+            hint=f"seamark journal show {opening.change}",
+            context={"change": opening.change},
+        )
+    return True
+
+
+def _refuse_known(clients: JournalClients, opening: Opening) -> None:
+    with clients.open_journal_log() as log:
+        if has_change(log, opening.change):
+            raise AlreadyExistsError(f"the journal has a change {opening.change} already")
+
+
+def _find_open(clients: JournalClients, heads: dict[str, Head], change: str, *, expected_nonce: str | None) -> Head:
+    head = heads.get(change)
+    if head is None:
+        with clients.open_journal_log() as log:
+            entries = read_change(log, change)
+        raise _closed(entries)
+    if expected_nonce is not None and expected_nonce != head.nonce:
+        raise _other_nonce(head.by, head.nonce, change=change, expected=expected_nonce, last_at=head.last_at)
+    return head
+
+
+def _read_fenced(clients: JournalClients, change: str, *, head: Head) -> tuple[Entry, ...]:
+    with clients.open_journal_log() as log:
+        entries = read_change(log, change)
+    check_tail(entries, head)
+    if entries[-1].kind is EntryKind.CLOSE:
+        raise _closed(entries)
+    if _newest_nonce(entries) != head.nonce:
+        newest = _newest_hold(entries)
+        raise _other_nonce(
+            newest.by, _newest_nonce(entries), change=change, expected=head.nonce, last_at=entries[-1].at
+        )
+    return entries
+
+
+def _newest_hold(entries: tuple[Entry, ...]) -> Entry:
+    return next((entry for entry in reversed(entries) if entry.kind is EntryKind.TAKEN), entries[0])
+
+
+def _newest_nonce(entries: tuple[Entry, ...]) -> str:
+    return str(_newest_hold(entries).body.get("nonce", ""))
+
+
+def _closed(entries: tuple[Entry, ...]) -> RefusedError:
+    change = entries[0].change
+    if entries[-1].kind is EntryKind.CLOSE:
+        message = f"change {change} is closed; there is nothing to take over"
+    else:
+        message = f"change {change} has no head in the topic of heads, and no close entry"
+    return RefusedError(message, hint=f"seamark journal show {change}", context={"change": change})
+
+
+def _other_nonce(by: str, nonce: str, *, change: str, expected: str, last_at: str) -> LockedError:
+    return LockedError(
+        f"change {change} is held under nonce {nonce}, not {expected}",
+        cause=f"{by} holds it, last entry at {last_at}",
+        hint=f"look again before you decide: seamark journal show {change}",
+        context={"change": change, "nonce": nonce, "by": by},
+    )

@@ -1,0 +1,116 @@
+"""The topic of heads, replayed: which changes are open, and who has the gate.
+
+Everybody who has read the topic up to the same offset sees the same. Three kinds of records stand in it:
+
+    change/ID     the head of an open change; without a value once it is closed
+    gate          a claim of the gate, or its release
+    proof/LOCK    written by a lock's holder to prove that it is not fenced; means nothing to a reader
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from seamark.change.journal import Head, Opening
+from seamark.change.kafka_journal.heads import read_head_value
+from seamark.change.kafka_journal.names import GATE_KEY, HEAD_PREFIX
+from seamark.change.locks import conflicts
+from seamark.errors import LockedError, TamperedJournalError
+from seamark.kafka.log import LogRecord, PartitionLog
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Somebody's claim of the gate. `at_ms` is the brokers' time, the same for every reader."""
+
+    nonce: str
+    by: str
+    at_ms: int
+
+
+class Board:
+    """What the topic of heads says, as far as it was read."""
+
+    def __init__(self, log: PartitionLog, *, lease_seconds: float) -> None:
+        self._log = log
+        self._lease_ms = lease_seconds * 1000
+        self._next: int | None = None
+        self.heads: dict[str, Head] = {}
+        self.gate: Claim | None = None
+
+    def catch_up(self) -> None:
+        """Read on to the end, as it is now."""
+        low, end = self._log.read_bounds()
+        start = low if self._next is None else max(low, self._next)
+        for record in self._log.read(start, end):
+            self.apply(record)
+        self._next = end
+
+    def apply(self, record: LogRecord) -> None:
+        """Take one record, in the order of offsets."""
+        key = (record.key or b"").decode(errors="replace")
+        try:
+            if record.key == GATE_KEY:
+                self._apply_gate(record)
+            elif key.startswith(HEAD_PREFIX):
+                self._apply_head(key.removeprefix(HEAD_PREFIX), record.value)
+        except (TamperedJournalError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise TamperedJournalError(
+                f"the record at offset {record.offset} of the topic {self._log.topic} is not as seamark wrote it",
+                cause=error.message if isinstance(error, TamperedJournalError) else str(error),
+                hint="find out what else writes to this topic; nobody but seamark may",
+                context={"topic": self._log.topic, "offset": str(record.offset), "key": key},
+            ) from None
+
+    def open_heads(self) -> tuple[Head, ...]:
+        """Every open change, the newest first."""
+        return tuple(self.heads[change] for change in sorted(self.heads, reverse=True))
+
+    def refuse_conflict(self, opening: Opening) -> None:
+        """Refuse if an open change holds a lock that conflicts, its process alive or not."""
+        for head in self.open_heads():
+            for mine in opening.locks:
+                theirs = next((lock for lock in head.locks if conflicts(mine, lock)), None)
+                if theirs is not None:
+                    raise _locked(mine, theirs, head)
+
+    def _apply_gate(self, record: LogRecord) -> None:
+        said = json.loads(record.value or b"null")
+        if "release" in said:
+            if self.gate is not None and self.gate.nonce == said["release"]:
+                self.gate = None
+            return
+        claim = Claim(nonce=str(said["claim"]), by=str(said["by"]), at_ms=record.timestamp_ms)
+        if self.gate is None or claim.at_ms - self.gate.at_ms > self._lease_ms:
+            self.gate = claim
+
+    def _apply_head(self, change: str, value: bytes | None) -> None:
+        if value is None:
+            self.heads.pop(change, None)
+            return
+        head = read_head_value(value)
+        if head.change != change:
+            raise TamperedJournalError(f"it is the head of change {head.change}")
+        self.heads[change] = head
+
+
+def build_claim_value(nonce: str, *, by: str) -> bytes:
+    """A claim of the gate."""
+    return json.dumps({"claim": nonce, "by": by}, ensure_ascii=False).encode()
+
+
+def build_release_value(nonce: str) -> bytes:
+    """The release of a claim."""
+    return json.dumps({"release": nonce}).encode()
+
+
+def _locked(mine: str, theirs: str, head: Head) -> LockedError:
+    step = f"at step {head.step}" if head.step else "before its first step"
+    return LockedError(
+        f"{mine} is locked by change {head.change} ({head.title})",
+        cause=f"{head.by} holds {theirs} since {head.opened_at}, {step}, last entry at {head.last_at}",
+        hint=f"wait for it, or look at it: seamark journal show {head.change}; "
+        f"if its process has ended: seamark journal resume {head.change}",
+        context={"change": head.change, "lock": theirs, "nonce": head.nonce, "by": head.by},
+    )

@@ -1,0 +1,107 @@
+"""Entries as records of the journal topic: cut into chunks, and put together again."""
+
+from __future__ import annotations
+
+import time
+
+from seamark.errors import TamperedJournalError
+from seamark.kafka.log import LogRecord
+from seamark.kafka.produce import Outgoing
+from seamark.model.entry import Entry, EntryKind
+from seamark.model.ulid import ulid_time
+
+# A topic takes batches of 1,048,588 bytes by default (max.message.bytes), librdkafka sends at most 1,000,000
+# (message.max.bytes). Key, headers and framing need less than 1 kB; a tenth is left for whoever lowered a limit a bit.
+CHUNK_BYTES = 900_000
+
+
+def build_entry_records(entry: Entry, *, topic: str) -> tuple[Outgoing, ...]:
+    """The records of an entry, in order. Each says where it belongs."""
+    data = entry.to_bytes()
+    chunks = [data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES)]
+    stamp = _build_timestamp_ms(entry)
+    return tuple(
+        Outgoing(
+            topic,
+            key=entry.change.encode(),
+            value=chunk,
+            headers=(
+                ("number", str(entry.number).encode()),
+                ("kind", str(entry.kind).encode()),
+                ("chunk", str(index).encode()),
+                ("chunks", str(len(chunks)).encode()),
+            ),
+            timestamp_ms=stamp,
+        )
+        for index, chunk in enumerate(chunks)
+    )
+
+
+def _build_timestamp_ms(entry: Entry) -> int:
+    """The time that the record carries. An `open` entry has that of its change's id, which is how it is found again.
+
+    A clock that was put back since must not make a time to come of it: brokers refuse those.
+    """
+    now = int(time.time() * 1000)
+    if entry.kind is not EntryKind.OPEN:
+        return now
+    try:
+        return min(now, round(ulid_time(entry.change) * 1000)) or now
+    except ValueError:
+        return now
+
+
+def begins_change(record: LogRecord) -> bool:
+    """Whether this is the first record of a change."""
+    return record.headers.get("kind") == b"open" and record.headers.get("chunk") == b"0"
+
+
+class Assembly:
+    """Puts the chunks of each change's entries together. Holds what is not yet whole, and nothing else."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._pending: dict[bytes, list[bytes]] = {}
+
+    def add(self, record: LogRecord) -> Entry | None:
+        """Take a record; give the entry that it completes."""
+        key = record.key or b""
+        number, chunk, chunks = (self._read_number(record, name) for name in ("number", "chunk", "chunks"))
+        parts = self._pending.setdefault(key, [])
+        if chunk != len(parts) or not 0 <= chunk < chunks:
+            raise self._tampered(record, f"chunk {chunk} of {chunks} stands where chunk {len(parts)} should")
+        parts.append(record.value or b"")
+        if len(parts) < chunks:
+            return None
+        del self._pending[key]
+        try:
+            entry = Entry.from_bytes(b"".join(parts))
+        except TamperedJournalError as error:
+            raise self._tampered(record, f"{error.message}: {error.cause}" if error.cause else error.message) from None
+        told = (record.headers.get("kind"), number, key)
+        if told != (str(entry.kind).encode(), entry.number, entry.change.encode()):
+            raise self._tampered(record, f"it holds entry {entry.number} of change {entry.change}")
+        return entry
+
+    def check_whole(self) -> None:
+        """Refuse a rest: an entry's chunks are written together or not at all."""
+        for key in self._pending:
+            raise TamperedJournalError(
+                f"the last entry of change {key.decode(errors='replace')} misses a part in the topic {self._topic}",
+                hint="find out what deleted or wrote records there; its retention must be unlimited",
+            )
+
+    def _read_number(self, record: LogRecord, name: str) -> int:
+        value = record.headers.get(name, b"")
+        if not value.isdigit():
+            raise self._tampered(record, f"its header {name!r} is {value.decode(errors='replace')!r}")
+        return int(value)
+
+    def _tampered(self, record: LogRecord, reason: str) -> TamperedJournalError:
+        change = (record.key or b"").decode(errors="replace")
+        return TamperedJournalError(
+            f"the record at offset {record.offset} of the topic {self._topic} is not as seamark wrote it",
+            cause=f"change {change}: {reason}",
+            hint="find out what else writes to this topic; nobody but seamark may",
+            context={"topic": self._topic, "offset": str(record.offset), "change": change},
+        )

@@ -1,0 +1,42 @@
+"""Names of locks: the thing that is locked, not the name somebody gave it.
+
+    group.GROUP@WORKERS            a sink's consumer group
+    source.TOPIC.NAME@WORKERS      a source's offsets in an offsets topic
+    connect.WORKERS                a whole Connect cluster, by its workers' group.id
+    data.TOPIC, pipeline.NAME      a data topic; a pipeline
+
+What stands behind `@` is the Connect cluster that the thing belongs to: a lock of the whole cluster excludes it.
+"""
+
+from __future__ import annotations
+
+
+def connector_lock(name: str, *, offsets_topic: str, workers: str) -> str:
+    """The lock of a source connector's positions and life."""
+    return f"source.{offsets_topic}.{name}@{workers}"
+
+
+def group_lock(group: str, *, workers: str = "") -> str:
+    """The lock of a consumer group, a sink's or any other."""
+    return f"group.{group}@{workers}" if workers else f"group.{group}"
+
+
+def cluster_lock(workers: str) -> str:
+    """The lock of a whole Connect cluster."""
+    return f"connect.{workers}"
+
+
+def base_name(lock: str) -> str:
+    """The name of the thing alone, as the transactional id and the lock file carry it."""
+    return lock.partition("@")[0]
+
+
+def conflicts(one: str, other: str) -> bool:
+    """Whether two locks can't be held by two changes at once."""
+    if base_name(one) == base_name(other):
+        return True
+    return _covers(one, other) or _covers(other, one)
+
+
+def _covers(cluster: str, inner: str) -> bool:
+    return cluster.startswith("connect.") and inner.partition("@")[2] == cluster.removeprefix("connect.")

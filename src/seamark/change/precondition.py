@@ -1,0 +1,50 @@
+"""What must still be so when a plan is applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seamark.change.image import build_fingerprint
+from seamark.change.step import Intent, Step
+from seamark.change.world import World
+from seamark.errors import StalePlanError
+from seamark.model.plan import Plan, Precondition
+
+# The state that a step found when the plan was made, compared with what it finds now.
+BEFORE = "before"
+
+
+def build_preconditions(steps: Sequence[Step], world: World) -> tuple[Precondition, ...]:
+    """What the first step on each aspect of a subject finds now. Later steps find what the earlier ones left."""
+    first: dict[str, Step] = {}
+    for step in steps:
+        if not step.drifts:
+            first.setdefault(aspect_of(step), step)
+    return tuple(build_precondition(step, step.intend(world)) for step in first.values())
+
+
+def build_precondition(step: Step, intent: Intent) -> Precondition:
+    """That what a step found is still so."""
+    return Precondition(
+        BEFORE,
+        subject=aspect_of(step),
+        expected=build_fingerprint(intent.before),
+        words=f"the {step.aspect} of {step.subject} is as it was when the plan was made",
+    )
+
+
+def aspect_of(step: Step) -> str:
+    """What a step's images show: its subject and the side of it."""
+    return f"{step.subject}#{step.aspect}"
+
+
+def check_preconditions(plan: Plan, steps: Sequence[Step], world: World) -> None:
+    """Refuse the plan if something has moved; the error names everything that has."""
+    found = {p.subject: p.expected for p in build_preconditions(steps, world)}
+    moved = [p.subject for p in plan.preconditions if p.kind == BEFORE and found.get(p.subject) != p.expected]
+    if moved:
+        raise StalePlanError(
+            "the world has moved since the plan was made; nothing was changed",
+            cause=f"changed meanwhile: {', '.join(moved)}",
+            hint="make the plan anew and look at it",
+        )

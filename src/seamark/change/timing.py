@@ -1,0 +1,36 @@
+"""How long the executor waits for what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTiming:
+    """Times of the executor, in seconds.
+
+    `in_flight` is how long a request that was sent may still be carried out without an answer: Connect's REST API gives
+    up after 90 s, a fixed number, and what it began may end until then. `begin` is how long after its entry a step may
+    begin to act; a process that slept longer asks the journal first. `send` is how long the client goes on beginning
+    attempts of one request. `shows` is how long something that was carried out may be hidden from a reader: a worker
+    reads the status topic and its own snapshot of the config topic a little late. `foreign` is how long a state that is
+    neither before nor after must be seen until it is believed.
+    """
+
+    in_flight_seconds: float = 90.0
+    # From an entry to the first byte of its act are milliseconds; 5 s is a machine in trouble or a stopped process.
+    begin_seconds: float = 5.0
+    # The Connect client for changes has this as its deadline; a rebalance mostly ends within it.
+    send_seconds: float = 20.0
+    shows_seconds: float = 5.0
+    foreign_seconds: float = 3.0
+    look_seconds: float = 0.5
+
+    @property
+    def quiet_seconds(self) -> float:
+        """How long after its entry nothing of an act can land any more.
+
+        `begin` counts twice: once until the act begins, and once for a step that must read before it sends. With the
+        time until everything shows, a change is at its end 125 s after its last entry.
+        """
+        return self.in_flight_seconds + 2 * self.begin_seconds + self.send_seconds

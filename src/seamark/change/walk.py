@@ -1,0 +1,89 @@
+"""Where a change stands while it goes on: results, what was left, which lanes are broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from seamark.change.expectation import Expectations
+from seamark.change.step import Intent, Outcome
+from seamark.change.task import Task
+from seamark.errors import SeamarkError
+from seamark.model.entry import Ending
+from seamark.model.plan import Precondition
+from seamark.model.result import GOOD, StepResult, build_ending
+
+
+class Walk:
+    """One way through a plan's tasks. A resumed change begins with the results that it already has."""
+
+    def __init__(self, tasks: Sequence[Task], preconditions: Iterable[Precondition] = ()) -> None:
+        self.tasks = tuple(tasks)
+        self.left: list[Task] = []
+        self._results: dict[int, StepResult] = {}
+        self._expectations = Expectations(preconditions)
+
+    @property
+    def results(self) -> tuple[StepResult, ...]:
+        """What is known, in the order of the plan."""
+        return tuple(self._results[number] for number in sorted(self._results))
+
+    def remaining(self) -> Iterator[Task]:
+        """The tasks without a result, in order."""
+        return (task for task in self.tasks if task.number not in self._results)
+
+    def record(
+        self, task: Task, outcome: Outcome, *, intent: Intent | None = None, error: SeamarkError | None = None
+    ) -> StepResult:
+        """Take in how a task ended. `intent` is what it acted on, or found to be so already."""
+        step = task.step
+        if intent is not None:
+            self._expectations.learn(step, intent, outcome)
+        result = StepResult(
+            task.number, kind=step.kind, subject=step.subject, words=step.describe(), outcome=outcome, error=error
+        )
+        self._results[task.number] = result
+        return result
+
+    def allows(self, task: Task, intent: Intent) -> bool:
+        """Whether a task finds what the plan or the steps before it left."""
+        return self._expectations.allow(task.step, intent)
+
+    def is_due(self, task: Task, *, winding_up: bool) -> bool:
+        """Whether a task is to be done now. Of a lane that was begun, the `always` ones are done in any case."""
+        lane = [other for other in self.tasks if other.lane == task.lane]
+        results = [self._results[other.number] for other in lane if other.number in self._results]
+        if task.always:
+            return bool(results) or not winding_up
+        # Where something behind it was done already, the lane was wound up: its own place in it has passed.
+        passed = any(other.number > task.number and other.number in self._results for other in lane)
+        return not (winding_up or passed or any(result.outcome not in GOOD for result in results))
+
+    def unsettled(self, *, leaving: bool = False) -> list[Task]:
+        """The tasks that keep the change open. Whoever leaves it as it is accepts what somebody else did."""
+        return [
+            task
+            for task in self.tasks
+            if task.number in self._results and not self._is_settled(task, leaving=leaving)
+        ]
+
+    def is_superseded(self, task: Task) -> bool:
+        """Whether a later task of the same aspect made sure what it looks like now."""
+        return any(
+            other.number > task.number and other.aspect == task.aspect and self._is_good(other) for other in self.tasks
+        )
+
+    def ending(self) -> Ending:
+        """How the change ends if it is closed now."""
+        return build_ending(self.results, left=bool(self.left))
+
+    def _is_settled(self, task: Task, *, leaving: bool) -> bool:
+        if self._is_good(task) or self.is_superseded(task):
+            return True
+        outcome = self._results[task.number].outcome
+        if outcome is Outcome.DID_NOT_HAPPEN:
+            # A run state that was not restored is not the end of a change.
+            return not task.always
+        return leaving and outcome is Outcome.FOREIGN
+
+    def _is_good(self, task: Task) -> bool:
+        return task.number in self._results and self._results[task.number].outcome in GOOD

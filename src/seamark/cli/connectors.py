@@ -1,0 +1,93 @@
+"""`seamark connectors`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from seamark.cli.answer import Answer, build_answer, choose_exit_code
+from seamark.cli.complete import complete_connectors
+from seamark.cli.options import global_options, option, pass_session
+from seamark.cli.selection import STATE_WORDS, Selection, build_selection
+from seamark.cli.session import Session
+from seamark.cli.watch import WatchOptions, give, watch_options
+from seamark.errors import NotFoundError, SeamarkError
+from seamark.model.connector import Connector
+from seamark.model.reading import Reading
+from seamark.report.views.connectors import build_connector_view, build_connectors_view
+
+
+@click.group
+def connectors() -> None:
+    """Look at connectors."""
+
+
+@connectors.command("list")
+@click.argument("names", nargs=-1, metavar="[NAME|GLOB]...", shell_complete=complete_connectors)
+@option("-e", "--regex", multiple=True, metavar="REGEX", help="Only names in which this is found.")
+@option(
+    "--state",
+    multiple=True,
+    type=click.Choice(STATE_WORDS, case_sensitive=False),
+    metavar="WORD",
+    help=f"Only those in this health, or with this state of connector or task: {', '.join(STATE_WORDS)}.",
+)
+@option("--cluster", metavar="NAME", help="Only connectors of this Connect cluster.")
+@watch_options
+@global_options
+@pass_session
+def list_connectors(
+    session: Session,
+    *,
+    names: tuple[str, ...],
+    regex: tuple[str, ...],
+    state: tuple[str, ...],
+    cluster: str | None,
+    watching: WatchOptions,
+) -> None:
+    """List connectors with their health.
+
+    NAME may be CLUSTER/NAME. Without any, all connectors of the context are listed.
+    """
+    selection = build_selection(names, expressions=regex, states=state)
+    with session.fleet() as fleet:
+
+        def read() -> Answer:
+            reading = fleet.connectors.all(cluster=cluster)
+            return build_list_answer(reading, selection, asked=1 if cluster else len(fleet.context.connect))
+
+        give(session, read, watching)
+
+
+@connectors.command("show")
+@click.argument("name", shell_complete=complete_connectors)
+@global_options
+@pass_session
+def show_connector(session: Session, name: str) -> None:
+    """Show one connector, NAME or CLUSTER/NAME: tasks, errors, config."""
+    with session.fleet() as fleet:
+        session.give(Answer(build_connector_view(fleet.connectors.one(name))))
+
+
+def build_list_answer(reading: Reading[Connector], selection: Selection, *, asked: int) -> Answer:
+    """The connectors that were meant; a plain name that is nowhere is an error, not an empty list."""
+    chosen = selection.pick(reading.items)
+    answer = build_answer(build_connectors_view(chosen, reading.failures), reading.failures, asked=asked)
+    missing = selection.find_missing(reading.items)
+    if not missing:
+        return answer
+    absent = tuple(_build_absence(name, reading.failures) for name in missing)
+    if answer.exit_code:
+        return Answer(answer.view, answer.errors + absent, answer.exit_code)
+    return Answer(answer.view, absent, choose_exit_code(absent, all_failed=not chosen))
+
+
+def _build_absence(name: str, failures: Mapping[str, SeamarkError]) -> NotFoundError:
+    silent = f"it may be in {', '.join(failures)}, which did not answer" if failures else ""
+    return NotFoundError(
+        f"there is no connector {name}",
+        cause=silent,
+        hint="seamark connectors list shows all of them",
+        context={"connector": name},
+    )

@@ -1,0 +1,148 @@
+"""`seamark`: the root command, and what every way to end means for the shell."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
+
+import click
+
+from seamark import __version__
+from seamark.cli.lazy import LazyGroup
+from seamark.cli.options import global_options
+from seamark.cli.session import Session
+from seamark.errors import InterruptedRunError, SeamarkError, UsageError
+from seamark.report.formats import OutputFormat
+
+COMPLETE_VAR = "_SEAMARK_COMPLETE"
+"""The variable by which a shell's completion script asks what to offer."""
+
+COMMANDS = {
+    "status": ("seamark.cli.status:status", "Show every Connect cluster and what is in trouble."),
+    "connectors": ("seamark.cli.connectors:connectors", "Look at connectors."),
+    "workers": ("seamark.cli.workers:workers", "Look at the workers of Connect."),
+    "offsets": ("seamark.cli.offsets:offsets", "Look at reading positions."),
+    "doctor": ("seamark.cli.doctor:doctor", "Look for what is wrong, and say how to mend it."),
+    "context": ("seamark.cli.context:context", "Name clusters, and choose one."),
+    "completion": ("seamark.cli.completion:completion", "Write the completion script of a shell."),
+}
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="seamark", message="%(prog)s %(version)s")
+@global_options
+def root() -> None:
+    """Run Kafka Connect without fear.
+
+    Global options may also stand behind the command. Exit codes: 0 done, 1 failed, 2 changes
+    present, 3 partly done, 4 not allowed, 5 refused by a safety rule, 6 unreachable, 64 wrong
+    usage, 130 interrupted.
+    """
+
+
+def run() -> NoReturn:
+    """The entry point of the program."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure:
+            # A terminal that can't show ✓ gets its escape, not a traceback.
+            reconfigure(errors="backslashreplace")
+    sys.exit(execute(sys.argv[1:]))
+
+
+def execute(argv: Sequence[str], *, session: Session | None = None) -> int:
+    """Run one command line and give its exit code. Nothing is raised."""
+    session = session or Session()
+    try:
+        code = _execute(argv, session)
+        session.out.flush()
+    except BrokenPipeError:
+        # Whoever read had enough, as in `| head`. That is no failure.
+        _silence_output()
+        return 0
+    except KeyboardInterrupt:
+        return InterruptedRunError.exit_code
+    return code
+
+
+def _execute(argv: Sequence[str], session: Session) -> int:
+    try:
+        return _invoke(argv, session)
+    except BrokenPipeError:
+        raise
+    except (KeyboardInterrupt, click.Abort):
+        error: SeamarkError = InterruptedRunError("interrupted")
+    except click.exceptions.NoArgsIsHelpError as help_wanted:
+        click.echo(help_wanted.format_message(), file=session.err)
+        return UsageError.exit_code
+    except click.ClickException as mistake:
+        _guess_output(argv, session)
+        error = _build_usage_error(mistake)
+    except SeamarkError as known:
+        _show_traceback(session, known)
+        error = known
+    except Exception as unexpected:  # noqa: BLE001 - the last net before the user
+        _show_traceback(session, unexpected)
+        error = _build_surprise(unexpected)
+    session.reporter.fail(error)
+    return error.exit_code
+
+
+def _invoke(argv: Sequence[str], session: Session) -> int:
+    instruction = os.environ.get(COMPLETE_VAR)
+    if instruction:
+        from click.shell_completion import shell_complete  # noqa: PLC0415
+
+        return shell_complete(root, {"obj": session}, "seamark", COMPLETE_VAR, instruction)
+    try:
+        with root.make_context("seamark", list(argv), obj=session, auto_envvar_prefix="SEAMARK") as ctx:
+            root.invoke(ctx)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    return session.exit_code
+
+
+def _build_usage_error(mistake: click.ClickException) -> UsageError:
+    ctx = mistake.ctx if isinstance(mistake, click.UsageError) else None
+    path = ctx.command_path if ctx else "seamark"
+    return UsageError(mistake.format_message().rstrip("."), hint=f"{path} --help shows how")
+
+
+def _build_surprise(unexpected: Exception) -> SeamarkError:
+    from seamark.model.sensitive import mask_text  # noqa: PLC0415
+
+    text = mask_text(f"{type(unexpected).__name__}: {unexpected}".strip(": "))
+    return SeamarkError(
+        "seamark came upon something it did not expect",
+        cause=text.splitlines()[0],
+        hint="run it again with -v for the traceback, and please report it",
+    )
+
+
+def _show_traceback(session: Session, error: Exception) -> None:
+    # A known error says all that an operator needs; its traceback is for those who ask twice.
+    if session.verbose < (2 if isinstance(error, SeamarkError) else 1):
+        return
+    from traceback import format_exception  # noqa: PLC0415
+
+    from seamark.model.sensitive import mask_text  # noqa: PLC0415
+    from seamark.report.safety import escape  # noqa: PLC0415
+
+    session.err.write(escape(mask_text("".join(format_exception(error))), multiline=True))
+
+
+def _guess_output(argv: Sequence[str], session: Session) -> None:
+    """Hear `-o json` in a command line that Click could not parse: programs want the error as json too."""
+    words = " ".join(argv).replace("=", " ").split()
+    spoken = [after for word, after in zip(words, [*words[1:], ""], strict=True) if word in ("-o", "--output")]
+    if "json" in spoken or "-ojson" in words:
+        session.output = OutputFormat.JSON
+
+
+def _silence_output() -> None:
+    """Let the interpreter's last flush go nowhere: the pipe is gone."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,88 @@
+"""Options that many commands share, so that no command repeats them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from seamark.cli.session import Session
+from seamark.report.formats import OutputFormat
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+pass_session = click.make_pass_decorator(Session)
+
+
+class EnvOption(click.Option):
+    """An option that shows the name of its environment variable in `--help`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("show_envvar", True)
+        super().__init__(*args, **kwargs)
+
+
+def option(*names: str, **settings: Any) -> Callable[[F], F]:
+    """Like `click.option`, with the environment variable shown."""
+    return click.option(*names, cls=EnvOption, **settings)
+
+
+def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Put a global option into the session. A flag beats the environment, the nearest flag beats the others."""
+    source = ctx.get_parameter_source(param.name or "")
+    is_root = ctx.parent is None
+    if source is ParameterSource.DEFAULT or (source is ParameterSource.ENVIRONMENT and not is_root):
+        return
+    session = ctx.ensure_object(Session)
+    setattr(session, param.name or "", OutputFormat(value) if param.name == "output" else value)
+
+
+def _global(*names: str, env: str, **settings: Any) -> Callable[[F], F]:
+    return option(*names, envvar=env, expose_value=False, callback=_keep, is_eager=True, **settings)
+
+
+def _complete_contexts(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from seamark.cli.complete import complete_contexts  # noqa: PLC0415
+
+    return complete_contexts(ctx, param, incomplete)
+
+
+_CONTEXT = _global(
+    "--context",
+    env="SEAMARK_CONTEXT",
+    metavar="NAME",
+    help="Use this context instead of the current one.",
+    shell_complete=_complete_contexts,
+)
+_OUTPUT = _global(
+    "-o",
+    "--output",
+    env="SEAMARK_OUTPUT",
+    type=click.Choice([form.value for form in OutputFormat]),
+    metavar="FORMAT",
+    help=f"How to write the result: {', '.join(OutputFormat)}.",
+)
+_NO_HEADERS = _global(
+    "--no-headers", env="SEAMARK_NO_HEADERS", is_flag=True, help="Leave out the titles of tables and CSV."
+)
+_QUIET = _global("-q", "--quiet", env="SEAMARK_QUIET", is_flag=True, help="Write results and errors only.")
+_VERBOSE = _global(
+    "-v", "--verbose", env="SEAMARK_VERBOSE", count=True, help="Say more; twice for everything. Shows tracebacks."
+)
+_COLOR = _global(
+    "--color",
+    env="SEAMARK_COLOR",
+    type=click.Choice(["auto", "always", "never"]),
+    metavar="WHEN",
+    help="Use colour: auto, always, never. NO_COLOR and FORCE_COLOR are heard too.",
+)
+_NO_INPUT = _global("--no-input", env="SEAMARK_NO_INPUT", is_flag=True, help="Never ask; fail instead.")
+
+
+def global_options(command: F) -> F:
+    """The options that stand before or behind any command."""
+    for decorate in (_NO_INPUT, _COLOR, _VERBOSE, _QUIET, _NO_HEADERS, _OUTPUT, _CONTEXT):
+        command = decorate(command)
+    return command

@@ -1,0 +1,77 @@
+"""One run of the command line: what was asked for globally, and the doors to everything else.
+
+Tests put other doors in: a fleet without servers, a clock that stands still.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TextIO
+
+from seamark.report.formats import OutputFormat
+
+if TYPE_CHECKING:
+    from seamark.cli.answer import Answer
+    from seamark.fleet import Fleet
+    from seamark.report.terminal import TerminalReporter
+
+
+def _open_fleet(name: str | None) -> Fleet:
+    from seamark.fleet import open_fleet  # noqa: PLC0415
+
+    return open_fleet(name)
+
+
+@dataclass(slots=True)
+class Session:
+    """The global options of one run, its streams, and the code it will end with."""
+
+    context: str | None = None
+    output: OutputFormat = OutputFormat.TABLE
+    no_headers: bool = False
+    quiet: bool = False
+    verbose: int = 0
+    color: str = "auto"
+    no_input: bool = False
+    exit_code: int = 0
+
+    open_fleet: Callable[[str | None], Fleet] = _open_fleet
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    sleep: Callable[[float], None] = time.sleep
+    out: TextIO = field(default_factory=lambda: sys.stdout)
+    err: TextIO = field(default_factory=lambda: sys.stderr)
+    stdin: TextIO = field(default_factory=lambda: sys.stdin)
+
+    @property
+    def reporter(self) -> TerminalReporter:
+        """Who writes, by the options as they stand now."""
+        from seamark.report.terminal import ColorMode, TerminalReporter  # noqa: PLC0415
+
+        return TerminalReporter(
+            form=self.output,
+            headers=not self.no_headers,
+            quiet=self.quiet,
+            color=ColorMode(self.color),
+            out=self.out,
+            err=self.err,
+        )
+
+    def fleet(self) -> Fleet:
+        """Open the fleet of the chosen context. Use it in a `with`."""
+        if self.verbose:
+            from seamark.cli.logs import start_logging  # noqa: PLC0415
+
+            start_logging(self.err, verbose=self.verbose)
+        return self.open_fleet(self.context)
+
+    def give(self, answer: Answer) -> None:
+        """Write an answer, then everything that went wrong on the way, and keep the exit code."""
+        reporter = self.reporter
+        reporter.show(answer.view)
+        for error in answer.errors:
+            reporter.fail(error)
+        self.exit_code = answer.exit_code

@@ -1,0 +1,139 @@
+"""`--watch`: the same answer again and again, redrawn on a terminal, appended everywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import wraps
+from typing import Any, TypeVar
+
+from seamark.cli.answer import Answer
+from seamark.cli.duration import Duration
+from seamark.cli.options import option
+from seamark.cli.session import Session
+from seamark.errors import InterruptedRunError, SeamarkError
+from seamark.report.render import render_view
+from seamark.report.terminal import is_terminal
+from seamark.report.views.error import render_error
+from seamark.report.words import render_duration, render_time
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Draw = Callable[[str], None]
+
+# A reading costs each Connect cluster a request; more than ten a second helps no eye.
+_SHORTEST_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """Whether to read again, how often, and how many times in all."""
+
+    watch: bool = False
+    every_seconds: float = 2.0
+    count: int | None = None
+
+
+def watch_options(command: F) -> F:
+    """Add `--watch`, `--every` and `--count`; the command gets them as one value, `watching`."""
+
+    @wraps(command)
+    def gather(*args: Any, watch: bool, every: float, count: int | None, **kwargs: Any) -> Any:
+        return command(*args, watching=WatchOptions(watch, every, count), **kwargs)
+
+    decorators = (
+        option("-w", "--watch", is_flag=True, help="Read again and again until Ctrl-C."),
+        option(
+            "--every",
+            type=Duration(minimum_seconds=_SHORTEST_SECONDS),
+            default="2s",
+            show_default=True,
+            metavar="TIME",
+            help="Time between two readings of --watch.",
+        ),
+        option("--count", type=_positive(), metavar="N", help="End --watch after N readings."),
+    )
+    decorated: Any = gather
+    for decorate in reversed(decorators):
+        decorated = decorate(decorated)
+    result: F = decorated
+    return result
+
+
+def give(session: Session, read: Callable[[], Answer], watching: WatchOptions) -> None:
+    """Give the answer once, or keep giving it."""
+    if not watching.watch:
+        session.give(read())
+        return
+    try:
+        if session.output.is_text and is_terminal(session.out):
+            _redraw(session, read, watching)
+        else:
+            _append(session, read, watching)
+    except KeyboardInterrupt:
+        # The way every watch ends: nothing to say about it.
+        session.exit_code = InterruptedRunError.exit_code
+
+
+def _append(session: Session, read: Callable[[], Answer], watching: WatchOptions) -> None:
+    first = True
+    for moment, answer in _readings(session, read, watching):
+        reporter = session.reporter
+        errors = (answer,) if isinstance(answer, SeamarkError) else answer.errors
+        if isinstance(answer, Answer):
+            reporter.show_tick(answer.view, moment, first=first)
+            first = False
+        for error in errors:
+            reporter.fail(error)
+
+
+def _redraw(session: Session, read: Callable[[], Answer], watching: WatchOptions) -> None:
+    with _open_canvas(session) as draw:
+        for moment, answer in _readings(session, read, watching):
+            screen = session.reporter.build_screen()
+            errors = (answer,) if isinstance(answer, SeamarkError) else answer.errors
+            head = f"{render_time(moment)} · every {render_duration(watching.every_seconds)} · Ctrl-C ends\n"
+            body = render_view(answer.view, session.output, screen) if isinstance(answer, Answer) else ""
+            draw(head + body + "".join(render_error(error, color=screen.color) for error in errors))
+
+
+def _readings(
+    session: Session, read: Callable[[], Answer], watching: WatchOptions
+) -> Iterator[tuple[datetime, Answer | SeamarkError]]:
+    """Read until the count is reached. An error that may pass is an answer; any other one ends the watch."""
+    number = 0
+    while watching.count is None or number < watching.count:
+        if number:
+            session.sleep(watching.every_seconds)
+        number += 1
+        moment = session.now()
+        answer: Answer | SeamarkError
+        try:
+            answer = read()
+        except SeamarkError as error:
+            if not error.retryable:
+                raise
+            answer = error
+        session.exit_code = answer.exit_code
+        yield moment, answer
+
+
+@contextmanager
+def _open_canvas(session: Session) -> Iterator[Draw]:
+    """A part of the terminal that is drawn over in place, without flicker."""
+    from rich.console import Console  # noqa: PLC0415
+    from rich.live import Live  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    color = session.reporter.build_screen().color
+    console = Console(file=session.out, force_terminal=True, no_color=not color, highlight=False)
+    with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
+        yield lambda text: live.update(Text.from_ansi(text.rstrip("\n")), refresh=True)
+
+
+def _positive() -> Any:
+    from click import IntRange  # noqa: PLC0415
+
+    return IntRange(min=1)

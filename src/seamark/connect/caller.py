@@ -1,0 +1,143 @@
+"""One call from its first attempt to its answer: fail-over, pauses and the deadline."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from seamark.connect.answer import Answer, Judgement, is_unknown, judge
+from seamark.connect.request import Request
+from seamark.connect.rules import FAILURE_RULES, Phase, Verdict
+from seamark.connect.timing import Timing
+from seamark.connect.transport import Transport
+from seamark.connect.workers import Workers
+from seamark.errors import DeadlineError, SeamarkError, UnknownOutcomeError, UnreachableError
+
+_LOOK_FIRST = "read the state before you repeat it"
+_NOT_CONNECTED = FAILURE_RULES[Phase.CONNECTING]
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What one call has been through so far."""
+
+    began_at: float
+    attempts: int = 0
+    rechecked: bool = False
+    # The last thing each worker said, in the order they were asked.
+    last_words: dict[str, str] = field(default_factory=dict)
+    # Rounds over all workers in which not one of them accepted a connection.
+    dead_rounds: int = 0
+    round_had_answer: bool = False
+
+    def note(self, url: str, judgement: Judgement) -> None:
+        self.attempts += 1
+        self.last_words[url] = describe(judgement)
+        if judgement.rule is not _NOT_CONNECTED:
+            self.round_had_answer = True
+
+    def end_round(self) -> None:
+        self.dead_rounds = 0 if self.round_had_answer else self.dead_rounds + 1
+        self.round_had_answer = False
+
+
+class Caller:
+    """Brings one request to its end. Thread-safe; keeps no state but which worker answered last."""
+
+    def __init__(self, workers: Workers, transport: Transport, *, timing: Timing, cluster: str) -> None:
+        self.workers = workers
+        self._transport = transport
+        self._timing = timing
+        self._cluster = cluster
+
+    def call(self, request: Request, *, url: str | None = None) -> Answer:
+        """The answer of any worker, or of the one at `url` alone.
+
+        Raises:
+            NotFoundError, AlreadyExistsError, RejectedError, AccessError, UnsupportedError: Connect said no.
+            UnknownOutcomeError: a write was sent and may have been carried out.
+            DeadlineError: it was "later" until the deadline.
+            UnreachableError: nobody answers.
+        """
+        progress = _Progress(began_at=time.monotonic())
+        pauses = self._timing.pauses()
+        while True:
+            # Each round asks every worker at most once; the pause stands between rounds and after a "later".
+            for worker in (url,) if url else self.workers.order():
+                judgement, answer = self._attempt(worker, request, progress)
+                if answer is not None:
+                    if url is None:
+                        self.workers.remember(worker)
+                    return answer
+                if not judgement.rule.elsewhere:
+                    break
+            progress.end_round()
+            self._pause(request, judgement, progress, seconds=next(pauses))
+
+    def ask_once(self, request: Request, *, url: str) -> Answer:
+        """The answer of one worker to a single attempt; anything but "done" is raised."""
+        progress = _Progress(began_at=time.monotonic())
+        judgement, answer = self._attempt(url, request, progress)
+        if answer is None:
+            raise self._build_error(request, judgement, progress, judgement.rule.error)
+        return answer
+
+    def _attempt(self, url: str, request: Request, progress: _Progress) -> tuple[Judgement, Answer | None]:
+        remaining = max(0.0, progress.began_at + self._timing.deadline_seconds - time.monotonic())
+        limit = self._timing.herder_seconds if request.queues else self._timing.read_seconds
+        outcome = self._transport.send(
+            url,
+            request,
+            connect_seconds=min(self._timing.connect_seconds, max(remaining, 0.001)),
+            read_seconds=limit if request.writes else min(limit, max(remaining, 0.001)),
+        )
+        judgement = judge(request, outcome)
+        if judgement.verdict is Verdict.DONE and isinstance(outcome, Answer):
+            return judgement, outcome
+        progress.note(url, judgement)
+        if judgement.verdict is not Verdict.TRY_AGAIN:
+            raise self._build_error(request, judgement, progress, judgement.rule.error)
+        if judgement.rule.once:
+            if progress.rechecked:
+                raise self._build_error(request, judgement, progress, judgement.rule.error)
+            progress.rechecked = True
+        return judgement, None
+
+    def _pause(self, request: Request, judgement: Judgement, progress: _Progress, *, seconds: float) -> None:
+        """Wait before the next round, or raise because there can be none."""
+        if progress.dead_rounds >= self._timing.rounds:
+            raise self._build_error(request, judgement, progress, UnreachableError)
+        if time.monotonic() + seconds > progress.began_at + self._timing.deadline_seconds:
+            raise self._build_error(request, judgement, progress, DeadlineError)
+        time.sleep(seconds)
+
+    def _build_error(
+        self, request: Request, judgement: Judgement, progress: _Progress, kind: type[SeamarkError]
+    ) -> SeamarkError:
+        context = {"cluster": self._cluster}
+        if request.subject:
+            context["name"] = request.subject
+        said = "; ".join(f"{url}: {words}" for url, words in progress.last_words.items())
+        what = f"{request.doing} in Connect cluster {self._cluster}"
+        if is_unknown(request, judgement):
+            return UnknownOutcomeError(
+                f"no answer says whether this was carried out: {what}",
+                cause=said,
+                hint=judgement.rule.hint or _LOOK_FIRST,
+                context=context,
+            )
+        if kind is DeadlineError:
+            elapsed = time.monotonic() - progress.began_at
+            return DeadlineError(
+                f"can't {what}: it was not ready within {self._timing.deadline_seconds:g} s",
+                cause=f"asked {progress.attempts} times in {elapsed:.1f} s; last answer of {said}",
+                hint=judgement.rule.hint or "wait until the workers have settled, then repeat it",
+                context=context,
+            )
+        return kind(f"can't {what}", cause=said, hint=judgement.rule.hint, context=context)
+
+
+def describe(judgement: Judgement) -> str:
+    """What the other side said, with its status."""
+    words = judgement.text or f"({judgement.rule.name})"
+    return f"{judgement.status} {words}" if judgement.status else words

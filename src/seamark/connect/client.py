@@ -1,0 +1,284 @@
+"""What can be asked of a Connect cluster, one method each."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Self, TypeVar
+
+import httpx2
+
+from seamark.connect import requests, wire
+from seamark.connect.answer import Answer
+from seamark.connect.caller import Caller
+from seamark.connect.capability import Capabilities, Capability, build_capabilities
+from seamark.connect.clock import build_clock_skew
+from seamark.connect.request import Request
+from seamark.connect.timing import Timing
+from seamark.connect.transport import Transport
+from seamark.connect.values import LoggerLevel, OffsetsChange, Validation, WorkerHealth
+from seamark.connect.workers import Workers
+from seamark.errors import NotFoundError, SeamarkError, UnknownOutcomeError, UnreachableError
+from seamark.model.connector import Connector, ConnectorStatus
+from seamark.model.offset import Offset
+from seamark.model.worker import Plugin, Worker
+
+T = TypeVar("T")
+
+# During a rolling upgrade workers come back newer; a minute is short beside that and long beside a command.
+_CAPABILITIES_LAST_SECONDS = 60.0
+_MOST_WORKERS_AT_ONCE = 8
+
+
+def _nothing(_body: bytes) -> None:
+    """The answer says it is done and nothing more."""
+
+
+class ConnectClient:
+    """A Connect cluster through its REST API.
+
+    Any worker may answer; the one that did is asked first the next time. Every call ends: with a value, or with an
+    error of seamark's tree that says whether something may have been changed. Thread-safe. Close it, or use `with`.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        cluster: str = "connect",
+        username: str | None = None,
+        password: str | None = None,
+        ca_file: str | None = None,
+        verify: bool = True,
+        timing: Timing | None = None,
+        transport: httpx2.BaseTransport | None = None,
+    ) -> None:
+        """Open nothing yet; the first call connects. `transport` replaces the network in tests."""
+        self.cluster = cluster
+        self.timing = timing or Timing()
+        workers = Workers(urls, cluster=cluster)
+        self._transport = Transport(
+            workers.urls, username=username, password=password, ca_file=ca_file, verify=verify, transport=transport
+        )
+        self._caller = Caller(workers, self._transport, timing=self.timing, cluster=cluster)
+        self._lock = threading.Lock()
+        self._capabilities: tuple[float, Capabilities] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        """Where it leads; no credentials."""
+        return f"ConnectClient({self.urls!r}, cluster={self.cluster!r})"
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The workers' URLs."""
+        return self._caller.workers.urls
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._transport.close()
+
+    # --- reads -------------------------------------------------------------------------------------------------
+
+    def read_connectors(self) -> tuple[Connector, ...]:
+        """The whole fleet with config and status, in one call that does not wait for the herder.
+
+        A connector that was created a moment ago and has no status yet is not in it.
+        """
+        return self._ask(requests.fleet(), lambda body: wire.build_fleet(body, cluster=self.cluster))
+
+    def read_connector(self, name: str) -> Connector:
+        """One connector. Its status is None until the status topic has it."""
+        connector = self._ask(requests.info(name), lambda body: wire.build_connector(body, cluster=self.cluster))
+        try:
+            status = self.read_status(name)
+        except NotFoundError:
+            return connector
+        return Connector(connector.name, connector.cluster, connector.type, connector.config, status)
+
+    def read_status(self, name: str) -> ConnectorStatus:
+        """What the status topic says of a connector. After a create it is not found for a while."""
+        return self._ask(requests.status(name), wire.build_status)
+
+    def read_config(self, name: str) -> dict[str, str]:
+        """A connector's config, secrets in clear unless it uses references."""
+        return self._ask(requests.config(name), wire.build_config)
+
+    def read_offsets(self, name: str) -> tuple[Offset, ...]:
+        """A connector's offsets as REST tells them, from 3.5 on."""
+        return self._ask(requests.offsets(name), wire.build_offsets, needs=Capability.READ_OFFSETS)
+
+    def read_topics(self, name: str) -> tuple[str, ...]:
+        """The topics a connector has used since the list was last reset."""
+        return self._ask(requests.topics(name), wire.build_topics)
+
+    def read_workers(self) -> tuple[Worker, ...]:
+        """Every worker by its own answer. One that does not answer has an `error`."""
+        with ThreadPoolExecutor(max_workers=min(len(self.urls), _MOST_WORKERS_AT_ONCE)) as pool:
+            return tuple(pool.map(self._read_worker, self.urls))
+
+    def read_capabilities(self) -> Capabilities:
+        """What every worker that answers can do; asked again after a minute.
+
+        Raises:
+            UnreachableError: no worker answers.
+        """
+        with self._lock:
+            known = self._capabilities
+        if known is not None and time.monotonic() - known[0] < _CAPABILITIES_LAST_SECONDS:
+            return known[1]
+        workers = self.read_workers()
+        if not any(worker.is_up for worker in workers):
+            # Nobody answers at once; the patient way either finds one after all or says why not.
+            workers = (self._ask(requests.root(), lambda body: wire.build_worker(body, cluster=self.cluster, url="")),)
+        capabilities = build_capabilities(self.cluster, [worker.version for worker in workers if worker.is_up])
+        with self._lock:
+            self._capabilities = (time.monotonic(), capabilities)
+        return capabilities
+
+    def read_plugins(self, url: str | None = None) -> tuple[Plugin, ...]:
+        """The connector plugins of any worker, or of the one at `url`. Workers need not have the same."""
+        return self._ask(requests.plugins(), wire.build_plugins, url=url)
+
+    def read_health(self, url: str | None = None) -> WorkerHealth:
+        """What a worker says of itself, from 3.9 on."""
+        return self._ask(requests.health(), wire.build_health, url=url, needs=Capability.HEALTH)
+
+    def read_loggers(self, url: str | None = None) -> tuple[LoggerLevel, ...]:
+        """The loggers of any worker, or of the one at `url`."""
+        return self._ask(requests.loggers(), wire.build_loggers, url=url)
+
+    def validate_config(self, plugin: str, config: Mapping[str, str]) -> Validation:
+        """What the plugin says of a config. Changes nothing."""
+        return self._ask(requests.validate(plugin, config), wire.build_validation)
+
+    # --- writes ------------------------------------------------------------------------------------------------
+
+    def create_connector(self, name: str, config: Mapping[str, str], *, initial_state: str | None = None) -> Connector:
+        """Create a connector. Connect says "created" before it runs, and before every worker knows of it.
+
+        `initial_state` is RUNNING, PAUSED or STOPPED, from 3.7 on.
+
+        Raises:
+            AlreadyExistsError: there is one of that name.
+        """
+        request = requests.create(name, config, initial_state=initial_state)
+        needs = None if initial_state is None else Capability.INITIAL_STATE
+        return self._ask(request, lambda body: wire.build_connector(body, cluster=self.cluster), needs=needs)
+
+    def put_config(self, name: str, config: Mapping[str, str]) -> Connector:
+        """Give a connector this config, or create it. The same config again restarts it: see `is_same_config`."""
+        return self._ask(
+            requests.put_config(name, config), lambda body: wire.build_connector(body, cluster=self.cluster)
+        )
+
+    def patch_config(self, name: str, changes: Mapping[str, str | None]) -> Connector:
+        """Change single keys of a config, from 3.8 on. None removes a key."""
+        return self._ask(
+            requests.patch_config(name, changes),
+            lambda body: wire.build_connector(body, cluster=self.cluster),
+            needs=Capability.PATCH_CONFIG,
+        )
+
+    def delete_connector(self, name: str) -> None:
+        """Delete a connector. Its offsets and a sink's group stay, and one of the same name goes on from them."""
+        self._ask(requests.delete(name), _nothing)
+
+    def pause(self, name: str) -> None:
+        """Ask for PAUSED. Tasks keep their places; it takes effect later."""
+        self._ask(requests.change_state(name, "pause"), _nothing)
+
+    def resume(self, name: str) -> None:
+        """Ask for RUNNING. It takes effect later."""
+        self._ask(requests.change_state(name, "resume"), _nothing)
+
+    def stop(self, name: str) -> None:
+        """Ask for STOPPED, from 3.5 on. Tasks are taken away; they may still be shutting down when this returns."""
+        self._ask(requests.change_state(name, "stop"), _nothing, needs=Capability.STOP)
+
+    def restart(self, name: str, *, include_tasks: bool = False, only_failed: bool = False) -> None:
+        """Restart a connector; with `include_tasks` its tasks too, from 3.0 on."""
+        needs = Capability.RESTART_TASKS if include_tasks or only_failed else None
+        request = requests.restart(name, include_tasks=include_tasks, only_failed=only_failed)
+        self._ask(request, _nothing, needs=needs)
+
+    def restart_task(self, name: str, task: int) -> None:
+        """Restart one task. Of a stopped connector Connect says "later" for ever: that ends at the deadline."""
+        self._ask(requests.restart_task(name, task), _nothing)
+
+    def patch_offsets(self, name: str, offsets: Sequence[Offset]) -> OffsetsChange:
+        """Change the offsets of a stopped connector, from 3.6 on. Partitions that are not named keep theirs.
+
+        Raises:
+            RejectedError: the connector is not stopped, or the offsets are not of its kind.
+            UnknownOutcomeError: some of the partitions may have been changed.
+        """
+        request = requests.patch_offsets(name, offsets)
+        return self._ask(request, wire.build_offsets_change, needs=Capability.WRITE_OFFSETS)
+
+    def delete_offsets(self, name: str) -> OffsetsChange:
+        """Forget every offset of a stopped connector, from 3.6 on. For a sink this deletes its consumer group."""
+        return self._ask(requests.delete_offsets(name), wire.build_offsets_change, needs=Capability.WRITE_OFFSETS)
+
+    def set_logger(self, name: str, level: str, *, scope: str = "worker", url: str | None = None) -> tuple[str, ...]:
+        """Set a log level; gives the loggers it touched.
+
+        `scope` is worker (any one, or the one at `url`) or cluster, from 3.7 on: older workers would take it for worker
+        without a word, and then no logger is named.
+        """
+        needs = Capability.CLUSTER_LOGGERS if scope == "cluster" else None
+        return self._ask(
+            requests.set_logger(name, level, scope=scope),
+            lambda body: wire.build_names(body) if body.strip() else (),
+            needs=needs,
+            url=url,
+        )
+
+    # --- how -------------------------------------------------------------------------------------------------
+
+    def _ask(
+        self,
+        request: Request,
+        decode: Callable[[bytes], T],
+        *,
+        url: str | None = None,
+        needs: Capability | None = None,
+    ) -> T:
+        if needs is not None:
+            self.read_capabilities().require(needs, doing=request.doing)
+        answer = self._caller.call(request, url=url)
+        try:
+            return decode(answer.body)
+        except wire.MalformedBodyError as error:
+            raise self._build_malformed(request, answer, error) from error
+
+    def _build_malformed(self, request: Request, answer: Answer, error: wire.MalformedBodyError) -> SeamarkError:
+        what = f"{request.doing} in Connect cluster {self.cluster}"
+        cause = f"{answer.status}, but the body is not Connect's: {error}"
+        context = {"cluster": self.cluster}
+        if request.writes:
+            hint = "read the state before you repeat it"
+            message = f"no answer says whether this was carried out: {what}"
+            return UnknownOutcomeError(message, cause=cause, hint=hint, context=context)
+        hint = "check that the URL leads to a Connect worker"
+        return UnreachableError(f"can't {what}", cause=cause, hint=hint, context=context)
+
+    def _read_worker(self, url: str) -> Worker:
+        try:
+            began_at = time.time()
+            answer = self._caller.ask_once(requests.root(), url=url)
+            skew = build_clock_skew(answer.date, began_at=began_at, ended_at=time.time())
+            return wire.build_worker(answer.body, cluster=self.cluster, url=url, clock_skew_seconds=skew)
+        except (SeamarkError, wire.MalformedBodyError) as error:
+            words = error.cause if isinstance(error, SeamarkError) else f"not an answer of Connect: {error}"
+            return Worker(cluster=self.cluster, url=url, error=words.removeprefix(f"{url}: "))

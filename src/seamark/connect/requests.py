@@ -1,0 +1,260 @@
+"""Every question seamark asks Connect, as a value. Arguments are checked here, before anything is sent."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from seamark.connect.config import check_config, sensitive_values
+from seamark.connect.request import Kind, Request, build_body, build_path
+from seamark.connect.wire import offset_to_wire
+from seamark.errors import RefusedError, UsageError
+from seamark.model.offset import Offset, OffsetValue
+
+_INITIAL_STATES = ("RUNNING", "PAUSED", "STOPPED")
+_SCOPES = ("worker", "cluster")
+# Connect keeps whole numbers as Java longs.
+_LARGEST = 2**63 - 1
+# A follower hands a request on to the leader without quoting these, and the leader acts on another connector: `a;b`
+# becomes `a`, `%41` becomes `A`, and DELETE of `a/offsets` would forget the offsets of `a`.
+_MANGLED_BY_FOLLOWERS = frozenset(";%{}/")
+# From 4.0 on Jetty takes no path with one of these, however it is quoted: such a connector could never be deleted.
+_REFUSED_BY_JETTY = re.compile(r"[/%\\\x00-\x1f\x7f]")
+
+
+def root() -> Request:
+    """Which version a worker runs."""
+    return Request(Kind.ROOT, "GET", "/", "read the version")
+
+
+def health() -> Request:
+    """Whether a worker is well."""
+    return Request(Kind.HEALTH, "GET", "/health", "read a worker's health")
+
+
+def fleet() -> Request:
+    """Every connector with info and status."""
+    path = build_path("connectors", query=(("expand", "info"), ("expand", "status")))
+    return Request(Kind.FLEET, "GET", path, "read the connectors")
+
+
+def info(name: str) -> Request:
+    """A connector's info."""
+    return Request(Kind.CONNECTOR, "GET", build_path("connectors", name), f"read connector {name}", subject=name)
+
+
+def status(name: str) -> Request:
+    """A connector's status."""
+    path = build_path("connectors", name, "status")
+    return Request(Kind.STATUS, "GET", path, f"read the status of connector {name}", subject=name)
+
+
+def config(name: str) -> Request:
+    """A connector's config."""
+    path = build_path("connectors", name, "config")
+    return Request(Kind.CONFIG, "GET", path, f"read the config of connector {name}", subject=name)
+
+
+def topics(name: str) -> Request:
+    """The topics a connector used."""
+    path = build_path("connectors", name, "topics")
+    return Request(Kind.TOPICS, "GET", path, f"read the topics of connector {name}", subject=name)
+
+
+def offsets(name: str) -> Request:
+    """A connector's offsets."""
+    path = build_path("connectors", name, "offsets")
+    return Request(Kind.OFFSETS, "GET", path, f"read the offsets of connector {name}", subject=name)
+
+
+def plugins() -> Request:
+    """What a worker can load."""
+    return Request(Kind.PLUGINS, "GET", build_path("connector-plugins"), "read the plugins")
+
+
+def loggers() -> Request:
+    """A worker's loggers."""
+    return Request(Kind.LOGGERS, "GET", build_path("admin", "loggers"), "read the loggers")
+
+
+def validate(plugin: str, config: Mapping[str, str]) -> Request:
+    """What a plugin says of a config: a PUT that changes nothing."""
+    wanted = check_config(config.get("name", plugin), config)
+    return Request(
+        Kind.PLUGINS,
+        "PUT",
+        build_path("connector-plugins", plugin, "config", "validate"),
+        f"validate a config for {plugin}",
+        # Connect looks for the class in the config, not in the path.
+        body=build_body({"connector.class": plugin} | wanted),
+        subject=plugin,
+        secrets=sensitive_values(wanted),
+    )
+
+
+def create(name: str, config: Mapping[str, str], *, initial_state: str | None) -> Request:
+    """A new connector."""
+    if name != name.strip():
+        raise UsageError(
+            f"the connector name {name!r} begins or ends with a blank",
+            cause="Connect would cut it off and create a connector of another name",
+            hint="leave it out",
+        )
+    build_path("connectors", name)  # refuses what could be created and never be addressed again
+    _check_written_name(name)
+    wanted = check_config(name, config)
+    body: dict[str, object] = {"name": name, "config": wanted}
+    if initial_state is not None:
+        if initial_state.upper() not in _INITIAL_STATES:
+            raise UsageError(f"{initial_state!r} is no initial state", hint=f"one of {', '.join(_INITIAL_STATES)}")
+        body["initial_state"] = initial_state.upper()
+    return Request(
+        Kind.CONNECTOR,
+        "POST",
+        build_path("connectors"),
+        f"create connector {name}",
+        writes=True,
+        body=build_body(body),
+        subject=name,
+        secrets=sensitive_values(wanted),
+    )
+
+
+def put_config(name: str, config: Mapping[str, str]) -> Request:
+    """A whole config."""
+    _check_written_name(name)
+    wanted = check_config(name, config)
+    return Request(
+        Kind.CONFIG,
+        "PUT",
+        _write_path("connectors", name, "config"),
+        f"write the config of connector {name}",
+        writes=True,
+        body=build_body(wanted),
+        subject=name,
+        secrets=sensitive_values(wanted),
+    )
+
+
+def patch_config(name: str, changes: Mapping[str, str | None]) -> Request:
+    """Some keys of a config."""
+    _check_written_name(name)
+    kept = check_config(name, {key: value for key, value in changes.items() if value is not None})
+    return Request(
+        Kind.CONFIG,
+        "PATCH",
+        _write_path("connectors", name, "config"),
+        f"change the config of connector {name}",
+        writes=True,
+        body=build_body(dict(changes)),
+        subject=name,
+        secrets=sensitive_values(kept),
+    )
+
+
+def delete(name: str) -> Request:
+    """The end of a connector."""
+    path = _write_path("connectors", name)
+    return Request(Kind.CONNECTOR, "DELETE", path, f"delete connector {name}", writes=True, subject=name)
+
+
+def change_state(name: str, verb: str) -> Request:
+    """`pause`, `resume` or `stop`."""
+    path = _write_path("connectors", name, verb) if verb == "stop" else build_path("connectors", name, verb)
+    return Request(Kind.STATE, "PUT", path, f"{verb} connector {name}", writes=True, subject=name)
+
+
+def restart(name: str, *, include_tasks: bool, only_failed: bool) -> Request:
+    """A restart of a connector, with or without its tasks."""
+    query = [("includeTasks", "true")] if include_tasks else []
+    query += [("onlyFailed", "true")] if only_failed else []
+    path = _write_path("connectors", name, "restart", query=query)
+    return Request(Kind.RESTART, "POST", path, f"restart connector {name}", writes=True, subject=name)
+
+
+def restart_task(name: str, task: int) -> Request:
+    """A restart of one task."""
+    path = _write_path("connectors", name, "tasks", str(task), "restart")
+    return Request(Kind.RESTART, "POST", path, f"restart task {task} of connector {name}", writes=True, subject=name)
+
+
+def patch_offsets(name: str, offsets: Sequence[Offset]) -> Request:
+    """New offsets for some partitions."""
+    _check_offsets(name, offsets)
+    return Request(
+        Kind.OFFSETS,
+        "PATCH",
+        _write_path("connectors", name, "offsets"),
+        f"change the offsets of connector {name}",
+        writes=True,
+        body=build_body({"offsets": [offset_to_wire(offset) for offset in offsets]}),
+        subject=name,
+    )
+
+
+def delete_offsets(name: str) -> Request:
+    """No offsets any more."""
+    path = _write_path("connectors", name, "offsets")
+    return Request(Kind.OFFSETS, "DELETE", path, f"forget the offsets of connector {name}", writes=True, subject=name)
+
+
+def set_logger(name: str, level: str, *, scope: str) -> Request:
+    """A log level for a logger and those below it."""
+    if scope not in _SCOPES:
+        raise UsageError(f"{scope!r} is no scope of a log level", hint=f"one of {', '.join(_SCOPES)}")
+    path = build_path("admin", "loggers", name, query=[("scope", scope)] if scope == "cluster" else [])
+    body = build_body({"level": level})
+    return Request(Kind.LOGGERS, "PUT", path, f"set logger {name} to {level}", writes=True, body=body, subject=name)
+
+
+def _check_written_name(name: str) -> None:
+    """Refuse names under which Connect itself goes wrong.
+
+    The worker that starts a connector sends the tasks' configs to the leader over the same unquoted path: a connector
+    `a;b` overwrites the tasks of `a`, which then reads what `a;b` should have read. Seen on 4.3.1.
+    """
+    if _MANGLED_BY_FOLLOWERS.isdisjoint(name) and not _REFUSED_BY_JETTY.search(name):
+        return
+    raise RefusedError(
+        f"a connector called {name!r} would not be safe to run",
+        cause="Connect does not quote ; % { } / between its workers and takes the name for another one; from 4.0 on it "
+        "can't be asked for a name with a slash, a percent sign, a backslash or a control character",
+        hint="choose a name of letters, digits, dots, dashes and underscores",
+        context={"connector": name},
+    )
+
+
+def _write_path(*segments: str, query: Sequence[tuple[str, str]] = ()) -> str:
+    """The path of a write that only one worker can do, with the connector's name as the second segment.
+
+    Where a follower would mangle the name it is told not to hand the request on. It then says 409 and the next worker
+    is asked, until it is the right one.
+    """
+    is_mangled = not _MANGLED_BY_FOLLOWERS.isdisjoint(segments[1])
+    return build_path(*segments, query=[*query, ("forward", "false")] if is_mangled else query)
+
+
+def _check_offsets(name: str, offsets: Sequence[Offset]) -> None:
+    """Refuse what Connect would take in silence, or answer with a 500 that leaves the outcome open."""
+    if not offsets:
+        raise UsageError(f"no offsets are given for connector {name}", hint="delete_offsets forgets all of them")
+    seen: set[str] = set()
+    for offset in offsets:
+        key = json.dumps(dict(offset.partition), sort_keys=True, default=repr)
+        if key in seen:
+            raise UsageError(
+                f"a partition of connector {name} is given twice: {key}",
+                cause="Connect would take the last one without a word",
+            )
+        seen.add(key)
+        for values in (offset.partition, offset.offset or {}):
+            for field, value in values.items():
+                _check_value(name, field, value)
+
+
+def _check_value(name: str, field: str, value: OffsetValue) -> None:
+    if value is not None and not isinstance(value, (str, int, float, bool)):
+        raise UsageError(f"{field} in an offset of connector {name} is not a plain value")
+    if isinstance(value, int) and not -_LARGEST - 1 <= value <= _LARGEST:
+        raise UsageError(f"{field} in an offset of connector {name} is larger than Connect can keep: {value}")

@@ -1,0 +1,237 @@
+"""The table of what answers mean. The first row that fits decides.
+
+Texts are those of Connect 3.5 to 4.3. Matching them is ugly and without an alternative: four different 409s and a
+dozen 500s differ in nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from seamark.connect.request import Kind
+from seamark.errors import (
+    AlreadyExistsError,
+    AuthenticationError,
+    AuthorizationError,
+    NotFoundError,
+    RefusedError,
+    RejectedError,
+    SeamarkError,
+    UnreachableError,
+    UnsupportedError,
+)
+
+
+class Verdict(StrEnum):
+    """What an answer means."""
+
+    DONE = "done"
+    DID_NOT_HAPPEN = "did not happen"
+    UNKNOWN = "unknown"
+    TRY_AGAIN = "try again"
+
+
+class Shape(StrEnum):
+    """What kind of body came: Connect's own error, other JSON, nothing, or a page for people."""
+
+    CONNECT = "connect"
+    JSON = "json"
+    EMPTY = "empty"
+    PAGE = "page"
+
+
+class Phase(StrEnum):
+    """How far a request had gone when it failed without an answer."""
+
+    CONNECTING = "connecting"
+    SENT = "sent"
+    TOO_LARGE = "too large"
+
+
+DONE, NO, UNKNOWN, AGAIN = Verdict.DONE, Verdict.DID_NOT_HAPPEN, Verdict.UNKNOWN, Verdict.TRY_AGAIN
+_NOT_CONNECT = frozenset(Shape) - {Shape.CONNECT}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row: which answers it fits, and what they mean for a read and for a write.
+
+    `error` is raised where the verdict is "did not happen". `elsewhere` asks another worker next. `once` tries again a
+    single time and then raises `error`. `is_partial` marks a "try again" that may have changed something each time.
+    """
+
+    name: str
+    status: int | range
+    text: str
+    read: Verdict
+    write: Verdict
+    error: type[SeamarkError] = RejectedError
+    hint: str = ""
+    kinds: frozenset[Kind] = frozenset(Kind)
+    shapes: frozenset[Shape] = frozenset(Shape)
+    elsewhere: bool = False
+    once: bool = False
+    is_partial: bool = False
+
+    def matches(self, *, status: int, kind: Kind, shape: Shape, text: str) -> bool:
+        """Whether an answer is of this row. `text` of the row is a pattern searched in what Connect says."""
+        fits = status in self.status if isinstance(self.status, range) else status == self.status
+        return (
+            fits and kind in self.kinds and shape in self.shapes and re.search(self.text, text, re.DOTALL) is not None
+        )
+
+
+_HEALTH = frozenset({Kind.HEALTH})
+_OFFSETS = frozenset({Kind.OFFSETS})
+_JSON = frozenset({Shape.JSON, Shape.EMPTY})
+_PAGE = frozenset({Shape.PAGE})
+_EMPTY = frozenset({Shape.EMPTY})
+_CONNECT = frozenset({Shape.CONNECT})
+
+# A follower that could not even open a connection to the leader has handed nothing on.
+_LEADER_NOT_REACHED = (
+    r"^IO Error trying to forward REST request: .*"
+    r"(Connection refused|UnknownHost|UnresolvedAddress|No route to host|Connect Timeout|Network is unreachable)"
+)
+# The wordings of "there is no such connector": info, config, offsets, delete; stop, pause, resume; restart; status.
+_MISSING = (
+    r"^(Connector .* not found|Unknown connector:? .*|No status found for .*|Status for connector .* not found"
+    r"|Unknown task: .*|Unknown plugin .*|Logger .* not found)"
+)
+_MALFORMED = (
+    r"^(Unrecognized (field|token)|Cannot (deserialize|construct|coerce)|Unexpected (end-of-input|character)"
+    r"|Invalid UTF-8|No content to map|Cannot invoke .* because \"(offsets|connectorConfig|createRequest)\" is null)"
+)
+_HINT_NOT_CONNECT = "check the URL: it must lead to a Connect worker, not to a proxy, a login page or another service"
+_HINT_OTHER_URL = "name every worker's URL in the context, the leader's too, and check rest.advertised.host.name"
+_HINT_LIST = "seamark connectors list shows what is there"
+
+ANSWER_RULES: tuple[Rule, ...] = (
+    # Health is told by status and body together; 500 and 503 are answers.
+    Rule("health", range(200, 600), "", DONE, DONE, kinds=_HEALTH, shapes=frozenset({Shape.JSON})),
+    Rule("done", range(200, 300), "", DONE, DONE, shapes=_JSON),
+    Rule("page for an answer", range(200, 300), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT),
+    # Connect never redirects. Following one would hand credentials and bodies to whoever wrote the header.
+    Rule("redirect", range(100, 400), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT),
+    Rule("unauthenticated", 401, "", NO, NO, AuthenticationError, "check username and password of the context"),
+    Rule(
+        "topic tracking off",
+        403,
+        "^Topic tracking (reset )?is disabled",
+        NO,
+        NO,
+        UnsupportedError,
+        "topic.tracking.enable and topic.tracking.allow.reset in the worker's config switch it on",
+    ),
+    Rule("unauthorized", 403, "", NO, NO, AuthorizationError, "ask whoever runs this Connect cluster for access"),
+    # While a worker starts, Jetty answers before Connect's resources are there: a page, or Jetty's own JSON.
+    Rule("starting", 404, "", AGAIN, AGAIN, UnreachableError, _HINT_NOT_CONNECT, shapes=_NOT_CONNECT, elsewhere=True),
+    Rule("no such path", 404, "^HTTP 404 Not Found", NO, NO, UnsupportedError, "this worker does not have the call"),
+    Rule("no such level", 404, "^invalid log level", NO, NO, RejectedError, "TRACE, DEBUG, INFO, WARN, ERROR, FATAL"),
+    # A worker that lags behind the config topic says the same as one that knows: asked twice, believed.
+    Rule("missing", 404, "", AGAIN, AGAIN, NotFoundError, _HINT_LIST, shapes=_CONNECT, elsewhere=True, once=True),
+    Rule("too old", 405, "", NO, NO, UnsupportedError, "this worker is too old for the call"),
+    # Four 409s. Three are a rebalance and pass; the fourth is a fact.
+    Rule("exists", 409, "^Connector .* already exists", NO, NO, AlreadyExistsError, "change it instead of creating it"),
+    Rule("no leader known", 409, "no known leader URL", AGAIN, AGAIN),
+    Rule("two hops", 409, "because of a conflicting operation", AGAIN, AGAIN, hint=_HINT_OTHER_URL, elsewhere=True),
+    Rule("stale configuration", 409, "due to stale configuration", AGAIN, AGAIN),
+    Rule(
+        "not stopped",
+        400,
+        "^Connectors must be in the STOPPED state",
+        NO,
+        NO,
+        RejectedError,
+        "stop it, wait until its status says STOPPED with no task left, then repeat",
+    ),
+    # Jetty 12 came with Connect 4.0 and refuses paths that are quoted well.
+    Rule(
+        "unaddressable",
+        400,
+        "(Ambiguous URI|Suspicious Path|Bad Message|Bad Request)",
+        NO,
+        NO,
+        RejectedError,
+        "this Connect can't be asked for a name with a slash, a percent sign, a backslash or a control character",
+        shapes=_PAGE,
+    ),
+    Rule("request timeout", 408, "", AGAIN, UNKNOWN, UnreachableError),
+    Rule("too many requests", 429, "", AGAIN, AGAIN, UnreachableError),
+    Rule("rejected", range(400, 500), "", NO, NO),
+    # From here on a write is unknown unless the text proves that nothing was begun.
+    Rule("rebalance on a read", 500, "because a rebalance is expected", AGAIN, AGAIN),
+    Rule("forwarded: later", 500, "^Cannot complete request (momentarily|because)", AGAIN, AGAIN),
+    Rule("forwarded: missing", 500, _MISSING, AGAIN, AGAIN, NotFoundError, _HINT_LIST, elsewhere=True, once=True),
+    Rule("forwarded: exists", 500, "^Connector .* already exists", NO, NO, AlreadyExistsError, "change it instead"),
+    Rule("timed out", 500, "^Request timed out", AGAIN, UNKNOWN, UnreachableError),
+    Rule(
+        "leader not reached", 500, _LEADER_NOT_REACHED, AGAIN, AGAIN, UnreachableError, _HINT_OTHER_URL, elsewhere=True
+    ),
+    Rule(
+        "forwarding broke",
+        500,
+        "^IO Error trying to forward",
+        AGAIN,
+        UNKNOWN,
+        UnreachableError,
+        _HINT_OTHER_URL,
+        elsewhere=True,
+    ),
+    # Connect says itself that this one can be repeated. It is not atomic: some partitions may have moved.
+    Rule(
+        "zombie sink task",
+        500,
+        "^Failed to (alter|reset) consumer group offsets .* can be safely retried",
+        AGAIN,
+        AGAIN,
+        hint="if it never ends, a worker holds a sink task that should be gone: restart that worker",
+        kinds=_OFFSETS,
+        is_partial=True,
+    ),
+    Rule(
+        "offsets not modifiable",
+        500,
+        "doesn't support external modification of offsets",
+        NO,
+        NO,
+        UnsupportedError,
+        "this plugin refuses changes of its offsets",
+        kinds=_OFFSETS,
+    ),
+    Rule("offsets not primitive", 500, "^Offsets may only contain primitive types", NO, NO, kinds=_OFFSETS),
+    # Jackson could not read the body, so nobody acted on it.
+    Rule("malformed body", 500, _MALFORMED, NO, NO),
+    Rule(
+        "plugin missing",
+        500,
+        "Failed to find any class that implements Connector",
+        NO,
+        NO,
+        RejectedError,
+        "install the plugin on every worker; seamark doctor shows where it is missing",
+    ),
+    Rule("empty 500", 500, "", AGAIN, UNKNOWN, UnreachableError, shapes=_EMPTY),
+    Rule("gateway", range(502, 505), "", AGAIN, UNKNOWN, UnreachableError, elsewhere=True),
+    Rule("page for an error", range(500, 600), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT, shapes=_PAGE),
+    Rule("server error", range(500, 600), "", NO, UNKNOWN, RejectedError, "the worker's log has the cause"),
+    Rule("unknown status", range(1000), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT),
+)
+
+FAILURE_RULES: dict[Phase, Rule] = {
+    # Nothing was sent, so a write may go to the next worker as well.
+    Phase.CONNECTING: Rule(
+        "not connected",
+        range(0),
+        "",
+        AGAIN,
+        AGAIN,
+        UnreachableError,
+        "check the URLs of the context, and that a worker runs",
+        elsewhere=True,
+    ),
+    Phase.SENT: Rule("no answer", range(0), "", AGAIN, UNKNOWN, UnreachableError, elsewhere=True),
+    Phase.TOO_LARGE: Rule("answer too large", range(0), "", NO, UNKNOWN, RefusedError, _HINT_NOT_CONNECT),
+}

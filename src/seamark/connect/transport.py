@@ -1,0 +1,123 @@
+"""One HTTP request to one worker: it ends with an answer or with a failure, in bounded time and memory."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+import httpx2
+
+from seamark.connect.answer import Answer, Failure
+from seamark.connect.request import Request
+from seamark.connect.rules import Phase
+from seamark.errors import InvalidSettingError
+
+# The fleet read of 10,000 connectors, each with 16 KiB of config, some tasks, and a stack trace of 8 KiB where it
+# failed, comes to about 240 MiB. What is larger is not an answer of Connect.
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+# Nothing was sent when one of these was raised.
+_BEFORE_SENDING = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+
+
+class Transport:
+    """HTTP with everything switched off that could lead elsewhere: redirects, proxies, the environment's settings."""
+
+    def __init__(
+        self,
+        urls: tuple[str, ...],
+        *,
+        username: str | None = None,
+        password: str | None = None,
+        ca_file: str | None = None,
+        verify: bool = True,
+        max_answer_bytes: int = MAX_ANSWER_BYTES,
+        transport: httpx2.BaseTransport | None = None,
+    ) -> None:
+        self._max_answer_bytes = max_answer_bytes
+        auth = None if username is None else httpx2.BasicAuth(username, password or "")
+        needs_tls = any(url.startswith("https:") for url in urls)
+        self._client = httpx2.Client(
+            auth=auth,
+            verify=_build_tls(ca_file, verify=verify) if needs_tls else False,
+            follow_redirects=False,
+            trust_env=False,
+            transport=transport,
+            # Connect does not compress by default, and inflating here would cost more than the local network saves.
+            headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "seamark"},
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._client.close()
+
+    def send(self, url: str, request: Request, *, connect_seconds: float, read_seconds: float) -> Answer | Failure:
+        """Send the request to the worker at `url`. Never raises for what the network or the worker does."""
+        ends_at = time.monotonic() + connect_seconds + read_seconds
+        timeout = httpx2.Timeout(read_seconds, connect=connect_seconds, pool=connect_seconds)
+        headers = {"Content-Type": "application/json"} if request.body is not None else None
+        try:
+            with self._client.stream(
+                request.method, url + request.path, content=request.body, headers=headers, timeout=timeout
+            ) as response:
+                body = self._read_body(response, ends_at=ends_at)
+                if isinstance(body, Failure):
+                    return body
+                return _build_answer(response, body)
+        except _BEFORE_SENDING as error:
+            return Failure(Phase.CONNECTING, _reason(error))
+        except httpx2.HTTPError as error:
+            return Failure(Phase.SENT, _reason(error))
+
+    def _read_body(self, response: httpx2.Response, *, ends_at: float) -> bytes | Failure:
+        chunks: list[bytes] = []
+        size = 0
+        for chunk in response.iter_bytes():
+            size += len(chunk)
+            if size > self._max_answer_bytes:
+                return Failure(Phase.TOO_LARGE, f"the answer is larger than {self._max_answer_bytes} bytes")
+            # The read timeout starts anew with every byte; a worker that trickles would hold us for ever.
+            if time.monotonic() > ends_at:
+                return Failure(Phase.SENT, "the answer did not end in time")
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+
+def _build_answer(response: httpx2.Response, body: bytes) -> Answer:
+    location = response.headers.get("location", "") if 300 <= response.status_code < 400 else ""
+    # 201 Created has a location too; only the host of a redirect is of interest, its path may hold anything.
+    host = (urlsplit(location).netloc.rpartition("@")[2] or "the same host") if location else ""
+    headers = response.headers
+    return Answer(response.status_code, headers.get("content-type", ""), body, host, headers.get("date", ""))
+
+
+def _build_tls(ca_file: str | None, *, verify: bool) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidSettingError(
+            f"the CA file {ca_file} can't be used",
+            cause=str(error),
+            hint="ca_file must be a PEM file with the certificate that signed the workers'",
+        ) from error
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _reason(error: httpx2.HTTPError) -> str:
+    """What happened in words; some of httpx2's errors have none."""
+    name = type(error).__name__
+    words = str(error).strip()
+    return f"{words} ({name})" if words else name

@@ -1,0 +1,112 @@
+"""One opened context."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from seamark.context.journal import JournalSettings
+from seamark.context.kafka_keys import WORKER_PIECES
+from seamark.context.layer import Layer
+from seamark.context.origin import Origin, OriginKind
+from seamark.context.places import build_missing_setting
+from seamark.context.reference import SecretReferences
+from seamark.context.search import Place
+from seamark.context.settings import ConnectSettings, KafkaSettings
+from seamark.context.value import Setting, Value
+from seamark.context.worker import WORKER_KEYS
+from seamark.errors import MissingSettingError
+
+
+class Lookup:
+    """Where the values of a context were looked for; what errors about missing ones are made of.
+
+    `worker_places` are the worker files of the Connect clusters that name one; `references` resolves references to
+    secrets. Not a dataclass, so that no `asdict` lays the layers or the environment open.
+    """
+
+    __slots__ = ("context", "layers", "places", "references", "worker_places")
+
+    def __init__(
+        self,
+        context: str,
+        layers: tuple[Layer, ...] = (),
+        *,
+        places: tuple[Place, ...] = (),
+        worker_places: Mapping[str, str] | None = None,
+        references: SecretReferences | None = None,
+    ) -> None:
+        self.context = context
+        self.layers = layers
+        self.places = places
+        self.worker_places = dict(worker_places or {})
+        self.references = references
+
+    def __deepcopy__(self, memo: object) -> Lookup:
+        """Itself: it is only read."""
+        return self
+
+    def build_missing(self, key: str) -> MissingSettingError:
+        """The error for a setting below the context, such as `connect.game.offsets_topic`."""
+        head, _, rest = key.partition(".")
+        parts: tuple[str, ...] = (head, rest) if rest else (head,)
+        if head == "connect":
+            cluster, _, last = rest.rpartition(".")
+            parts = (head, cluster, last)
+        return build_missing_setting(
+            ("contexts", self.context, *parts),
+            layers=self.layers,
+            places=self.places,
+            worker_places=self._describe_workers(parts),
+        )
+
+    def _describe_workers(self, parts: tuple[str, ...]) -> list[str]:
+        """What the worker files were asked for. Only some settings can come from there."""
+        if parts[0] == "connect":
+            wanted = WORKER_KEYS.get(parts[-1])
+            places = [self.worker_places[parts[1]]] if parts[1] in self.worker_places else []
+        else:
+            wanted = parts[-1] if any(parts[-1] in piece.keys for piece in WORKER_PIECES) else None
+            places = list(self.worker_places.values())
+        if wanted is None:
+            return []
+        return [f"{place}: {wanted} not found" for place in places] or ["(worker_config): none is named"]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One named Kafka cluster and its named Connect clusters.
+
+    `protected` asks for a typed confirmation of every change; `insecure` says that the user accepts
+    connections which others can read.
+    """
+
+    name: str
+    kafka: KafkaSettings
+    connect: Mapping[str, ConnectSettings]
+    protected: bool = False
+    insecure: bool = False
+    own_journal: JournalSettings | None = field(default=None, repr=False)
+    values: tuple[Value, ...] = field(default=(), repr=False)
+    lookup: Lookup | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def journal(self) -> JournalSettings:
+        """Where changes of this context are recorded."""
+        return self.own_journal or JournalSettings(self.name)
+
+    def settings(self) -> tuple[Setting, ...]:
+        """Every value with its origin, masked where it is a secret."""
+        return tuple(value.as_setting() for value in self.values)
+
+    def missing(self, key: str) -> MissingSettingError:
+        """The error to raise for a setting that an operation needs: it lists each place tried."""
+        return (self.lookup or Lookup(self.name)).build_missing(key)
+
+    def reveal(self, reference: str) -> str:
+        """The secret behind a `secret://` reference of a connector's config. A relative path starts here."""
+        references = (self.lookup and self.lookup.references) or SecretReferences(os.environ)
+        origin = Origin(OriginKind.OVERRIDE, "the connector's config")
+        return references.resolve(reference, key="a config value", origin=origin, folder=Path.cwd())

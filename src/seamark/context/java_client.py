@@ -1,0 +1,157 @@
+"""Settings of a Java client, turned into librdkafka's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from seamark.context.jaas import PLAIN_MODULE, JaasError, parse_jaas
+from seamark.context.kafka_keys import IGNORED_KEYS, JAVA_KEYS, REFUSED_KEYS
+from seamark.context.keystore import StoreKind, build_jks_refusal, build_pem, read_store_kind, read_trusted_pem
+from seamark.errors import InvalidSettingError
+
+_PROVIDER_NAMES = re.compile(r"[A-Za-z0-9_]+(,[A-Za-z0-9_]+)*")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
+
+def build_client_config(values: Mapping[str, str], *, origins: Mapping[str, str]) -> dict[str, str]:
+    """Settings for librdkafka from a mixture of its own and Java's.
+
+    Java's stores and logins are only looked at where `security.protocol` uses them: a worker's file
+    may name a trust store that nothing needs. `origins` says where each key stands, for errors.
+    """
+    for key in values:
+        if key in REFUSED_KEYS:
+            raise _invalid(key, origins, f"kafka.{key} can't be used: {REFUSED_KEYS[key]}", hint="leave it out")
+    if not _PROVIDER_NAMES.fullmatch(values.get("ssl.providers", "default")):
+        # OpenSSL loads a provider by its name; a path would load any library.
+        hint = "OpenSSL's own providers have plain names: default,legacy"
+        raise _invalid("ssl.providers", origins, "kafka.ssl.providers takes names only", hint=hint)
+    config = {key: text for key, text in values.items() if key not in JAVA_KEYS | IGNORED_KEYS}
+    protocol = read_protocol(values)
+    if protocol.startswith("SASL_"):
+        config |= _build_login(values, origins)
+    if protocol.endswith("SSL"):
+        config |= _build_trust(values, origins)
+        _replace_key_store(config, values, origins)
+    elif "ssl.keystore.location" in config:
+        # librdkafka asks for its password at once, though no connection uses it.
+        del config["ssl.keystore.location"]
+    if config.get("ssl.endpoint.identification.algorithm") == "":
+        # Java's way to say: do not compare the host name.
+        config["ssl.endpoint.identification.algorithm"] = "none"
+    return config
+
+
+def read_protocol(values: Mapping[str, str]) -> str:
+    """The security protocol in capitals; PLAINTEXT where none is given."""
+    return (values.get("security.protocol") or "PLAINTEXT").strip().upper()
+
+
+def read_mechanism(values: Mapping[str, str]) -> str:
+    """The SASL mechanism in capitals, or an empty text."""
+    return (values.get("sasl.mechanism") or values.get("sasl.mechanisms") or "").strip().upper()
+
+
+def _build_login(values: Mapping[str, str], origins: Mapping[str, str]) -> dict[str, str]:
+    mechanism = read_mechanism(values)
+    if mechanism and mechanism not in MECHANISMS:
+        key = "sasl.mechanism" if "sasl.mechanism" in values else "sasl.mechanisms"
+        cause = f"the Kafka client of seamark knows {', '.join(MECHANISMS)}"
+        raise _invalid(key, origins, "kafka.sasl.mechanism is not one that can be used", hint=cause)
+    jaas = values.get("sasl.jaas.config")
+    if jaas is None:
+        _check_login(values, mechanism, origins)
+        return {}
+    problem = ""
+    try:
+        login = parse_jaas(jaas)
+    except JaasError as error:
+        problem = str(error)
+    if problem:
+        raise _invalid(
+            "sasl.jaas.config",
+            origins,
+            f"kafka.sasl.jaas.config can't be used: {problem}",
+            hint="give sasl.mechanism, sasl.username and sasl.password in the context's kafka part instead",
+        )
+    if not mechanism and login.module != PLAIN_MODULE:
+        raise _invalid(
+            "sasl.jaas.config",
+            origins,
+            "kafka.sasl.mechanism is missing beside a SCRAM login",
+            hint="give sasl.mechanism: SCRAM-SHA-256 or SCRAM-SHA-512",
+        )
+    found = {"sasl.username": login.username, "sasl.password": login.password}
+    return found if mechanism else found | {"sasl.mechanism": "PLAIN"}
+
+
+def _check_login(values: Mapping[str, str], mechanism: str, origins: Mapping[str, str]) -> None:
+    """Refuse a login with a part missing. librdkafka would only say that the broker said no."""
+    needed = {"sasl.username", "sasl.password"} if mechanism != "OAUTHBEARER" else set()
+    lacking = sorted(key for key in needed if not values.get(key))
+    if not mechanism:
+        lacking.insert(0, "sasl.mechanism")
+    if lacking:
+        raise _invalid(
+            "security.protocol",
+            origins,
+            f"kafka.{lacking[0]} is missing for {read_protocol(values)}",
+            hint=f"give {', '.join(lacking)} in the context's kafka part; "
+            "with one of user name and password there, the worker's login is not used",
+        )
+
+
+def _build_trust(values: Mapping[str, str], origins: Mapping[str, str]) -> dict[str, str]:
+    if "ssl.truststore.certificates" in values:
+        return {"ssl.ca.pem": build_pem(values["ssl.truststore.certificates"])}
+    location = values.get("ssl.truststore.location")
+    if location is None:
+        return {}
+    path, key = Path(location), _named("ssl.truststore.location", origins)
+    kind = read_store_kind(path, key=key, declared=values.get("ssl.truststore.type", ""))
+    if kind is StoreKind.JKS:
+        raise build_jks_refusal(path, key=key)
+    if kind is StoreKind.PEM:
+        return {"ssl.ca.location": location}
+    return {"ssl.ca.pem": read_trusted_pem(path, key=key, password=values.get("ssl.truststore.password"))}
+
+
+def _replace_key_store(config: dict[str, str], values: Mapping[str, str], origins: Mapping[str, str]) -> None:
+    for java, ours in (("ssl.keystore.certificate.chain", "ssl.certificate.pem"), ("ssl.keystore.key", "ssl.key.pem")):
+        if java in values:
+            config[ours] = build_pem(values[java])
+    location = config.get("ssl.keystore.location")
+    if location is None:
+        return
+    path, key = Path(location), _named("ssl.keystore.location", origins)
+    kind = read_store_kind(path, key=key, declared=values.get("ssl.keystore.type", ""))
+    if kind is StoreKind.JKS:
+        raise build_jks_refusal(path, key=key)
+    if kind is StoreKind.PEM:
+        # One file with key and certificates; OpenSSL takes from it what each setting is for.
+        del config["ssl.keystore.location"]
+        config.pop("ssl.keystore.password", None)
+        config |= {"ssl.certificate.location": location, "ssl.key.location": location}
+    elif "ssl.keystore.password" not in config:
+        raise _invalid(
+            "ssl.keystore.location",
+            origins,
+            "kafka.ssl.keystore.password is missing beside a PKCS12 store",
+            hint="give ssl.keystore.password: secret://env/NAME",
+        )
+
+
+def _named(key: str, origins: Mapping[str, str]) -> str:
+    return f"kafka.{key} ({origins[key]})" if key in origins else f"kafka.{key}"
+
+
+def _invalid(key: str, origins: Mapping[str, str], message: str, *, hint: str) -> InvalidSettingError:
+    where = origins.get(key, "")
+    return InvalidSettingError(
+        message,
+        cause=f"{where}: kafka.{key}" if where else "",
+        hint=hint,
+        context={"setting": f"kafka.{key}", "origin": where},
+    )

@@ -1,0 +1,137 @@
+"""Where a context keeps its journal: a topic beside the data, or a folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from seamark.context.files import expand_path
+from seamark.context.layer import KeyPath
+from seamark.context.schema import JOURNAL_KEYS, Kind
+from seamark.context.search import Surroundings, find_state_dir
+from seamark.context.secret import Secret
+from seamark.context.typed import build_invalid, read_text, refuse_reference
+from seamark.context.value import Value
+from seamark.model.duration import parse_duration
+
+DEFAULT_TOPIC = "seamark-journal"
+# Connect's REST API gives up after 90 s, a fixed number; what it began may end until then.
+DEFAULT_IN_FLIGHT_SECONDS = 90.0
+_HEADS = "-heads"
+# Kafka takes 249 characters; the topic of heads has six more than this one.
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,243}")
+
+
+class JournalKind(StrEnum):
+    """What `journal` takes."""
+
+    KAFKA = "kafka"
+    FILE = "file"
+
+
+@dataclass(frozen=True, slots=True)
+class JournalSettings:
+    """Where changes are recorded.
+
+    `key` seals the secrets in entries; without it the key stands in `key_file`, which is made when it is first needed.
+    """
+
+    context: str
+    kind: JournalKind = JournalKind.KAFKA
+    topic: str = DEFAULT_TOPIC
+    own_folder: Path | None = None
+    key: Secret | None = None
+    in_flight_seconds: float = DEFAULT_IN_FLIGHT_SECONDS
+    # Asked for when it is needed: a journal in Kafka has no use for the user's folders.
+    find_state_dir: Callable[[], Path] = field(default=find_state_dir, repr=False, compare=False)
+
+    @property
+    def heads_topic(self) -> str:
+        """The compacted topic that tells where each change stands."""
+        return f"{self.topic}{_HEADS}"
+
+    @property
+    def folder(self) -> Path:
+        """The folder of `journal: file`."""
+        return self.own_folder or self.find_state_dir() / "journal" / self.context
+
+    @property
+    def key_file(self) -> Path:
+        """The file of the key that is made where the context names none."""
+        return self.find_state_dir() / "journal.key"
+
+
+@dataclass(frozen=True, slots=True)
+class JournalPart:
+    """The settings of the journal with the values they were made of."""
+
+    settings: JournalSettings
+    values: tuple[Value, ...]
+
+
+def build_journal(name: str, own: Mapping[KeyPath, Value], *, surroundings: Surroundings) -> JournalPart:
+    """The journal of the context of that name. `own` are the values of the context."""
+    given = {key: own[(key,)] for key in JOURNAL_KEYS if (key,) in own}
+    for key, value in given.items():
+        if JOURNAL_KEYS[key] is not Kind.SECRET:
+            refuse_reference(value)
+    settings = JournalSettings(
+        name,
+        kind=_read_kind(given.get("journal")),
+        topic=_read_topic(given.get("journal_topic")),
+        own_folder=_read_folder(given.get("journal_folder"), home=surroundings.home),
+        key=given["journal_key"].as_secret() if "journal_key" in given else None,
+        in_flight_seconds=_read_in_flight(given.get("in_flight")),
+        find_state_dir=lambda: find_state_dir(surroundings.environ),
+    )
+    return JournalPart(settings, _build_values(given, settings))
+
+
+def _build_values(given: Mapping[str, Value], settings: JournalSettings) -> tuple[Value, ...]:
+    """What is shown: all that is given, and the defaults that this kind of journal goes by."""
+    defaults = {"journal": settings.kind.value, "in_flight": f"{settings.in_flight_seconds:g}s"}
+    if settings.kind is JournalKind.KAFKA:
+        defaults["journal_topic"] = settings.topic
+    else:
+        defaults["journal_folder"] = str(settings.folder)
+    shown = {key: Value(key, text) for key, text in defaults.items()} | dict(given)
+    return tuple(shown[key] for key in JOURNAL_KEYS if key in shown)
+
+
+def _read_kind(value: Value | None) -> JournalKind:
+    if value is None:
+        return JournalKind.KAFKA
+    text = read_text(value).lower()
+    if text not in set(JournalKind):
+        raise build_invalid(value, "must be kafka or file", hint="write journal: kafka or journal: file")
+    return JournalKind(text)
+
+
+def _read_topic(value: Value | None) -> str:
+    if value is None:
+        return DEFAULT_TOPIC
+    text = read_text(value)
+    if not _TOPIC.fullmatch(text) or text in {".", ".."}:
+        raise build_invalid(
+            value, "is no name of a topic", hint="letters, digits, '.', '_' and '-', at most 243 of them"
+        )
+    return text
+
+
+def _read_folder(value: Value | None, *, home: Path | None) -> Path | None:
+    return None if value is None else expand_path(read_text(value), folder=value.folder, home=home)
+
+
+def _read_in_flight(value: Value | None) -> float:
+    if value is None:
+        return DEFAULT_IN_FLIGHT_SECONDS
+    try:
+        seconds = parse_duration(read_text(value))
+    except ValueError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise build_invalid(value, "is not a length of time", hint="write 90s, or leave it out")
+    return seconds

@@ -1,0 +1,144 @@
+"""One layer of settings: what a single file, the environment or the flags say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from seamark.context.files import read_limited
+from seamark.context.origin import Origin, OriginKind
+from seamark.context.schema import (
+    CONNECT_KEYS,
+    CONTEXT_KEYS,
+    ROOT_KEYS,
+    SECTION_KEYS,
+    Kind,
+    check_kafka_key,
+    check_key,
+    check_name,
+)
+from seamark.context.yaml_tree import MAX_BYTES, Items, Node, Scalar, Table, build_file_error, parse_yaml
+
+KeyPath = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One value as it stands in one place. `folder` is where a relative path in it starts."""
+
+    texts: tuple[str, ...] = field(repr=False)
+    origin: Origin
+    folder: Path
+
+    @property
+    def text(self) -> str:
+        """The value as one text; the items of a list have commas between them."""
+        return ",".join(self.texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The values of one place by their path, and where each context and cluster is named.
+
+    A `null` is as good as no line at all, so it is not in `values`.
+    """
+
+    place: str
+    values: Mapping[KeyPath, Leaf] = field(default_factory=dict)
+    sections: Mapping[KeyPath, Origin] = field(default_factory=dict)
+
+
+def show_key(path: KeyPath) -> str:
+    """`connect.game.urls` for the path below a context."""
+    return ".".join(path[2:] if path[:1] == ("contexts",) else path)
+
+
+def read_file_layer(path: Path, *, place: str) -> Layer:
+    """The layer of a contexts file."""
+    data = read_limited(path, limit=MAX_BYTES, place=place)
+    text = None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+    if text is None:
+        raise build_file_error(place, line, 1, problem="it is not UTF-8", hint="save the file as UTF-8")
+    root = parse_yaml(text, place=place)
+    return _FileReader(path, place).read(root)
+
+
+class _FileReader:
+    """Walks the tree of one file along the schema."""
+
+    def __init__(self, path: Path, place: str) -> None:
+        self._path = path
+        self._place = place
+        self._values: dict[KeyPath, Leaf] = {}
+        self._sections: dict[KeyPath, Origin] = {}
+
+    def read(self, root: Node | None) -> Layer:
+        for key, node in self._entries(root, ()):
+            check_key(key.text, ROOT_KEYS, path="", where=self._at(key).exact)
+            if key.text == "current":
+                self._take((key.text,), node)
+            else:
+                self._read_contexts(node)
+        return Layer(self._place, self._values, self._sections)
+
+    def _read_contexts(self, node: Node) -> None:
+        for name, context in self._entries(node, ("contexts",)):
+            check_name(name.text, what="context", where=self._at(name).exact)
+            path = ("contexts", name.text)
+            self._sections[path] = self._at(name)
+            for key, part in self._entries(context, path):
+                check_key(key.text, (*SECTION_KEYS, *CONTEXT_KEYS), path=_dotted(path), where=self._at(key).exact)
+                if key.text == "kafka":
+                    self._read_kafka((*path, "kafka"), part)
+                elif key.text == "connect":
+                    self._read_connect((*path, "connect"), part)
+                else:
+                    self._take((*path, key.text), part)
+
+    def _read_kafka(self, path: KeyPath, node: Node) -> None:
+        for key, value in self._entries(node, path):
+            check_kafka_key(key.text, path=_dotted(path), where=self._at(key).exact)
+            self._take((*path, key.text), value)
+
+    def _read_connect(self, path: KeyPath, node: Node) -> None:
+        for name, cluster in self._entries(node, path):
+            check_name(name.text, what="Connect cluster", where=self._at(name).exact)
+            self._sections[(*path, name.text)] = self._at(name)
+            below = (*path, name.text)
+            for key, value in self._entries(cluster, below):
+                check_key(key.text, CONNECT_KEYS, path=_dotted(below), where=self._at(key).exact)
+                self._take((*below, key.text), value, is_list=CONNECT_KEYS[key.text] is Kind.URLS)
+
+    def _entries(self, node: Node | None, path: KeyPath) -> Iterator[tuple[Scalar, Node]]:
+        if node is None or (isinstance(node, Scalar) and node.is_null):
+            return iter(())
+        if not isinstance(node, Table):
+            raise self._error(node, f"{'.'.join(path) or 'the file'} must have keys below it")
+        return iter(node.entries)
+
+    def _take(self, path: KeyPath, node: Node, *, is_list: bool = False) -> None:
+        nodes: tuple[Node, ...] = node.nodes if is_list and isinstance(node, Items) else (node,)
+        texts = []
+        for part in nodes:
+            if not isinstance(part, Scalar):
+                what = "a text, or a list of texts" if is_list else "a single text"
+                raise self._error(part, f"{'.'.join(path)} must be {what}")
+            if not part.is_null:
+                texts.append(part.text)
+        if texts:
+            self._values[path] = Leaf(tuple(texts), self._at(node), self._path.parent)
+
+    def _at(self, node: Node) -> Origin:
+        return Origin(OriginKind.FILE, self._place, node.line, node.column, path=self._path)
+
+    def _error(self, node: Node, problem: str) -> Exception:
+        return build_file_error(self._place, node.line, node.column, problem=problem)
+
+
+def _dotted(path: KeyPath) -> str:
+    return ".".join(path) + "."

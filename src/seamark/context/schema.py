@@ -1,0 +1,111 @@
+"""Every key a contexts file may hold. What is not here is an error, with the nearest key named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from types import MappingProxyType
+
+from seamark.context.kafka_keys import KAFKA_KEYS, REFUSED_KEYS
+from seamark.errors import ConfigurationError
+
+
+class Kind(StrEnum):
+    """What a value must be."""
+
+    TEXT = "text"
+    SECRET = "text or secret reference"  # noqa: S105
+    URLS = "one or more URLs"
+    PATH = "path"
+    BOOL = "true or false"
+    DURATION = "length of time"
+
+
+ROOT_KEYS = ("current", "contexts")
+SECTION_KEYS = ("kafka", "connect")
+FLAG_KEYS = MappingProxyType({"protected": Kind.BOOL, "insecure": Kind.BOOL})
+JOURNAL_KEYS = MappingProxyType(
+    {
+        "journal": Kind.TEXT,
+        "journal_topic": Kind.TEXT,
+        "journal_folder": Kind.PATH,
+        "journal_key": Kind.SECRET,
+        "in_flight": Kind.DURATION,
+    }
+)
+CONTEXT_KEYS = MappingProxyType({**FLAG_KEYS, **JOURNAL_KEYS})
+CONNECT_KEYS = MappingProxyType(
+    {
+        "urls": Kind.URLS,
+        "worker_config": Kind.PATH,
+        "username": Kind.SECRET,
+        "password": Kind.SECRET,
+        "ca_file": Kind.PATH,
+        "verify": Kind.BOOL,
+        "group_id": Kind.TEXT,
+        "offsets_topic": Kind.TEXT,
+        "config_topic": Kind.TEXT,
+        "status_topic": Kind.TEXT,
+        "exactly_once": Kind.BOOL,
+        "consumer_group_id": Kind.TEXT,
+        "offsets_file": Kind.PATH,
+    }
+)
+
+# A name must fit an environment variable and stand before the slash of CLUSTER/NAME.
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]|_(?!_))*")
+# These words stand before the slash already: group/NAME and pipeline/NAME are owners too.
+_RESERVED_CLUSTERS = frozenset({"group", "pipeline"})
+
+
+def check_name(name: str, *, what: str, where: str) -> None:
+    """Refuse a name of a context or a Connect cluster that could not be addressed later."""
+    problem = ""
+    if not _NAME.fullmatch(name):
+        problem = "a name has letters, digits, '.', '-' and single '_', and starts with a letter or digit"
+    elif what == "Connect cluster" and name.lower() in _RESERVED_CLUSTERS:
+        problem = f"{name}/NAME already means something else in seamark"
+    if problem:
+        raise ConfigurationError(
+            f"a {what} can't be called {name}",
+            cause=f"{where}: {problem}",
+            hint="choose another name",
+            context={"origin": where},
+        )
+
+
+def check_key(key: str, known: Iterable[str], *, path: str, where: str) -> None:
+    """Refuse a key that is not known, naming the nearest one."""
+    choices = sorted(known)
+    if key in choices:
+        return
+    raise ConfigurationError(
+        f"unknown key {path}{key}",
+        cause=f"{where}: {key} is not a key of {path.rstrip('.') or 'a contexts file'}",
+        hint=_suggest(key, choices),
+        context={"setting": f"{path}{key}", "origin": where},
+    )
+
+
+def check_kafka_key(key: str, *, path: str, where: str) -> None:
+    """Refuse a key of a Kafka client that is unknown, or that a context must not hold."""
+    if key in REFUSED_KEYS:
+        raise ConfigurationError(
+            f"{path}{key} can't be used",
+            cause=f"{where}: {REFUSED_KEYS[key]}",
+            hint="leave it out",
+            context={"setting": f"{path}{key}", "origin": where},
+        )
+    check_key(key, KAFKA_KEYS, path=path, where=where)
+
+
+def _suggest(key: str, choices: list[str]) -> str:
+    if key == "<<":
+        return "merge keys are not supported; an alias for a whole part (kafka: *name) is"
+    from difflib import get_close_matches  # noqa: PLC0415
+
+    near = get_close_matches(key, choices, n=1)
+    if near:
+        return f"did you mean {near[0]}?"
+    return f"known keys: {', '.join(choices)}" if len(choices) <= 20 else "docs/contexts.md lists the known keys"

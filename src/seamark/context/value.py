@@ -1,0 +1,141 @@
+"""One effective value: where it stands, what it refers to, how it may be shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from seamark.context.files import is_readable_by_others
+from seamark.context.origin import DEFAULT, Origin
+from seamark.context.secret import MASK, Secret, has_userinfo, is_masked, is_sensitive, mask_urls
+from seamark.errors import InvalidSettingError
+
+
+class References(Protocol):
+    """Whoever resolves the references of one kind of file."""
+
+    def is_reference(self, raw: str) -> bool:
+        """Whether the whole text is one reference."""
+        ...
+
+    def has_reference(self, raw: str) -> bool:
+        """Whether a reference stands anywhere in the text."""
+        ...
+
+    def resolve(self, raw: str, *, key: str, origin: Origin, folder: Path) -> str:
+        """The text with its references resolved."""
+        ...
+
+    def locate_file(self, raw: str, *, folder: Path) -> Path | None:
+        """The file a reference points to, or None."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value of a context, as it may be shown to anybody.
+
+    `value` is masked where it is a secret; a reference to a secret is shown as it is. `is_literal`
+    is true where a secret stands in a file itself; `note` says if others can read that file.
+    """
+
+    key: str
+    value: str
+    origin: Origin
+    is_sensitive: bool = False
+    is_literal: bool = False
+    note: str = ""
+
+
+class Value:
+    """A value that is not resolved yet. `key` is its name below the context.
+
+    Not a dataclass, so that no `asdict` lays its text open. It never changes.
+    """
+
+    __slots__ = ("folder", "key", "origin", "raw", "references")
+
+    def __init__(
+        self,
+        key: str,
+        raw: str,
+        origin: Origin = DEFAULT,
+        *,
+        folder: Path | None = None,
+        references: References | None = None,
+    ) -> None:
+        self.key = key
+        self.raw = raw
+        self.origin = origin
+        self.folder = folder or Path()
+        self.references = references
+
+    def __repr__(self) -> str:
+        """Name and place; never the text."""
+        return f"Value({self.key} from {self.origin})"
+
+    def __deepcopy__(self, memo: object) -> Value:
+        """Itself."""
+        return self
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it refers to a secret instead of holding one."""
+        return self.references is not None and self.references.has_reference(self.raw)
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether what it holds must not be shown."""
+        return self._is_sensitive_by_name or has_userinfo(self.raw)
+
+    @property
+    def _is_sensitive_by_name(self) -> bool:
+        # Of connect.CLUSTER.KEY only the key counts: a cluster may be called token-service.
+        return is_sensitive(self.key.rpartition(".")[2] if self.key.startswith("connect.") else self.key)
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether it is a secret that is written out in a file."""
+        return self.is_secret and not self.is_reference and self.origin.is_file
+
+    def reveal(self) -> str:
+        """The value itself. A mask that was saved in place of a secret is refused."""
+        if is_masked(self.raw) and self.is_secret:
+            raise InvalidSettingError(
+                f"{self.key} holds the mask of a secret, not the secret",
+                cause=f"{self.origin.exact}: a masked text was saved here",
+                hint="write the secret, or better a reference: secret://env/NAME",
+                context={"setting": self.key, "origin": str(self.origin)},
+            )
+        if self.references is None:
+            return self.raw
+        return self.references.resolve(self.raw, key=self.key, origin=self.origin, folder=self.folder)
+
+    def as_secret(self) -> Secret:
+        """The value as a secret that is looked up when it is revealed."""
+        return Secret(self.reveal, is_literal=self.is_literal, origin=self.origin)
+
+    def as_setting(self) -> Setting:
+        """The value as it may be shown."""
+        return Setting(
+            self.key,
+            self._show(),
+            self.origin,
+            is_sensitive=self.is_secret,
+            is_literal=self.is_literal,
+            note=self._build_note(),
+        )
+
+    def _show(self) -> str:
+        if self.references is not None and self.references.is_reference(self.raw):
+            return self.raw
+        return MASK if self._is_sensitive_by_name else ", ".join(mask_urls(self.raw).split("\n"))
+
+    def _build_note(self) -> str:
+        if not self.is_secret:
+            return ""
+        path = self.origin.path if self.is_literal else None
+        if self.references is not None and self.is_reference:
+            path = self.references.locate_file(self.raw, folder=self.folder)
+        return f"{path.name} is readable by others" if path is not None and is_readable_by_others(path) else ""

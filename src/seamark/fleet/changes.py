@@ -1,0 +1,102 @@
+"""Applying plans and taking them back, through the journal of a context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from seamark.change.actor import Actor
+from seamark.change.executor import Executor
+from seamark.change.journal import Journal
+from seamark.change.precondition import check_preconditions
+from seamark.change.progress import Progress
+from seamark.change.recovery import Recovery
+from seamark.change.timing import ChangeTiming
+from seamark.errors import RefusedError
+from seamark.fleet.clusters import Clusters
+from seamark.fleet.planned import Planned
+from seamark.fleet.planner import Planner
+from seamark.fleet.review import build_steps, refuse_foreign_context, refuse_hidden, refuse_unguarded
+from seamark.fleet.seal import find_key_names
+from seamark.fleet.world import FleetWorld
+from seamark.model.entry import Ending, Entry
+from seamark.model.plan import Plan
+from seamark.model.result import ChangeResult
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+
+
+class Changes:
+    """The one way by which a context is changed."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        clusters: Clusters,
+        world: FleetWorld,
+        planner: Planner,
+        actor: Actor,
+        journal: Callable[[], Journal],
+    ) -> None:
+        self._context = context
+        self._clusters = clusters
+        self._world = world
+        self._planner = planner
+        self._actor = actor
+        self._journal = journal
+
+    def apply(self, planned: Planned | Plan, *, progress: Progress | None = None) -> ChangeResult:
+        """Carry out a plan. A plan with nothing to do touches nothing, not even the journal."""
+        if isinstance(planned, Plan):
+            planned = self.review(planned)
+        plan = planned.plan
+        refuse_foreign_context(plan, self._context.name)
+        if plan.is_empty:
+            return ChangeResult("", title=plan.title, ending=Ending.DONE, steps=())
+        executor = Executor(
+            self._journal(), self._world, actor=self._actor, timing=self._build_timing(), progress=progress
+        )
+        return executor.apply(plan, planned.steps)
+
+    def review(self, plan: Plan) -> Planned:
+        """A plan that was saved: whether it can be applied here and now, and what it means.
+
+        Raises:
+            RefusedError: it is for another context, or lacks secrets, locks or preconditions.
+            StalePlanError: the world has moved since it was made.
+        """
+        refuse_foreign_context(plan, self._context.name)
+        refuse_hidden(plan)
+        steps = build_steps(plan)
+        refuse_unguarded(plan, steps, self._clusters)
+        check_preconditions(plan, steps, self._world)
+        return self._planner.explain(plan, steps)
+
+    def undo(self, change: str) -> Planned:
+        """The plan that takes a closed change back. Refused where something has moved since."""
+        self.check_seals(self._journal().read(change))
+        plan = self.recovery().plan_undo(change)
+        refuse_foreign_context(plan, self._context.name)
+        steps = build_steps(plan)
+        check_preconditions(plan, steps, self._world)
+        return self._planner.explain(plan, steps)
+
+    def recovery(self, progress: Progress | None = None) -> Recovery:
+        """What finishes and closes changes that a crash left open."""
+        return Recovery(self._journal(), self._world, actor=self._actor, timing=self._build_timing(), progress=progress)
+
+    def check_seals(self, entries: Sequence[Entry]) -> None:
+        """Refuse a change whose secrets were sealed with another key: they would all look changed."""
+        names = find_key_names([entry.body for entry in entries])
+        if not names or names == {self._world.seal_key.name}:
+            return
+        raise RefusedError(
+            f"the secrets of change {entries[0].change} were sealed with another key than yours",
+            cause=f"keys {', '.join(sorted(names))}; yours is {self._world.seal_key.name}",
+            hint=f"let {entries[0].by} do it, or share one key: journal_key in the context",
+        )
+
+    def _build_timing(self) -> ChangeTiming:
+        return ChangeTiming(in_flight_seconds=self._context.journal.in_flight_seconds)

@@ -1,0 +1,63 @@
+"""A connector's config as somebody gave it, made fit for Connect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from seamark.context import is_masked
+from seamark.errors import RefusedError, UsageError
+from seamark.model.sensitive import MASK, is_reference, is_sensitive
+
+
+def build_config(name: str, given: Mapping[str, Any]) -> dict[str, str]:
+    """The config as texts, as Connect's own API reads numbers and truth values; `name` is left out of it.
+
+    Connect adds `name` itself. Another name in the config than the connector's is a mistake that it would refuse.
+    """
+    if not given:
+        raise UsageError(f"the config of {name} is empty", hint="it needs at least connector.class")
+    config = {str(key): _build_text(str(key), value, name=name) for key, value in given.items()}
+    named = config.pop("name", name)
+    if named != name:
+        raise UsageError(f"the config is that of {named}, not of {name}", hint="give the same name in both places")
+    refuse_masks(config, name=name)
+    return config
+
+
+def refuse_masks(config: Mapping[str, str], *, name: str) -> None:
+    """Refuse what some tool showed in place of a secret: written back, it would be the new secret."""
+    masked = sorted(key for key, value in config.items() if value == MASK or (is_sensitive(key) and is_masked(value)))
+    if masked:
+        raise RefusedError(
+            f"the config of {name} holds the mask of a secret, not the secret",
+            cause=f"masked: {', '.join(masked)}",
+            hint="write the secret as a reference: secret://env/NAME or ${file:…}",
+        )
+
+
+def split_secrets(config: Mapping[str, str], present: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The config without the literal secrets that stay as they are, and the keys of those.
+
+    What Connect holds already need not be in a plan, so such a plan can be saved and applied later.
+    """
+    kept = tuple(
+        sorted(
+            key
+            for key, value in config.items()
+            if is_sensitive(key) and not is_reference(value) and present.get(key) == value
+        )
+    )
+    return {key: value for key, value in config.items() if key not in kept}, kept
+
+
+def _build_text(key: str, value: Any, *, name: str) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    raise UsageError(
+        f"{key} of {name} is not a text", cause=f"it is a {type(value).__name__}", hint=f'write it as a text: "{key}"'
+    )

@@ -1,0 +1,134 @@
+"""Published faults of Kafka releases, as far as they concern a fleet of Connect workers.
+
+Ranges are those of the CVE records and of Kafka's own list (kafka.apache.org/cve-list), read in
+November 2026. Both ends of a range are affected. Faults of brokers are here too, although a broker
+does not tell its version: the doctor can only name them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+Number = tuple[int, int, int]
+
+
+class Part(StrEnum):
+    """What is at fault."""
+
+    CONNECT = "connect"
+    CLIENTS = "clients"
+    BROKER = "broker"
+
+
+@dataclass(frozen=True, slots=True)
+class Advisory:
+    """One published fault: where it is, what it does, and since when it is gone."""
+
+    id: str
+    part: Part
+    affected: tuple[tuple[Number, Number], ...]
+    words: str
+    fixed: tuple[str, ...]
+
+    def affects(self, number: Number) -> bool:
+        """Whether a release has the fault."""
+        return any(first <= number <= last for first, last in self.affected)
+
+
+ADVISORIES = (
+    Advisory(
+        "CVE-2026-35554",
+        Part.CLIENTS,
+        affected=(((2, 8, 0), (3, 9, 1)), ((4, 0, 0), (4, 0, 1)), ((4, 1, 0), (4, 1, 1))),
+        words="a producer may silently write records into the wrong topic when a batch runs into delivery.timeout.ms",
+        fixed=("3.9.2", "4.0.2", "4.1.2", "4.2.0"),
+    ),
+    Advisory(
+        "CVE-2026-33558",
+        Part.CLIENTS,
+        affected=(((0, 11, 0), (3, 9, 1)), ((4, 0, 0), (4, 0, 0))),
+        words="clients write credentials into their log at level DEBUG",
+        fixed=("3.9.2", "4.0.1"),
+    ),
+    Advisory(
+        "CVE-2025-27818",
+        Part.CONNECT,
+        affected=(((2, 3, 0), (3, 9, 0)),),
+        words="whoever may create connectors can run code on the worker through LdapLoginModule in a JAAS override",
+        fixed=("3.9.1", "4.0.0"),
+    ),
+    Advisory(
+        "CVE-2025-27817",
+        Part.CLIENTS,
+        affected=(((3, 1, 0), (3, 9, 0)),),
+        words="whoever may create connectors can read files of the worker through sasl.oauthbearer.*.endpoint.url",
+        fixed=("3.9.1", "4.0.0"),
+    ),
+    Advisory(
+        "CVE-2024-31141",
+        Part.CLIENTS,
+        affected=(((2, 3, 0), (3, 7, 0)),),
+        words="whoever may create connectors can read files and the environment of the worker through config providers",
+        fixed=("3.7.1", "3.8.0"),
+    ),
+    Advisory(
+        "CVE-2023-25194",
+        Part.CONNECT,
+        affected=(((2, 3, 0), (3, 3, 2)),),
+        words="whoever may create connectors can run code on the worker through JndiLoginModule in a JAAS override",
+        fixed=("3.4.0",),
+    ),
+    Advisory(
+        "CVE-2021-38153",
+        Part.CONNECT,
+        affected=(((2, 0, 0), (2, 6, 2)), ((2, 7, 0), (2, 7, 1)), ((2, 8, 0), (2, 8, 0))),
+        words="passwords and keys can be guessed from the time a comparison takes",
+        fixed=("2.6.3", "2.7.2", "2.8.1", "3.0.0"),
+    ),
+    Advisory(
+        "CVE-2019-12399",
+        Part.CONNECT,
+        affected=(((2, 0, 0), (2, 2, 1)), ((2, 3, 0), (2, 3, 0))),
+        words="the tasks call of the REST API gives secrets of config providers in clear",
+        fixed=("2.2.2", "2.3.1"),
+    ),
+    Advisory(
+        "CVE-2026-111115",
+        Part.BROKER,
+        affected=(((2, 4, 0), (4, 1, 2)), ((4, 2, 0), (4, 2, 1)), ((4, 3, 0), (4, 3, 1))),
+        words="anybody who can reach a listener can exhaust the broker's memory before logging in",
+        fixed=("4.2.2", "4.3.2", "4.4.0"),
+    ),
+    Advisory(
+        "CVE-2026-33557",
+        Part.BROKER,
+        affected=(((4, 1, 0), (4, 1, 1)),),
+        words="with OAUTHBEARER, any JWT is accepted unless a validator class is set",
+        fixed=("4.1.2", "4.2.0"),
+    ),
+    Advisory(
+        "CVE-2025-27819",
+        Part.BROKER,
+        affected=(((2, 0, 0), (3, 3, 2)),),
+        words="whoever may alter cluster configs can run code on the broker through JndiLoginModule",
+        fixed=("3.9.1", "4.0.0"),
+    ),
+    Advisory(
+        "CVE-2024-56128",
+        Part.BROKER,
+        affected=(((0, 10, 2), (3, 7, 1)), ((3, 8, 0), (3, 8, 0))),
+        words="a SCRAM login without TLS can be replayed by whoever listens",
+        fixed=("3.7.2", "3.8.1", "3.9.0"),
+    ),
+)
+
+
+def find_worker_advisories(number: Number) -> tuple[Advisory, ...]:
+    """The published faults that a worker of this release has, in Connect itself or in its Kafka clients."""
+    return tuple(found for found in ADVISORIES if found.part is not Part.BROKER and found.affects(number))
+
+
+def list_broker_advisories() -> tuple[Advisory, ...]:
+    """The published faults of brokers."""
+    return tuple(found for found in ADVISORIES if found.part is Part.BROKER)

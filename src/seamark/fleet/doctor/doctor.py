@@ -1,0 +1,49 @@
+"""The doctor: read everything once, then let every check look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seamark.fleet.clusters import Clusters
+from seamark.fleet.doctor import clock, groups, permissions, plugins, reach, security, states, topics, versions
+from seamark.fleet.doctor.check import Check, run_check
+from seamark.fleet.doctor.gather import BuildKafka, read_evidence, read_reachability
+from seamark.model.finding import Finding
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+
+CHECKS: tuple[Check, ...] = (
+    *reach.CHECKS,
+    *versions.CHECKS,
+    *topics.CHECKS,
+    *plugins.CHECKS,
+    *groups.CHECKS,
+    *permissions.CHECKS,
+    *clock.CHECKS,
+    *security.CHECKS,
+    *states.CHECKS,
+)
+"""Every check, in the order their findings are shown."""
+
+_REACH = ("connect.reachable", "kafka.reachable")
+
+
+class Doctor:
+    """What is wrong with one context, and the fix of each."""
+
+    def __init__(self, context: Context, *, clusters: Clusters, build_kafka: BuildKafka) -> None:
+        self._context = context
+        self._clusters = clusters
+        self._build_kafka = build_kafka
+
+    def examine(self) -> tuple[Finding, ...]:
+        """Every finding of every check. A check always says something, also that it is fine or could not look."""
+        evidence = read_evidence(self._context, clusters=self._clusters, build_kafka=self._build_kafka)
+        return tuple(finding for check in CHECKS for finding in run_check(check, evidence))
+
+    def reach(self) -> tuple[Finding, ...]:
+        """Only whether every worker and the brokers answer."""
+        evidence = read_reachability(self._context, clusters=self._clusters, build_kafka=self._build_kafka)
+        checks = [check for check in CHECKS if check.name in _REACH]
+        return tuple(finding for check in checks for finding in run_check(check, evidence))

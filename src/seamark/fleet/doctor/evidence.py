@@ -1,0 +1,73 @@
+"""Everything the checks look at, as one value. What could not be read is there too, as its error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from seamark.errors import SeamarkError
+from seamark.model.broker import KafkaCluster
+from seamark.model.connector import Connector, ConnectorType
+from seamark.model.group import GroupStatus
+from seamark.model.topic import TopicStatus
+from seamark.model.worker import Plugin, Worker
+
+if TYPE_CHECKING:
+    from seamark.context import ConnectSettings, Context
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvidence:
+    """What one Connect cluster told. `plugins` is by the url of each worker that answered."""
+
+    settings: ConnectSettings
+    workers: tuple[Worker, ...] | SeamarkError
+    connectors: tuple[Connector, ...] | SeamarkError = ()
+    plugins: Mapping[str, tuple[Plugin, ...] | SeamarkError] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The cluster's name in the context."""
+        return self.settings.name
+
+    @property
+    def workers_up(self) -> tuple[Worker, ...]:
+        """The workers that answered."""
+        return () if isinstance(self.workers, SeamarkError) else tuple(found for found in self.workers if found.is_up)
+
+    @property
+    def sinks(self) -> tuple[Connector, ...]:
+        """The sinks, as far as they are known."""
+        if isinstance(self.connectors, SeamarkError):
+            return ()
+        return tuple(found for found in self.connectors if found.type is ConnectorType.SINK)
+
+    @property
+    def internal_topics(self) -> dict[str, str | None]:
+        """The internal topics by what they hold; None where the context does not know."""
+        return {
+            "offsets": self.settings.offsets_topic,
+            "config": self.settings.config_topic,
+            "status": self.settings.status_topic,
+        }
+
+    def find_group(self, sink: Connector) -> str:
+        """The consumer group of a sink: its own override, else the workers', else connect-NAME."""
+        override = sink.config.get("consumer.override.group.id")
+        return override or self.settings.consumer_group_id or f"connect-{sink.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the whole context told. `kafka` is None where the context names no brokers.
+
+    `address` is the bootstrap address. `groups` holds a sample: see `gather.GROUP_SAMPLE`.
+    """
+
+    context: Context
+    address: str = ""
+    kafka: KafkaCluster | SeamarkError | None = None
+    clusters: tuple[ClusterEvidence, ...] = ()
+    topics: Mapping[str, TopicStatus | SeamarkError] = field(default_factory=dict)
+    groups: Mapping[str, GroupStatus | SeamarkError] = field(default_factory=dict)

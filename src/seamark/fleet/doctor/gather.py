@@ -1,0 +1,120 @@
+"""Reading the evidence: every server is asked once, and no single failure ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from seamark.errors import SeamarkError, UnreachableError
+from seamark.fleet.clusters import Clusters
+from seamark.fleet.doctor.evidence import ClusterEvidence, Evidence
+from seamark.fleet.fanout import fan_out
+from seamark.fleet.ports import KafkaPort
+from seamark.model.group import GroupStatus
+from seamark.model.reading import Reading
+from seamark.model.topic import TopicStatus
+
+if TYPE_CHECKING:
+    from seamark.context import Context, KafkaSettings
+
+T = TypeVar("T")
+N = TypeVar("N", TopicStatus, GroupStatus)
+BuildKafka = Callable[["KafkaSettings"], KafkaPort]
+
+# The client looks the coordinator of every group up one by one. Sinks of one fleet mostly share
+# their ACLs, so a sample tells as much as ten thousand lookups.
+GROUP_SAMPLE = 50
+
+
+def read_reachability(context: Context, *, clusters: Clusters, build_kafka: BuildKafka) -> Evidence:
+    """Only who answers: one call to every worker and one to the brokers."""
+    found = _ask_each(clusters, _read_workers)
+    return _with_kafka(Evidence(context, clusters=found), build_kafka, is_deep=False)
+
+
+def read_evidence(context: Context, *, clusters: Clusters, build_kafka: BuildKafka) -> Evidence:
+    """Everything the checks need."""
+    found = _ask_each(clusters, _read_cluster)
+    return _with_kafka(Evidence(context, clusters=found), build_kafka, is_deep=True)
+
+
+def _ask_each(clusters: Clusters, read: Callable[[Clusters, str], ClusterEvidence]) -> tuple[ClusterEvidence, ...]:
+    answers = fan_out({name: lambda name=name: read(clusters, name) for name in clusters.names})  # type: ignore[misc]
+    return tuple(
+        answers.results.get(name)
+        # Not even a client could be made, for example because a secret is missing.
+        or ClusterEvidence(clusters.settings(name), workers=answers.failures[name], connectors=answers.failures[name])
+        for name in clusters.names
+    )
+
+
+def _read_workers(clusters: Clusters, name: str) -> ClusterEvidence:
+    return ClusterEvidence(clusters.settings(name), workers=clusters.client(name).read_workers())
+
+
+def _read_cluster(clusters: Clusters, name: str) -> ClusterEvidence:
+    client, settings = clusters.client(name), clusters.settings(name)
+    workers = client.read_workers()
+    up = [worker.url for worker in workers if worker.is_up]
+    if not up:
+        silence = UnreachableError(
+            f"no worker of Connect cluster {name} answers",
+            cause="; ".join(f"{worker.url}: {worker.error}" for worker in workers),
+            hint="see connect.reachable",
+        )
+        return ClusterEvidence(settings, workers=workers, connectors=silence)
+    return ClusterEvidence(
+        settings,
+        workers=workers,
+        connectors=_keep(client.read_connectors),
+        plugins={url: _keep(lambda url=url: client.read_plugins(url)) for url in up},  # type: ignore[misc]
+    )
+
+
+def _with_kafka(evidence: Evidence, build_kafka: BuildKafka, *, is_deep: bool) -> Evidence:
+    """The same evidence with what the brokers told."""
+    settings = evidence.context.kafka
+    address = _keep(lambda: settings.bootstrap_servers)
+    if isinstance(address, SeamarkError):
+        # The address itself is a reference that can't be resolved.
+        return replace(evidence, kafka=address)
+    if not address:
+        return evidence
+    evidence = replace(evidence, address=address)
+    admin = _keep(lambda: build_kafka(settings))
+    if isinstance(admin, SeamarkError):
+        return replace(evidence, kafka=admin)
+    try:
+        return _ask_brokers(evidence, admin, is_deep=is_deep)
+    finally:
+        admin.close()
+
+
+def _ask_brokers(evidence: Evidence, admin: KafkaPort, *, is_deep: bool) -> Evidence:
+    kafka = _keep(admin.read_cluster)
+    if isinstance(kafka, SeamarkError) or not is_deep:
+        return replace(evidence, kafka=kafka)
+    topics = [topic for found in evidence.clusters for topic in found.internal_topics.values() if topic]
+    groups = [found.find_group(sink) for found in evidence.clusters for sink in found.sinks]
+    return replace(
+        evidence,
+        kafka=kafka,
+        topics=_read_named(admin.read_topics, topics),
+        groups=_read_named(admin.read_groups, list(dict.fromkeys(groups))[:GROUP_SAMPLE]),
+    )
+
+
+def _read_named(read: Callable[[Sequence[str]], Reading[N]], names: Sequence[str]) -> Mapping[str, N | SeamarkError]:
+    reading = _keep(lambda: read(names))
+    if isinstance(reading, SeamarkError):
+        return dict.fromkeys(names, reading)
+    return {**{item.name: item for item in reading.items}, **reading.failures}
+
+
+def _keep(call: Callable[[], T]) -> T | SeamarkError:
+    """The answer, or the error in its place."""
+    try:
+        return call()
+    except SeamarkError as error:
+        return error

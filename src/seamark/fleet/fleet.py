@@ -1,0 +1,202 @@
+"""A fleet: one context, opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from seamark.fleet.clusters import Clusters, build_connect_client
+from seamark.fleet.connectors import Connectors
+from seamark.fleet.look import read_status
+from seamark.fleet.offsets import Offsets
+from seamark.fleet.ports import ConnectPort, KafkaPort
+from seamark.fleet.workers import Workers
+from seamark.model.finding import Finding
+from seamark.model.status import FleetStatus
+
+if TYPE_CHECKING:
+    from seamark.change.actor import Actor
+    from seamark.change.journal import Journal as JournalPort
+    from seamark.change.progress import Progress
+    from seamark.context import ConnectSettings, Context, KafkaSettings
+    from seamark.fleet.changes import Changes
+    from seamark.fleet.connector_plans import ConnectorPlans
+    from seamark.fleet.doctor import Doctor
+    from seamark.fleet.journal import Journal
+    from seamark.fleet.planned import Planned
+    from seamark.fleet.planner import Planner
+    from seamark.fleet.world import FleetWorld
+    from seamark.model.plan import Plan
+    from seamark.model.result import ChangeResult
+
+
+def open_fleet(name: str | None = None, *, context: Context | None = None) -> Fleet:
+    """Open a context by name, or the current one, or the one given. Nothing is asked of a server yet."""
+    if context is None:
+        from seamark.context import open_context  # noqa: PLC0415
+
+        context = open_context(name)
+    return Fleet(context)
+
+
+class Fleet:
+    """What can be asked of one context. Use it as a context manager, or close it."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        build_connect: Callable[[ConnectSettings], ConnectPort] | None = None,
+        build_kafka: Callable[[KafkaSettings], KafkaPort] | None = None,
+        open_journal: Callable[[Context], JournalPort] | None = None,
+        actor: Actor | None = None,
+    ) -> None:
+        self.context = context
+        self._clusters = Clusters(context, build_client=build_connect or build_connect_client)
+        self._hands = Clusters(context, build_client=build_connect or _build_changing_client)
+        self._build_kafka = build_kafka or build_kafka_admin
+        self._open_journal = open_journal or _open_journal
+        self._own_actor = actor
+        self._opened: JournalPort | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Fleet({self.context.name!r}, clusters={list(self._clusters.names)})"
+
+    def close(self) -> None:
+        """Close every connection. The fleet can be used again; it then opens new ones."""
+        self._clusters.close()
+        self._hands.close()
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
+
+    @cached_property
+    def connectors(self) -> Connectors:
+        """The connectors of every cluster: reading them, and planning what is done to them."""
+        return Connectors(self._clusters, plans=lambda: self._plans)
+
+    @cached_property
+    def workers(self) -> Workers:
+        """The workers of every cluster."""
+        return Workers(self._clusters)
+
+    @cached_property
+    def offsets(self) -> Offsets:
+        """What the connectors remember."""
+        return Offsets(self._clusters, self.connectors)
+
+    @cached_property
+    def doctor(self) -> Doctor:
+        """What is wrong, and its fix."""
+        from seamark.fleet.doctor import Doctor  # noqa: PLC0415
+
+        return Doctor(self.context, clusters=self._clusters, build_kafka=self._build_kafka)
+
+    @cached_property
+    def journal(self) -> Journal:
+        """What was done, and what was begun and not finished."""
+        from seamark.fleet.journal import Journal  # noqa: PLC0415
+
+        return Journal(self.context, self._changes, journal=self._find_journal)
+
+    def apply(self, planned: Planned | Plan, progress: Progress | None = None) -> ChangeResult:
+        """Carry out a plan: journalled, locked, observed. The result holds every failure.
+
+        Raises:
+            StalePlanError: the world has moved since the plan was made. Nothing was changed.
+            LockedError: somebody else is changing one of the things. Nothing was changed.
+            JournalError, FencedError: the journal failed, or somebody took the change over in the midst of it.
+        """
+        return self._changes.apply(planned, progress=progress)
+
+    def review(self, plan: Plan) -> Planned:
+        """Look at a saved plan: whether it can be applied here and now, and what it would do."""
+        return self._changes.review(plan)
+
+    def undo(self, change: str | ChangeResult) -> Planned:
+        """Plan the way back from a change that is closed."""
+        return self._changes.undo(change if isinstance(change, str) else change.change)
+
+    def status(self) -> FleetStatus:
+        """Every Connect cluster in a few numbers."""
+        return read_status(self._clusters, context=self.context.name)
+
+    def reach(self) -> tuple[Finding, ...]:
+        """Whether every worker and the brokers can be reached: the first checks of the doctor, alone."""
+        return self.doctor.reach()
+
+    @cached_property
+    def _actor(self) -> Actor:
+        from seamark.change.actor import this_actor  # noqa: PLC0415
+
+        return self._own_actor or this_actor()
+
+    @cached_property
+    def _world(self) -> FleetWorld:
+        from seamark.fleet.world import FleetWorld  # noqa: PLC0415
+
+        return FleetWorld(self.context, clusters=self._hands)
+
+    @cached_property
+    def _planner(self) -> Planner:
+        from seamark.fleet.planner import Planner  # noqa: PLC0415
+
+        return Planner(self.context.name, self._world, actor=self._actor)
+
+    @cached_property
+    def _plans(self) -> ConnectorPlans:
+        from seamark.fleet.connector_plans import ConnectorPlans  # noqa: PLC0415
+
+        return ConnectorPlans(
+            self.context,
+            clusters=self._clusters,
+            planner=self._planner,
+            build_kafka=lambda: self._build_kafka(self.context.kafka),
+        )
+
+    @cached_property
+    def _changes(self) -> Changes:
+        from seamark.fleet.changes import Changes  # noqa: PLC0415
+
+        return Changes(
+            self.context,
+            clusters=self._clusters,
+            world=self._world,
+            planner=self._planner,
+            actor=self._actor,
+            journal=self._find_journal,
+        )
+
+    def _find_journal(self) -> JournalPort:
+        if self._opened is None:
+            self._opened = self._open_journal(self.context)
+        return self._opened
+
+
+def build_kafka_admin(settings: KafkaSettings) -> KafkaPort:
+    """The real client of the brokers."""
+    from seamark.kafka import KafkaAdmin  # noqa: PLC0415
+
+    return KafkaAdmin(settings.client_config())
+
+
+def _build_changing_client(settings: ConnectSettings) -> ConnectPort:
+    from seamark.fleet.world import build_changing_client  # noqa: PLC0415
+
+    return build_changing_client(settings)
+
+
+def _open_journal(context: Context) -> JournalPort:
+    from seamark.fleet.journal_place import open_journal  # noqa: PLC0415
+
+    return open_journal(context)

@@ -1,0 +1,59 @@
+"""What was done, and what was begun and not finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from seamark.change.journal import Journal as JournalPort
+from seamark.change.progress import Progress
+from seamark.fleet.changes import Changes
+from seamark.fleet.setup import make_setup, read_setup
+from seamark.model.entry import Entry
+from seamark.model.head import Head
+from seamark.model.result import ChangeResult
+from seamark.model.setup import JournalSetup
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+
+
+class Journal:
+    """The journal of one context."""
+
+    def __init__(self, context: Context, changes: Changes, *, journal: Callable[[], JournalPort]) -> None:
+        self._context = context
+        self._changes = changes
+        self._journal = journal
+
+    def list(self, *, limit: int | None = None, only_open: bool = False) -> tuple[Head, ...]:
+        """Changes, the newest first; with `only_open` those that are not finished."""
+        if only_open:
+            return self._journal().open_heads()[:limit]
+        return self._journal().heads(limit=limit)
+
+    def show(self, change: str) -> tuple[Entry, ...]:
+        """Every entry of a change, its chain checked. The id may be shortened."""
+        return self._journal().read(change)
+
+    def resume(self, change: str, *, progress: Progress | None = None) -> ChangeResult:
+        """Take an open change over and finish it. Its holder, if it lives, is fenced."""
+        self._changes.check_seals(self.show(change))
+        return self._changes.recovery(progress).resume(change)
+
+    def unlock(self, change: str, *, nonce: str | None, progress: Progress | None = None) -> ChangeResult:
+        """Take an open change over and close it as it is. Refused unless its holder is the one of that nonce."""
+        self._changes.check_seals(self.show(change))
+        return self._changes.recovery(progress).abandon(change, expected_nonce=nonce)
+
+    def export(self, change: str) -> str:
+        """A change as it is stored, one entry a line, so that its chain can be checked elsewhere."""
+        return "".join(f"{entry.to_bytes().decode()}\n" for entry in self.show(change))
+
+    def read_setup(self) -> JournalSetup:
+        """What the journal needs before the first change, and what of it is there."""
+        return read_setup(self._context)
+
+    def make_setup(self) -> tuple[str, ...]:
+        """Make the journal's topics or its folder; gives the names of what was made."""
+        return make_setup(self._context)

@@ -1,0 +1,56 @@
+"""Which locks a change of a connector takes: those of the things, not of the names somebody gave them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from seamark.change.locks import connector_lock, group_lock
+from seamark.model.connector import ConnectorType
+
+if TYPE_CHECKING:
+    from seamark.context import ConnectSettings
+
+OWN_OFFSETS_TOPIC = "offsets.storage.topic"
+OWN_GROUP = "consumer.override.group.id"
+
+
+def find_offsets_topic(config: Mapping[str, str], settings: ConnectSettings) -> str | None:
+    """The topic that holds a source's offsets, or None where nobody tells."""
+    return config.get(OWN_OFFSETS_TOPIC) or settings.offsets_topic
+
+
+def find_group(name: str, config: Mapping[str, str], settings: ConnectSettings) -> str:
+    """The consumer group of a sink."""
+    return config.get(OWN_GROUP) or settings.consumer_group_id or f"connect-{name}"
+
+
+def build_locks(
+    name: str, configs: Sequence[Mapping[str, str]], *, kind: ConnectorType, settings: ConnectSettings
+) -> tuple[str, ...]:
+    """The locks of one connector, with the config it has and the one it shall have.
+
+    Where nobody tells whether it is a source or a sink, it takes the locks of both.
+    """
+    workers = settings.group_id or settings.name
+    locks: set[str] = set()
+    for config in configs:
+        if kind is not ConnectorType.SINK:
+            topic = find_offsets_topic(config, settings) or settings.name
+            locks.add(connector_lock(name, offsets_topic=topic, workers=workers))
+        if kind is not ConnectorType.SOURCE:
+            locks.add(group_lock(find_group(name, config, settings), workers=workers))
+    return tuple(sorted(locks))
+
+
+def build_lock_notes(settings: ConnectSettings, *, kinds: Sequence[ConnectorType]) -> tuple[str, ...]:
+    """What the reader must know of locks whose names the context could not tell."""
+    unknown = []
+    if settings.group_id is None:
+        unknown.append("group_id")
+    if settings.offsets_topic is None and any(kind is not ConnectorType.SINK for kind in kinds):
+        unknown.append("offsets_topic")
+    if not unknown:
+        return ()
+    instead = "the locks carry that name instead, and keep out only operators who call the cluster the same"
+    return (f"the context does not tell {' and '.join(unknown)} of {settings.name}: {instead}",)

@@ -1,0 +1,86 @@
+"""Plans as files: whole or not at all, readable by their owner only, without secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from seamark.errors import SeamarkError, UsageError
+from seamark.model.plan import Plan
+from seamark.model.sensitive import MASK
+
+# A plan for ten thousand connectors of fifty keys has some 20 MB.
+_LARGEST_BYTES = 64 * 1024 * 1024
+
+
+def write_plan_file(plan: Plan, path: Path) -> None:
+    """Write the plan; a file that is there is replaced."""
+    text = json.dumps(plan.to_dict(), indent=2, ensure_ascii=False) + "\n"
+    target = path.expanduser().absolute()
+    try:
+        # A temporary file is its owner's alone from the beginning.
+        descriptor, name = tempfile.mkstemp(prefix=".seamark-", dir=target.parent)
+        draft = Path(name)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(target)
+        finally:
+            with suppress(FileNotFoundError):
+                draft.unlink()
+    except OSError as error:
+        raise SeamarkError(
+            f"the plan can't be written: {path}",
+            cause=error.strerror or type(error).__name__,
+            hint="look whether you may write in that folder",
+        ) from None
+
+
+def read_plan_file(path: Path) -> Plan:
+    """Read what `write_plan_file` wrote; anything else is refused."""
+    try:
+        with path.expanduser().open("rb") as file:
+            data = file.read(_LARGEST_BYTES + 1)
+    except OSError as error:
+        cause = error.strerror or type(error).__name__
+        raise UsageError(f"the plan can't be read: {path}", cause=cause, hint="give the path of a plan file") from None
+    if len(data) > _LARGEST_BYTES:
+        raise UsageError(f"{path} is too large to be a plan", cause=f"it has more than {_LARGEST_BYTES} bytes")
+    return _build_plan(data, path)
+
+
+def find_hidden(plan: Plan) -> tuple[str, ...]:
+    """The secrets that a plan does not hold, as `SUBJECT KEY`. Such a plan can't be applied from a file."""
+    return tuple(
+        f"{step.subject} {key}"
+        for step in plan.steps
+        if isinstance(config := step.arguments.get("config"), Mapping)
+        for key, value in sorted(config.items())
+        if value == MASK
+    )
+
+
+def _build_plan(data: bytes, path: Path) -> Plan:
+    problem = ""
+    body: Any = None
+    try:
+        body = json.loads(data)
+        if not isinstance(body, dict):
+            problem = "it is not a JSON object"
+    except (ValueError, RecursionError):
+        problem = "it is not JSON"
+    if not problem:
+        try:
+            return Plan.from_dict(body)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            problem = f"{type(error).__name__}: {error}"
+    raise UsageError(
+        f"{path} is not a plan of seamark", cause=problem, hint="make one: seamark connectors … --out FILE"
+    )

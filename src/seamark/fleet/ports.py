@@ -1,0 +1,59 @@
+"""What the services need of the clients: enough for what they do, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from seamark.change.world import ConnectPort as ChangingPort
+from seamark.model.broker import KafkaCluster
+from seamark.model.connector import Connector
+from seamark.model.group import GroupStatus
+from seamark.model.offset import Offset
+from seamark.model.reading import Reading
+from seamark.model.topic import TopicStatus
+from seamark.model.worker import Plugin, Worker
+
+if TYPE_CHECKING:
+    from seamark.connect import Capabilities
+
+
+class ConnectPort(ChangingPort, Protocol):
+    """One Connect cluster, to read and to change. `seamark.connect.ConnectClient` is the real one."""
+
+    def read_connectors(self) -> tuple[Connector, ...]:
+        """Every connector with its config and status, in one call."""
+
+    def read_workers(self) -> tuple[Worker, ...]:
+        """Every worker by its url; one that did not answer says so in `error`."""
+
+    def read_plugins(self, url: str | None = None) -> tuple[Plugin, ...]:
+        """The plugins of the worker at that url, or of any."""
+
+    def read_offsets(self, name: str) -> tuple[Offset, ...]:
+        """The offsets of one connector."""
+
+    def read_capabilities(self) -> Capabilities:
+        """What every worker that answers can do."""
+
+    def close(self) -> None:
+        """Let go of the connections."""
+
+
+class KafkaPort(Protocol):
+    """The brokers. `seamark.kafka.KafkaAdmin` is the real one."""
+
+    def read_cluster(self) -> KafkaCluster:
+        """The cluster, its brokers, and what we may do to it."""
+
+    def read_topics(self, names: Sequence[str]) -> Reading[TopicStatus]:
+        """Topics by name; failures by topic."""
+
+    def read_groups(self, names: Sequence[str]) -> Reading[GroupStatus]:
+        """Consumer groups by name; failures by group."""
+
+    def read_end_offsets(self, partitions: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        """The offset that the next record of each partition will get."""
+
+    def close(self) -> None:
+        """Let go of the connections."""

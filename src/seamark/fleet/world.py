@@ -1,0 +1,69 @@
+"""The running systems of a context, as the executor's steps see them."""
+
+from __future__ import annotations
+
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from seamark.change.timing import ChangeTiming
+from seamark.fleet.clusters import Clusters, build_connect_client
+from seamark.fleet.ports import ConnectPort
+from seamark.fleet.seal import SealKey, read_seal_key
+
+if TYPE_CHECKING:
+    from seamark.context import ConnectSettings, Context
+
+
+class SystemClock:
+    """The clock of this machine."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+class FleetWorld:
+    """A `World` over the clients of one context."""
+
+    def __init__(self, context: Context, *, clusters: Clusters) -> None:
+        self._context = context
+        self._clusters = clusters
+        self._clock = SystemClock()
+
+    @property
+    def clock(self) -> SystemClock:
+        """The clock of this machine."""
+        return self._clock
+
+    @cached_property
+    def seal_key(self) -> SealKey:
+        """The key of the seals, read when the first secret is met."""
+        return read_seal_key(self._context.journal)
+
+    def connect(self, cluster: str) -> ConnectPort:
+        """The Connect cluster of that name."""
+        client = self._clusters.client(cluster)
+        # What the workers can do is asked for here, where a step only looks, and kept for a minute. So it is known when
+        # the step acts, and an act that is allowed to be sent for 20 s does not spend them on asking.
+        client.read_capabilities()
+        return client
+
+    def reveal(self, reference: str) -> str:
+        """The value behind a `secret://` reference."""
+        return self._context.reveal(reference)
+
+    def seal(self, value: str) -> str:
+        """A keyed hash of a secret."""
+        return self.seal_key.seal(value)
+
+
+def build_changing_client(settings: ConnectSettings) -> ConnectPort:
+    """The client that acts: it begins no attempt later than a step may still send its request."""
+    from seamark.connect import Timing  # noqa: PLC0415
+
+    return build_connect_client(settings, timing=Timing(deadline_seconds=ChangeTiming().send_seconds))

@@ -1,0 +1,189 @@
+"""Asking the brokers: the cluster, topics, groups, and what we may do to them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self
+
+from seamark.errors import DeadlineError, MissingSettingError, SeamarkError
+from seamark.kafka.failures import build_connection_error, build_error, build_setting_error
+from seamark.kafka.values import build_cluster, build_group, build_topic
+from seamark.kafka.wait import ConnectionEvents, wait_for
+from seamark.model.broker import KafkaCluster
+from seamark.model.group import GroupStatus
+from seamark.model.reading import Reading
+from seamark.model.topic import TopicStatus
+
+# A healthy cluster answers a describe in milliseconds, and a broker's session ends after 9 s by
+# default. Whatever has not answered by then will not soon.
+DEFAULT_TIMEOUT_SECONDS = 10.0
+
+_LOGGER = logging.getLogger("seamark.kafka")
+_LOGGER.addHandler(logging.NullHandler())
+
+
+class KafkaAdmin:
+    """The brokers of one context. One call at a time; every call ends within its deadline."""
+
+    def __init__(
+        self,
+        config: Mapping[str, str],
+        *,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        build_client: Callable[..., Any] | None = None,
+    ) -> None:
+        if not config.get("bootstrap.servers"):
+            raise MissingSettingError(
+                "the context names no brokers",
+                cause="kafka.bootstrap.servers is not set",
+                hint="add kafka: {bootstrap.servers: HOST:PORT} to the context",
+            )
+        self._address = config["bootstrap.servers"]
+        self._timeout_seconds = timeout_seconds
+        self._events = ConnectionEvents()
+        self._lock = Lock()
+        self._client = _open_client(config, on_error=self._events.record, build_client=build_client)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"KafkaAdmin({self._address!r})"
+
+    def close(self) -> None:
+        """Let go of the connections. The C library closes them when nobody holds the client."""
+        self._client = None
+
+    def read_cluster(self) -> KafkaCluster:
+        """The cluster, its brokers, and what this principal may do to it."""
+        options = {"include_authorized_operations": True, "request_timeout": self._timeout_seconds}
+        futures = {self._address: self._client.describe_cluster(**options)}
+        results, failures = self._settle(futures, action=f"ask the brokers at {self._address}", operation="DESCRIBE")
+        for error in failures.values():
+            raise error
+        return build_cluster(results[self._address])
+
+    def read_topics(self, names: Sequence[str]) -> Reading[TopicStatus]:
+        """Topics by name, in the order asked. A failure is kept under the name of its topic."""
+        if not names:
+            return Reading()
+        from confluent_kafka import TopicCollection  # noqa: PLC0415
+
+        wanted = list(dict.fromkeys(names))
+        options = {"include_authorized_operations": True, "request_timeout": self._timeout_seconds}
+        futures = self._client.describe_topics(TopicCollection(wanted), **options)
+        found, failures = self._settle(futures, action="read the topic", operation="DESCRIBE")
+        configs, denied = self._read_configs([name for name in wanted if name in found])
+        topics = tuple(
+            build_topic(
+                found[name],
+                configs=configs.get(name, {}),
+                configs_error=denied[name].message if name in denied else "",
+            )
+            for name in wanted
+            if name in found
+        )
+        return Reading(items=topics, failures=failures)
+
+    def read_groups(self, names: Sequence[str]) -> Reading[GroupStatus]:
+        """Consumer groups by name, in the order asked. A group that nobody ever joined is DEAD."""
+        if not names:
+            return Reading()
+        wanted = list(dict.fromkeys(names))
+        options = {"include_authorized_operations": True, "request_timeout": self._timeout_seconds}
+        futures = self._client.describe_consumer_groups(wanted, **options)
+        found, failures = self._settle(futures, action="read the group", operation="DESCRIBE")
+        return Reading(items=tuple(build_group(found[name]) for name in wanted if name in found), failures=failures)
+
+    def read_end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The offset that the next record of each partition will get."""
+        from confluent_kafka import TopicPartition  # noqa: PLC0415
+        from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # noqa: PLC0415
+
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        request = {TopicPartition(topic, partition): latest for topic, partition in partitions}
+        if not request:
+            return {}
+        futures = self._client.list_offsets(request, request_timeout=self._timeout_seconds)
+        named = {f"{spot.topic}-{spot.partition}": future for spot, future in futures.items()}
+        results, failures = self._settle(named, action="read the end of", operation="DESCRIBE")
+        for error in failures.values():
+            raise error
+        return {(spot.topic, spot.partition): results[f"{spot.topic}-{spot.partition}"].offset for spot in futures}
+
+    def _read_configs(self, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, SeamarkError]]:
+        if not names:
+            return {}, {}
+        from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # noqa: PLC0415
+
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        futures = self._client.describe_configs(resources, request_timeout=self._timeout_seconds)
+        named = {resource.name: future for resource, future in futures.items()}
+        return self._settle(named, action="read the configs of the topic", operation="DESCRIBE_CONFIGS")
+
+    def _settle(
+        self, futures: Mapping[str, Future[Any]], *, action: str, operation: str
+    ) -> tuple[dict[str, Any], dict[str, SeamarkError]]:
+        """Wait for all of them, and tell answers from failures."""
+        with self._lock:
+            self._events.start_call()
+            hopeless = wait_for(
+                futures.values(), client=self._client, events=self._events, timeout_seconds=self._timeout_seconds
+            )
+            results: dict[str, Any] = {}
+            failures: dict[str, SeamarkError] = {}
+            for name, future in futures.items():
+                did = action if name == self._address else f"{action} {name}"
+                error = self._find_failure(future, hopeless=hopeless, action=did, subject=name, operation=operation)
+                if error is None:
+                    results[name] = future.result()
+                else:
+                    failures[name] = error
+            self._events.end_call(is_answered=bool(results))
+        return results, failures
+
+    def _find_failure(
+        self, future: Future[Any], *, hopeless: Any, action: str, subject: str, operation: str
+    ) -> SeamarkError | None:
+        if not future.done():
+            if hopeless is not None:
+                return build_connection_error(hopeless, action=action, subject=subject, was_late=False)
+            return DeadlineError(
+                f"could not {action}: no answer within {self._timeout_seconds:g} s",
+                hint="check that the brokers run and are not overloaded",
+                context={"subject": subject},
+            )
+        failure = future.exception()
+        if failure is None:
+            return None
+        kafka_error = failure.args[0] if failure.args else None
+        if not hasattr(kafka_error, "name"):
+            raise failure
+        return build_error(
+            kafka_error, action=action, subject=subject, operation=operation, last_event=self._events.last
+        )
+
+
+def _open_client(
+    config: Mapping[str, str], *, on_error: Callable[[Any], None], build_client: Callable[..., Any] | None
+) -> Any:
+    # With a logger, librdkafka's own lines go to logging; without one they are printed to stderr.
+    settings: dict[str, Any] = {"client.id": "seamark", **config, "error_cb": on_error, "logger": _LOGGER}
+    if build_client is not None:
+        return build_client(settings)
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
+    try:
+        return AdminClient(settings)
+    except KafkaException as failure:
+        raise build_setting_error(failure.args[0].str(), config) from None

@@ -1,0 +1,125 @@
+"""What an error of librdkafka means to the person who reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from seamark.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    DeadlineError,
+    InvalidSettingError,
+    NotFoundError,
+    RejectedError,
+    SeamarkError,
+    UnreachableError,
+)
+from seamark.model.sensitive import MASK, is_sensitive, mask_text
+
+_AUTHENTICATION = {
+    "_AUTHENTICATION",
+    "SASL_AUTHENTICATION_FAILED",
+    "UNSUPPORTED_SASL_MECHANISM",
+    "ILLEGAL_SASL_STATE",
+}
+_UNREACHABLE = {"_TRANSPORT", "_RESOLVE", "_ALL_BROKERS_DOWN", "BROKER_NOT_AVAILABLE", "NETWORK_EXCEPTION"}
+_LATE = {"_TIMED_OUT", "_TIMED_OUT_QUEUE", "REQUEST_TIMED_OUT"}
+_MISSING = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "_NOENT", "GROUP_ID_NOT_FOUND"}
+_DENIED = {
+    "TOPIC_AUTHORIZATION_FAILED": "topic",
+    "GROUP_AUTHORIZATION_FAILED": "group",
+    "CLUSTER_AUTHORIZATION_FAILED": "cluster",
+}
+# OpenSSL's words, and what to do about each; looked for in this order.
+_TLS_HINTS = {
+    "certificate has expired": "renew the brokers' certificate",
+    "hostname mismatch": "use the host name that stands in the brokers' certificate in bootstrap.servers",
+    "ip address mismatch": "use the host name that stands in the brokers' certificate in bootstrap.servers",
+    "self-signed": "name the certificate authority in ssl.ca.location",
+    "self signed": "name the certificate authority in ssl.ca.location",
+    "unable to get local issuer": "name the certificate authority in ssl.ca.location",
+    "wrong version number": "the port does not speak TLS: check security.protocol and the port",
+    "certificate required": "the brokers ask for a client certificate: set ssl.keystore.location",
+}
+
+IMMEDIATE = frozenset({*_AUTHENTICATION, "_SSL"})
+"""Errors that no waiting will heal."""
+
+
+def build_error(error: Any, *, action: str, subject: str, operation: str, last_event: Any = None) -> SeamarkError:
+    """Our error for a `confluent_kafka.KafkaError`.
+
+    Args:
+        error: The error itself.
+        action: What was tried, as in "read the topic connect-offsets".
+        subject: To what: the topic, the group, or the bootstrap address.
+        operation: The ACL operation that the call needs.
+        last_event: The latest error of a connection, which often is the real cause of a timeout.
+    """
+    name, cause = error.name(), mask_text(error.str())
+    context = {"kafka_error": name, "subject": subject}
+    if name in _DENIED:
+        kind = _DENIED[name]
+        target = "the cluster" if kind == "cluster" else f"the {kind} {subject}"
+        hint = f"grant {operation} on {target} to the principal of this context"
+        return AuthorizationError(f"not allowed to {action}", cause=cause, hint=hint, context=context)
+    if name in _MISSING:
+        return NotFoundError(
+            f"could not {action}: it does not exist", cause=cause, hint="check the name in the context", context=context
+        )
+    if last_event is not None and name in _LATE | _UNREACHABLE and last_event.name() not in _LATE:
+        return build_connection_error(last_event, action=action, subject=subject, was_late=name in _LATE)
+    if name in IMMEDIATE | _UNREACHABLE | _LATE:
+        return build_connection_error(error, action=action, subject=subject, was_late=False)
+    return RejectedError(
+        f"the brokers refused to {action}", cause=cause, hint="see the brokers' log for the reason", context=context
+    )
+
+
+def build_connection_error(error: Any, *, action: str, subject: str, was_late: bool) -> SeamarkError:
+    """Our error for a connection that could not be made or kept."""
+    name, cause = error.name(), mask_text(error.str())
+    context = {"kafka_error": name, "subject": subject}
+    if name in _AUTHENTICATION:
+        hint = "check sasl.mechanism, sasl.username and sasl.password of the context"
+        return AuthenticationError(
+            f"could not {action}: the brokers do not accept the login", cause=cause, hint=hint, context=context
+        )
+    if name == "_SSL":
+        return AuthenticationError(
+            f"could not {action}: no TLS connection to the brokers",
+            cause=cause,
+            hint=_tls_hint(cause),
+            context=context,
+        )
+    if name in _LATE:
+        return DeadlineError(
+            f"could not {action}: the brokers did not answer in time",
+            cause=cause,
+            hint="check that the address is a Kafka listener and that security.protocol fits it",
+            context=context,
+        )
+    kind = DeadlineError if was_late else UnreachableError
+    hint = "check bootstrap.servers and that the brokers run; brokers must also be reachable at their advertised names"
+    return kind(f"could not {action}: the brokers can't be reached", cause=cause, hint=hint, context=context)
+
+
+def build_setting_error(text: str, config: Mapping[str, str]) -> InvalidSettingError:
+    """Our error for a config that the client does not take. No secret of the config is in it."""
+    for key, value in config.items():
+        if value and is_sensitive(key):
+            text = text.replace(value, MASK)
+    return InvalidSettingError(
+        "the Kafka settings of this context can't be used",
+        cause=mask_text(text),
+        hint="see `seamark context show --origins` for where each setting comes from",
+    )
+
+
+def _tls_hint(cause: str) -> str:
+    lowered = cause.lower()
+    for words, hint in _TLS_HINTS.items():
+        if words in lowered:
+            return hint
+    return "check ssl.ca.location, security.protocol and the port"

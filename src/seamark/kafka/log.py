@@ -1,0 +1,183 @@
+"""Reading one partition: committed records only, up to where it ended when it was asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from seamark.errors import DeadlineError, NotFoundError, SeamarkError
+from seamark.kafka.failures import build_connection_error, build_error
+from seamark.kafka.opening import open_client
+from seamark.kafka.wait import ConnectionEvents
+
+# A transaction whose owner died holds the readable end back until the brokers end it: after its own timeout (10 s for
+# seamark's) and at their next look (transaction.abort.timed.out.transaction.cleanup.interval.ms, 10 s by default).
+# Ten more for a slow broker.
+DEFAULT_PATIENCE_SECONDS = 30.0
+_POLL_SECONDS = 0.1
+# A topic that was just made is not known to every broker in the same moment; a few heartbeats are enough.
+_NEW_TOPIC_SECONDS = 2.0
+# Nobody joins this group; librdkafka wants a name for it, and looks for its coordinator. Being denied that is no loss.
+_GROUP = "seamark-log-reader"
+_OF_NO_CONCERN = frozenset({"GROUP_AUTHORIZATION_FAILED", "_MAX_POLL_EXCEEDED"})
+_READER = {
+    "group.id": _GROUP,
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+    "check.crcs": True,
+    # Every transaction ends with a marker that is never handed out: the end is only seen at the next, empty fetch.
+    "fetch.wait.max.ms": 10,
+    # 8 MiB are a few fetches ahead, whatever the size of the log.
+    "queued.max.messages.kbytes": 8192,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """One record of a partition. `timestamp_ms` is the producer's or the broker's time, as the topic says."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class PartitionLog:
+    """One partition of one topic. For one thread; every call ends, with its result or with a sentence."""
+
+    def __init__(
+        self,
+        config: Mapping[str, str],
+        topic: str,
+        *,
+        partition: int = 0,
+        patience_seconds: float = DEFAULT_PATIENCE_SECONDS,
+        build_consumer: Callable[[dict[str, Any]], Any] | None = None,
+    ) -> None:
+        from confluent_kafka import Consumer  # noqa: PLC0415
+
+        self.topic = topic
+        self.partition = partition
+        self._patience_seconds = patience_seconds
+        self._events = ConnectionEvents()
+        build = build_consumer or Consumer
+        # The end for a reader of committed records is where the oldest open transaction begins. Only a reader of
+        # everything is told the true end.
+        self._edge = self._open(config, "read_uncommitted", build)
+        self._reader = self._open(config, "read_committed", build)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._edge.close()
+        self._reader.close()
+
+    def read_bounds(self) -> tuple[int, int]:
+        """The first offset, and the one behind the last record that is on enough replicas, open transactions too."""
+        low, high = self._ask(lambda: self._edge.get_watermark_offsets(self._spot(), timeout=self._patience_seconds))
+        return int(low), int(high)
+
+    def find_offset(self, at: float) -> int | None:
+        """The first offset with a record of that time (seconds since the epoch) or later; None if there is none."""
+        spot = self._spot(int(at * 1000))
+        found = self._ask(lambda: self._edge.offsets_for_times([spot], timeout=self._patience_seconds))[0]
+        return int(found.offset) if found.offset >= 0 else None
+
+    def read(self, start: int | None = None, end: int | None = None) -> Iterator[LogRecord]:
+        """Records from `start` to before `end`, by default all there are now.
+
+        It waits for the end of transactions that stand before `end`: whatever was acknowledged before is seen.
+        """
+        if start is None or end is None:
+            low, high = self.read_bounds()
+            start, end = low if start is None else start, high if end is None else end
+        if start >= end:
+            return
+        self._events.start_call()
+        self._reader.assign([self._spot(start)])
+        reached, deadline = start, time.monotonic() + self._patience_seconds
+        while reached < end:
+            message = self._reader.poll(_POLL_SECONDS)
+            if message is None:
+                self._check_hope(reached, end=end, deadline=deadline)
+                continue
+            if (error := message.error()) is not None:
+                if error.name() == "_PARTITION_EOF":
+                    reached = max(reached, message.offset())
+                elif error.name() not in _OF_NO_CONCERN:
+                    raise self._translate(error)
+                continue
+            if message.offset() >= end:
+                break
+            reached, deadline = message.offset() + 1, time.monotonic() + self._patience_seconds
+            yield _build_record(message)
+        self._events.end_call(is_answered=True)
+
+    def _open(self, config: Mapping[str, str], isolation: str, build: Callable[[dict[str, Any]], Any]) -> Any:
+        ours = {**_READER, "isolation.level": isolation}
+        return open_client(config, ours, build=build, on_error=self._events.record)
+
+    def _spot(self, offset: int = 0) -> Any:
+        from confluent_kafka import TopicPartition  # noqa: PLC0415
+
+        return TopicPartition(self.topic, self.partition, offset)
+
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        patient_until = time.monotonic() + _NEW_TOPIC_SECONDS
+        while True:
+            try:
+                return question()
+            except KafkaException as failure:
+                error = self._translate(failure.args[0])
+                if not isinstance(error, NotFoundError) or time.monotonic() > patient_until:
+                    raise error from None
+                time.sleep(_POLL_SECONDS)
+
+    def _check_hope(self, reached: int, *, end: int, deadline: float) -> None:
+        hopeless = self._events.find_hopeless()
+        if hopeless is not None:
+            raise build_connection_error(
+                hopeless, action=f"read the topic {self.topic}", subject=self.topic, was_late=False
+            )
+        if time.monotonic() > deadline:
+            raise DeadlineError(
+                f"could not read the topic {self.topic} to its end: nothing came for {self._patience_seconds:g} s",
+                cause=f"offset {reached} of {end} was reached; a transaction that nobody ended holds back what follows",
+                hint="the brokers end such a transaction after some seconds: check that they all run, and try again",
+                context={"subject": self.topic, "offset": str(reached), "end": str(end)},
+            )
+
+    def _translate(self, error: Any) -> SeamarkError:
+        return build_error(
+            error,
+            action=f"read the topic {self.topic}",
+            subject=self.topic,
+            operation="READ and DESCRIBE",
+            last_event=self._events.last,
+        )
+
+
+def _build_record(message: Any) -> LogRecord:
+    # A header may stand twice; the last one counts, as for Kafka's own `lastHeader`.
+    headers = {name: value or b"" for name, value in message.headers() or ()}
+    return LogRecord(
+        offset=message.offset(),
+        timestamp_ms=message.timestamp()[1],
+        key=message.key(),
+        value=message.value(),
+        headers=headers,
+    )

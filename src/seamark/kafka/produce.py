@@ -1,0 +1,82 @@
+"""Writing single records, outside of any transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from seamark.errors import JournalError
+from seamark.kafka.opening import open_client
+from seamark.kafka.wait import ConnectionEvents
+from seamark.model.sensitive import mask_text
+
+DEFAULT_TIMEOUT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A record to be written to partition 0. Without `timestamp_ms` it gets the time of its writing."""
+
+    topic: str
+    key: bytes
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    timestamp_ms: int = 0
+
+
+class RecordWriter:
+    """Writes one record at a time: acknowledged by all in-sync replicas, once, or an error."""
+
+    def __init__(
+        self,
+        config: Mapping[str, str],
+        *,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        build_producer: Callable[[dict[str, Any]], Any] | None = None,
+    ) -> None:
+        from confluent_kafka import Producer  # noqa: PLC0415
+
+        self._timeout_seconds = timeout_seconds
+        self._events = ConnectionEvents()
+        ours = {
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 0,
+            "message.timeout.ms": int(timeout_seconds * 1000),
+        }
+        self._producer = open_client(config, ours, build=build_producer or Producer, on_error=self._events.record)
+
+    def write(self, record: Outgoing) -> int:
+        """Write one record; give its offset."""
+        reports: list[tuple[Any, Any]] = []
+        produce(self._producer, record, on_delivery=lambda error, message: reports.append((error, message)))
+        deadline = time.monotonic() + self._timeout_seconds + 1
+        while not reports and time.monotonic() < deadline:
+            self._producer.poll(0.05)
+        error, message = reports[0] if reports else (None, None)
+        if message is None or error is not None:
+            last = error or self._events.last
+            raise JournalError(
+                f"could not write to the topic {record.topic}",
+                cause=mask_text(last.str()) if last else f"no answer within {self._timeout_seconds:g} s",
+                hint=f"check that the brokers run, and that this principal has WRITE on the topic {record.topic}",
+                context={"topic": record.topic, "kafka_error": last.name() if last else ""},
+            )
+        return int(message.offset())
+
+    def close(self) -> None:
+        """Let go of the connections; what was not written is not written any more."""
+        self._producer.purge(blocking=False)
+        self._producer = None
+
+
+def produce(producer: Any, record: Outgoing, *, on_delivery: Callable[[Any, Any], None] | None = None) -> None:
+    """Hand a record to librdkafka."""
+    extra: dict[str, Any] = {"timestamp": record.timestamp_ms} if record.timestamp_ms else {}
+    if on_delivery is not None:
+        extra["on_delivery"] = on_delivery
+    producer.produce(
+        record.topic, key=record.key, value=record.value, headers=list(record.headers), partition=0, **extra
+    )

@@ -1,0 +1,79 @@
+"""Waiting for the admin client, never longer than a deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future, wait
+from threading import Lock
+from typing import Any
+
+from seamark.kafka.failures import IMMEDIATE
+
+# Log lines and connection errors come only when somebody polls. Ten times a second is soon enough
+# for a person and costs nothing.
+_POLL_SECONDS = 0.1
+# librdkafka says "all brokers are down" at the first refused connection and tries again at once. A
+# cluster that is only restarting one broker answers well within this time.
+_GRACE_SECONDS = 2.0
+# The client's own timeout comes first, so that its message, which names the stage, is the one seen.
+_MARGIN_SECONDS = 1.0
+
+
+class ConnectionEvents:
+    """What librdkafka reported of its connections."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._last: Any = None
+        self._fatal: Any = None
+        self._down_since: float | None = None
+
+    def record(self, error: Any) -> None:
+        """Take one error. This is the client's `error_cb`."""
+        with self._lock:
+            if error.name() in IMMEDIATE:
+                self._fatal = self._last = error
+            elif error.name() == "_ALL_BROKERS_DOWN":
+                # The count of brokers says less than the refusal that came before it.
+                self._down_since = self._down_since or time.monotonic()
+                self._last = self._last or error
+            else:
+                self._last = error
+
+    def start_call(self) -> None:
+        """A new call gets its own grace. "All brokers are down" is said once and stays true until one answers."""
+        with self._lock:
+            self._fatal = None
+            self._down_since = time.monotonic() if self._down_since is not None else None
+
+    def end_call(self, *, is_answered: bool) -> None:
+        """A call is over. Where the brokers answered, older trouble means nothing any more."""
+        if is_answered:
+            with self._lock:
+                self._last = self._fatal = self._down_since = None
+
+    @property
+    def last(self) -> Any:
+        """The latest error, or None."""
+        return self._last
+
+    def find_hopeless(self) -> Any:
+        """The error that makes more waiting useless, or None."""
+        with self._lock:
+            if self._fatal is not None:
+                return self._fatal
+            is_down = self._down_since is not None and time.monotonic() - self._down_since > _GRACE_SECONDS
+            return self._last if is_down else None
+
+
+def wait_for(futures: Iterable[Future[Any]], *, client: Any, events: ConnectionEvents, timeout_seconds: float) -> Any:
+    """Wait until all are done or late. Returns the error that made waiting hopeless, or None."""
+    pending = set(futures)
+    deadline = time.monotonic() + timeout_seconds + _MARGIN_SECONDS
+    while pending and time.monotonic() < deadline:
+        pending = wait(pending, timeout=_POLL_SECONDS).not_done
+        client.poll(0)
+        if pending and (hopeless := events.find_hopeless()) is not None:
+            return hopeless
+    return None

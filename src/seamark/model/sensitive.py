@@ -1,0 +1,89 @@
+"""What must not be shown: secrets in configs and in free text, and the mask that stands for them.
+
+A reference to a secret (`${provider:path:key}`, `secret://…`) is not a secret and is shown as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+MASK = "(sensitive)"
+"""What is shown in place of a secret. It can never be written back as a value."""
+
+# Dots, dashes and underscores are one separator, and "apiKey" is read as "api.key".
+_SECRET_NAME = re.compile(
+    r"password|passwd|passphrase|secret|credential|jaas|(?:^|\.)(?:pwd|pass|token|tokens|sas|authorization)(?:$|\.)"
+    r"|(?:api|private|access|account|encryption|shared|license)\.?key|keystore\.key$|key\.pem$"
+    r"|user\.info|oauthbearer\.config|connection\.string|auth(?:entication)?\.header|token$",
+)
+# These say where or how a secret is found, which people need to see.
+_HARMLESS_NAME = re.compile(
+    r"\.(?:source|location|path|file|class|type|provider|algorithm|alias|url|uri|endpoint|ttl|enabled?|mode|ms|name)$"
+)
+
+_REFERENCE = re.compile(r"(?:\$\{[^{}:]*:[^{}]*\})+|secret://[a-z][a-z0-9+-]*/\S+")
+_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+# The look-behinds let each run of word characters be tried once: a hostile trace costs linear time.
+_USERINFO = re.compile(
+    r"(?<![\w+.-])(?P<scheme>[A-Za-z][\w+.-]*://)(?P<info>[^\s/@\"'<>?#]*(?:@[^\s/@\"'<>?#]*)*)@(?=[^\s@])"
+)
+_ASSIGNMENT = re.compile(
+    r"(?<![\w.-])(?P<name>[\w.-]*(?:password|passwd|pwd|passphrase|secret|token|accountkey|accesskey|access_key|api_?key|signature))"
+    r"(?P<equals>[\"']?\s*[=:]\s*)"
+    r"(?P<value>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\$\{[^{}]*\}|[^\s\"';&]+)",
+    re.IGNORECASE,
+)
+
+
+def is_reference(value: str) -> bool:
+    """Whether the whole value only points to a secret."""
+    return _REFERENCE.fullmatch(value) is not None
+
+
+def is_sensitive(key: str) -> bool:
+    """Whether a config key is one whose value people keep secret, by its name."""
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", ".", key)
+    name = re.sub(r"[_\-]+", ".", name).lower()
+    return _SECRET_NAME.search(name) is not None and _HARMLESS_NAME.search(name) is None
+
+
+def mask_value(key: str, value: str) -> str:
+    """One config value as it may be shown."""
+    if not value or is_reference(value):
+        return value
+    return MASK if is_sensitive(key) else mask_text(value)
+
+
+def mask_config(config: Mapping[str, str]) -> dict[str, str]:
+    """A config as it may be shown. Keys and their order stay."""
+    return {key: mask_value(key, value) for key, value in config.items()}
+
+
+def mask_text(text: str) -> str:
+    """Free text, such as a URL or a stack trace, without the secrets that can be told by their look.
+
+    These are: user and password in a URL, `password=…` in a JDBC URL or a JAAS line, private keys.
+    """
+    if "PRIVATE KEY" in text:
+        text = _PRIVATE_KEY.sub(MASK, text)
+    if "://" in text:
+        text = _USERINFO.sub(_mask_userinfo, text)
+    return _ASSIGNMENT.sub(_mask_assignment, text)
+
+
+def _mask_userinfo(found: re.Match[str]) -> str:
+    user, colon, password = found["info"].partition(":")
+    if not colon:
+        # A lone token before the @ is a user name or a token; nobody can tell which.
+        return f"{found['scheme']}{MASK}@" if user else found[0]
+    shown = password if not password or is_reference(password) else MASK
+    return f"{found['scheme']}{user}:{shown}@"
+
+
+def _mask_assignment(found: re.Match[str]) -> str:
+    value = found["value"]
+    if value == MASK or is_reference(value.strip("\"'")):
+        return found[0]
+    quote = value[0] if value[0] in "\"'" else ""
+    return f"{found['name']}{found['equals']}{quote}{MASK}{quote}"

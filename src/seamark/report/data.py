@@ -1,0 +1,96 @@
+"""Documents for programs: json on many lines or on one, and yaml.
+
+The yaml is written here rather than by a library: two kinds of scalar are enough, every doubtful
+text is quoted as in json, and 10 000 connectors take 0.5 s, not 13 s.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import Any
+
+from seamark.report.safety import escape_json
+
+API_VERSION = "seamark/v1"
+
+_PLAIN_TEXT = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
+# Words that some reader of yaml takes for something else than text.
+_RESERVED = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+
+
+def build_document(kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The body with the two fields that say what it is."""
+    return {"apiVersion": API_VERSION, "kind": kind, **body}
+
+
+def render_json(value: Any) -> str:
+    """Indented json, ended by a newline."""
+    return f"{_dump(value, indent=2)}\n"
+
+
+def render_json_line(value: Any) -> str:
+    """Json on one line, as NDJSON wants it, ended by a newline."""
+    return f"{_dump(value)}\n"
+
+
+def render_compact(value: Any) -> str:
+    """Json without a blank or a newline, for one cell."""
+    return _dump(value, separators=(",", ":"))
+
+
+def render_yaml(value: Any) -> str:
+    """Yaml 1.2 in blocks, ended by a newline."""
+    if isinstance(value, Mapping | list | tuple) and value:
+        return "".join(f"{text}\n" for text in _yaml_lines(value))
+    return f"{_yaml_scalar(value)}\n"
+
+
+def _dump(value: Any, **options: Any) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, **options)
+    except ValueError:
+        # Python reads NaN from a careless server; json has no such number.
+        text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, **options)
+    return escape_json(text)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+def _yaml_lines(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            name = _yaml_scalar(str(key))
+            if _is_block(item):
+                yield f"{name}:"
+                yield from (f"  {text}" for text in _yaml_lines(item))
+            else:
+                yield f"{name}: {_yaml_scalar(item)}"
+        return
+    for item in value:
+        if _is_block(item):
+            first, *rest = _yaml_lines(item)
+            yield f"- {first}"
+            yield from (f"  {text}" for text in rest)
+        else:
+            yield f"- {_yaml_scalar(item)}"
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, Mapping | list | tuple) and bool(value)
+
+
+def _yaml_scalar(value: Any) -> str:
+    if isinstance(value, str) and _PLAIN_TEXT.fullmatch(value) and value.lower() not in _RESERVED:
+        return value
+    return _dump(value)

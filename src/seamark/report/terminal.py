@@ -1,0 +1,122 @@
+"""The reporter: the one way by which anything reaches a person or a pipe.
+
+Data goes to standard output, everything else to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol, TextIO
+
+from seamark.errors import SeamarkError
+from seamark.report.formats import OutputFormat
+from seamark.report.listing import View
+from seamark.report.render import render_tick, render_view
+from seamark.report.safety import escape
+from seamark.report.text import Screen
+from seamark.report.views.error import render_error
+
+
+class ColorMode(StrEnum):
+    """What `--color` takes."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+class Reporter(Protocol):
+    """Whoever is told what was found and what happened."""
+
+    def show(self, view: View[Any]) -> None:
+        """An answer."""
+
+    def note(self, text: str) -> None:
+        """Something worth knowing that is not data."""
+
+    def fail(self, error: SeamarkError) -> None:
+        """Something that went wrong."""
+
+
+class SilentReporter:
+    """Tells nobody: for library use and tests."""
+
+    def show(self, view: View[Any]) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+    def fail(self, error: SeamarkError) -> None:
+        """Nothing."""
+
+
+@dataclass(slots=True)
+class TerminalReporter:
+    """Writes to two streams, in one format."""
+
+    form: OutputFormat = OutputFormat.TABLE
+    headers: bool = True
+    quiet: bool = False
+    color: ColorMode = ColorMode.AUTO
+    out: TextIO = field(default_factory=lambda: sys.stdout)
+    err: TextIO = field(default_factory=lambda: sys.stderr)
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    def show(self, view: View[Any]) -> None:
+        """Write an answer to standard output; say on standard error when there is nothing in it."""
+        self.out.write(render_view(view, self.form, self.build_screen()))
+        self._note_empty(view)
+        self.out.flush()
+
+    def show_tick(self, view: View[Any], moment: datetime, *, first: bool) -> None:
+        """Append one reading of many."""
+        self.out.write(render_tick(view, self.form, moment=moment, screen=self.build_screen(), first=first))
+        # Whoever reads the pipe waits for this reading, not for a full buffer.
+        self.out.flush()
+
+    def note(self, text: str) -> None:
+        """Write a remark to standard error, unless it shall be quiet."""
+        if not self.quiet:
+            self._write_error(f"{escape(text, multiline=True)}\n")
+
+    def fail(self, error: SeamarkError) -> None:
+        """Write an error to standard error: three lines, or one json object with `-o json`."""
+        self._write_error(render_error(error, self.form, color=can_color(self.err, self.color, self.environ)))
+
+    def build_screen(self) -> Screen:
+        """Standard output as it is now; a terminal may have been resized since the last time."""
+        width = shutil.get_terminal_size().columns if is_terminal(self.out) else None
+        return Screen(width=width, color=can_color(self.out, self.color, self.environ), headers=self.headers)
+
+    def _note_empty(self, view: View[Any]) -> None:
+        if view.empty and not view.rows and self.form.is_text:
+            self.note(view.empty)
+
+    def _write_error(self, text: str) -> None:
+        # What was found comes before what went wrong, also where both streams are one file.
+        self.out.flush()
+        self.err.write(text)
+        self.err.flush()
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a person looks at the stream."""
+    return not stream.closed and stream.isatty()
+
+
+def can_color(stream: TextIO, mode: ColorMode, environ: Mapping[str, str]) -> bool:
+    """Whether to colour: the flag decides, then NO_COLOR, then FORCE_COLOR, then the terminal."""
+    if mode is not ColorMode.AUTO:
+        return mode is ColorMode.ALWAYS
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("FORCE_COLOR", "0") not in ("", "0", "false"):
+        return True
+    return is_terminal(stream) and environ.get("TERM") != "dumb"

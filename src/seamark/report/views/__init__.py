@@ -1,0 +1,1 @@
+"""One module a noun: its listing, its detail, its document."""

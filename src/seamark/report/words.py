@@ -1,0 +1,80 @@
+"""Numbers, times and maps as people write them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from seamark.model.offset import OffsetValue
+
+_MINUTE = 60
+_HOUR = 60 * _MINUTE
+_DAY = 24 * _HOUR
+_MONTH = 30 * _DAY
+_YEAR = 365 * _DAY
+
+_PLAIN_WORD = re.compile(r"[^\s,\"'{}\[\]]+")
+_LOOKS_TYPED = re.compile(r"[-+]?[\d.][\d._eE+-]*|true|false|null|none", re.IGNORECASE)
+
+
+def render_number(number: int) -> str:
+    """A whole number in groups of three: `8 412 003`."""
+    return f"{number:,}".replace(",", " ")
+
+
+def render_count(number: int, noun: str, plural: str = "") -> str:
+    """A number and its noun: `1 task`, `3 tasks`."""
+    word = noun if number == 1 else plural or f"{noun}s"
+    return f"{render_number(number)} {word}"
+
+
+def render_time(moment: datetime) -> str:
+    """A moment in UTC, ISO 8601, to the second."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def render_duration(seconds: float) -> str:
+    """A length of time in its largest unit: `4 s`, `12 min`, `3 months`."""
+    length = abs(seconds)
+    if length < 1:
+        return f"{length * 1000:.0f} ms"
+    for limit, size, unit in (
+        (_MINUTE, 1, "s"),
+        (_HOUR, _MINUTE, "min"),
+        (2 * _DAY, _HOUR, "h"),
+        (2 * _MONTH, _DAY, "d"),
+        (2 * _YEAR, _MONTH, "months"),
+    ):
+        if length < limit:
+            return f"{int(length // size)} {unit}"
+    return f"{int(length // _YEAR)} years"
+
+
+def render_ago(seconds: float) -> str:
+    """How long ago something was: `4 s ago`; a moment ahead of our clock is `in 4 s`."""
+    if abs(seconds) < 1:
+        return "now"
+    return f"{render_duration(seconds)} ago" if seconds > 0 else f"in {render_duration(seconds)}"
+
+
+def render_map(values: Mapping[str, OffsetValue] | None) -> str:
+    """A partition or an offset on one line: `seq 8 412 003, logged_at "12:04"`.
+
+    A text that could be taken for a number, or that holds blanks, stands in quotes: `5` and `"5"`
+    are different offsets for Connect.
+    """
+    if values is None:
+        return "nothing"
+    if not values:
+        return "{}"
+    return ", ".join(f"{key} {_render_value(value)}" for key, value in values.items())
+
+
+def _render_value(value: OffsetValue) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return render_number(value)
+    if isinstance(value, str) and _PLAIN_WORD.fullmatch(value) and not _LOOKS_TYPED.fullmatch(value):
+        return value
+    return json.dumps(value, ensure_ascii=False)

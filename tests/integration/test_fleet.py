@@ -1,0 +1,148 @@
+"""A first look at a real fleet: one FileStream source of the same name on Connect 4.3.1 and on 3.5.2."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+import uuid
+from pathlib import Path
+
+import pytest
+
+from seamark.context import open_context
+from seamark.errors import NotFoundError, UsageError
+from seamark.fleet import open_fleet
+from seamark.model.connector import ConnectorType, State
+from seamark.model.finding import Severity
+from seamark.model.health import Health, build_health
+
+CLUSTERS = ("connect", "connect-3-5-2")
+LINES = "one\ntwo\nthree\n"
+# A create costs a rebalance, and other tests of the run may be causing some too.
+DEADLINE_SECONDS = 90
+
+
+def call(url, *, method="GET", body=None):
+    """One bare REST call, so that what is tested does not test itself. Gives the status and the answer."""
+    data = json.dumps(body).encode() if body is not None else None
+    request = urllib.request.Request(url, method=method, data=data, headers={"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=100) as response:
+            text = response.read()
+            return response.status, json.loads(text) if text else None
+    except urllib.error.HTTPError as error:
+        return error.code, None
+
+
+def call_until(url, is_done, **options):
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while True:
+        status, answer = call(url, **options)
+        if is_done(status, answer):
+            return
+        assert time.monotonic() < deadline, f"{url} still answers {status}: {answer}"
+        time.sleep(0.2)
+
+
+def is_running(status, answer):
+    return status == 200 and [task["state"] for task in answer["tasks"]] == ["RUNNING"]
+
+
+def has_read_all(status, answer):
+    return status == 200 and answer["offsets"] and answer["offsets"][0]["offset"] == {"position": len(LINES)}
+
+
+@pytest.fixture(scope="module")
+def source(stack, tmp_path_factory):
+    """The name of a source that runs in both clusters and has read its whole file."""
+    name = f"fleet-{uuid.uuid4().hex[:8]}"
+    file = tmp_path_factory.mktemp("fleet") / "in.txt"
+    file.write_text(LINES)
+    config = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": name}
+    places = [f"{stack.connect[cluster].urls[0]}/connectors/{name}" for cluster in CLUSTERS]
+    try:
+        for place in places:
+            call_until(f"{place}/config", lambda status, _: status in {200, 201}, method="PUT", body=config)
+        for place in places:
+            call_until(f"{place}/status", is_running)
+            call_until(f"{place}/offsets", has_read_all)
+        yield name, file
+    finally:
+        for place in places:
+            call_until(place, lambda status, _: status in {204, 404}, method="DELETE")
+
+
+@pytest.fixture
+def fleet(stack):
+    context = open_context(stack.context, cwd=Path(stack.context_file).parent, environ={})
+    with open_fleet(context=context) as opened:
+        yield opened
+
+
+def test_reach_finds_every_worker_and_the_brokers(fleet, stack):
+    findings = fleet.reach()
+    assert [found.severity for found in findings] == [Severity.OK] * 5
+    urls = [url for cluster in CLUSTERS for url in stack.connect[cluster].urls]
+    assert [found.subject.split()[-1] for found in findings] == [*urls, stack.kafka.bootstrap_servers]
+
+
+def test_status_counts_the_fleet(fleet, source):
+    name, _ = source
+    status = fleet.status()
+    assert status.failures == {}
+    assert [(found.name, found.version) for found in status.clusters] == [
+        ("connect", "4.3.1"),
+        ("connect-3-5-2", "3.5.2"),
+    ]
+    for found in status.clusters:
+        assert (found.workers_up, found.workers) == (2, 2)
+        assert found.tasks >= 1
+        assert found.health[Health.HEALTHY] >= 1
+        assert sum(found.health.values()) == found.connectors
+        assert name not in [troubled.name for troubled in found.troubled]
+
+
+def test_connectors_are_listed_with_config_and_status(fleet, source):
+    name, file = source
+    reading = fleet.connectors.all()
+    assert reading.is_complete
+    mine = [found for found in reading if found.name == name]
+    assert [found.cluster for found in mine] == list(CLUSTERS)
+    for found in mine:
+        assert found.type is ConnectorType.SOURCE
+        assert found.config["file"] == str(file)
+        assert build_health(found.status) is Health.HEALTHY
+
+
+def test_one_needs_the_cluster_where_a_name_stands_twice(fleet, source):
+    name, _ = source
+    with pytest.raises(UsageError) as caught:
+        fleet.connectors.one(name)
+    assert caught.value.cause == f"connect/{name}, connect-3-5-2/{name}"
+    assert fleet.connectors.one(f"connect/{name}").status.state is State.RUNNING
+
+
+def test_one_that_is_nowhere_is_not_found(fleet):
+    with pytest.raises(NotFoundError):
+        fleet.connectors.one("nobody-has-this-name")
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_offsets_of_a_file_source_are_its_position(fleet, source, cluster):
+    name, file = source
+    owned = fleet.offsets.of(f"{cluster}/{name}")
+    assert (owned.owner, owned.route, owned.notes) == (f"{cluster}/{name}", "REST", ())
+    (offset,) = owned.offsets
+    assert offset.partition == {"filename": str(file)}
+    assert offset.offset == {"position": len(LINES)}
+
+
+def test_workers_tell_what_runs_on_them(fleet, source):
+    reading = fleet.workers.all()
+    assert reading.is_complete
+    for cluster in CLUSTERS:
+        workers = [found for found in reading if found.cluster == cluster]
+        assert len(workers) == 2
+        assert all(found.is_up for found in workers)
+        assert sum(found.tasks for found in workers) >= 1
+        assert sum(found.connectors for found in workers) >= 1

@@ -1,0 +1,61 @@
+"""The documents beside the code: indexes are complete, links lead somewhere, hooks need no network."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from bench.harness.record import ROOT
+
+DECISIONS = ROOT / "docs" / "decisions"
+RECORDS = sorted(path for path in DECISIONS.glob("*.md") if path.name != "README.md")
+PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "docs" / "README.md", DECISIONS / "README.md", *RECORDS]
+HEADINGS = ["Situation", "Decision", "Why", "Rejected", "Consequences"]
+
+
+def test_index_lists_each_record_with_its_title() -> None:
+    index = (DECISIONS / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| \[(\d{4})\]\((\S+)\) \| (.+) \|$", index, re.MULTILINE)
+    written = []
+    for path in RECORDS:
+        number, title = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ").split(" ", 1)
+        written.append((number, path.name, title))
+    assert listed == written
+    assert len(written) >= 23
+
+
+def test_records_are_numbered_without_a_gap() -> None:
+    assert [path.name[:4] for path in RECORDS] == [f"{number:04d}" for number in range(1, len(RECORDS) + 1)]
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_record_has_the_form(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith(f"# {path.name[:4]} ")
+    assert re.match(r"Status: (accepted|replaced by \d{4}), \d{4}-\d\d-\d\d\b", lines[2])
+    assert [line.removeprefix("## ") for line in lines if line.startswith("## ")] == HEADINGS
+    assert 20 <= len(lines) <= 40
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_relative_links_lead_to_a_file(path: Path) -> None:
+    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", path.read_text(encoding="utf-8"))
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_index_of_docs_names_every_page() -> None:
+    docs = ROOT / "docs"
+    index = (docs / "README.md").read_text(encoding="utf-8")
+    pages = {path.name for path in docs.glob("*.md")} - {"README.md"}
+    assert {page for page in pages if f"({page})" not in index} == set()
+
+
+def test_hooks_are_local_and_fetch_nothing() -> None:
+    config = YAML(typ="safe", pure=True).load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    assert {repo["repo"] for repo in config["repos"]} == {"local"}
+    hooks = [hook for repo in config["repos"] for hook in repo["hooks"]]
+    assert {hook["id"] for hook in hooks} == {"ruff-check", "ruff-format", "codespell", "import-linter", "mypy"}
+    assert {hook["language"] for hook in hooks} == {"system"}

@@ -1,0 +1,56 @@
+"""`docs/command-line.md` names everything that there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from seamark import errors
+from seamark.cli.main import root
+from seamark.report import OutputFormat
+from tests.unit.cli.test_options import LEAVES
+
+PAGE = (Path(__file__).parents[3] / "docs" / "command-line.md").read_text()
+
+CODES = {0, 2} | {
+    kind.exit_code for kind in vars(errors).values() if isinstance(kind, type) and hasattr(kind, "exit_code")
+}
+
+
+@pytest.mark.parametrize("path", [path for path, _ in LEAVES], ids=" ".join)
+def test_every_command_has_a_heading_and_an_example(path):
+    command = " ".join(path)
+    section = re.search(rf"^### `{command}[^`]*`\n(.*?)(?=^##)", f"{PAGE}\n## end", re.DOTALL | re.MULTILINE)
+    assert section, command
+    assert f"seamark {command}" in section[1].split("```")[1]
+
+
+@pytest.mark.parametrize("code", sorted(CODES))
+def test_every_exit_code_is_explained(code):
+    assert re.search(rf"^\| {code} \| \w", PAGE, re.MULTILINE)
+
+
+def test_no_other_exit_code_is_claimed():
+    assert {int(code) for code in re.findall(r"^\| (\d+) \| \w", PAGE, re.MULTILINE)} == CODES
+
+
+@pytest.mark.parametrize("form", OutputFormat)
+def test_every_output_format_is_explained(form):
+    assert f"| `{form}` |" in PAGE
+
+
+@pytest.mark.parametrize("param", [param for param in root.params if isinstance(param, click.Option) and param.envvar])
+def test_every_global_variable_is_explained(param):
+    assert f"| `{param.envvar}` |" in PAGE
+
+
+@pytest.mark.parametrize(("path", "command"), LEAVES, ids=[" ".join(path) for path, _ in LEAVES])
+def test_every_option_of_a_command_is_named(path, command):
+    section = re.search(rf"^### `{' '.join(path)}[^`]*`\n(.*?)(?=^##)", f"{PAGE}\n## end", re.DOTALL | re.MULTILINE)
+    own = [param for param in command.params if isinstance(param, click.Option) and param.expose_value]
+    for param in own:
+        long = max(param.opts, key=len)
+        assert long in section[1], long

@@ -1,0 +1,90 @@
+"""Where a context keeps its journal, and where that was said."""
+
+from __future__ import annotations
+
+import pytest
+
+from seamark.context import JournalKind
+from seamark.errors import InvalidSettingError, SecretError
+
+
+def test_without_a_word_the_journal_is_a_topic(workplace) -> None:
+    workplace.write("contexts: {dev: {}}")
+    journal = workplace.open().journal
+    assert (journal.kind, journal.topic, journal.heads_topic) == (
+        JournalKind.KAFKA,
+        "seamark-journal",
+        "seamark-journal-heads",
+    )
+    assert journal.in_flight_seconds == 90
+    assert journal.key is None
+    assert workplace.origins()["journal"] == "default"
+    assert workplace.values()["journal_topic"] == "seamark-journal"
+    assert "journal_folder" not in workplace.values()
+
+
+def test_a_folder_is_the_users_state_folder_by_default(workplace, tmp_path) -> None:
+    workplace.environ["XDG_STATE_HOME"] = str(tmp_path / "state")
+    workplace.write("contexts: {dev: {journal: file}}")
+    journal = workplace.open().journal
+    assert journal.folder == tmp_path / "state" / "seamark" / "journal" / "dev"
+    assert journal.key_file == tmp_path / "state" / "seamark" / "journal.key"
+    assert workplace.values()["journal_folder"] == str(journal.folder)
+    assert "journal_topic" not in workplace.values()
+
+
+def test_every_key_is_taken_with_its_origin(workplace) -> None:
+    workplace.environ |= {"KEY": "k" * 32, "SEAMARK_CONTEXTS__DEV__IN_FLIGHT": "3s"}
+    workplace.write(
+        "contexts:\n  dev:\n    journal: file\n    journal_folder: history\n    journal_topic: ops.journal\n"
+        "    journal_key: secret://env/KEY\n    in_flight: 90s\n"
+    )
+    journal = workplace.open().journal
+    assert journal.folder == workplace.project / "history"
+    assert journal.topic == "ops.journal"
+    assert journal.key is not None
+    assert journal.key.reveal() == "k" * 32
+    assert journal.in_flight_seconds == 3
+    assert workplace.origins() | {"context": ""} == {
+        "context": "",
+        "protected": "default",
+        "insecure": "default",
+        "journal": "seamark.yaml:3",
+        "journal_folder": "seamark.yaml:4",
+        "journal_topic": "seamark.yaml:5",
+        "journal_key": "seamark.yaml:6",
+        "in_flight": "SEAMARK_CONTEXTS__DEV__IN_FLIGHT",
+    }
+
+
+def test_a_key_that_stands_in_the_file_is_never_shown(workplace) -> None:
+    workplace.write("contexts: {dev: {journal_key: canary-canary-canary}}")
+    assert workplace.values()["journal_key"] == "(sensitive)"
+    assert "canary" not in repr(workplace.open())
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("journal: database", "journal must be kafka or file"),
+        ("journal: secret://env/X", "journal takes no secret reference"),
+        ("journal_topic: no blanks", "journal_topic is no name of a topic"),
+        (f"journal_topic: {'x' * 244}", "journal_topic is no name of a topic"),
+        ("in_flight: soon", "in_flight is not a length of time"),
+        ("in_flight: 0s", "in_flight is not a length of time"),
+    ],
+)
+def test_what_can_not_be_used_is_refused_with_its_place(workplace, text: str, problem: str) -> None:
+    workplace.write(f"contexts: {{dev: {{{text}}}}}")
+    with pytest.raises(InvalidSettingError, match=problem) as caught:
+        workplace.open()
+    assert caught.value.cause.startswith("seamark.yaml:1:")
+
+
+def test_a_reference_of_a_connectors_config_is_revealed_by_the_context(workplace) -> None:
+    workplace.environ["DB_PASSWORD"] = "hunter2"
+    workplace.write("contexts: {dev: {}}")
+    context = workplace.open()
+    assert context.reveal("secret://env/DB_PASSWORD") == "hunter2"
+    with pytest.raises(SecretError, match="secret://env/NOT_THERE"):
+        context.reveal("secret://env/NOT_THERE")

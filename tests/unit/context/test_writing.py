@@ -1,0 +1,298 @@
+"""Adding contexts and choosing one: comments stay, and a change is whole or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from seamark.context import editing
+from seamark.errors import (
+    AlreadyExistsError,
+    ConfigurationError,
+    ContextNotFoundError,
+    DeadlineError,
+    InvalidSettingError,
+    UsageError,
+)
+
+COMMENTED = """\
+# my contexts
+current: dev      # the usual one
+
+contexts:
+  # the laptop
+  dev:
+    kafka: {bootstrap.servers: "127.0.0.1:9092"}   # one broker
+    connect:
+      game:
+        urls:
+          - http://127.0.0.1:8083   # first
+          - 'http://127.0.0.1:8084'
+        group_id: connect-cluster
+  lab:
+    protected: yes-that-is-text-only-when-quoted
+"""
+# What stands in `lab` is not opened by these tests; it only must stay as it is.
+
+
+def test_a_context_is_added_to_a_new_private_file(workplace) -> None:
+    written = workplace.add(
+        "dev",
+        kafka={"bootstrap.servers": "b:1", "sasl.password": "secret://env/PW"},
+        connect={
+            "game": {"urls": ["http://a:1", "http://b:2"], "group_id": "g", "exactly_once": False, "ca_file": None}
+        },
+        protected=True,
+        make_current=True,
+    )
+    path = workplace.user / "config.yaml"
+    assert (written.path, written.place, written.shadowed_by) == (path, "~/.config/seamark/config.yaml", None)
+    assert path.read_text() == (
+        "current: dev\n"
+        "contexts:\n"
+        "  dev:\n"
+        "    kafka:\n"
+        "      bootstrap.servers: b:1\n"
+        "      sasl.password: secret://env/PW\n"
+        "    connect:\n"
+        "      game:\n"
+        "        urls: [http://a:1, http://b:2]\n"
+        "        group_id: g\n"
+        "        exactly_once: false\n"
+        "    protected: true\n"
+    )
+    assert path.stat().st_mode & 0o777 == 0o600
+    context = workplace.open()
+    assert (context.name, context.protected, context.connect["game"].urls) == (
+        "dev",
+        True,
+        ("http://a:1", "http://b:2"),
+    )
+    assert sorted(found.name for found in workplace.user.iterdir()) == ["config.yaml"]
+
+
+def test_texts_that_look_like_something_else_come_back_as_they_were(workplace) -> None:
+    odd = {
+        "client.id": "null",
+        "client.rack": "010",
+        "debug": "true",
+        "log_level": "# x",
+        "ssl.cipher.suites": "a: 'b'\"\\",
+    }
+    workplace.add("dev", kafka=odd)
+    assert {key: value.reveal() for key, value in workplace.open("dev").kafka.values.items()} == odd
+
+
+def test_comments_order_and_quotation_marks_stay(workplace) -> None:
+    path = workplace.write_user(COMMENTED)
+    workplace.add("new", kafka={"bootstrap.servers": "n:1"})
+    added = "  new:\n    kafka:\n      bootstrap.servers: n:1\n"
+    assert path.read_text() == COMMENTED + added
+    workplace.use("new")
+    assert path.read_text() == COMMENTED.replace("current: dev      #", "current: new      #") + added
+
+
+def test_use_adds_the_key_where_there_is_none(workplace) -> None:
+    path = workplace.write_user("# top\n\ncontexts:\n  dev: {}\n  lab: {}\n")
+    written = workplace.use("lab")
+    assert "current: lab\n" in path.read_text()
+    assert path.read_text().startswith("# top\n")
+    assert (workplace.load().current, written.shadowed_by) == ("lab", None)
+
+
+def test_a_file_of_comments_only_keeps_them(workplace) -> None:
+    path = workplace.write_user("# nothing here yet")
+    workplace.add("dev", kafka={"bootstrap.servers": "b:1"})
+    assert path.read_text().startswith("# nothing here yet\ncontexts:\n")
+    assert workplace.load().names == ("dev",)
+
+
+def test_line_ends_of_windows_stay(workplace) -> None:
+    path = workplace.write_user("")
+    path.write_bytes(b"# top\r\ncontexts:\r\n  dev: {}\r\n")
+    workplace.use("dev")
+    assert b"\n" not in path.read_bytes().replace(b"\r\n", b"")
+    assert workplace.load().current == "dev"
+
+
+def test_an_existing_name_is_refused_and_replace_replaces_it(workplace) -> None:
+    path = workplace.write_user(COMMENTED)
+    with pytest.raises(AlreadyExistsError, match="there is a context dev already") as caught:
+        workplace.add("dev", kafka={"bootstrap.servers": "n:1"})
+    assert caught.value.cause == "it stands in ~/.config/seamark/config.yaml:6"
+    assert path.read_text() == COMMENTED
+    workplace.add("dev", kafka={"bootstrap.servers": "n:1"}, replace=True)
+    assert dict(workplace.open("dev").connect) == {}
+    assert workplace.open("dev").kafka.bootstrap_servers == "n:1"
+    assert "lab:\n    protected: yes-that" in path.read_text()
+
+
+def test_a_name_of_another_file_is_refused_too(workplace) -> None:
+    workplace.write("contexts: {dev: {}}")
+    with pytest.raises(AlreadyExistsError, match="dev"):
+        workplace.add("dev", kafka={"bootstrap.servers": "n:1"})
+    assert not (workplace.user / "config.yaml").exists()
+
+
+def test_the_project_file_is_written_when_asked(workplace) -> None:
+    workplace.cwd = workplace.project / "deep"
+    workplace.cwd.mkdir()
+    written = workplace.add("dev", kafka={"bootstrap.servers": "b:1"}, project=True)
+    assert written.path == workplace.cwd / "seamark.yaml"
+    assert written.path.stat().st_mode & 0o777 == 0o600
+    written.path.unlink()
+    workplace.write("contexts: {}\n").chmod(0o644)
+    written = workplace.add("dev", kafka={"bootstrap.servers": "b:1"}, project=True)
+    assert written.path == workplace.project / "seamark.yaml"
+    assert written.path.stat().st_mode & 0o777 == 0o644
+
+
+def test_seamark_config_is_the_file_that_is_written(workplace) -> None:
+    workplace.environ["SEAMARK_CONFIG"] = "lab.yaml"
+    written = workplace.add("lab", kafka={"bootstrap.servers": "b:1"}, make_current=True)
+    assert written.path == workplace.project / "lab.yaml"
+    assert workplace.open().name == "lab"
+    with pytest.raises(UsageError, match="SEAMARK_CONFIG"):
+        workplace.use("lab", project=True)
+
+
+def test_use_says_when_something_stronger_chooses_another(workplace) -> None:
+    workplace.write("current: dev\ncontexts: {dev: {}, lab: {}}")
+    assert str(workplace.use("lab").shadowed_by) == "seamark.yaml:1"
+    assert workplace.use("lab", project=True).shadowed_by is None
+    workplace.environ["SEAMARK_CONTEXT"] = "dev"
+    assert str(workplace.use("lab").shadowed_by) == "SEAMARK_CONTEXT"
+
+
+def test_use_refuses_a_context_that_is_not_there(workplace) -> None:
+    workplace.write_user(COMMENTED)
+    with pytest.raises(ContextNotFoundError, match="there is no context prod"):
+        workplace.use("prod")
+
+
+@pytest.mark.parametrize("mask", ["(sensitive)", "******", "[hidden]", "http://u:(sensitive)@a:1"])
+def test_a_masked_value_is_never_written(workplace, mask: str) -> None:
+    for content in (
+        {"kafka": {"sasl.password": mask}},
+        {"connect": {"game": {"urls": ["http://a:1"], "username": "u", "password": mask}}},
+        {"connect": {"game": {"urls": [mask]}}},
+    ):
+        with pytest.raises(InvalidSettingError, match="holds the mask of a secret"):
+            workplace.add("dev", **content)
+    assert not (workplace.user / "config.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"kafka": {"bootstrap.server": "b:1"}},
+        {"connect": {"game": {"url": "http://a:1"}}},
+        {"connect": {"game": {"urls": ["ftp://a:1"]}}},
+        {"connect": {"game": {"urls": ["http://a:1"], "worker_config": "nowhere.properties"}}},
+        {"connect": {"game": {"urls": ["https://a:1"], "verify": False}}},
+        {"connect": {"group": {"urls": ["https://a:1"]}}},
+    ],
+)
+def test_what_could_not_be_opened_is_never_written(workplace, content) -> None:
+    path = workplace.write_user(COMMENTED)
+    with pytest.raises(ConfigurationError):
+        workplace.add("new", **content)
+    assert path.read_text() == COMMENTED
+    assert sorted(found.name for found in workplace.user.iterdir()) == ["config.yaml"]
+
+
+def test_secrets_need_not_be_at_hand_when_a_context_is_added(workplace) -> None:
+    cluster = {"urls": ["http://a:1"], "username": "secret://env/WHO", "password": "secret://env/PW"}
+    workplace.add("dev", connect={"game": cluster})
+    workplace.environ |= {"WHO": "w", "PW": "p"}
+    assert workplace.open("dev").connect["game"].username == "w"
+
+
+def test_a_name_that_can_not_be_is_refused(workplace) -> None:
+    with pytest.raises(ConfigurationError, match="can't be called"):
+        workplace.add("a/b")
+
+
+def test_an_anchor_in_a_replaced_context_does_not_change_the_others(workplace) -> None:
+    path = workplace.write_user("contexts:\n  a:\n    kafka: &k {client.id: x}\n  b:\n    kafka: *k\n")
+    workplace.add("a", kafka={"bootstrap.servers": "n:1"}, replace=True)
+    assert workplace.open("b").kafka.values["client.id"].reveal() == "x"
+    assert "bootstrap.servers: n:1" in path.read_text()
+
+
+def test_a_change_that_would_touch_something_else_is_refused(workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = workplace.write_user(COMMENTED)
+    monkeypatch.setattr(editing, "_render", lambda old, edit: "contexts: {new: {kafka: {bootstrap.servers: 'n:1'}}}\n")
+    with pytest.raises(ConfigurationError, match="without touching other settings"):
+        workplace.add("new", kafka={"bootstrap.servers": "n:1"})
+    assert path.read_text() == COMMENTED
+
+
+def test_a_crash_before_the_rename_leaves_the_old_file(workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = workplace.write_user(COMMENTED)
+
+    def fail(temporary: Path, target: Path, *, is_private: bool) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(editing, "_replace", fail)
+    with pytest.raises(ConfigurationError, match="can't be written") as caught:
+        workplace.use("dev")
+    assert caught.value.cause == "No space left on device"
+    assert path.read_text() == COMMENTED
+    assert sorted(found.name for found in workplace.user.iterdir()) == ["config.yaml"]
+
+
+def test_a_linked_file_stays_a_link(workplace, tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles.yaml"
+    real.write_text("contexts: {dev: {}}\n")
+    (workplace.user / "config.yaml").symlink_to(real)
+    workplace.use("dev")
+    assert (workplace.user / "config.yaml").is_symlink()
+    assert "current: dev" in real.read_text()
+
+
+def test_what_is_no_plain_file_is_not_written(workplace) -> None:
+    (workplace.user / "config.yaml").mkdir()
+    with pytest.raises(ConfigurationError, match="can't be written"):
+        workplace.add("dev", kafka={"bootstrap.servers": "b:1"})
+
+
+def test_writers_at_the_same_time_lose_nothing(workplace) -> None:
+    names = [f"c{number}" for number in range(6)]
+    threads = [
+        threading.Thread(target=workplace.add, args=(name,), kwargs={"kafka": {"bootstrap.servers": "b:1"}})
+        for name in names
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert list(workplace.load().names) == names
+
+
+def test_of_two_writers_of_one_name_the_second_is_refused(workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = editing._lock_folder
+
+    def lock(folder: Path, place: str):
+        workplace.write_user("contexts: {dev: {kafka: {bootstrap.servers: 'first:1'}}}\n")
+        return real(folder, place)
+
+    monkeypatch.setattr(editing, "_lock_folder", lock)
+    with pytest.raises(AlreadyExistsError):
+        workplace.add("dev", kafka={"bootstrap.servers": "second:1"})
+    assert workplace.open().kafka.bootstrap_servers == "first:1"
+
+
+def test_a_locked_folder_is_given_up_at_the_deadline(workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(editing, "LOCK_SECONDS", 0.1)
+    holder = os.open(workplace.user, os.O_RDONLY)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        with pytest.raises(DeadlineError, match="another seamark"):
+            workplace.add("dev", kafka={"bootstrap.servers": "b:1"})
+    finally:
+        os.close(holder)

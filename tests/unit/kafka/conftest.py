@@ -1,0 +1,13 @@
+"""A port on which nobody listens."""
+
+import socket
+
+import pytest
+
+
+@pytest.fixture
+def free_port():
+    # Bound but not listening: a connection is refused, and nobody else can take the port meanwhile.
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]

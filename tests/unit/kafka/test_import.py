@@ -1,0 +1,18 @@
+"""The package is cheap until somebody asks a broker."""
+
+import subprocess
+import sys
+
+import pytest
+
+import seamark.kafka
+
+
+def test_importing_the_package_does_not_load_librdkafka():
+    code = "import sys, seamark.kafka; sys.exit('confluent_kafka' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = seamark.kafka.nonsense

@@ -1,0 +1,103 @@
+"""Values to show, and text that means harm."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hypothesis import strategies as st
+
+from seamark.errors import UnreachableError
+from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
+from seamark.model.finding import Finding, Severity
+from seamark.model.health import Health
+from seamark.model.offset import Offset
+from seamark.model.owned import OwnedOffsets
+from seamark.model.reading import Reading
+from seamark.model.status import ClusterStatus, FleetStatus
+from seamark.model.worker import Worker
+from seamark.report.listing import View
+from seamark.report.views.connectors import build_connector_view, build_connectors_view
+from seamark.report.views.contexts import ContextRow, build_contexts_view, build_settings_view
+from seamark.report.views.doctor import build_findings_view
+from seamark.report.views.offsets import build_offsets_view
+from seamark.report.views.status import build_status_view
+from seamark.report.views.workers import build_workers_view
+
+# What no output may hold: S12 of the security facts, word for word.
+FORBIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+OUR_STYLES = re.compile("\x1b\\[(?:0|1|2|31|32|33)m")
+
+HARM = (
+    "\x1b[31m",
+    "\x1b]0;owned\x07",
+    "\r",
+    "\n",
+    "\t",
+    "\x7f",
+    "\x9b2J",
+    "\u202e",
+    "\u2066",
+    "\ud800",
+    "=1+1",
+    "日本",
+)
+
+hostile_text = st.lists(
+    st.one_of(st.sampled_from(HARM), st.text(st.characters(codec=None, categories=None), max_size=6)), max_size=5
+).map("".join)
+
+
+class Origin:
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+    def __str__(self) -> str:
+        return self.place
+
+
+class SomeSetting:
+    def __init__(self, key: str, value: str, origin: str) -> None:
+        self.key = key
+        self.value = value
+        self.origin = Origin(origin)
+
+
+def build_connector(text: str = "log-purchase", *, state: State = State.RUNNING) -> Connector:
+    return Connector(
+        name=text,
+        cluster="game",
+        type=ConnectorType.SOURCE,
+        config={"connector.class": f"org.{text}", "connection.password": "hunter2", text: text},
+        status=ConnectorStatus(
+            state=state,
+            worker_id=text,
+            version="6.10.0",
+            trace=text if state is State.FAILED else "",
+            tasks=(
+                Task(0, State.RUNNING, "w1:8083"),
+                Task(1, State.FAILED, text, trace=f"E: {text}\nCaused by: {text}"),
+            ),
+        ),
+    )
+
+
+def build_views(text: str) -> list[View[Any]]:
+    """Every kind of view, with the text wherever a text from outside can stand."""
+    connector = build_connector(text)
+    failures = {text: UnreachableError(text, cause=text, hint=text, context={"cluster": text})}
+    offset = Offset(partition={"table": text, text: 5}, offset={"at": text, "n": -1.5, "nothing": None})
+    sink = Offset(partition={"kafka_topic": text, "kafka_partition": 0}, offset=None)
+    cluster = ClusterStatus(text, text, 1, 2, 3, 4, {Health.DEGRADED: 1, Health.HEALTHY: 2}, (connector,))
+    worker = Worker(text, text, version=text, commit=text, kafka_cluster_id=text, error=text)
+    finding = Finding(text, Severity.ERROR, text, text, fix=text)
+    return [
+        build_connectors_view([connector], failures),
+        build_connector_view(connector),
+        build_workers_view(Reading((worker,), failures)),
+        build_offsets_view(OwnedOffsets(text, connector, (offset, sink), route=text, notes=(text,))),
+        build_status_view(FleetStatus(text, (cluster,), failures)),
+        build_findings_view([finding]),
+        build_contexts_view([ContextRow(text, bootstrap_servers=text, clusters=(text,), error=text)]),
+        build_settings_view(text, [SomeSetting(text, text, text)], origins=True),
+    ]

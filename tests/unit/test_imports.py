@@ -1,0 +1,60 @@
+"""Imports go one way, and the linter that says so really looks."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINTER = Path(sys.executable).with_name("lint-imports")
+
+
+def lint(folder):
+    """Run the import linter on the package below a folder."""
+    return subprocess.run(
+        [str(LINTER), "--config", str(ROOT / "pyproject.toml"), "--no-cache"],
+        cwd=folder,
+        env={"PYTHONPATH": str(folder), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def package(tmp_path):
+    """A copy of the package that a test may spoil."""
+    shutil.copytree(ROOT / "src" / "seamark", tmp_path / "seamark", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def test_imports_are_kept(package):
+    done = lint(package)
+    assert done.returncode == 0, done.stdout
+    assert "0 broken" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "planted"),
+    [
+        ("model/offset.py", "import seamark.fleet"),
+        ("model/offset.py", "import httpx2"),
+        ("connect/answer.py", "import seamark.kafka"),
+        ("report/__init__.py", "import seamark.context"),
+        ("fleet/__init__.py", "import seamark.cli"),
+        ("fleet/__init__.py", "import seamark.devstack"),
+        ("cli/main.py", "import seamark.connect.client"),
+        ("devstack/spec.py", "import seamark.model.offset"),
+    ],
+)
+def test_planted_wrong_import_is_caught(package, module, planted):
+    target = package / "seamark" / module
+    target.write_text(target.read_text() + f"\n{planted}\n")
+    done = lint(package)
+    assert done.returncode != 0, done.stdout
+    assert "BROKEN" in done.stdout
