@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
+from seamark.connect import ConnectClient
 from seamark.connect.capability import Capability, build_capabilities
+from seamark.devstack import Stack
 from seamark.devstack.fake_connect import FakeConnect
 from tests.contract.targets import FAKE, FAKE_OLD, REAL_NEW, REAL_OLD, Target, TargetSpec
 
@@ -55,14 +57,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(spec.params["target"].cluster or "fake"))
 
 
+@pytest.fixture(scope="session")
+def shared_sources(stack: Stack) -> Iterator[dict[str, str]]:
+    """The shared source of each real cluster, by target; deleted when all cases are done."""
+    names: dict[str, str] = {}
+    yield names
+    for spec in (REAL_NEW, REAL_OLD):
+        if spec.id in names:
+            with ConnectClient(stack.connect[str(spec.cluster)].urls) as client:
+                client.delete_connector(names[spec.id])
+
+
 @pytest.fixture
-def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Target]:
+def target(
+    request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Target]:
     """A Connect cluster to try a case on."""
     spec: TargetSpec = request.param
     # Workers run as the same user, so they can read and write below the test's own folder.
     if spec.cluster is not None:
+        # Asked for here and not in the signature: cases on the fake need no stack.
         endpoint = request.getfixturevalue("stack").connect[spec.cluster]
-        found = Target(spec, endpoint.urls, tmp_path)
+        shared = request.getfixturevalue("shared_sources")
+        found = Target(spec, endpoint.urls, tmp_path, shared=shared, shared_folder=tmp_path_factory.getbasetemp())
         yield found
         found.close()
         return

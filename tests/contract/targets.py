@@ -64,6 +64,9 @@ class Target:
     urls: tuple[str, ...]
     folder: Path
     fake: FakeConnect | None = None
+    # One running source for each real cluster, for cases that only look. The folder of its file outlives the case.
+    shared: dict[str, str] = field(default_factory=dict)
+    shared_folder: Path | None = None
     client: ConnectClient = field(init=False)
     _names: list[str] = field(default_factory=list)
     _clients: list[ConnectClient] = field(default_factory=list)
@@ -150,6 +153,22 @@ class Target:
         name = self.name(prefix=prefix)
         self.client.create_connector(name, self.source_config(**more))
         self.wait_until_running(name)
+        return name
+
+    def shared_source(self) -> str:
+        """A file source that runs and has read its file. The case must leave it as it is."""
+        if self.spec.id in self.shared:
+            return self.shared[self.spec.id]
+        name = "shared-" + uuid.uuid4().hex[:10]
+        config = self.source_config()
+        if self.shared_folder is not None:
+            file = self.shared_folder / f"{name}.txt"
+            file.write_text(TEN_LINES)
+            config["file"] = str(file)
+        self.client.create_connector(name, config)
+        self.shared[self.spec.id] = name
+        self.wait_until_running(name)
+        self.wait_for_offsets(name)
         return name
 
     def create_stopped_source(self) -> str:

@@ -21,7 +21,7 @@ def read_map(target: Target, name: str) -> dict[str, object]:
 
 @pytest.mark.quirk(11)
 def test_offsets_of_a_running_connector_can_not_be_changed(target: Target):
-    name = target.create_source()
+    name = target.shared_source()
     body = {"offsets": [{"partition": {"filename": "f"}, "offset": {"position": 1}}]}
     for answer in (
         target.raw("PATCH", f"/connectors/{name}/offsets", body),

@@ -38,7 +38,7 @@ def test_offsets_can_not_be_forgotten(target: Target):
 
 
 def test_single_config_keys_can_not_be_changed(target: Target):
-    name = target.create_source()
+    name = target.shared_source()
     answer = target.raw("PATCH", f"/connectors/{name}/config", {"batch.size": "5"})
     assert (answer.status, answer.message) == NOT_ALLOWED
     with pytest.raises(UnsupportedError):
@@ -73,5 +73,5 @@ def test_there_is_no_health(target: Target):
 
 
 def test_tasks_config_is_still_there(target: Target):
-    name = target.create_source()
+    name = target.shared_source()
     assert list(target.raw("GET", f"/connectors/{name}/tasks-config").json) == [f"{name}-0"]

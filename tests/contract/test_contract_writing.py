@@ -40,7 +40,7 @@ def test_create_gives_the_connector_back(target: Target):
 
 @pytest.mark.quirk(1)
 def test_what_exists_already_is_a_409_that_is_not_waited_for(target: Target):
-    name = target.create_source()
+    name = target.shared_source()
     answer = target.raw("POST", "/connectors", {"name": name, "config": target.source_config()})
     assert (answer.status, answer.message) == (409, texts.already_exists(name))
     with pytest.raises(AlreadyExistsError):
@@ -128,7 +128,7 @@ def test_a_config_can_be_seen_to_be_the_same_before_it_is_put(target: Target):
 
 @pytest.mark.quirk(19)
 def test_a_mask_is_never_written_back(target: Target):
-    name = target.create_source()
+    name = target.shared_source()
     before = target.client.read_config(name)
     with pytest.raises(RefusedError):
         target.client.put_config(name, {**before, "some.password": "********"})
@@ -185,7 +185,7 @@ def test_restarts_are_taken_in_every_form(target: Target):
 
 
 def test_a_task_that_is_not_there_can_not_be_restarted(target: Target):
-    name = target.create_source()
+    name = target.shared_source()
     with pytest.raises(NotFoundError) as caught:
         target.client.restart_task(name, 7)
     assert f"Unknown task: {name}-7" in caught.value.cause

@@ -11,11 +11,13 @@ import json
 import os
 import resource
 import sys
+import time
 
 from seamark.change.file_journal import FileJournal, FileJournalWriter, journal
 from seamark.change.journal import Opening
-from seamark.errors import FencedError, JournalError
+from seamark.errors import FencedError, JournalError, LockedError
 from seamark.model.entry import EntryKind
+from seamark.model.ulid import new_ulid
 
 AT = "2026-11-15T08:00:00.000Z"
 APPENDS = 5
@@ -57,6 +59,24 @@ def hold(folder, change, lock):
         say(f"ack {writer.append(EntryKind.NOTE, {}).number}")
 
 
+def rival(folder, rounds, lock):
+    """Some changes on a lock that others want too, each tried until it is had."""
+    journal = FileJournal(folder)
+    by = f"rival@{os.getpid()}"
+    for _ in range(int(rounds)):
+        while True:
+            change, nonce = new_ulid(time.time(), os.urandom(10)), os.urandom(8).hex()
+            try:
+                writer = journal.begin(Opening(change, title="a change", by=by, at=AT, nonce=nonce, locks=(lock,)))
+                break
+            except LockedError:
+                time.sleep(os.urandom(1)[0] / 25_600)
+        writer.append(EntryKind.NOTE, {})
+        writer.append(EntryKind.CLOSE, {"ending": "done"})
+        writer.release()
+    say(f"won {rounds}")
+
+
 def plant(what):
     """Plant a bug, or set a limit. No switch for these is in the product."""
     if what == "missed-fsync":
@@ -80,7 +100,7 @@ def main(act, folder, change, lock, planted=""):
         plant(planted)
     say(f"pid {os.getpid()}")
     try:
-        {"begin": begin, "take-over": take_over, "hold": hold}[act](folder, change, lock)
+        {"begin": begin, "take-over": take_over, "hold": hold, "rival": rival}[act](folder, change, lock)
     except (FencedError, JournalError) as error:
         say(json.dumps(error.as_dict()))
         return FENCED if isinstance(error, FencedError) else FAILED

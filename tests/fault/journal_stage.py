@@ -10,10 +10,11 @@ from seamark.errors import LockedError, NotFoundError
 from seamark.model.entry import EntryKind
 from tests.fault import journal_child
 from tests.fault.strace import build_command, run_traced
-from tests.unit.change.journal_suite import AT, end, new_change_id, new_lock, opening
+from tests.unit.change.openings import AT, end, new_change_id, new_lock, opening
 
 # strace counts each kind of call by itself.
 CALLS = ("write", "fsync", "/^rename", "/^unlink", "/^mkdir", "openat", "ftruncate", "flock", "/^fchmod")
+TRACED = ",".join(CALLS)
 TORN = b"entry 0000000200 0123"
 
 
@@ -52,7 +53,7 @@ class Stage:
         folders = [self.base, at.folder, at.changes, at.open, at.locks, at.drafts]
         return [*folders, at.gate, *targets, *(at.draft(target) for target in targets)]
 
-    def build_command(self, *plant, fault="", calls=",".join(CALLS), is_filtered=True):
+    def build_command(self, *plant, fault="", calls=TRACED, is_filtered=True):
         return build_command(
             journal_child.__file__,
             self.act,

@@ -14,8 +14,8 @@ from tests.fault.journal_stage import CALLS, Stage
 
 # `begin` is the open entry, five entries and the close; `take-over` the note and `taken`, and the same.
 ACTS = ("begin", "take-over")
-# What was seen: 65 calls of `begin` and 64 of `take-over`. Below this the faults no longer reach the journal.
-AT_LEAST = 50
+# Opening a file changes nothing that the calls around it do not: it can fail, but to be killed there is nothing new.
+KILLS = tuple(calls for calls in CALLS if calls != "openat")
 
 
 @pytest.fixture(scope="module")
@@ -60,19 +60,21 @@ def test_disk_that_fails_at_any_call_loses_nothing_and_says_so(tmp_path, act, ca
             assert "; then" in error["hint"]
     # Only what the next begin makes good may fail without a word: to unlist the closed change.
     assert silent == ["/^unlink"]
-    assert hits >= AT_LEAST
+    print(f"{hits} calls failed")
+    assert hits >= 55
 
 
 @pytest.mark.parametrize("act", ACTS)
 def test_process_killed_at_any_call_loses_nothing(tmp_path, act, cache):
     hits = 0
-    for calls in CALLS:
+    for calls in KILLS:
         folder = tmp_path / re.sub(r"\W", "", calls)
         for run in each_fault(folder, act, calls=calls, fault="signal=KILL", cache=cache):
             hits += 1
             assert run.code == -9
             assert not is_complete(run) or calls == "/^unlink"
-    assert hits >= AT_LEAST
+    print(f"{hits} kills")
+    assert hits >= 30
 
 
 @pytest.mark.parametrize("limit", [1, 50, 91, 92, 200, 400, 700, 1111, 2222])
@@ -95,6 +97,7 @@ def find_unsynced(log):
     """What was acknowledged or renamed before it was on the disk, from a log of writes, fsyncs and renames.
 
     Written bytes are on the disk after an fsync of their file; a rename after an fsync of the folder it went to.
+    Lock files need neither: a lock ends with its process.
     """
     dirty, wrong, acks = set(), [], 0
     for line in log.splitlines():
@@ -102,7 +105,7 @@ def find_unsynced(log):
             acks += 1
             wrong += [f"ack {found[1]} before fsync of {path}" for path in sorted(dirty)]
         elif found := re.search(r"\bwrite\(\d+<(.*?)>", line):
-            dirty |= {found[1]} if re.search(r"/(changes|open|drafts)/", found[1]) else set()
+            dirty |= {found[1]} if re.search(r"/(changes|open|drafts)/.*(?<!\.lock)$", found[1]) else set()
         elif found := re.search(r"\bfsync\(\d+<(.*?)>\) += 0", line):
             dirty.discard(found[1])
         elif found := re.search(r'\brename\w*\(.*?"(.*?)",.*?"(.*?)"', line):

@@ -1,9 +1,9 @@
 """The one loop that changes anything: intent into the journal, perform, observe, outcome.
 
-It reads from top to bottom: `apply` opens a change, `run` walks its steps, `_run_step` is the loop's body and `_act` its
-one dangerous moment. No step acts before its intent is durable, or on anything that is not as it was left. No unknown
-act is repeated before the time in which a late request could still land has passed (`settle.py`). A change ends only
-when every step's outcome is known and what must always be done is done (`walk.py`).
+It reads from top to bottom: `apply` opens a change, `run` walks its steps, `_run_step` is the loop's body and `_act`
+its one dangerous moment. No step acts before its intent is durable, or on anything that is not as it was left. No
+unknown act is repeated before the time in which a late request could still land has passed (`settle.py`). A change ends
+only when every step's outcome is known and what must always be done is done (`walk.py`).
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Executor:
             intent = self._intend(task.step)
         except SeamarkError as trouble:
             return self._end(task, walk, writer, settled=(Outcome.DID_NOT_HAPPEN, trouble))
-        if intent.before == intent.after:
+        if walk.is_met(task, intent):
             return self._end(task, walk, writer, settled=(Outcome.NOTHING_TO_DO, None), intent=intent)
         if not walk.allows(task, intent):
             return self._end(task, walk, writer, settled=(Outcome.FOREIGN, build_foreign(task.step)))

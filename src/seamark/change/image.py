@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from seamark.change.world import World
-from seamark.model.sensitive import is_reference, is_sensitive
+from seamark.model.sensitive import is_reference, mask_value
 
 SECRET_SCHEME = "secret://"  # noqa: S105 - the scheme of references, no secret
 _SEALED = "sealed"
@@ -25,9 +25,19 @@ def reveal_config(config: Mapping[str, str], world: World) -> dict[str, str]:
     return {key: world.reveal(value) if value.startswith(SECRET_SCHEME) else value for key, value in config.items()}
 
 
-def build_config_image(config: Mapping[str, str], world: World) -> dict[str, Any]:
-    """The config as the journal keeps it: literal secrets as seals."""
-    return {key: _image_of(key, value, world) for key, value in config.items()}
+def find_references(config: Mapping[str, str]) -> tuple[str, ...]:
+    """The keys whose values are our own references: what stands behind them is a secret, whatever the key's name."""
+    return tuple(sorted(key for key, value in config.items() if value.startswith(SECRET_SCHEME)))
+
+
+def build_config_image(config: Mapping[str, str], world: World, *, secret: Collection[str] = ()) -> dict[str, Any]:
+    """The config as the journal keeps it: literal secrets as seals. `secret` are keys whose names do not tell."""
+    return {key: _image_of(key, value, world, secret=secret) for key, value in config.items()}
+
+
+def find_sealed(image: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys whose values the journal does not hold."""
+    return tuple(sorted(key for key, value in image.items() if is_sealed(value)))
 
 
 def is_sealed(value: Any) -> bool:
@@ -35,7 +45,8 @@ def is_sealed(value: Any) -> bool:
     return isinstance(value, Mapping) and _SEALED in value
 
 
-def _image_of(key: str, value: str, world: World) -> Any:
-    if is_sensitive(key) and not is_reference(value):
+def _image_of(key: str, value: str, world: World, *, secret: Collection[str]) -> Any:
+    # By the look of the value too: a JDBC URL may hold a password under a key that does not tell.
+    if (key in secret and not is_reference(value)) or mask_value(key, value) != value:
         return {_SEALED: world.seal(value)}
     return value

@@ -41,7 +41,9 @@ def aspect_of(step: Step) -> str:
 def check_preconditions(plan: Plan, steps: Sequence[Step], world: World) -> None:
     """Refuse the plan if something has moved; the error names everything that has."""
     found = {p.subject: p.expected for p in build_preconditions(steps, world)}
-    moved = [p.subject for p in plan.preconditions if p.kind == BEFORE and found.get(p.subject) != p.expected]
+    drifting = {aspect_of(step) for step in steps if step.drifts}
+    guards = [p for p in plan.preconditions if p.kind == BEFORE and p.subject not in drifting]
+    moved = [p.subject for p in guards if found.get(p.subject) != p.expected]
     if moved:
         raise StalePlanError(
             "the world has moved since the plan was made; nothing was changed",

@@ -1,53 +1,27 @@
-"""Back from a crash, and back altogether: resume finishes what was begun, undo takes it back."""
+"""Back from a crash: resume finishes what was begun, abandon leaves it, and undo takes it back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import datetime
 
 from seamark.change.actor import Actor
-from seamark.change.executor import Executor, Task, build_tasks
-from seamark.change.image import build_fingerprint
+from seamark.change.executor import Executor, write_outcome
 from seamark.change.journal import Journal, JournalWriter
-from seamark.change.precondition import BEFORE, aspect_of
+from seamark.change.past import Past, read_past
 from seamark.change.progress import Progress
-from seamark.change.result import ChangeResult, StepResult, build_ending
-from seamark.change.step import CanNotUndo, Intent, Outcome, Step
+from seamark.change.result import ChangeResult
+from seamark.change.settle import Settled
+from seamark.change.spool import Spool
+from seamark.change.step import Outcome
+from seamark.change.task import Task, build_tasks
 from seamark.change.timing import ChangeTiming
+from seamark.change.undo import build_undo_plan
+from seamark.change.walk import Walk
 from seamark.change.world import World
-from seamark.errors import NotFoundError, RefusedError
-from seamark.model.entry import Entry, EntryKind
-from seamark.model.plan import Plan, Precondition
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """What a change's entries tell: its plan, what each step intended, how each ended."""
-
-    plan: Plan
-    intents: dict[int, tuple[Intent, Entry]]
-    outcomes: dict[int, Outcome]
-    is_closed: bool
-
-    @property
-    def pending(self) -> int | None:
-        """The step that has an intent and no outcome."""
-        return next((number for number in sorted(self.intents) if number not in self.outcomes), None)
-
-
-def read_past(entries: Sequence[Entry]) -> Past:
-    """Read a change's entries. The newest intent of a step counts: a resumed step may have two."""
-    intents: dict[int, tuple[Intent, Entry]] = {}
-    outcomes: dict[int, Outcome] = {}
-    for entry in entries:
-        if entry.kind is EntryKind.INTENT:
-            intents[entry.body["step"]] = (Intent.from_dict(entry.body), entry)
-            outcomes.pop(entry.body["step"], None)
-        elif entry.kind is EntryKind.OUTCOME:
-            outcomes[entry.body["step"]] = Outcome(entry.body["outcome"])
-    plan = Plan.from_dict(entries[0].body["plan"])
-    return Past(plan, intents=intents, outcomes=outcomes, is_closed=entries[-1].kind is EntryKind.CLOSE)
+from seamark.errors import RefusedError, UnknownOutcomeError
+from seamark.model.plan import Plan
+from seamark.model.result import GOOD
 
 
 class Recovery:
@@ -61,38 +35,25 @@ class Recovery:
         actor: Actor,
         timing: ChangeTiming | None = None,
         progress: Progress | None = None,
+        spool: Spool | None = None,
     ) -> None:
         self._journal = journal
         self._world = world
         self._actor = actor
         self._timing = timing or ChangeTiming()
-        self._executor = Executor(journal, world, actor=actor, timing=self._timing, progress=progress)
+        self._executor = Executor(journal, world, actor=actor, timing=self._timing, progress=progress, spool=spool)
 
     def resume(self, change: str, *, expected_nonce: str | None = None) -> ChangeResult:
         """Take an open change over and finish it: settle the step in hand, then walk the rest."""
-        writer = self._take_over(change, expected_nonce=expected_nonce)
-        try:
-            past = read_past(writer.entries)
-            tasks = build_tasks(past.plan)
-            former = self._settle_past(past, tasks, writer)
-            return self._executor.run(tasks, writer, title=past.plan.title, former=former)
-        finally:
-            writer.release()
+        return self._recover(change, expected_nonce=expected_nonce, leaving=False, force=False)
 
-    def abandon(self, change: str, *, expected_nonce: str | None = None) -> ChangeResult:
-        """Take an open change over, settle the step in hand, and close it as it is. Undo can follow."""
-        writer = self._take_over(change, expected_nonce=expected_nonce)
-        try:
-            past = read_past(writer.entries)
-            tasks = build_tasks(past.plan)
-            former = tuple(self._settle_past(past, tasks, writer))
-            left = tuple(task.step.describe() for task in tasks[len(former) :])
-            ending = build_ending(former, left)
-            if ending is not None:
-                writer.append(EntryKind.CLOSE, {"ending": str(ending), "left": list(left)})
-            return ChangeResult(writer.entries[0].change, title=past.plan.title, ending=ending, steps=former, left=left)
-        finally:
-            writer.release()
+    def abandon(self, change: str, *, expected_nonce: str | None = None, force: bool = False) -> ChangeResult:
+        """Take an open change over, settle the step in hand, do what must always be done, and close it as it is.
+
+        What somebody else changed meanwhile stays theirs. It stays open if something can't be told or restored, unless
+        `force` is given: then the `close` entry names it. Undo can follow.
+        """
+        return self._recover(change, expected_nonce=expected_nonce, leaving=True, force=force)
 
     def plan_undo(self, change: str) -> Plan:
         """The plan that takes a closed change back, from its before-images."""
@@ -105,84 +66,100 @@ class Recovery:
             )
         return build_undo_plan(past, change=entries[0].change, actor=self._actor)
 
-    def _take_over(self, change: str, *, expected_nonce: str | None) -> JournalWriter:
-        return self._journal.take_over(
+    def _recover(self, change: str, *, expected_nonce: str | None, leaving: bool, force: bool) -> ChangeResult:
+        writer = self._journal.take_over(
             change,
             nonce=self._actor.new_nonce(),
             by=self._actor.name,
             at=self._actor.timestamp(),
             expected_nonce=expected_nonce,
         )
+        try:
+            past = read_past(writer.entries)
+            walk = self._build_walk(past, writer, leaving=leaving)
+            return self._executor.run(walk, writer, title=past.plan.title, leaving=leaving, force=force)
+        finally:
+            writer.release()
 
-    def _settle_past(self, past: Past, tasks: Sequence[Task], writer: JournalWriter) -> list[StepResult]:
-        """The results of the steps that were begun. One that proves not to have happened is left to be done again."""
-        results: list[StepResult] = []
+    def _build_walk(self, past: Past, writer: JournalWriter, *, leaving: bool) -> Walk:
+        """The change as far as it came: what is in the journal, and what is seen of the step in hand."""
+        tasks = build_tasks(past.plan)
+        walk = Walk(tasks, past.plan.preconditions)
+        fresh: set[str] = set()
         for task in tasks:
-            outcome = past.outcomes.get(task.number)
-            if outcome in (Outcome.UNKNOWN, Outcome.FOREIGN) or (outcome is None and task.number in past.intents):
-                outcome = self._settle_one(past, task, writer)
-                if outcome is Outcome.DID_NOT_HAPPEN:
-                    break
-            if outcome is None:
-                break
-            results.append(_result(task, outcome))
-        return results
+            settled = _find_settled(past, tasks, task)
+            if settled is None and task.number in past.intents:
+                settled = self._settle(past, task, writer, again=not (leaving or _is_passed(past, tasks, task)))
+                fresh.add(task.aspect)
+            if settled is not None:
+                walk.record(task, settled[0], intent=past.intent_of(task.number), error=settled[1])
+        if not leaving:
+            for task in _find_premises(past, walk):
+                if task.aspect not in fresh:
+                    self._check_premise(past, task, walk, writer)
+        return walk
 
-    def _settle_one(self, past: Past, task: Task, writer: JournalWriter) -> Outcome:
+    def _settle(self, past: Past, task: Task, writer: JournalWriter, *, again: bool) -> Settled | None:
+        """Look what became of a step whose outcome nobody knows. None if it is to be done anew: see `again`."""
         intent, entry = past.intents[task.number]
-        written_at = datetime.fromisoformat(entry.at).timestamp()
-        outcome, error = self._executor.settle(
+        # The entry's time is another machine's. It was certainly written before now, whatever its clock says.
+        entered_at = min(datetime.fromisoformat(entry.at).timestamp(), self._world.clock.now())
+        settled = self._executor.settler.settle(
             task.step,
             intent,
-            unknown=NotFoundError(f"the answer to '{task.step.describe()}' was lost with its process"),
-            quiet_at=written_at + self._timing.quiet_seconds,
+            unknown=UnknownOutcomeError(f"the answer to '{task.step.describe()}' was lost with its process"),
+            quiet_at=entered_at + self._timing.quiet_seconds,
         )
-        body = {"step": task.number, "outcome": str(outcome)}
-        writer.append(EntryKind.OUTCOME, body | ({"error": error.as_dict()} if error else {}))
-        return outcome
+        again = settled[0] is Outcome.DID_NOT_HAPPEN and (again or task.always)
+        write_outcome(writer, task, settled, again=again)
+        return None if again else settled
+
+    def _check_premise(self, past: Past, task: Task, walk: Walk, writer: JournalWriter) -> None:
+        """What was done before the crash must still stand, or the rest has lost its ground."""
+        intent = past.intent_of(task.number)
+        if intent is None or task.step.drifts:
+            return
+        settled = self._executor.settler.check_standing(task.step, intent)
+        if settled[0] not in GOOD:
+            walk.record(task, settled[0], intent=intent, error=settled[1])
+            write_outcome(writer, task, settled)
 
 
-def build_undo_plan(past: Past, *, change: str, actor: Actor) -> Plan:
-    """The done steps taken back, the last one first. One that can't be is a refusal that names it."""
-    steps: list[Step] = []
-    preconditions: dict[str, Precondition] = {}
-    can_not: list[str] = []
-    for task in reversed(build_tasks(past.plan)):
-        if past.outcomes.get(task.number) is not Outcome.DONE:
-            continue
-        intent, _ = past.intents[task.number]
-        back = task.step.undo(intent)
-        if isinstance(back, CanNotUndo):
-            can_not.append(f"{task.step.describe()}: {back.because}")
-        elif back is not None:
-            steps.append(back)
-            preconditions.setdefault(
-                aspect_of(back),
-                Precondition(
-                    BEFORE,
-                    subject=aspect_of(back),
-                    expected=build_fingerprint(intent.after),
-                    words=f"the {back.aspect} of {back.subject} is as change {change} left it",
-                ),
-            )
-    if can_not:
-        raise RefusedError(
-            f"change {change} can't be undone",
-            cause="; ".join(can_not),
-            hint="put it right by hand, with the file's value",
-        )
-    return Plan(
-        title=f"undo {past.plan.title}",
-        context=past.plan.context,
-        made_at=actor.timestamp(),
-        made_by=actor.name,
-        steps=tuple(step.to_data() for step in steps),
-        locks=past.plan.locks,
-        preconditions=tuple(preconditions.values()),
-        undoes=change,
+def _find_settled(past: Past, tasks: list[Task], task: Task) -> Settled | None:
+    """How a step ended as far as the journal knows; None if it was not begun or nobody knows how it ended."""
+    outcome = past.outcomes.get(task.number)
+    if outcome is None or (outcome is Outcome.DID_NOT_HAPPEN and task.always):
+        # What must always be done is tried again by everybody who takes the change over.
+        return None
+    known = outcome in GOOD or outcome is Outcome.DID_NOT_HAPPEN or _is_superseded(past, tasks, task)
+    if known or (task.number not in past.intents and _is_passed(past, tasks, task)):
+        return outcome, past.errors.get(task.number)
+    return None
+
+
+def _is_superseded(past: Past, tasks: list[Task], task: Task) -> bool:
+    return any(
+        other.number > task.number and other.aspect == task.aspect and past.outcomes.get(other.number) in GOOD
+        for other in tasks
     )
 
 
-def _result(task: Task, outcome: Outcome) -> StepResult:
-    step = task.step
-    return StepResult(task.number, kind=step.kind, subject=step.subject, words=step.describe(), outcome=outcome)
+def _is_passed(past: Past, tasks: list[Task], task: Task) -> bool:
+    """Whether something behind it in its lane was begun: then the lane was wound up, and its own place has passed."""
+    return any(
+        other.number > task.number
+        and other.lane == task.lane
+        and (other.number in past.outcomes or other.number in past.intents)
+        for other in tasks
+    )
+
+
+def _find_premises(past: Past, walk: Walk) -> Iterator[Task]:
+    """The newest good step of each aspect, where the rest of the change builds on it or its end would claim it."""
+    remaining = list(walk.remaining())
+    newest = {task.aspect: task for task in walk.tasks if past.outcomes.get(task.number) in GOOD}
+    for task in newest.values():
+        going_on = any(other.lane == task.lane and not other.always for other in remaining)
+        restored = any(other.aspect == task.aspect for other in remaining)
+        if going_on or not restored:
+            yield task

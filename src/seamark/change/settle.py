@@ -45,7 +45,7 @@ class Settler:
                 foreign_since = looked_at if foreign_since is None else foreign_since
                 lasted = looked_at - foreign_since >= self._timing.foreign_seconds
                 if lasted and (unknown is None or looked_at >= deadline):
-                    return Outcome.FOREIGN, build_foreign(step)
+                    return Outcome.DID_NOT_HAPPEN if step.drifts else Outcome.FOREIGN, build_foreign(step)
             clock.sleep(self._timing.look_seconds)
 
     def look(self, step: Step, intent: Intent) -> tuple[Observed | None, SeamarkError | None]:

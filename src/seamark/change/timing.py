@@ -22,7 +22,7 @@ class ChangeTiming:
     begin_seconds: float = 5.0
     # The Connect client for changes has this as its deadline; a rebalance mostly ends within it.
     send_seconds: float = 20.0
-    shows_seconds: float = 5.0
+    shows_seconds: float = 10.0
     foreign_seconds: float = 3.0
     look_seconds: float = 0.5
 
@@ -31,6 +31,6 @@ class ChangeTiming:
         """How long after its entry nothing of an act can land any more.
 
         `begin` counts twice: once until the act begins, and once for a step that must read before it sends. With the
-        time until everything shows, a change is at its end 125 s after its last entry.
+        time until everything shows, every outcome is known 130 s after the entry.
         """
         return self.in_flight_seconds + 2 * self.begin_seconds + self.send_seconds

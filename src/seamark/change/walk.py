@@ -37,12 +37,16 @@ class Walk:
         """Take in how a task ended. `intent` is what it acted on, or found to be so already."""
         step = task.step
         if intent is not None:
-            self._expectations.learn(step, intent, outcome)
+            self._expectations.learn(step, intent, outcome, error=error)
         result = StepResult(
             task.number, kind=step.kind, subject=step.subject, words=step.describe(), outcome=outcome, error=error
         )
         self._results[task.number] = result
         return result
+
+    def is_met(self, task: Task, intent: Intent) -> bool:
+        """Whether a task has nothing to do."""
+        return self._expectations.is_met(task.step, intent)
 
     def allows(self, task: Task, intent: Intent) -> bool:
         """Whether a task finds what the plan or the steps before it left."""
@@ -61,9 +65,7 @@ class Walk:
     def unsettled(self, *, leaving: bool = False) -> list[Task]:
         """The tasks that keep the change open. Whoever leaves it as it is accepts what somebody else did."""
         return [
-            task
-            for task in self.tasks
-            if task.number in self._results and not self._is_settled(task, leaving=leaving)
+            task for task in self.tasks if task.number in self._results and not self._is_settled(task, leaving=leaving)
         ]
 
     def is_superseded(self, task: Task) -> bool:

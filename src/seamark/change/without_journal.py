@@ -44,7 +44,7 @@ class WithoutJournal:
         step = task.step
         began_at = self._world.clock.now()
         intent = step.intend(self._world)
-        if intent.before == intent.after:
+        if walk.is_met(task, intent):
             walk.record(task, Outcome.NOTHING_TO_DO, intent=intent)
             return None
         if self._spool is None:
@@ -68,9 +68,9 @@ class WithoutJournal:
         except UnknownOutcomeError as error:
             unknown = error
         quiet_at = self._world.clock.now() + self._timing.in_flight_seconds
-        outcome, error = self._settler.settle(task.step, intent, unknown=unknown, quiet_at=quiet_at)
+        outcome, trouble = self._settler.settle(task.step, intent, unknown=unknown, quiet_at=quiet_at)
         if outcome is not Outcome.DONE:
-            raise error or JournalError(f"it ended as '{outcome}'")
+            raise trouble or JournalError(f"it ended as '{outcome}'")
 
 
 def _build_error(

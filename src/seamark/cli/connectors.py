@@ -8,6 +8,8 @@ import click
 
 from seamark.cli.answer import Answer, build_answer, choose_exit_code
 from seamark.cli.complete import complete_connectors
+from seamark.cli.connector_configs import change, create
+from seamark.cli.connector_verbs import delete, pause, restart, resume, stop
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.selection import STATE_WORDS, Selection, build_selection
 from seamark.cli.session import Session
@@ -20,7 +22,11 @@ from seamark.report.views.connectors import build_connector_view, build_connecto
 
 @click.group
 def connectors() -> None:
-    """Look at connectors."""
+    """Look at connectors, and change them."""
+
+
+for command in (create, change, pause, resume, stop, restart, delete):
+    connectors.add_command(command)
 
 
 @connectors.command("list")

@@ -22,9 +22,12 @@ COMPLETE_VAR = "_SEAMARK_COMPLETE"
 
 COMMANDS = {
     "status": ("seamark.cli.status:status", "Show every Connect cluster and what is in trouble."),
-    "connectors": ("seamark.cli.connectors:connectors", "Look at connectors."),
+    "connectors": ("seamark.cli.connectors:connectors", "Look at connectors, and change them."),
     "workers": ("seamark.cli.workers:workers", "Look at the workers of Connect."),
     "offsets": ("seamark.cli.offsets:offsets", "Look at reading positions."),
+    "apply": ("seamark.cli.apply:apply", "Apply a saved plan, if the world is still as it was."),
+    "journal": ("seamark.cli.journal:journal", "Look at what was changed, finish it, or take it back."),
+    "init": ("seamark.cli.init:init", "Make the journal's topics or folder, before the first change."),
     "doctor": ("seamark.cli.doctor:doctor", "Look for what is wrong, and say how to mend it."),
     "context": ("seamark.cli.context:context", "Name clusters, and choose one."),
     "completion": ("seamark.cli.completion:completion", "Write the completion script of a shell."),

@@ -38,7 +38,7 @@ class Selection:
     def find_missing(self, connectors: Sequence[Connector]) -> tuple[str, ...]:
         """The plain names that no connector has. A glob or an expression may fit nothing."""
         known = {name for connector in connectors for name in (connector.name, connector.owner)}
-        return tuple(name for name in self.names if name not in known and not _GLOB.search(name))
+        return tuple(name for name in self.names if name not in known and not is_pattern(name))
 
     def _fits_name(self, connector: Connector) -> bool:
         if not self.names and not self.expressions:
@@ -56,6 +56,11 @@ class Selection:
             words.add(connector.status.state.lower())
             words.update(task.state.lower() for task in connector.status.tasks)
         return not words.isdisjoint(self.states)
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a name is a glob, which may fit any number of connectors."""
+    return _GLOB.search(name) is not None
 
 
 def build_selection(

@@ -63,6 +63,11 @@ class JournalSettings:
         """The file of the key that is made where the context names none."""
         return self.find_state_dir() / "journal.key"
 
+    @property
+    def spool_folder(self) -> Path:
+        """Where the restore of a run state is noted if the journal fails after a stop."""
+        return self.find_state_dir() / "spool"
+
 
 @dataclass(frozen=True, slots=True)
 class JournalPart:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from seamark.change.actor import Actor
@@ -11,6 +12,8 @@ from seamark.change.journal import Journal
 from seamark.change.precondition import check_preconditions
 from seamark.change.progress import Progress
 from seamark.change.recovery import Recovery
+from seamark.change.spool import FileSpool
+from seamark.change.step import Step
 from seamark.change.timing import ChangeTiming
 from seamark.errors import RefusedError
 from seamark.fleet.clusters import Clusters
@@ -39,6 +42,7 @@ class Changes:
         planner: Planner,
         actor: Actor,
         journal: Callable[[], Journal],
+        read_notes: Callable[[Sequence[Step]], tuple[str, ...]],
     ) -> None:
         self._context = context
         self._clusters = clusters
@@ -46,6 +50,7 @@ class Changes:
         self._planner = planner
         self._actor = actor
         self._journal = journal
+        self._read_notes = read_notes
 
     def apply(self, planned: Planned | Plan, *, progress: Progress | None = None) -> ChangeResult:
         """Carry out a plan. A plan with nothing to do touches nothing, not even the journal."""
@@ -56,7 +61,12 @@ class Changes:
         if plan.is_empty:
             return ChangeResult("", title=plan.title, ending=Ending.DONE, steps=())
         executor = Executor(
-            self._journal(), self._world, actor=self._actor, timing=self._build_timing(), progress=progress
+            self._journal(),
+            self._world,
+            actor=self._actor,
+            timing=self._build_timing(),
+            progress=progress,
+            spool=self._build_spool(),
         )
         return executor.apply(plan, planned.steps)
 
@@ -81,7 +91,7 @@ class Changes:
         refuse_foreign_context(plan, self._context.name)
         steps = build_steps(plan)
         check_preconditions(plan, steps, self._world)
-        return self._planner.explain(plan, steps)
+        return self._planner.explain(replace(plan, notes=(*plan.notes, *self._read_notes(steps))), steps)
 
     def recovery(self, progress: Progress | None = None) -> Recovery:
         """What finishes and closes changes that a crash left open."""
@@ -100,3 +110,6 @@ class Changes:
 
     def _build_timing(self) -> ChangeTiming:
         return ChangeTiming(in_flight_seconds=self._context.journal.in_flight_seconds)
+
+    def _build_spool(self) -> FileSpool:
+        return FileSpool(self._context.journal.spool_folder)

@@ -7,7 +7,7 @@ from typing import Any
 
 from seamark.context import is_masked
 from seamark.errors import RefusedError, UsageError
-from seamark.model.sensitive import MASK, is_reference, is_sensitive
+from seamark.model.sensitive import MASK, is_sensitive, mask_value
 
 
 def build_config(name: str, given: Mapping[str, Any]) -> dict[str, str]:
@@ -42,11 +42,7 @@ def split_secrets(config: Mapping[str, str], present: Mapping[str, str]) -> tupl
     What Connect holds already need not be in a plan, so such a plan can be saved and applied later.
     """
     kept = tuple(
-        sorted(
-            key
-            for key, value in config.items()
-            if is_sensitive(key) and not is_reference(value) and present.get(key) == value
-        )
+        sorted(key for key, value in config.items() if mask_value(key, value) != value and present.get(key) == value)
     )
     return {key: value for key, value in config.items() if key not in kept}, kept
 

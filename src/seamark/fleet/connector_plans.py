@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from seamark.change.step import Step
@@ -81,13 +82,18 @@ class ConnectorPlans:
 
     def delete(self, connectors: Sequence[Connector]) -> Planned:
         """The plan that deletes connectors, and says what stays behind."""
-        notes: list[str] = []
-        for connector in connectors:
-            client, settings = self._clusters.client(connector.cluster), self._clusters.settings(connector.cluster)
-            notes += self._leftovers.after_delete(connector, client=client, settings=settings)
-            notes += self._build_state_note(connector)
+        notes = [note for connector in connectors for note in self._build_delete_notes(connector)]
         steps = [DeleteConnector(connector.cluster, connector.name) for connector in connectors]
         return self._build("delete", connectors, steps, notes=notes)
+
+    def read_notes(self, steps: Sequence[Step]) -> tuple[str, ...]:
+        """What stays behind where steps of a plan that was made elsewhere, such as an undo, delete connectors."""
+        notes: list[str] = []
+        for step in steps:
+            if isinstance(step, DeleteConnector):
+                with suppress(NotFoundError):
+                    notes += self._build_delete_notes(self._clusters.client(step.cluster).read_connector(step.name))
+        return tuple(notes)
 
     def set_state(self, connectors: Sequence[Connector], state: str) -> Planned:
         """The plan that runs, pauses or stops connectors."""
@@ -146,6 +152,11 @@ class ConnectorPlans:
             for cluster, found in kinds.items()
             for note in build_lock_notes(self._clusters.settings(cluster), kinds=found)
         )
+
+    def _build_delete_notes(self, connector: Connector) -> tuple[str, ...]:
+        client, settings = self._clusters.client(connector.cluster), self._clusters.settings(connector.cluster)
+        left = self._leftovers.after_delete(connector, client=client, settings=settings)
+        return (*left, *self._build_state_note(connector))
 
     def _build_state_note(self, connector: Connector) -> tuple[str, ...]:
         """Undo creates the connector anew in the state it had, which older workers can't."""

@@ -175,6 +175,7 @@ class Fleet:
             planner=self._planner,
             actor=self._actor,
             journal=self._find_journal,
+            read_notes=self._plans.read_notes,
         )
 
     def _find_journal(self) -> JournalPort:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from seamark.change.journal import Journal as JournalPort
 from seamark.change.progress import Progress
+from seamark.errors import JournalError, NotFoundError
 from seamark.fleet.changes import Changes
 from seamark.fleet.setup import make_setup, read_setup
 from seamark.model.entry import Entry
@@ -28,23 +30,30 @@ class Journal:
 
     def list(self, *, limit: int | None = None, only_open: bool = False) -> tuple[Head, ...]:
         """Changes, the newest first; with `only_open` those that are not finished."""
-        if only_open:
-            return self._journal().open_heads()[:limit]
-        return self._journal().heads(limit=limit)
+        with self._explain_missing():
+            if only_open:
+                return self._journal().open_heads()[:limit]
+            return self._journal().heads(limit=limit)
 
     def show(self, change: str) -> tuple[Entry, ...]:
         """Every entry of a change, its chain checked. The id may be shortened."""
-        return self._journal().read(change)
+        with self._explain_missing():
+            return self._journal().read(change)
 
     def resume(self, change: str, *, progress: Progress | None = None) -> ChangeResult:
         """Take an open change over and finish it. Its holder, if it lives, is fenced."""
         self._changes.check_seals(self.show(change))
         return self._changes.recovery(progress).resume(change)
 
-    def unlock(self, change: str, *, nonce: str | None, progress: Progress | None = None) -> ChangeResult:
-        """Take an open change over and close it as it is. Refused unless its holder is the one of that nonce."""
+    def unlock(
+        self, change: str, *, nonce: str | None, force: bool = False, progress: Progress | None = None
+    ) -> ChangeResult:
+        """Take an open change over and close it as it is. Refused unless its holder is the one of that nonce.
+
+        With `force` it is closed even where nobody can tell how a step ended.
+        """
         self._changes.check_seals(self.show(change))
-        return self._changes.recovery(progress).abandon(change, expected_nonce=nonce)
+        return self._changes.recovery(progress).abandon(change, expected_nonce=nonce, force=force)
 
     def export(self, change: str) -> str:
         """A change as it is stored, one entry a line, so that its chain can be checked elsewhere."""
@@ -57,3 +66,18 @@ class Journal:
     def make_setup(self) -> tuple[str, ...]:
         """Make the journal's topics or its folder; gives the names of what was made."""
         return make_setup(self._context)
+
+    @contextmanager
+    def _explain_missing(self) -> Iterator[None]:
+        """Say what to do where the journal's topics are not there yet."""
+        try:
+            yield
+        except NotFoundError as error:
+            topics = (self._context.journal.topic, self._context.journal.heads_topic)
+            if error.context.get("subject") not in topics:
+                raise
+            raise JournalError(
+                f"the journal is not set up: no topic {error.context['subject']}",
+                hint="seamark init makes the journal's topics",
+                context=error.context,
+            ) from error

@@ -20,7 +20,11 @@ _LARGEST_BYTES = 64 * 1024 * 1024
 
 def write_plan_file(plan: Plan, path: Path) -> None:
     """Write the plan; a file that is there is replaced."""
-    text = json.dumps(plan.to_dict(), indent=2, ensure_ascii=False) + "\n"
+    write_private(json.dumps(plan.to_dict(), indent=2, ensure_ascii=False) + "\n", path, what="the plan")
+
+
+def write_private(text: str, path: Path, *, what: str) -> None:
+    """Write a text into a file that is its owner's alone. `what` names it in an error."""
     target = path.expanduser().absolute()
     try:
         # A temporary file is its owner's alone from the beginning.
@@ -37,7 +41,7 @@ def write_plan_file(plan: Plan, path: Path) -> None:
                 draft.unlink()
     except OSError as error:
         raise SeamarkError(
-            f"the plan can't be written: {path}",
+            f"{what} can't be written: {path}",
             cause=error.strerror or type(error).__name__,
             hint="look whether you may write in that folder",
         ) from None

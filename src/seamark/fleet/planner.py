@@ -60,7 +60,8 @@ def build_preconditions(looks: Sequence[Look]) -> tuple[Precondition, ...]:
     """What the first step on each aspect of a subject found. Later steps find what the earlier ones left."""
     first: dict[str, Look] = {}
     for look in looks:
-        first.setdefault(aspect_of(look.step), look)
+        if not look.step.drifts:
+            first.setdefault(aspect_of(look.step), look)
     return tuple(build_precondition(look.step, look.intent) for look in first.values())
 
 

@@ -54,7 +54,7 @@ def refuse_hidden(plan: Plan) -> None:
 
 def refuse_unguarded(plan: Plan, steps: Sequence[Step], clusters: Clusters) -> None:
     """Refuse a plan whose file lacks a lock or a precondition that its steps need: it was changed by hand."""
-    wanted = {aspect_of(step) for step in steps}
+    wanted = {aspect_of(step) for step in steps if not step.drifts}
     guarded = {found.subject for found in plan.preconditions if found.kind == BEFORE}
     locks = {lock for step in steps for lock in _find_locks(step, clusters)}
     if missing := sorted((wanted - guarded) | (locks - set(plan.locks))):

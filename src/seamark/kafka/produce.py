@@ -50,11 +50,16 @@ class RecordWriter:
 
     def write(self, record: Outgoing) -> int:
         """Write one record; give its offset."""
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
         reports: list[tuple[Any, Any]] = []
-        produce(self._producer, record, on_delivery=lambda error, message: reports.append((error, message)))
         deadline = time.monotonic() + self._timeout_seconds + 1
-        while not reports and time.monotonic() < deadline:
-            self._producer.poll(0.05)
+        try:
+            produce(self._producer, record, on_delivery=lambda error, message: reports.append((error, message)))
+            while not reports and time.monotonic() < deadline:
+                self._producer.poll(0.05)
+        except KafkaException as failure:
+            reports.append((failure.args[0], None))
         error, message = reports[0] if reports else (None, None)
         if message is None or error is not None:
             last = error or self._events.last

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from seamark.errors import AuthorizationError, FencedError, JournalError, SeamarkError
@@ -27,6 +27,7 @@ _ABORT_SECONDS = 3.0
 # brokers: 100 ms and one answered metadata request after its start, taking the id needs 10 ms; before, up to 1.05 s.
 _SETTLE_SECONDS = 0.12
 _FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
+_HINT = "check that the brokers run and that enough replicas are in sync"
 _DENIED = {
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "WRITE and DESCRIBE on the transactional id",
     "TOPIC_AUTHORIZATION_FAILED": "WRITE on the journal's topics and the transactional id",
@@ -88,8 +89,10 @@ class TransactionalWriter:
             self._producer.begin_transaction()
             for record in records:
                 produce(self._producer, record)
-            # Records that can't be delivered make the commit fail without being sent.
-            self._producer.flush(self._seconds)
+            late = self._producer.flush(self._seconds)
+        if late:
+            raise self._build_late(action, late=late)
+        # Records that could not be delivered make the commit fail before it is sent.
         with self._translated(action, known="it is unknown whether it is written"):
             self._producer.commit_transaction(max(1.0, deadline - time.monotonic()))
 
@@ -112,6 +115,9 @@ class TransactionalWriter:
             ) from None
         except KafkaException as failure:
             error = failure.args[0]
+            with suppress(KafkaException):
+                # What the connections said comes only when somebody polls.
+                self._producer.poll(0)
             if error.txn_requires_abort():
                 error, known = self._abort(error), "nothing is written"
             raise build_write_error(
@@ -120,6 +126,17 @@ class TransactionalWriter:
                 transactional_id=self.transactional_id,
                 last_event=self._events.last,
             ) from None
+
+    def _build_late(self, action: str, *, late: int) -> SeamarkError:
+        self._abort(None)
+        last = self._events.last
+        return JournalError(
+            f"could not {action}: nothing is written",
+            cause=f"{late} records were not taken within {self._seconds:g} s"
+            + (f"; {mask_text(last.str())}" if last else ""),
+            hint=_HINT,
+            context={"transactional_id": self.transactional_id},
+        )
 
     def _abort(self, error: Any) -> Any:
         """Abort the transaction. Gives the error that says the most of why."""
@@ -155,6 +172,6 @@ def build_write_error(error: Any, *, action: str, transactional_id: str, last_ev
     return JournalError(
         f"could not {action}",
         cause=f"{said}{more}",
-        hint="check that the brokers run and that enough replicas are in sync",
+        hint=_HINT,
         context=context,
     )

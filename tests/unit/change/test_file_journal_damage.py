@@ -12,7 +12,7 @@ from seamark.change.file_journal import FileJournal
 from seamark.change.file_journal.frames import HEADER_BYTES, DamagedFrameError, build_frame, split_frames
 from seamark.errors import TamperedJournalError
 from seamark.model.entry import Entry, EntryKind
-from tests.unit.change.journal_suite import AT, end, new_lock, opening
+from tests.unit.change.openings import AT, end, new_lock, opening
 
 BODIES = st.lists(st.text(alphabet=st.characters(exclude_characters="\n\0", exclude_categories=["Cs"])), max_size=5)
 

@@ -100,7 +100,7 @@ def _still_held(name: str, fd: int) -> LockedError:
     return LockedError(
         f"{name} is still locked by a change that has just ended",
         cause=f"held by {_read_holder(fd)}",
-        hint="run the command again",
+        hint="run the command again; if this stays, that process is stopped: let it go on, or end it",
         context={"lock": name},
     )
 

@@ -30,28 +30,35 @@ class Layout:
 
     @property
     def changes(self) -> Path:
+        """The files of the changes."""
         return self.folder / "changes"
 
     @property
     def open(self) -> Path:
+        """The list of open changes: a file each."""
         return self.folder / "open"
 
     @property
     def locks(self) -> Path:
+        """The lock files."""
         return self.folder / "locks"
 
     @property
     def drafts(self) -> Path:
+        """Files before they stand in their place."""
         return self.folder / "drafts"
 
     @property
     def gate(self) -> Path:
+        """The file that is locked while a change is begun or taken over."""
         return self.folder / "gate"
 
     def change_file(self, change: str) -> Path:
+        """The file of a change's entries."""
         return self.changes / f"{change}{_SUFFIX}"
 
     def marker(self, change: str) -> Path:
+        """The file that lists a change as open."""
         return self.open / change
 
     def next_torn_file(self, change: str) -> Path:
@@ -129,6 +136,7 @@ class Layout:
         replace_file(target, nonce.encode(), draft=self.draft(target))
 
     def drop_marker(self, change: str) -> None:
+        """The change is no longer open."""
         self.marker(change).unlink(missing_ok=True)
 
     def drop_change(self, change: str) -> None:

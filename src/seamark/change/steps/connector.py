@@ -3,51 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from seamark.change.image import SECRET_SCHEME, build_config_image, is_sealed, reveal_config
+from seamark.change.image import build_config_image, find_references, find_sealed, reveal_config
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
-from seamark.change.steps.read import read_config, read_run_state, read_status
+from seamark.change.steps.config import (
+    SETTLE_SECONDS,
+    compare_image,
+    hide_secrets,
+    read_config_image,
+    refuse_hidden,
+)
+from seamark.change.steps.read import find_run_state, read_run_state, read_status
 from seamark.change.world import World
-from seamark.errors import RefusedError
+from seamark.errors import DeadlineError, RefusedError
 from seamark.model.plan import StepData
-from seamark.model.sensitive import MASK, is_reference, is_sensitive
 
-# A worker that takes part in a rebalance shows a change within seconds; a minute is a cluster in trouble.
-_SETTLE_SECONDS = 60.0
-
-
-def _hide(config: Mapping[str, str]) -> dict[str, str]:
-    """The config as a plan may hold it: literal secrets are left out, references stay."""
-    return {
-        key: MASK if is_sensitive(key) and not is_reference(value) and not value.startswith(SECRET_SCHEME) else value
-        for key, value in config.items()
-    }
-
-
-def _refuse_hidden(config: Mapping[str, str], subject: str) -> None:
-    hidden = sorted(key for key, value in config.items() if value == MASK)
-    if hidden:
-        raise RefusedError(
-            f"the plan does not hold the secrets of {subject}",
-            cause=f"hidden when the plan was saved: {', '.join(hidden)}",
-            hint="make the plan anew from the file, or write the values as secret:// references",
-        )
+# What is read before a request is sent counts as time of the act; as long as `ChangeTiming.begin_seconds`, which knows.
+_READ_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class CreateConnector:
-    """A connector that is not there yet is created."""
+    """A connector that is not there yet is created. `secret` are keys that hold secrets, though their names don't say.
+
+    The same field of the other steps of this module makes their images comparable.
+    """
 
     kind: ClassVar[str] = "create-connector"
     aspect: ClassVar[str] = "config"
-    settle_seconds: ClassVar[float] = _SETTLE_SECONDS
+    drifts: ClassVar[bool] = False
+    settle_seconds: ClassVar[float] = SETTLE_SECONDS
 
     cluster: str
     name: str
     config: Mapping[str, str]
     state: str = "RUNNING"
+    secret: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:
@@ -58,11 +51,10 @@ class CreateConnector:
         return f"create {self.subject} {start}"
 
     def intend(self, world: World) -> Intent:
-        before = read_config(world, self.cluster, self.name)
-        image = build_config_image(reveal_config(self.config, world), world)
+        refuse_hidden(self.config, self.subject)
+        image = build_config_image(reveal_config(self.config, world), world, secret=self._secret())
         return Intent(
-            before={"config": build_config_image(before, world)} if before is not None else None,
-            after={"config": image},
+            before=read_config_image(world, self.cluster, self.name, secret=self._secret()), after={"config": image}
         )
 
     def perform(self, world: World, intent: Intent) -> None:
@@ -70,24 +62,39 @@ class CreateConnector:
             raise RefusedError(
                 f"{self.subject} is there already", hint="change it instead of creating it, or choose another name"
             )
-        _refuse_hidden(self.config, self.subject)
         state = None if self.state == "RUNNING" else self.state
         world.connect(self.cluster).create_connector(self.name, reveal_config(self.config, world), initial_state=state)
 
     def observe(self, world: World, intent: Intent) -> Observed:
-        return _observe_config(world, self.cluster, self.name, intent=intent)
+        image = read_config_image(world, self.cluster, self.name, secret=self._secret())
+        seen = compare_image(image, intent)
+        if seen is not Observed.AFTER:
+            return seen
+        # Until the status is there, nobody could tell what state a step after this one finds.
+        status = read_status(world, self.cluster, self.name)
+        if status is None:
+            return Observed.BETWEEN
+        return Observed.AFTER if find_run_state(status) in (self.state, None) else Observed.FOREIGN
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        del intent
-        return DeleteConnector(self.cluster, self.name)
+        return DeleteConnector(self.cluster, self.name, secret=find_sealed(intent.after["config"]))
 
     def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {"cluster": self.cluster, "name": self.name, "config": _hide(self.config), "state": self.state}
+        arguments = {
+            "cluster": self.cluster,
+            "name": self.name,
+            "config": hide_secrets(self.config),
+            "state": self.state,
+            "secret": list(self.secret),
+        }
         return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
 
     @classmethod
     def from_data(cls, data: StepData) -> Self:
-        return cls(**data.arguments)
+        return cls(**{**data.arguments, "secret": tuple(data.arguments.get("secret", ()))})
+
+    def _secret(self) -> tuple[str, ...]:
+        return self.secret + find_references(self.config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +103,14 @@ class PutConfig:
 
     kind: ClassVar[str] = "put-config"
     aspect: ClassVar[str] = "config"
-    settle_seconds: ClassVar[float] = _SETTLE_SECONDS
+    drifts: ClassVar[bool] = False
+    settle_seconds: ClassVar[float] = SETTLE_SECONDS
 
     cluster: str
     name: str
     config: Mapping[str, str]
-    keep: tuple[str, ...] = field(default=())
+    keep: tuple[str, ...] = ()
+    secret: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:
@@ -111,48 +120,64 @@ class PutConfig:
         return f"change the config of {self.subject}, which restarts it"
 
     def intend(self, world: World) -> Intent:
-        before = read_config(world, self.cluster, self.name)
-        if before is None:
-            return Intent(before=None, after={"config": build_config_image(self.config, world)})
-        after = reveal_config(self.config, world) | {key: before[key] for key in self.keep if key in before}
-        return Intent(
-            before={"config": build_config_image(before, world)}, after={"config": build_config_image(after, world)}
-        )
+        refuse_hidden(self.config, self.subject)
+        before = read_config_image(world, self.cluster, self.name, secret=self._secret())
+        after = build_config_image(reveal_config(self.config, world), world, secret=self._secret())
+        kept = {} if before is None else {key: before["config"][key] for key in self.keep if key in before["config"]}
+        return Intent(before=before, after={"config": after | kept})
 
     def perform(self, world: World, intent: Intent) -> None:
         if intent.before is None:
             raise RefusedError(f"{self.subject} is not there", hint="seamark connectors list shows what is there")
-        _refuse_hidden(self.config, self.subject)
         config = reveal_config(self.config, world)
         if self.keep:
-            present = world.connect(self.cluster).read_config(self.name)
-            config |= {key: present[key] for key in self.keep if key in present}
+            config |= self._read_kept(world, intent)
         world.connect(self.cluster).put_config(self.name, config)
 
     def observe(self, world: World, intent: Intent) -> Observed:
-        return _observe_config(world, self.cluster, self.name, intent=intent)
+        return compare_image(read_config_image(world, self.cluster, self.name, secret=self._secret()), intent)
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        if intent.before is None:
+            return None
         before: Mapping[str, Any] = intent.before["config"]
         after: Mapping[str, Any] = intent.after["config"]
-        sealed = [key for key, value in before.items() if is_sealed(value)]
-        if lost := sorted(key for key in sealed if after.get(key) != before[key]):
+        sealed = find_sealed(before)
+        if lost := [key for key in sealed if after.get(key) != before[key]]:
             return CanNotUndo(f"the former value of {', '.join(lost)} is a secret, and the journal holds no secrets")
         config = {key: value for key, value in before.items() if key not in sealed}
-        return PutConfig(self.cluster, self.name, config, keep=tuple(sorted(sealed)))
+        return PutConfig(self.cluster, self.name, config, keep=sealed, secret=find_sealed(after))
 
     def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
         arguments = {
             "cluster": self.cluster,
             "name": self.name,
-            "config": _hide(self.config),
+            "config": hide_secrets(self.config),
             "keep": list(self.keep),
+            "secret": list(self.secret),
         }
         return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
 
     @classmethod
     def from_data(cls, data: StepData) -> Self:
-        return cls(**{**data.arguments, "keep": tuple(data.arguments.get("keep", ()))})
+        keep, secret = data.arguments.get("keep", ()), data.arguments.get("secret", ())
+        return cls(**{**data.arguments, "keep": tuple(keep), "secret": tuple(secret)})
+
+    def _secret(self) -> tuple[str, ...]:
+        return self.secret + self.keep + find_references(self.config)
+
+    def _read_kept(self, world: World, intent: Intent) -> dict[str, str]:
+        """The kept values, in clear. The journal does not hold them, so they are read at the last moment."""
+        began_at = world.clock.now()
+        present = world.connect(self.cluster).read_config(self.name)
+        image = build_config_image(
+            {key: value for key, value in present.items() if key != "name"}, world, secret=self._secret()
+        )
+        if image != intent.before["config"]:
+            raise RefusedError(f"{self.subject} was changed a moment ago by somebody else; nothing was sent")
+        if world.clock.now() - began_at > _READ_SECONDS:
+            raise DeadlineError(f"reading the config of {self.subject} took too long; nothing was sent")
+        return {key: present[key] for key in self.keep if key in present}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +186,12 @@ class DeleteConnector:
 
     kind: ClassVar[str] = "delete-connector"
     aspect: ClassVar[str] = "config"
-    settle_seconds: ClassVar[float] = _SETTLE_SECONDS
+    drifts: ClassVar[bool] = False
+    settle_seconds: ClassVar[float] = SETTLE_SECONDS
 
     cluster: str
     name: str
+    secret: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:
@@ -174,45 +201,35 @@ class DeleteConnector:
         return f"delete {self.subject}; its positions stay behind"
 
     def intend(self, world: World) -> Intent:
-        config = read_config(world, self.cluster, self.name)
-        if config is None:
+        before = read_config_image(world, self.cluster, self.name, secret=self.secret)
+        if before is None:
             return Intent(before=None, after=None)
         state = read_run_state(world, self.cluster, self.name) or "RUNNING"
-        return Intent(before={"config": build_config_image(config, world)}, after=None, extra={"state": state})
+        return Intent(before=before, after=None, extra={"state": state})
 
     def perform(self, world: World, intent: Intent) -> None:
         del intent
         world.connect(self.cluster).delete_connector(self.name)
 
     def observe(self, world: World, intent: Intent) -> Observed:
-        config = read_config(world, self.cluster, self.name)
-        if config is None:
+        seen = compare_image(read_config_image(world, self.cluster, self.name, secret=self.secret), intent)
+        if seen is Observed.AFTER and read_status(world, self.cluster, self.name) is not None:
             # The status outlives the config for a moment; a create in that moment would mix old and new tasks.
-            return Observed.BETWEEN if read_status(world, self.cluster, self.name) else Observed.AFTER
-        if intent.before and build_config_image(config, world) == intent.before["config"]:
-            return Observed.BEFORE
-        return Observed.FOREIGN
+            return Observed.BETWEEN
+        return seen
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         if intent.before is None:
             return None
         config: Mapping[str, Any] = intent.before["config"]
-        if lost := sorted(key for key, value in config.items() if is_sealed(value)):
+        if lost := find_sealed(config):
             return CanNotUndo(f"the value of {', '.join(lost)} was a secret, and the journal holds no secrets")
         return CreateConnector(self.cluster, self.name, dict(config), state=intent.extra["state"])
 
     def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {"cluster": self.cluster, "name": self.name}
+        arguments = {"cluster": self.cluster, "name": self.name, "secret": list(self.secret)}
         return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
 
     @classmethod
     def from_data(cls, data: StepData) -> Self:
-        return cls(**data.arguments)
-
-
-def _observe_config(world: World, cluster: str, name: str, *, intent: Intent) -> Observed:
-    config = read_config(world, cluster, name)
-    image = None if config is None else {"config": build_config_image(config, world)}
-    if image == intent.after:
-        return Observed.AFTER
-    return Observed.BEFORE if image == intent.before else Observed.FOREIGN
+        return cls(**{**data.arguments, "secret": tuple(data.arguments.get("secret", ()))})

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from seamark.change.world import World
-from seamark.errors import NotFoundError
+from seamark.errors import NotFoundError, UnreachableError
 from seamark.model.connector import ConnectorStatus, State
 
-# Connect tells no target state. What a connector shows while it is meant to run is one of many words.
-_MEANT = {State.PAUSED: "PAUSED", State.STOPPED: "STOPPED"}
+# Connect tells no target state, only what it shows. A failed connector is meant to run. While a worker leaves or a
+# rebalance goes on, a paused connector shows the same words as a running one: nobody can tell what it is meant to do.
+_MEANT = {
+    State.RUNNING: "RUNNING",
+    State.FAILED: "RUNNING",
+    State.PAUSED: "PAUSED",
+    State.STOPPED: "STOPPED",
+}
 
 
 def read_config(world: World, cluster: str, name: str) -> dict[str, str] | None:
@@ -30,7 +36,25 @@ def read_status(world: World, cluster: str, name: str) -> ConnectorStatus | None
         return None
 
 
+def find_run_state(status: ConnectorStatus) -> str | None:
+    """What a connector with this status is meant to do: RUNNING, PAUSED or STOPPED; None while nobody can tell."""
+    return _MEANT.get(status.state)
+
+
 def read_run_state(world: World, cluster: str, name: str) -> str | None:
-    """What the connector is meant to do: RUNNING, PAUSED or STOPPED; None where Connect has no status."""
+    """What the connector is meant to do: RUNNING, PAUSED or STOPPED; None where Connect has no status.
+
+    Raises:
+        UnreachableError: Connect can't tell just now.
+    """
     status = read_status(world, cluster, name)
-    return None if status is None else _MEANT.get(status.state, "RUNNING")
+    if status is None:
+        return None
+    state = find_run_state(status)
+    if state is None:
+        raise UnreachableError(
+            f"can't tell whether connector/{cluster}/{name} is meant to run",
+            cause=f"its status is {status.state}, which a running and a paused connector show alike",
+            hint="wait until the rebalance is over, then repeat it",
+        )
+    return state

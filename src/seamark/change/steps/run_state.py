@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
-from seamark.change.steps.read import read_run_state, read_status
+from seamark.change.steps.read import find_run_state, read_run_state, read_status
 from seamark.change.world import World
-from seamark.errors import RefusedError
+from seamark.errors import NotFoundError, RefusedError
 from seamark.model.connector import State
 from seamark.model.plan import StepData
 
@@ -21,6 +21,7 @@ class SetRunState:
 
     kind: ClassVar[str] = "set-run-state"
     aspect: ClassVar[str] = "state"
+    drifts: ClassVar[bool] = False
     # A sink may need its task.shutdown.graceful.timeout.ms and a rebalance until its tasks are gone.
     settle_seconds: ClassVar[float] = 60.0
 
@@ -54,14 +55,16 @@ class SetRunState:
         status = read_status(world, self.cluster, self.name)
         if status is None:
             return Observed.FOREIGN
-        now = read_run_state(world, self.cluster, self.name)
+        now = find_run_state(status)
+        if now is None:
+            return Observed.BETWEEN
         if now == self.state:
             # Connect says STOPPED before the tasks are down.
             return Observed.BETWEEN if self.state == "STOPPED" and status.tasks else Observed.AFTER
         return Observed.BEFORE if intent.before == {"state": now} else Observed.FOREIGN
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        return SetRunState(self.cluster, self.name, intent.before["state"])
+        return None if intent.before is None else SetRunState(self.cluster, self.name, intent.before["state"])
 
     def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
         arguments = {"cluster": self.cluster, "name": self.name, "state": self.state}
@@ -78,6 +81,7 @@ class RestartFailed:
 
     kind: ClassVar[str] = "restart-failed"
     aspect: ClassVar[str] = "tasks"
+    drifts: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = 60.0
 
     cluster: str
@@ -91,16 +95,19 @@ class RestartFailed:
         return f"restart the failed tasks of {self.subject}"
 
     def intend(self, world: World) -> Intent:
-        return Intent(before={"failed": self._failed(world)}, after={"failed": []})
+        failed = self._read_failed(world)
+        if failed is None:
+            raise NotFoundError(f"{self.subject} has no status", hint="seamark connectors list shows what is there")
+        return Intent(before={"failed": failed}, after={"failed": []})
 
     def perform(self, world: World, intent: Intent) -> None:
         del intent
         world.connect(self.cluster).restart(self.name, include_tasks=True, only_failed=True)
 
     def observe(self, world: World, intent: Intent) -> Observed:
-        now = self._failed(world)
+        now = self._read_failed(world)
         if not now:
-            return Observed.AFTER
+            return Observed.FOREIGN if now is None else Observed.AFTER
         return Observed.BEFORE if now == intent.before["failed"] else Observed.BETWEEN
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
@@ -116,9 +123,9 @@ class RestartFailed:
     def from_data(cls, data: StepData) -> Self:
         return cls(**data.arguments)
 
-    def _failed(self, world: World) -> list[str]:
+    def _read_failed(self, world: World) -> list[str] | None:
         status = read_status(world, self.cluster, self.name)
         if status is None:
-            return []
+            return None
         parts = ["connector"] if status.state is State.FAILED else []
         return parts + [f"task {task.id}" for task in status.tasks if task.state is State.FAILED]

@@ -1,0 +1,79 @@
+"""What a change's entries tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from seamark.change.step import Intent, Outcome
+from seamark.errors import SeamarkError, UnknownOutcomeError
+from seamark.model.entry import Entry, EntryKind
+from seamark.model.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A change's plan, what each step intended and how each ended.
+
+    An intent comes with the newest entry on whose word its act may have been sent. A step that had nothing to do has
+    none; what it found is in `found`.
+    """
+
+    plan: Plan
+    is_closed: bool
+    intents: dict[int, tuple[Intent, Entry]] = field(default_factory=dict)
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    errors: dict[int, SeamarkError] = field(default_factory=dict)
+    found: dict[int, Intent] = field(default_factory=dict)
+
+    @property
+    def pending(self) -> int | None:
+        """The step that has an intent and no outcome."""
+        return next((number for number in sorted(self.intents) if number not in self.outcomes), None)
+
+    def intent_of(self, number: int) -> Intent | None:
+        """What a step intended, or found to be so already."""
+        return self.intents[number][0] if number in self.intents else self.found.get(number)
+
+    def _take_intent(self, entry: Entry) -> None:
+        number = entry.body["step"]
+        self._forget(number)
+        self.intents[number] = (Intent.from_dict(entry.body), entry)
+
+    def _take_note(self, entry: Entry) -> None:
+        number = entry.body.get("step")
+        if number in self.intents:
+            self.intents[number] = (self.intents[number][0], entry)
+
+    def _take_outcome(self, entry: Entry) -> None:
+        number = entry.body["step"]
+        if entry.body.get("again"):
+            self._forget(number)
+            return
+        self.outcomes[number] = Outcome(entry.body["outcome"])
+        if "image" in entry.body:
+            self.found[number] = Intent(before=entry.body["image"], after=entry.body["image"])
+        if told := entry.body.get("error"):
+            kind = UnknownOutcomeError if told["code"] == "UNKNOWN_OUTCOME" else SeamarkError
+            self.errors[number] = kind(
+                told["message"], cause=told["cause"], hint=told["hint"], context=told["context"]
+            )
+
+    def _forget(self, number: int) -> None:
+        for known in (self.intents, self.outcomes, self.errors, self.found):
+            known.pop(number, None)
+
+
+def read_past(entries: Sequence[Entry]) -> Past:
+    """Read a change's entries. The newest intent of a step counts: a resumed step may have two."""
+    plan = Plan.from_dict(entries[0].body["plan"])
+    past = Past(plan, is_closed=entries[-1].kind is EntryKind.CLOSE)
+    takers = {
+        EntryKind.INTENT: past._take_intent,  # noqa: SLF001 - the one function that builds it
+        EntryKind.NOTE: past._take_note,  # noqa: SLF001
+        EntryKind.OUTCOME: past._take_outcome,  # noqa: SLF001
+    }
+    for entry in entries:
+        if entry.kind in takers:
+            takers[entry.kind](entry)
+    return past

@@ -1,0 +1,48 @@
+"""Configs in steps: what a plan may hold of them, and what is seen of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from seamark.change.image import SECRET_SCHEME, build_config_image
+from seamark.change.step import Intent, Observed
+from seamark.change.steps.read import read_config
+from seamark.change.world import World
+from seamark.errors import RefusedError
+from seamark.model.sensitive import MASK, mask_value
+
+# A worker that takes part in a rebalance shows a change within seconds; a minute is a cluster in trouble.
+SETTLE_SECONDS = 60.0
+
+
+def hide_secrets(config: Mapping[str, str]) -> dict[str, str]:
+    """The config as a plan may hold it: literal secrets are left out, references stay."""
+    return {
+        key: MASK if mask_value(key, value) != value and not value.startswith(SECRET_SCHEME) else value
+        for key, value in config.items()
+    }
+
+
+def refuse_hidden(config: Mapping[str, str], subject: str) -> None:
+    """Refuse a config whose secrets were left out when its plan was saved or journalled."""
+    hidden = sorted(key for key, value in config.items() if value == MASK)
+    if hidden:
+        raise RefusedError(
+            f"the plan does not hold the secrets of {subject}",
+            cause=f"hidden when the plan was saved: {', '.join(hidden)}",
+            hint="make the plan anew from the file, or write the values as secret:// references",
+        )
+
+
+def read_config_image(world: World, cluster: str, name: str, *, secret: Collection[str]) -> dict[str, Any] | None:
+    """The image of the config that Connect holds, or None where there is no such connector."""
+    config = read_config(world, cluster, name)
+    return None if config is None else {"config": build_config_image(config, world, secret=secret)}
+
+
+def compare_image(image: Any, intent: Intent) -> Observed:
+    """Where an image stands between an intent's before and after."""
+    if image == intent.after:
+        return Observed.AFTER
+    return Observed.BEFORE if image == intent.before else Observed.FOREIGN

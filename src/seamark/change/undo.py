@@ -1,0 +1,120 @@
+"""The way back: a plan made from the before-images of a change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seamark.change.actor import Actor
+from seamark.change.expectation import came_or_went
+from seamark.change.image import build_fingerprint
+from seamark.change.past import Past
+from seamark.change.precondition import BEFORE
+from seamark.change.step import CanNotUndo, Intent, Outcome, Step
+from seamark.change.task import Task, build_tasks
+from seamark.errors import RefusedError
+from seamark.model.plan import Plan, Precondition, StepData
+from seamark.model.result import GOOD
+
+# An act that may have happened is taken back too; where it did not, there is nothing to do.
+_TAKEN_BACK = frozenset({Outcome.DONE, Outcome.UNKNOWN})
+
+
+def build_undo_plan(past: Past, *, change: str, actor: Actor) -> Plan:
+    """The done steps taken back, the last one first. One that can't be is a refusal that names it."""
+    tasks = build_tasks(past.plan)
+    backs: list[tuple[Task, Step]] = []
+    can_not: list[str] = []
+    for task in reversed(_find_lasting(past, tasks)):
+        back = task.step.undo(past.intents[task.number][0])
+        if isinstance(back, CanNotUndo):
+            can_not.append(f"{task.step.describe()}: {back.because}")
+        elif back is not None:
+            backs.append((task, back))
+    if can_not:
+        raise RefusedError(
+            f"change {change} can't be undone",
+            cause="; ".join(can_not),
+            hint="put it right by hand, with the file's value",
+        )
+    return Plan(
+        title=f"undo {past.plan.title}",
+        context=past.plan.context,
+        made_at=actor.timestamp(),
+        made_by=actor.name,
+        steps=_build_steps(backs, tasks),
+        locks=past.plan.locks,
+        preconditions=_build_preconditions(past, backs, tasks, change=change),
+        notes=_build_notes(past, tasks),
+        undoes=change,
+    )
+
+
+def _find_lasting(past: Past, tasks: Sequence[Task]) -> list[Task]:
+    """The tasks to take back. A lane that left everything as it found it needs no undo: stop and start alone do not."""
+    acted = [task for task in tasks if task.number in past.intents and past.outcomes.get(task.number) in _TAKEN_BACK]
+    lasting = {lane for lane in {task.lane for task in acted} if not _is_even(past, acted, lane=lane)}
+    return [task for task in acted if task.lane in lasting]
+
+
+def _is_even(past: Past, acted: Sequence[Task], *, lane: str) -> bool:
+    first: dict[str, Intent] = {}
+    last: dict[str, Intent] = {}
+    for task in (task for task in acted if task.lane == lane):
+        if past.outcomes[task.number] is Outcome.UNKNOWN:
+            return False
+        intent = past.intents[task.number][0]
+        first.setdefault(task.aspect, intent)
+        last[task.aspect] = intent
+    return all(first[aspect].before == last[aspect].after for aspect in first)
+
+
+def _build_steps(backs: Sequence[tuple[Task, Step]], tasks: Sequence[Task]) -> tuple[StepData, ...]:
+    """The steps with their lanes. Where a lane had to restore something, the way back has to as well, at its end."""
+    restored = {(task.lane, task.aspect) for task in tasks if task.always}
+    ends = {(task.lane, task.aspect): number for number, (task, _) in enumerate(backs)}
+    return tuple(
+        back.to_data(
+            lane=task.lane,
+            always=(task.lane, task.aspect) in restored and ends[task.lane, task.aspect] == number,
+        )
+        for number, (task, back) in enumerate(backs)
+    )
+
+
+def _build_preconditions(
+    past: Past, backs: Sequence[tuple[Task, Step]], tasks: Sequence[Task], *, change: str
+) -> tuple[Precondition, ...]:
+    """That every aspect is as the change left it, where that is known.
+
+    What a step left of a connector that came or went after it says nothing about the one of that name now.
+    """
+    built: list[Precondition] = []
+    for aspect, back in {task.aspect: back for task, back in reversed(backs)}.items():
+        of_subject = [task for task in tasks if task.step.subject == back.subject]
+        last = max(task.number for task in of_subject if task.aspect == aspect and task.number in past.outcomes)
+        intent = past.intent_of(last)
+        if past.outcomes[last] not in GOOD or intent is None or _is_another_now(past, of_subject, after=last):
+            continue
+        built.append(
+            Precondition(
+                BEFORE,
+                subject=aspect,
+                expected=build_fingerprint(intent.after),
+                words=f"the {back.aspect} of {back.subject} is as change {change} left it",
+            )
+        )
+    return tuple(built)
+
+
+def _is_another_now(past: Past, tasks: Sequence[Task], *, after: int) -> bool:
+    later = [task.number for task in tasks if task.number > after and past.outcomes.get(task.number) in GOOD]
+    intents = [past.intent_of(number) for number in later]
+    return any(intent is not None and came_or_went(intent) for intent in intents)
+
+
+def _build_notes(past: Past, tasks: Sequence[Task]) -> tuple[str, ...]:
+    return tuple(
+        f"the {task.step.aspect} of {task.step.subject} is left alone: somebody else changed it during the change"
+        for task in tasks
+        if past.outcomes.get(task.number) is Outcome.FOREIGN
+    )

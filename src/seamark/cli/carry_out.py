@@ -1,0 +1,165 @@
+"""What every changing command does with its plan: show it, ask, apply it, tell what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from seamark.cli.answer import Answer, choose_exit_code
+from seamark.cli.confirm import confirm
+from seamark.cli.options import option
+from seamark.cli.progress import StepLines
+from seamark.cli.session import Session
+from seamark.errors import FencedError, InterruptedRunError, JournalError, SeamarkError, UnknownOutcomeError
+from seamark.model.effect import Sign
+from seamark.model.result import UNSETTLED, ChangeResult, Outcome
+from seamark.report.formats import OutputFormat
+from seamark.report.render import render_view
+from seamark.report.views.change import build_change_view
+from seamark.report.views.plan import build_plan_view
+
+if TYPE_CHECKING:
+    from seamark.fleet import Fleet
+    from seamark.fleet.planned import Planned
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeOptions:
+    """How a change shall be made: asked for or not, only shown, only saved."""
+
+    yes: bool = False
+    dry_run: bool = False
+    out: Path | None = None
+
+
+def change_options(command: F) -> F:
+    """Add `--yes`, `--dry-run` and `--out`; the command gets them as one value, `how`."""
+
+    @wraps(command)
+    def gather(*args: Any, yes: bool, dry_run: bool, out: Path | None, **kwargs: Any) -> Any:
+        return command(*args, how=ChangeOptions(yes, dry_run, out), **kwargs)
+
+    decorators = (
+        option("-y", "--yes", is_flag=True, help="Do not ask."),
+        option("--dry-run", is_flag=True, help="Show the plan and change nothing."),
+        option(
+            "--out",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Save the plan for seamark apply, and change nothing.",
+        ),
+    )
+    decorated: Any = gather
+    for decorate in reversed(decorators):
+        decorated = decorate(decorated)
+    result: F = decorated
+    return result
+
+
+def carry_out(session: Session, fleet: Fleet, planned: Planned, how: ChangeOptions) -> None:
+    """Take a plan from its first look to its end."""
+    only_shown = how.dry_run or how.out is not None or planned.is_empty
+    _show_plan(session, planned, is_data=only_shown)
+    if how.out is not None:
+        _save(session, planned, how.out)
+    if only_shown:
+        return
+    confirm(session, yes=how.yes, word=choose_word(planned, is_protected=fleet.context.protected))
+    run_change(session, lambda progress: fleet.apply(planned, progress))
+
+
+def run_change(session: Session, act: Callable[[StepLines], ChangeResult]) -> ChangeResult:
+    """Apply, resume or close a change, tell every step, and give the answer with its exit code."""
+    progress = StepLines(session)
+    began_at = session.now()
+    try:
+        result = act(progress)
+    except (JournalError, FencedError) as error:
+        if progress.change:
+            error.context.setdefault("change", progress.change)
+            error.hint = error.hint or build_way_out(progress.change)
+        raise
+    seconds = (session.now() - began_at).total_seconds()
+    errors, code = build_errors(result)
+    session.give(Answer(build_change_view(result, seconds=seconds), errors, code))
+    return result
+
+
+def choose_word(planned: Planned, *, is_protected: bool) -> str:
+    """What must be typed: `yes`; for a delete or in a protected context the name of what is changed."""
+    if not is_protected and all(effect.sign is not Sign.DELETE for effect in planned.effects):
+        return "yes"
+    subjects = {effect.subject for effect in planned.effects}
+    # With several of them the likeliest mistake is the wrong context.
+    return subjects.pop().split("/", 2)[-1] if len(subjects) == 1 else planned.plan.context
+
+
+def build_way_out(change: str) -> str:
+    """The two commands for a change that is open."""
+    return f"nothing is lost: seamark journal resume {change} finishes it, seamark journal undo {change} puts it back"
+
+
+def build_errors(result: ChangeResult) -> tuple[tuple[SeamarkError, ...], int]:
+    """What to say of a change that did not do all, and how the command ends."""
+    if result.is_done:
+        return (), 0
+    failed = [step.error for step in result.steps if step.error is not None and step.outcome not in UNSETTLED]
+    if result.ending is None:
+        unknown = _build_open(result)
+        return (*failed, unknown), unknown.exit_code
+    if result.interrupted:
+        stopped = _build_interrupted(result)
+        return (*failed, stopped), stopped.exit_code
+    done = any(step.outcome is Outcome.DONE for step in result.steps)
+    return tuple(failed), choose_exit_code(tuple(failed), all_failed=not done)
+
+
+def _build_open(result: ChangeResult) -> UnknownOutcomeError:
+    unsettled = [step for step in result.steps if step.outcome in UNSETTLED]
+    said = [f"{step.words}: {step.error.message if step.error else step.outcome}" for step in unsettled]
+    return UnknownOutcomeError(
+        f"change {result.change} is open: it is not known how it ended",
+        cause="; ".join(said),
+        hint=build_way_out(result.change),
+        context={"change": result.change},
+    )
+
+
+def _build_interrupted(result: ChangeResult) -> InterruptedRunError:
+    left = "; ".join(result.left)
+    return InterruptedRunError(
+        f"stopped by Ctrl-C; {len(result.left)} of {len(result.steps) + len(result.left)} steps were not begun",
+        cause=f"left: {left}" if left else "",
+        hint=f"what was done can be put back: seamark journal undo {result.change}" if result.steps else "",
+        context={"change": result.change},
+    )
+
+
+def _show_plan(session: Session, planned: Planned, *, is_data: bool) -> None:
+    """Show the plan: as the result where nothing else comes, to people beside it where a document does."""
+    view = build_plan_view(planned.plan, planned.effects)
+    if is_data or session.output.is_text:
+        session.reporter.show(view)
+    elif not session.quiet:
+        session.err.write(render_view(view, OutputFormat.TABLE))
+        session.err.flush()
+
+
+def _save(session: Session, planned: Planned, path: Path) -> None:
+    from seamark.fleet.plan_file import find_hidden, write_plan_file  # noqa: PLC0415
+
+    write_plan_file(planned.plan, path)
+    session.reporter.note(f"the plan is in {path}; apply it: seamark apply {path}")
+    hidden = find_hidden(planned.plan)
+    if hidden:
+        session.reporter.note(
+            f"note: secrets are not saved, so this plan can't be applied from the file: {', '.join(hidden)}; "
+            "write them as secret:// references"
+        )

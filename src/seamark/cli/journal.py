@@ -1,0 +1,156 @@
+"""`seamark journal`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from seamark.cli.answer import Answer
+from seamark.cli.carry_out import ChangeOptions, build_errors, carry_out, change_options, run_change
+from seamark.cli.confirm import confirm
+from seamark.cli.options import global_options, option, pass_session
+from seamark.cli.progress import StepLines
+from seamark.cli.session import Session
+from seamark.errors import RefusedError
+from seamark.model.entry import EntryKind
+from seamark.report.views.journal import build_changes_view, build_entries_view
+
+if TYPE_CHECKING:
+    from seamark.fleet import Fleet
+    from seamark.model.entry import Entry
+
+_YES = option("-y", "--yes", is_flag=True, help="Do not ask.")
+
+
+@click.group
+def journal() -> None:
+    """Look at what was changed, finish it, or take it back."""
+
+
+@journal.command("list")
+@option("--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="At most so many.")
+@option("--open", "only_open", is_flag=True, help="Only changes that are not finished.")
+@global_options
+@pass_session
+def list_changes(session: Session, *, limit: int, only_open: bool) -> None:
+    """List changes, the newest first."""
+    with session.fleet() as fleet:
+        session.give(Answer(build_changes_view(fleet.journal.list(limit=limit, only_open=only_open))))
+
+
+@journal.command("show")
+@click.argument("change")
+@global_options
+@pass_session
+def show_change(session: Session, change: str) -> None:
+    """Show a change entry by entry, its chain checked. An id may be shortened."""
+    with session.fleet() as fleet:
+        session.give(Answer(build_entries_view(fleet.journal.show(change))))
+
+
+@journal.command("undo")
+@click.argument("change")
+@change_options
+@global_options
+@pass_session
+def undo_change(session: Session, change: str, *, how: ChangeOptions) -> None:
+    """Take a change back, by a plan made from what was before.
+
+    A change that is still open is first taken over and closed as it is.
+    """
+    with session.fleet() as fleet:
+        entries = fleet.journal.show(change)
+        if entries[-1].kind is not EntryKind.CLOSE:
+            _close_first(session, fleet, entries, how)
+        carry_out(session, fleet, fleet.undo(entries[0].change), how)
+
+
+@journal.command("resume")
+@click.argument("change")
+@_YES
+@global_options
+@pass_session
+def resume_change(session: Session, change: str, *, yes: bool) -> None:
+    """Finish a change that a crash left open.
+
+    Whoever holds it is fenced: its process must be dead, or it fails before its next act. Where a request was sent and
+    not answered, this waits until it can't land any more.
+    """
+    with session.fleet() as fleet:
+        entries = fleet.journal.show(change)
+        _show_holder(session, entries)
+        confirm(session, yes=yes, what="take it over and finish it")
+        run_change(session, lambda progress: fleet.journal.resume(entries[0].change, progress=progress))
+
+
+@journal.command("unlock")
+@click.argument("change")
+@option("--id", "nonce", required=True, metavar="NONCE", help="The nonce of its holder, as journal show tells it.")
+@option("--force", is_flag=True, help="Close it even where it can't be told how a step ended.")
+@_YES
+@global_options
+@pass_session
+def unlock_change(session: Session, change: str, *, nonce: str, force: bool, yes: bool) -> None:
+    """Close a change that is open as it is, so that others can go on.
+
+    Its holder is fenced. What it did can be undone afterwards.
+    """
+    with session.fleet() as fleet:
+        entries = fleet.journal.show(change)
+        _show_holder(session, entries)
+        confirm(session, yes=yes, what="take it over and close it")
+        run_change(
+            session,
+            lambda progress: fleet.journal.unlock(entries[0].change, nonce=nonce, force=force, progress=progress),
+        )
+
+
+@journal.command("export")
+@click.argument("change")
+@option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write to this file, readable by you alone, instead of standard output.",
+)
+@global_options
+@pass_session
+def export_change(session: Session, change: str, *, out: Path | None) -> None:
+    """Write a change as it is stored, one JSON entry a line."""
+    with session.fleet() as fleet:
+        text = fleet.journal.export(change)
+    if out is None:
+        session.out.write(text)
+        return
+    from seamark.fleet.plan_file import write_private  # noqa: PLC0415
+
+    write_private(text, out, what="the change")
+    session.reporter.note(f"change {change} is in {out}")
+
+
+def _close_first(session: Session, fleet: Fleet, entries: tuple[Entry, ...], how: ChangeOptions) -> None:
+    """Close an open change as it is: only what has ended can be taken back."""
+    change = entries[0].change
+    if how.dry_run or how.out is not None:
+        raise RefusedError(
+            f"change {change} is still open, so nobody can say yet what an undo would do",
+            hint=f"seamark journal undo {change} closes it first, or seamark journal resume {change} finishes it",
+        )
+    _show_holder(session, entries)
+    confirm(session, yes=how.yes, what="take it over and close it, before it is taken back")
+    result = fleet.journal.unlock(change, nonce=None, progress=StepLines(session))
+    if result.ending is None:
+        errors, _ = build_errors(result)
+        raise errors[-1]
+    session.reporter.note(f"change {change} is closed: {result.ending}")
+
+
+def _show_holder(session: Session, entries: tuple[Entry, ...]) -> None:
+    holds = [entry for entry in entries if entry.kind in (EntryKind.OPEN, EntryKind.TAKEN)]
+    last = entries[-1]
+    session.reporter.note(
+        f"change {entries[0].change} ({entries[0].body.get('title', '')}) is held by {holds[-1].by} since "
+        f"{holds[-1].at}; its last entry, {last.kind}, is of {last.at}"
+    )

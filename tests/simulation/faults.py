@@ -1,0 +1,155 @@
+"""What can go wrong at a call, and a process to which it happens.
+
+Every call of a process to the outside (a read or write of Connect, an entry of the journal, a sleep, the spool) has a
+number. A fault is set for a number and strikes at the first call from there on to which it can happen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class Killed(BaseException):
+    """kill -9: nothing of the process runs after it. Every later call of it raises this again."""
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+
+class Call(StrEnum):
+    """Kinds of calls."""
+
+    READ = "read"
+    WRITE = "write"
+    APPEND = "append"
+    SLEEP = "sleep"
+    SPOOL = "spool"
+
+
+class Kind(StrEnum):
+    """Kinds of faults."""
+
+    KILL = "kill"  # before anything happens
+    KILL_AFTER = "kill after"  # written, or sent and carried out
+    KILL_LATE = "kill, lands late"  # sent, and carried out some time later
+    KILL_LOST = "kill, never lands"  # sent, and never carried out
+    LOST_DONE = "answer lost, done"
+    LOST_LATE = "answer lost, lands late"
+    LOST_NEVER = "answer lost, never done"
+    REJECTED = "rejected"
+    DENIED = "denied"
+    DEADLINE = "deadline"
+    UNREACHABLE = "unreachable"
+    LATER = "409 first, then done"
+    SLOW_STATUS = "shows late"
+    OUTAGE = "outage"
+    REBALANCE = "rebalance"
+    JOURNAL_FAILS = "journal fails"
+    JOURNAL_UNSURE = "journal fails, written"
+    JOURNAL_SLOW = "journal slow"
+    SLEEPS = "stopped for a while"  # SIGSTOP, SIGCONT
+    TAKEN = "stopped and taken over"  # SIGSTOP, somebody resumes the change, SIGCONT
+    TAKEN_AND_ON = "taken over, others go on"  # ... and somebody else makes another change
+    RIVAL = "rival"  # another operator wants to change the same thing
+    FOREIGN_CONFIG = "foreign config"  # somebody with curl
+    FOREIGN_STATE = "foreign state"
+    FOREIGN_DELETE = "foreign delete"
+
+
+_ANYWHERE = frozenset({Kind.KILL, Kind.SLEEPS, Kind.TAKEN, Kind.TAKEN_AND_ON, Kind.RIVAL})
+FOREIGN = frozenset({Kind.FOREIGN_CONFIG, Kind.FOREIGN_STATE, Kind.FOREIGN_DELETE})
+KILLS = frozenset({Kind.KILL, Kind.KILL_AFTER, Kind.KILL_LATE, Kind.KILL_LOST})
+# What a change must survive with its end reached, not only with the truth told.
+HARMLESS = KILLS | {Kind.SLEEPS, Kind.TAKEN, Kind.RIVAL, Kind.LATER, Kind.REBALANCE, Kind.JOURNAL_SLOW}
+APPLICABLE: dict[Call, frozenset[Kind]] = {
+    Call.READ: _ANYWHERE | FOREIGN | {Kind.DENIED, Kind.UNREACHABLE, Kind.OUTAGE, Kind.REBALANCE},
+    Call.WRITE: _ANYWHERE
+    | KILLS
+    | {
+        Kind.LOST_DONE,
+        Kind.LOST_LATE,
+        Kind.LOST_NEVER,
+        Kind.REJECTED,
+        Kind.DENIED,
+        Kind.DEADLINE,
+        Kind.UNREACHABLE,
+        Kind.LATER,
+        Kind.SLOW_STATUS,
+    },
+    Call.APPEND: _ANYWHERE
+    | FOREIGN
+    | {Kind.KILL_AFTER, Kind.JOURNAL_FAILS, Kind.JOURNAL_UNSURE, Kind.JOURNAL_SLOW},
+    Call.SLEEP: _ANYWHERE | FOREIGN | {Kind.OUTAGE, Kind.REBALANCE},
+    Call.SPOOL: frozenset({Kind.KILL, Kind.KILL_AFTER, Kind.JOURNAL_FAILS, Kind.SLEEPS}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault: from which call on, what, and a number in [0, 1) for its size."""
+
+    at: int
+    kind: Kind
+    size: float = 0.5
+
+
+class Stage(Protocol):
+    """What faults that need other people are played on."""
+
+    counts: Counter[str]
+
+    def play(self, process: Process, fault: Fault) -> None:
+        """Let other people act while this process stands still."""
+        ...
+
+
+class Process:
+    """One seamark at work: it counts its calls, and may be hit by faults."""
+
+    def __init__(self, name: str, stage: Stage, faults: tuple[Fault, ...] = ()) -> None:
+        self.name = name
+        self.is_dead = False
+        self.calls = 0
+        self.hit: list[Kind] = []
+        self._stage = stage
+        self._faults = list(faults)
+
+    def call(self, call: Call) -> Fault | None:
+        """Begin a call. Gives the fault that strikes it; a kill strikes here, and other people act here."""
+        if self.is_dead:
+            raise Killed
+        self.calls += 1
+        if not self._faults:
+            return None
+        fault = self._find(call)
+        if fault is None:
+            return None
+        self.hit.append(fault.kind)
+        self._stage.counts[f"{call}: {fault.kind}"] += 1
+        if fault.kind is Kind.KILL:
+            self.kill()
+        if fault.kind in _ANYWHERE | FOREIGN and call is not Call.WRITE:
+            self._stage.play(self, fault)
+            return None
+        return fault
+
+    def play(self, fault: Fault) -> None:
+        """Let other people act; for calls in which they can only do so afterwards."""
+        self._stage.play(self, fault)
+
+    def kill(self) -> None:
+        """End here."""
+        self.is_dead = True
+        raise Killed
+
+    def _find(self, call: Call) -> Fault | None:
+        applicable = APPLICABLE[call]
+        for fault in self._faults:
+            if fault.at <= self.calls and fault.kind in applicable:
+                self._faults.remove(fault)
+                return fault
+        return None
