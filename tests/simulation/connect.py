@@ -132,10 +132,9 @@ class SimConnect:
         if fault.kind is Kind.SLOW_STATUS:
             self._cluster.slow_seconds = 50 + fault.size * 50
         effect()
-        if fault.kind not in (Kind.LATER, Kind.SLOW_STATUS):
-            # Stopped while the answer was on its way. Between the last look at the clock and the first byte of the
-            # request are microseconds that no program can close; nobody is stopped there.
-            self._process.play(fault)
+        # Stopped while the answer was on its way. Between the last look at the clock and the first byte of the request
+        # are microseconds that no program can close; nobody is stopped there.
+        self._process.play(fault)
 
     def _send(self, fault: Fault, effect: Callable[[], None]) -> None:
         """Send a request whose answer nobody will see; it lands now, later, or never."""

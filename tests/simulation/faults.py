@@ -16,7 +16,7 @@ class Killed(BaseException):
     """kill -9: nothing of the process runs after it. Every later call of it raises this again."""
 
 
-class Violation(AssertionError):
+class Violation(AssertionError):  # noqa: N818 - it is what the tests are about
     """An invariant does not hold."""
 
 
@@ -62,9 +62,11 @@ class Kind(StrEnum):
 
 _ANYWHERE = frozenset({Kind.KILL, Kind.SLEEPS, Kind.TAKEN, Kind.TAKEN_AND_ON, Kind.RIVAL})
 FOREIGN = frozenset({Kind.FOREIGN_CONFIG, Kind.FOREIGN_STATE, Kind.FOREIGN_DELETE})
+# Faults in which other people act, or nobody does.
+PLAYED = (_ANYWHERE | FOREIGN) - {Kind.KILL}
 KILLS = frozenset({Kind.KILL, Kind.KILL_AFTER, Kind.KILL_LATE, Kind.KILL_LOST})
 # What a change must survive with its end reached, not only with the truth told.
-HARMLESS = KILLS | {Kind.SLEEPS, Kind.TAKEN, Kind.RIVAL, Kind.LATER, Kind.REBALANCE, Kind.JOURNAL_SLOW}
+HARMLESS = KILLS | {Kind.SLEEPS, Kind.TAKEN, Kind.RIVAL, Kind.LATER, Kind.JOURNAL_SLOW}
 APPLICABLE: dict[Call, frozenset[Kind]] = {
     Call.READ: _ANYWHERE | FOREIGN | {Kind.DENIED, Kind.UNREACHABLE, Kind.OUTAGE, Kind.REBALANCE},
     Call.WRITE: _ANYWHERE
@@ -80,9 +82,7 @@ APPLICABLE: dict[Call, frozenset[Kind]] = {
         Kind.LATER,
         Kind.SLOW_STATUS,
     },
-    Call.APPEND: _ANYWHERE
-    | FOREIGN
-    | {Kind.KILL_AFTER, Kind.JOURNAL_FAILS, Kind.JOURNAL_UNSURE, Kind.JOURNAL_SLOW},
+    Call.APPEND: _ANYWHERE | FOREIGN | {Kind.KILL_AFTER, Kind.JOURNAL_FAILS, Kind.JOURNAL_UNSURE, Kind.JOURNAL_SLOW},
     Call.SLEEP: _ANYWHERE | FOREIGN | {Kind.OUTAGE, Kind.REBALANCE},
     Call.SPOOL: frozenset({Kind.KILL, Kind.KILL_AFTER, Kind.JOURNAL_FAILS, Kind.SLEEPS}),
 }
@@ -115,6 +115,7 @@ class Process:
         self.is_dead = False
         self.calls = 0
         self.hit: list[Kind] = []
+        self.trace: list[Call] = []
         self._stage = stage
         self._faults = list(faults)
 
@@ -123,6 +124,7 @@ class Process:
         if self.is_dead:
             raise Killed
         self.calls += 1
+        self.trace.append(call)
         if not self._faults:
             return None
         fault = self._find(call)
@@ -132,14 +134,17 @@ class Process:
         self._stage.counts[f"{call}: {fault.kind}"] += 1
         if fault.kind is Kind.KILL:
             self.kill()
-        if fault.kind in _ANYWHERE | FOREIGN and call is not Call.WRITE:
+        # In a write they act afterwards, and around an entry before it or after it.
+        later = call is Call.WRITE or (call is Call.APPEND and fault.size * 10 % 1 < 0.5)
+        if fault.kind in PLAYED and not later:
             self._stage.play(self, fault)
             return None
         return fault
 
-    def play(self, fault: Fault) -> None:
-        """Let other people act; for calls in which they can only do so afterwards."""
-        self._stage.play(self, fault)
+    def play(self, fault: Fault | None) -> None:
+        """Let other people act after a call, if that is what the fault is."""
+        if fault is not None and fault.kind in PLAYED:
+            self._stage.play(self, fault)
 
     def kill(self) -> None:
         """End here."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -41,15 +42,18 @@ class Store:
     def __init__(self) -> None:
         self.changes: dict[str, Stored] = {}
         self.log: list[tuple[str, int]] = []
+        self.watch: Callable[[Stored], None] = lambda stored: None
 
     def add(self, stored: Stored, entry: Entry, *, writer: str) -> None:
         """Make an entry durable."""
         data = entry.to_bytes()
         stored.entries.append(entry)
         stored.data.append(data)
-        stored.hashes.append(entry.hash)
+        stored.hashes.append(hashlib.sha256(data).hexdigest())
         stored.writers.append(writer)
         self.log.append((stored.change, entry.number))
+        if entry.kind is EntryKind.CLOSE:
+            self.watch(stored)
 
     def open_changes(self) -> list[Stored]:
         """The changes that are not closed."""
@@ -102,6 +106,7 @@ class SimWriter:
             self.fail()
         self.own.append(entry)
         self._hash = self.stored.hashes[-1]
+        self._journal.process.play(fault)
         return entry
 
     def check_fence(self) -> None:
@@ -143,9 +148,7 @@ class SimJournal:
         self._end(fault)
         return self.writer_class(self, stored, opening.nonce, by=opening.by)
 
-    def take_over(
-        self, change: str, *, nonce: str, by: str, at: str, expected_nonce: str | None = None
-    ) -> SimWriter:
+    def take_over(self, change: str, *, nonce: str, by: str, at: str, expected_nonce: str | None = None) -> SimWriter:
         """Fence the holder and write a `taken` entry."""
         fault = self.process.call(Call.APPEND)
         self.wait(fault)
@@ -193,13 +196,14 @@ class SimJournal:
     def wait(self, fault: Fault | None) -> None:
         """A slow journal."""
         if fault is not None and fault.kind is Kind.JOURNAL_SLOW:
-            self._timeline.advance(fault.size * 4)
+            self._timeline.advance(fault.size * 15)
 
     def _end(self, fault: Fault | None) -> None:
         if fault is not None and fault.kind is Kind.KILL_AFTER:
             self.process.kill()
         if fault is not None and fault.kind is Kind.JOURNAL_UNSURE:
             raise JournalError("simulated: nobody knows whether it was written")
+        self.process.play(fault)
 
     def _find(self, change: str) -> Stored:
         if change not in self.store.changes:

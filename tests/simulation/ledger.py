@@ -29,6 +29,7 @@ class Ledger:
         self._timing = timing
         self._prefix = f"connector/{cluster}/"
         self._used: set[int] = set()
+        self._acted: set[tuple[str, int]] = set()
 
     def sent(self, process: Process, verb: str, name: str) -> None:
         """I1: no mutation without an earlier durable intent of the same step, by the holder of that time."""
@@ -41,7 +42,7 @@ class Ledger:
             if record.process == process.name and record.subject == subject and number not in self._used:
                 self._used.add(number)
                 return
-        raise Violation(f"I1: {process.name} sent {verb} {name} without a durable intent")
+        raise Violation(f"I1: {process.name} sent {verb} {name} without a durable intent, or twice on one")
 
     def _has_intent(self, stored: Stored, process: Process, subject: str) -> bool:
         last = next(
@@ -62,4 +63,7 @@ class Ledger:
         window = self._timing.quiet_seconds - self._timing.in_flight_seconds
         if not is_holder and age > window:
             raise Violation(f"I1: {process.name} was taken over and sent something {age:.1f} s after its entry")
+        if (stored.change, last) in self._acted:
+            return False
+        self._acted.add((stored.change, last))
         return True

@@ -49,6 +49,9 @@ def test_imports_are_kept(package):
         ("fleet/__init__.py", "import seamark.cli"),
         ("fleet/__init__.py", "import seamark.devstack"),
         ("cli/main.py", "import seamark.connect.client"),
+        ("cli/main.py", "import seamark.change.executor"),
+        ("change/step.py", "import seamark.connect.client"),
+        ("change/step.py", "import seamark.fleet"),
         ("devstack/spec.py", "import seamark.model.offset"),
     ],
 )

@@ -129,12 +129,14 @@ class Executor:
         if walk.is_met(task, intent):
             return self._end(task, walk, writer, settled=(Outcome.NOTHING_TO_DO, None), intent=intent)
         if not walk.allows(task, intent):
-            return self._end(task, walk, writer, settled=(Outcome.FOREIGN, build_foreign(task.step)))
+            # Where the change has done nothing yet, it has nothing to answer for: the step is only too late.
+            outcome = Outcome.FOREIGN if walk.has_acted(task) else Outcome.DID_NOT_HAPPEN
+            return self._end(task, walk, writer, settled=(outcome, build_foreign(task.step)))
         # The clock is read before the entry gets its time, so that nobody can think the act older than it is.
         entered_at = self._world.clock.now()
         writer.append(EntryKind.INTENT, {"step": task.number, **intent.to_dict()})
         reach("after-intent", task.number)
-        settled = self._act(task, intent, writer, entered_at=entered_at)
+        settled = self._act(task, intent, writer, entered_at=entered_at, unsure=walk.is_unsure(task))
         return self._end(task, walk, writer, settled=settled, intent=intent)
 
     def _intend(self, step: Step) -> Intent:
@@ -149,7 +151,7 @@ class Executor:
                     raise
             clock.sleep(self._timing.look_seconds)
 
-    def _act(self, task: Task, intent: Intent, writer: JournalWriter, *, entered_at: float) -> Settled:
+    def _act(self, task: Task, intent: Intent, writer: JournalWriter, *, entered_at: float, unsure: bool) -> Settled:
         unknown: SeamarkError | None = None
         try:
             self._confirm(task, writer, entered_at=entered_at)
@@ -163,7 +165,7 @@ class Executor:
         finally:
             reach("after-perform", task.number)
         quiet_at = self._world.clock.now() + self._timing.in_flight_seconds
-        return self.settler.settle(task.step, intent, unknown=unknown, quiet_at=quiet_at)
+        return self.settler.settle(task.step, intent, unknown=unknown, quiet_at=quiet_at, unsure=unsure)
 
     def _confirm(self, task: Task, writer: JournalWriter, *, entered_at: float) -> None:
         """Make sure that the step's newest entry is fresh: who slept may have been taken over, and writing tells."""

@@ -36,7 +36,11 @@ class Expectations:
         After an act that was never seen to end, a look is not: what it did may still be about to show. Then the step
         acts, and what was sent last is what stays.
         """
-        return bool(intent.before == intent.after) and aspect_of(step) not in self._unsure
+        return bool(intent.before == intent.after) and not self.is_unsure(step)
+
+    def is_unsure(self, step: Step) -> bool:
+        """Whether what a step finds may be older than what an earlier one did."""
+        return aspect_of(step) in self._unsure
 
     def learn(self, step: Step, intent: Intent, outcome: Outcome, *, error: SeamarkError | None = None) -> None:
         """Take in how a step ended."""

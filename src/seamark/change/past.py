@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from seamark.change.expectation import came_or_went
 from seamark.change.step import Intent, Outcome
+from seamark.change.task import Task
 from seamark.errors import SeamarkError, UnknownOutcomeError
 from seamark.model.entry import Entry, EntryKind
 from seamark.model.plan import Plan
+from seamark.model.result import GOOD
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,12 @@ class Past:
         """What a step intended, or found to be so already."""
         return self.intents[number][0] if number in self.intents else self.found.get(number)
 
+    def is_another_since(self, tasks: Sequence[Task], number: int) -> bool:
+        """Whether the subject of these tasks came or went after a step: what that step left says nothing of it now."""
+        later = [task.number for task in tasks if task.number > number and self.outcomes.get(task.number) in GOOD]
+        intents = [self.intent_of(after) for after in later]
+        return any(intent is not None and came_or_went(intent) for intent in intents)
+
     def _take_intent(self, entry: Entry) -> None:
         number = entry.body["step"]
         self._forget(number)
@@ -55,9 +64,7 @@ class Past:
             self.found[number] = Intent(before=entry.body["image"], after=entry.body["image"])
         if told := entry.body.get("error"):
             kind = UnknownOutcomeError if told["code"] == "UNKNOWN_OUTCOME" else SeamarkError
-            self.errors[number] = kind(
-                told["message"], cause=told["cause"], hint=told["hint"], context=told["context"]
-            )
+            self.errors[number] = kind(told["message"], cause=told["cause"], hint=told["hint"], context=told["context"])
 
     def _forget(self, number: int) -> None:
         for known in (self.intents, self.outcomes, self.errors, self.found):

@@ -89,7 +89,8 @@ class Recovery:
         for task in tasks:
             settled = _find_settled(past, tasks, task)
             if settled is None and task.number in past.intents:
-                settled = self._settle(past, task, writer, again=not (leaving or _is_passed(past, tasks, task)))
+                again = not (leaving or _is_passed(past, tasks, task))
+                settled = self._settle(past, task, writer, again=again, unsure=walk.is_unsure(task))
                 fresh.add(task.aspect)
             if settled is not None:
                 walk.record(task, settled[0], intent=past.intent_of(task.number), error=settled[1])
@@ -99,30 +100,41 @@ class Recovery:
                     self._check_premise(past, task, walk, writer)
         return walk
 
-    def _settle(self, past: Past, task: Task, writer: JournalWriter, *, again: bool) -> Settled | None:
+    def _settle(self, past: Past, task: Task, writer: JournalWriter, *, again: bool, unsure: bool) -> Settled | None:
         """Look what became of a step whose outcome nobody knows. None if it is to be done anew: see `again`."""
         intent, entry = past.intents[task.number]
         # The entry's time is another machine's. It was certainly written before now, whatever its clock says.
-        entered_at = min(datetime.fromisoformat(entry.at).timestamp(), self._world.clock.now())
+        now = self._world.clock.now()
+        quiet_at = min(datetime.fromisoformat(entry.at).timestamp(), now) + self._timing.quiet_seconds
+        if past.outcomes.get(task.number) is Outcome.UNKNOWN:
+            # Somebody looked for long and saw no end of it; it may have been answered, and only be slow to show.
+            quiet_at = max(quiet_at, now + task.step.settle_seconds)
         settled = self._executor.settler.settle(
             task.step,
             intent,
             unknown=UnknownOutcomeError(f"the answer to '{task.step.describe()}' was lost with its process"),
-            quiet_at=entered_at + self._timing.quiet_seconds,
+            quiet_at=quiet_at,
+            unsure=unsure,
         )
-        again = settled[0] is Outcome.DID_NOT_HAPPEN and (again or task.always)
+        again = (again or task.always) and (settled[0] is Outcome.DID_NOT_HAPPEN or unsure)
         write_outcome(writer, task, settled, again=again)
-        return None if again else settled
+        if again:
+            return None
+        past.outcomes[task.number] = settled[0]
+        return settled
 
     def _check_premise(self, past: Past, task: Task, walk: Walk, writer: JournalWriter) -> None:
         """What was done before the crash must still stand, or the rest has lost its ground."""
         intent = past.intent_of(task.number)
         if intent is None or task.step.drifts:
             return
-        settled = self._executor.settler.check_standing(task.step, intent)
-        if settled[0] not in GOOD:
-            walk.record(task, settled[0], intent=intent, error=settled[1])
-            write_outcome(writer, task, settled)
+        outcome, error = self._executor.settler.check_standing(task.step, intent)
+        if outcome is Outcome.UNKNOWN and error is not None:
+            # Nobody can see now; that takes nothing away from what was seen then.
+            raise error
+        if outcome not in GOOD:
+            walk.record(task, outcome, intent=intent, error=error)
+            write_outcome(writer, task, (outcome, error))
 
 
 def _find_settled(past: Past, tasks: list[Task], task: Task) -> Settled | None:
@@ -131,15 +143,18 @@ def _find_settled(past: Past, tasks: list[Task], task: Task) -> Settled | None:
     if outcome is None or (outcome is Outcome.DID_NOT_HAPPEN and task.always):
         # What must always be done is tried again by everybody who takes the change over.
         return None
-    known = outcome in GOOD or outcome is Outcome.DID_NOT_HAPPEN or _is_superseded(past, tasks, task)
+    known = outcome in GOOD or outcome is Outcome.DID_NOT_HAPPEN or _is_acted_upon(past, tasks, task)
     if known or (task.number not in past.intents and _is_passed(past, tasks, task)):
         return outcome, past.errors.get(task.number)
     return None
 
 
-def _is_superseded(past: Past, tasks: list[Task], task: Task) -> bool:
+def _is_acted_upon(past: Past, tasks: list[Task], task: Task) -> bool:
+    """Whether a later step acted on the same thing: then what is seen now says nothing about this one."""
     return any(
-        other.number > task.number and other.aspect == task.aspect and past.outcomes.get(other.number) in GOOD
+        other.number > task.number
+        and other.aspect == task.aspect
+        and (other.number in past.intents or past.outcomes.get(other.number) in GOOD)
         for other in tasks
     )
 
@@ -155,10 +170,14 @@ def _is_passed(past: Past, tasks: list[Task], task: Task) -> bool:
 
 
 def _find_premises(past: Past, walk: Walk) -> Iterator[Task]:
-    """The newest good step of each aspect, where the rest of the change builds on it or its end would claim it."""
+    """The newest good step of each aspect, where its lane goes on from it or the change's end would claim it."""
+    broken = {walk.tasks[result.number].lane for result in walk.results if result.outcome not in GOOD}
     remaining = list(walk.remaining())
     newest = {task.aspect: task for task in walk.tasks if past.outcomes.get(task.number) in GOOD}
     for task in newest.values():
+        of_subject = [other for other in walk.tasks if other.step.subject == task.step.subject]
+        if task.lane in broken or past.is_another_since(of_subject, task.number):
+            continue
         going_on = any(other.lane == task.lane and not other.always for other in remaining)
         restored = any(other.aspect == task.aspect for other in remaining)
         if going_on or not restored:

@@ -20,12 +20,15 @@ class Settler:
         self._timing = timing
         self._progress = progress
 
-    def settle(self, step: Step, intent: Intent, *, unknown: SeamarkError | None, quiet_at: float) -> Settled:
+    def settle(
+        self, step: Step, intent: Intent, *, unknown: SeamarkError | None, quiet_at: float, unsure: bool = False
+    ) -> Settled:
         """Look until the outcome is a fact or the time is over.
 
         After an answer the effect must show within the step's own time. After none (`unknown`), "as before" is believed
         only when no late request can land any more, at `quiet_at`, and what landed then would show. A state that is
-        neither is believed when it lasts: a worker that lags may show one that is older than "before".
+        neither is believed when it lasts: a worker that lags may show one that is older than "before". Where the step
+        was `unsure` what it found, all but "after" is as before, and without an answer nothing that is seen is proof.
         """
         clock = self._world.clock
         deadline = quiet_at + self._timing.shows_seconds if unknown else clock.now() + step.settle_seconds
@@ -35,6 +38,8 @@ class Settler:
         while True:
             looked_at = clock.now()
             observed, trouble = self.look(step, intent)
+            if unsure and observed is not None:
+                observed = self._doubt(observed, answered=unknown is None)
             if observed is Observed.AFTER:
                 return Outcome.DONE, None
             if observed is not Observed.FOREIGN:
@@ -70,6 +75,11 @@ class Settler:
         if observed in (None, Observed.BETWEEN):
             return Outcome.UNKNOWN, trouble or build_too_slow(step, observed)
         return Outcome.FOREIGN, build_foreign(step)
+
+    def _doubt(self, observed: Observed, *, answered: bool) -> Observed:
+        if observed is Observed.AFTER:
+            return Observed.AFTER if answered else Observed.BETWEEN
+        return Observed.BEFORE if answered else Observed.BETWEEN
 
     def _give_up(
         self, step: Step, observed: Observed | None, *, trouble: SeamarkError | None, unknown: SeamarkError | None

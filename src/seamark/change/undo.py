@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seamark.change.actor import Actor
-from seamark.change.expectation import came_or_went
 from seamark.change.image import build_fingerprint
 from seamark.change.past import Past
 from seamark.change.precondition import BEFORE
@@ -91,9 +90,11 @@ def _build_preconditions(
     built: list[Precondition] = []
     for aspect, back in {task.aspect: back for task, back in reversed(backs)}.items():
         of_subject = [task for task in tasks if task.step.subject == back.subject]
-        last = max(task.number for task in of_subject if task.aspect == aspect and task.number in past.outcomes)
+        # One that did not happen left what the one before it left.
+        numbers = [task.number for task in of_subject if task.aspect == aspect]
+        last = max(n for n in numbers if past.outcomes.get(n, Outcome.DID_NOT_HAPPEN) is not Outcome.DID_NOT_HAPPEN)
         intent = past.intent_of(last)
-        if past.outcomes[last] not in GOOD or intent is None or _is_another_now(past, of_subject, after=last):
+        if past.outcomes[last] not in GOOD or intent is None or past.is_another_since(of_subject, last):
             continue
         built.append(
             Precondition(
@@ -104,12 +105,6 @@ def _build_preconditions(
             )
         )
     return tuple(built)
-
-
-def _is_another_now(past: Past, tasks: Sequence[Task], *, after: int) -> bool:
-    later = [task.number for task in tasks if task.number > after and past.outcomes.get(task.number) in GOOD]
-    intents = [past.intent_of(number) for number in later]
-    return any(intent is not None and came_or_went(intent) for intent in intents)
 
 
 def _build_notes(past: Past, tasks: Sequence[Task]) -> tuple[str, ...]:

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from seamark.change.expectation import Expectations
 from seamark.change.step import Intent, Outcome
 from seamark.change.task import Task
-from seamark.errors import SeamarkError
+from seamark.errors import SeamarkError, UnknownOutcomeError
 from seamark.model.entry import Ending
 from seamark.model.plan import Precondition
 from seamark.model.result import GOOD, StepResult, build_ending
+
+_ACTED = frozenset({Outcome.DONE, Outcome.UNKNOWN, Outcome.FOREIGN})
 
 
 class Walk:
@@ -48,6 +50,15 @@ class Walk:
         """Whether a task has nothing to do."""
         return self._expectations.is_met(task.step, intent)
 
+    def is_unsure(self, task: Task) -> bool:
+        """Whether what a task finds may be older than what an earlier one did."""
+        return self._expectations.is_unsure(task.step)
+
+    def has_acted(self, task: Task) -> bool:
+        """Whether the change may have changed what this task is about: then it is answerable for it."""
+        others = (self._results[other.number] for other in self.tasks if self._is_other(task, other))
+        return any(result.outcome in _ACTED or isinstance(result.error, UnknownOutcomeError) for result in others)
+
     def allows(self, task: Task, intent: Intent) -> bool:
         """Whether a task finds what the plan or the steps before it left."""
         return self._expectations.allow(task.step, intent)
@@ -83,9 +94,12 @@ class Walk:
             return True
         outcome = self._results[task.number].outcome
         if outcome is Outcome.DID_NOT_HAPPEN:
-            # A run state that was not restored is not the end of a change.
-            return not task.always
+            # A run state that the change touched and did not restore is not its end.
+            return not (task.always and self.has_acted(task))
         return leaving and outcome is Outcome.FOREIGN
+
+    def _is_other(self, task: Task, other: Task) -> bool:
+        return other.aspect == task.aspect and other.number != task.number and other.number in self._results
 
     def _is_good(self, task: Task) -> bool:
         return task.number in self._results and self._results[task.number].outcome in GOOD

@@ -57,18 +57,18 @@ class WithoutJournal:
         if now - began_at > self._timing.begin_seconds or now - failed_at > self._timing.in_flight_seconds:
             # Without a journal nobody can tell this process that it was taken over; so it only acts while it is fast.
             raise DeadlineError(f"too much time has passed; nothing was sent, whatever {file} says")
-        self._act(task, intent)
+        self._act(task, intent, unsure=walk.is_unsure(task))
         walk.record(task, Outcome.DONE, intent=intent)
         return file
 
-    def _act(self, task: Task, intent: Intent) -> None:
+    def _act(self, task: Task, intent: Intent, *, unsure: bool) -> None:
         unknown: SeamarkError | None = None
         try:
             task.step.perform(self._world, intent)
         except UnknownOutcomeError as error:
             unknown = error
         quiet_at = self._world.clock.now() + self._timing.in_flight_seconds
-        outcome, trouble = self._settler.settle(task.step, intent, unknown=unknown, quiet_at=quiet_at)
+        outcome, trouble = self._settler.settle(task.step, intent, unknown=unknown, quiet_at=quiet_at, unsure=unsure)
         if outcome is not Outcome.DONE:
             raise trouble or JournalError(f"it ended as '{outcome}'")
 

@@ -75,9 +75,12 @@ def carry_out(session: Session, fleet: Fleet, planned: Planned, how: ChangeOptio
     run_change(session, lambda progress: fleet.apply(planned, progress))
 
 
-def run_change(session: Session, act: Callable[[StepLines], ChangeResult]) -> ChangeResult:
-    """Apply, resume or close a change, tell every step, and give the answer with its exit code."""
-    progress = StepLines(session)
+def run_change(session: Session, act: Callable[[StepLines], ChangeResult], *, change: str = "") -> ChangeResult:
+    """Apply, resume or close a change, tell every step, and give the answer with its exit code.
+
+    `change` is the id where it is known before; a new change tells its own when it is opened.
+    """
+    progress = StepLines(session, change=change)
     began_at = session.now()
     try:
         result = act(progress)
@@ -86,6 +89,16 @@ def run_change(session: Session, act: Callable[[StepLines], ChangeResult]) -> Ch
             error.context.setdefault("change", progress.change)
             error.hint = error.hint or build_way_out(progress.change)
         raise
+    except KeyboardInterrupt:
+        # The first Ctrl-C lets the step end; this is the second one, or one before the first step.
+        if not progress.change:
+            raise
+        raise InterruptedRunError(
+            f"interrupted in the midst of change {progress.change}",
+            cause=f"seamark journal show {progress.change} says where it stands",
+            hint=build_way_out(progress.change),
+            context={"change": progress.change},
+        ) from None
     seconds = (session.now() - began_at).total_seconds()
     errors, code = build_errors(result)
     session.give(Answer(build_change_view(result, seconds=seconds), errors, code))

@@ -80,9 +80,10 @@ def resume_change(session: Session, change: str, *, yes: bool) -> None:
     """
     with session.fleet() as fleet:
         entries = fleet.journal.show(change)
+        whole = entries[0].change
         _show_holder(session, entries)
         confirm(session, yes=yes, what="take it over and finish it")
-        run_change(session, lambda progress: fleet.journal.resume(entries[0].change, progress=progress))
+        run_change(session, lambda progress: fleet.journal.resume(whole, progress=progress), change=whole)
 
 
 @journal.command("unlock")
@@ -99,11 +100,13 @@ def unlock_change(session: Session, change: str, *, nonce: str, force: bool, yes
     """
     with session.fleet() as fleet:
         entries = fleet.journal.show(change)
+        whole = entries[0].change
         _show_holder(session, entries)
         confirm(session, yes=yes, what="take it over and close it")
         run_change(
             session,
-            lambda progress: fleet.journal.unlock(entries[0].change, nonce=nonce, force=force, progress=progress),
+            lambda progress: fleet.journal.unlock(whole, nonce=nonce, force=force, progress=progress),
+            change=whole,
         )
 
 

@@ -12,9 +12,9 @@ from seamark.report.views.change import build_step_line
 class StepLines:
     """Tells the terminal. `change` is the id once the change is open, for whoever must say what to type next."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, change: str = "") -> None:
         self._session = session
-        self.change = ""
+        self.change = change
 
     def opened(self, change: str, *, steps: int) -> None:
         """The change has its id and its locks."""

@@ -13,6 +13,9 @@ from seamark.connect.transport import Transport
 from seamark.connect.workers import Workers
 from seamark.errors import DeadlineError, SeamarkError, UnknownOutcomeError, UnreachableError
 
+# What an attempt gets that begins just before the deadline. With less, the last words of a storm of 409s would be our
+# own impatience; with more, the deadline would be none.
+_SHORTEST_SECONDS = 1.0
 _LOOK_FIRST = "read the state before you repeat it"
 _NOT_CONNECTED = FAILURE_RULES[Phase.CONNECTING]
 
@@ -69,7 +72,7 @@ class Caller:
                     if url is None:
                         self.workers.remember(worker)
                     return answer
-                if not judgement.rule.elsewhere:
+                if not judgement.rule.elsewhere or self._remaining(progress) <= 0:
                     break
             progress.end_round()
             self._pause(request, judgement, progress, seconds=next(pauses))
@@ -83,13 +86,13 @@ class Caller:
         return answer
 
     def _attempt(self, url: str, request: Request, progress: _Progress) -> tuple[Judgement, Answer | None]:
-        remaining = max(0.0, progress.began_at + self._timing.deadline_seconds - time.monotonic())
+        remaining = self._remaining(progress)
         limit = self._timing.herder_seconds if request.queues else self._timing.read_seconds
         outcome = self._transport.send(
             url,
             request,
-            connect_seconds=min(self._timing.connect_seconds, max(remaining, 0.001)),
-            read_seconds=limit if request.writes else min(limit, max(remaining, 0.001)),
+            connect_seconds=min(self._timing.connect_seconds, max(remaining, _SHORTEST_SECONDS)),
+            read_seconds=limit if request.writes else min(limit, max(remaining, _SHORTEST_SECONDS)),
         )
         judgement = judge(request, outcome)
         if judgement.verdict is Verdict.DONE and isinstance(outcome, Answer):
@@ -107,9 +110,12 @@ class Caller:
         """Wait before the next round, or raise because there can be none."""
         if progress.dead_rounds >= self._timing.rounds:
             raise self._build_error(request, judgement, progress, UnreachableError)
-        if time.monotonic() + seconds > progress.began_at + self._timing.deadline_seconds:
+        if self._remaining(progress) < seconds:
             raise self._build_error(request, judgement, progress, DeadlineError)
         time.sleep(seconds)
+
+    def _remaining(self, progress: _Progress) -> float:
+        return progress.began_at + self._timing.deadline_seconds - time.monotonic()
 
     def _build_error(
         self, request: Request, judgement: Judgement, progress: _Progress, kind: type[SeamarkError]

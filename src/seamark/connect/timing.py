@@ -14,9 +14,9 @@ from seamark.errors import UsageError
 class Timing:
     """Every limit of a call. None of them can be switched off.
 
-    `deadline_seconds` is the time in which attempts are begun. A read is cut off at the deadline. A write that was
-    begun gets its full `herder_seconds`, because cutting it off would only make its outcome unknown: a write ends at
-    the latest after `deadline_seconds + herder_seconds`.
+    `deadline_seconds` is the time in which attempts are begun. A read is cut off there, but gets a second in any case.
+    A write that was begun gets its full `herder_seconds`, because cutting it off would only make its outcome unknown:
+    it ends at the latest after `deadline_seconds + connect_seconds + herder_seconds`.
     """
 
     # A worker on the same network accepts within milliseconds; SYN retries come at 1 s and 3 s, so 5 s sees two.

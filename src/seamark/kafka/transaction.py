@@ -6,8 +6,10 @@ Whoever calls `take` last holds the id; the brokers refuse every later write of 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from seamark.errors import AuthorizationError, FencedError, JournalError, SeamarkError
@@ -16,23 +18,33 @@ from seamark.kafka.produce import Outgoing, produce
 from seamark.kafka.wait import ConnectionEvents
 from seamark.model.sensitive import mask_text
 
-# An entry is written in some 50 ms. Ten seconds outlast the loss of a broker (its session ends after 9 s), and are the
-# longest that a dead writer holds up the readers.
+# An entry is written in some 50 ms. Ten seconds are the longest that a dead writer holds up the readers, until the
+# brokers look for it.
 TRANSACTION_SECONDS = 10.0
+# A broker that dies is missed after its session (9 s) and an election. A write that met it is tried again, so that one
+# lost broker costs time and not the change; with twenty seconds there is time for a second try.
+WRITE_SECONDS = 20.0
 # The records' own deadline comes before the transaction's, so that a failure is a fact and not only late.
 _MARGIN_SECONDS = 2.0
-# Aborting is a courtesy to the readers: the brokers do it too, later.
-_ABORT_SECONDS = 3.0
+# Aborting is a courtesy to the readers, and what a second try needs: the brokers do it too, later.
+_ABORT_SECONDS = 4.0
 # A producer that asks for its coordinator before its first connection stands asks again after 500 ms. Seen on three
 # brokers: 100 ms and one answered metadata request after its start, taking the id needs 10 ms; before, up to 1.05 s.
 _SETTLE_SECONDS = 0.12
 _FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
-_HINT = "check that the brokers run and that enough replicas are in sync"
 _DENIED = {
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "WRITE and DESCRIBE on the transactional id",
     "TOPIC_AUTHORIZATION_FAILED": "WRITE on the journal's topics and the transactional id",
     "CLUSTER_AUTHORIZATION_FAILED": "IDEMPOTENT_WRITE on the cluster and WRITE on the transactional id",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why a transaction failed. `is_known`: nothing of it is or will be written."""
+
+    error: Any
+    is_known: bool
 
 
 class TransactionalWriter:
@@ -44,12 +56,13 @@ class TransactionalWriter:
         *,
         transactional_id: str,
         transaction_seconds: float = TRANSACTION_SECONDS,
+        write_seconds: float = WRITE_SECONDS,
         build_producer: Callable[[dict[str, Any]], Any] | None = None,
     ) -> None:
         from confluent_kafka import Producer  # noqa: PLC0415
 
         self.transactional_id = transactional_id
-        self._seconds = transaction_seconds
+        self._write_seconds = write_seconds
         self._events = ConnectionEvents()
         self._opened_at = time.monotonic()
         ours = {
@@ -66,35 +79,32 @@ class TransactionalWriter:
 
     def connect(self, topics: Sequence[str]) -> None:
         """Make the connections and learn where the topics are led. Taking the id is then a matter of milliseconds."""
-        with self._translated("connect to the brokers to write the journal"):
-            for topic in topics:
-                self._producer.list_topics(topic, timeout=self._seconds)
+        for topic in topics:
+            self._call("connect to the brokers", partial(self._producer.list_topics, topic, self._write_seconds))
         time.sleep(max(0.0, self._opened_at + _SETTLE_SECONDS - time.monotonic()))
 
     def take(self) -> None:
         """Take the transactional.id. Its earlier holder is fenced, and a transaction it left open is ended."""
-        with self._translated(f"take the transactional id {self.transactional_id}"):
-            self._producer.init_transactions(self._seconds)
+        action = f"take the transactional id {self.transactional_id}"
+        self._call(action, partial(self._producer.init_transactions, self._write_seconds))
 
-    def write(self, records: Sequence[Outgoing]) -> None:
+    def write(self, records: Sequence[Outgoing], *, deadline: float | None = None) -> None:
         """Write all of them or none, in one transaction; they are durable when this returns.
+
+        What surely was not written is tried again, until the deadline (a time of `time.monotonic`).
 
         Raises:
             FencedError: somebody else has taken the id.
             JournalError: they are not written, or it is unknown; the message says which.
         """
-        action = f"write to the topic {records[0].topic}"
-        deadline = time.monotonic() + self._seconds
-        with self._translated(action, known="nothing is written"):
-            self._producer.begin_transaction()
-            for record in records:
-                produce(self._producer, record)
-            late = self._producer.flush(self._seconds)
-        if late:
-            raise self._build_late(action, late=late)
-        # Records that could not be delivered make the commit fail before it is sent.
-        with self._translated(action, known="it is unknown whether it is written"):
-            self._producer.commit_transaction(max(1.0, deadline - time.monotonic()))
+        deadline = deadline or time.monotonic() + self._write_seconds
+        while (failure := self._try_write(records, deadline=deadline)) is not None:
+            error, is_aborted = failure.error, False
+            if failure.is_known:
+                error, is_aborted = self._abort(failure.error, deadline=deadline)
+            if not is_aborted or time.monotonic() >= deadline:
+                known = "nothing is written" if failure.is_known else "it is unknown whether it is written"
+                raise self._translate(error, f"write to the topic {records[0].topic}: {known}")
 
     def close(self) -> None:
         """Let go of the connections. A transaction in hand is left to the brokers, who abort it."""
@@ -102,52 +112,58 @@ class TransactionalWriter:
             self._producer.purge(blocking=False)
             self._producer = None
 
-    @contextmanager
-    def _translated(self, action: str, *, known: str = "") -> Iterator[None]:
-        """Turn an error of librdkafka into ours; `known` is what is known of the records if nothing says more."""
+    def _try_write(self, records: Sequence[Outgoing], *, deadline: float) -> _Failure | None:
+        from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
+
+        try:
+            self._producer.begin_transaction()
+            for record in records:
+                produce(self._producer, record)
+            late = self._producer.flush(max(1.0, deadline - time.monotonic()))
+        except KafkaException as failure:
+            return _Failure(failure.args[0], is_known=True)
+        except BufferError as failure:
+            return _Failure(KafkaError(KafkaError._QUEUE_FULL, str(failure)), is_known=True)  # noqa: SLF001
+        if late:
+            words = f"{late} records were not taken by the brokers in time"
+            return _Failure(KafkaError(KafkaError._MSG_TIMED_OUT, words), is_known=True)  # noqa: SLF001
+        try:
+            # Records that could not be delivered make this fail before anything is sent.
+            self._producer.commit_transaction(max(1.0, deadline - time.monotonic()))
+        except KafkaException as failure:
+            return _Failure(failure.args[0], is_known=failure.args[0].txn_requires_abort())
+        return None
+
+    def _abort(self, error: Any, *, deadline: float) -> tuple[Any, bool]:
+        """Abort the transaction. Gives the error that says the most, and whether the writer can try again."""
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        if error.fatal():
+            return error, False
+        try:
+            self._producer.abort_transaction(max(_ABORT_SECONDS, deadline - time.monotonic()))
+        except KafkaException as failure:
+            # A fenced writer may first be told of an old epoch; the abort tells whether somebody took the id.
+            return (failure.args[0] if failure.args[0].name() in _FENCED else error), False
+        return error, True
+
+    def _call(self, action: str, call: Callable[[], Any]) -> None:
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
         try:
-            yield
-        except BufferError:
-            raise JournalError(
-                f"could not {action}: nothing is written", cause="the records do not fit into the client's queue"
-            ) from None
+            call()
         except KafkaException as failure:
-            error = failure.args[0]
-            with suppress(KafkaException):
-                # What the connections said comes only when somebody polls.
-                self._producer.poll(0)
-            if error.txn_requires_abort():
-                error, known = self._abort(error), "nothing is written"
-            raise build_write_error(
-                error,
-                action=f"{action}: {known}" if known else action,
-                transactional_id=self.transactional_id,
-                last_event=self._events.last,
-            ) from None
+            raise self._translate(failure.args[0], action) from None
 
-    def _build_late(self, action: str, *, late: int) -> SeamarkError:
-        self._abort(None)
-        last = self._events.last
-        return JournalError(
-            f"could not {action}: nothing is written",
-            cause=f"{late} records were not taken within {self._seconds:g} s"
-            + (f"; {mask_text(last.str())}" if last else ""),
-            hint=_HINT,
-            context={"transactional_id": self.transactional_id},
+    def _translate(self, error: Any, action: str) -> SeamarkError:
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        with suppress(KafkaException):
+            # What the connections said comes only when somebody polls.
+            self._producer.poll(0)
+        return build_write_error(
+            error, action=action, transactional_id=self.transactional_id, last_event=self._events.last
         )
-
-    def _abort(self, error: Any) -> Any:
-        """Abort the transaction. Gives the error that says the most of why."""
-        from confluent_kafka import KafkaException  # noqa: PLC0415
-
-        try:
-            self._producer.abort_transaction(_ABORT_SECONDS)
-        except KafkaException as failure:
-            if failure.args[0].name() in _FENCED:
-                return failure.args[0]
-        return error
 
 
 def build_write_error(error: Any, *, action: str, transactional_id: str, last_event: Any = None) -> SeamarkError:
@@ -172,6 +188,6 @@ def build_write_error(error: Any, *, action: str, transactional_id: str, last_ev
     return JournalError(
         f"could not {action}",
         cause=f"{said}{more}",
-        hint=_HINT,
+        hint="check that the brokers run and that enough replicas are in sync",
         context=context,
     )

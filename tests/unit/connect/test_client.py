@@ -302,7 +302,7 @@ def test_a_worker_that_trickles_is_left_at_the_deadline():
     began = time.monotonic()
     with pytest.raises(DeadlineError):
         client.read_connectors()
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("body", ["", "[]", "null", '{"name": 1}', "{"])

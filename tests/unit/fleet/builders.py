@@ -125,7 +125,8 @@ class StubConnect:
 class StubKafka:
     """The brokers out of dictionaries."""
 
-    def __init__(self, *, cluster=None, topics=(), groups=(), failures=None):
+    def __init__(self, *, cluster=None, topics=(), groups=(), failures=None, ends=None):
+        self.ends = ends or {}
         self.cluster = kafka_cluster() if cluster is None else cluster
         self.topics = {found.name: found for found in topics}
         self.groups = {found.name: found for found in groups}
@@ -145,6 +146,12 @@ class StubKafka:
     def read_groups(self, names):
         self.calls["groups"] += 1
         return self._read(self.groups, names)
+
+    def read_end_offsets(self, partitions):
+        self.calls["ends"] += 1
+        if isinstance(self.ends, SeamarkError):
+            raise self.ends
+        return {spot: self.ends[spot] for spot in partitions}
 
     def close(self):
         self.calls["close"] += 1

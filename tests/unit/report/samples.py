@@ -9,18 +9,28 @@ from hypothesis import strategies as st
 
 from seamark.errors import UnreachableError
 from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
+from seamark.model.effect import Effect, FieldChange, Sign
+from seamark.model.entry import Entry, EntryKind
 from seamark.model.finding import Finding, Severity
+from seamark.model.head import Head
 from seamark.model.health import Health
 from seamark.model.offset import Offset
 from seamark.model.owned import OwnedOffsets
+from seamark.model.plan import Plan, StepData
 from seamark.model.reading import Reading
+from seamark.model.result import ChangeResult, Outcome, StepResult
+from seamark.model.setup import JournalSetup, SetupItem
 from seamark.model.status import ClusterStatus, FleetStatus
 from seamark.model.worker import Worker
 from seamark.report.listing import View
+from seamark.report.views.change import build_change_view
 from seamark.report.views.connectors import build_connector_view, build_connectors_view
 from seamark.report.views.contexts import ContextRow, build_contexts_view, build_settings_view
 from seamark.report.views.doctor import build_findings_view
+from seamark.report.views.journal import build_changes_view, build_entries_view
 from seamark.report.views.offsets import build_offsets_view
+from seamark.report.views.plan import build_plan_view
+from seamark.report.views.setup import build_setup_view
 from seamark.report.views.status import build_status_view
 from seamark.report.views.workers import build_workers_view
 
@@ -100,4 +110,27 @@ def build_views(text: str) -> list[View[Any]]:
         build_findings_view([finding]),
         build_contexts_view([ContextRow(text, bootstrap_servers=text, clusters=(text,), error=text)]),
         build_settings_view(text, [SomeSetting(text, text, text)], origins=True),
+        *build_change_views(text),
+    ]
+
+
+def build_change_views(text: str) -> list[View[Any]]:
+    """The views of plans and of the journal."""
+    step = StepData("put-config", text, {"config": {text: text}}, lane=text)
+    plan = Plan(text, context=text, made_at=text, made_by=text, steps=(step,), notes=(text,), undoes=text)
+    effect = Effect(Sign.CHANGE, text, text, (FieldChange(text, text, None), FieldChange(text, None, text)), tasks=2)
+    error = UnreachableError(text, cause=text, hint=text)
+    result = StepResult(0, text, text, text, Outcome.DID_NOT_HAPPEN, error)
+    # An entry is stored as UTF-8, so what can't be encoded never stands in one.
+    stored = text.encode("utf-8", "replace").decode()
+    opened = Entry(stored, 0, EntryKind.OPEN, stored, stored, {"title": stored, "locks": [stored], "nonce": stored})
+    intent = Entry(stored, 1, EntryKind.INTENT, stored, stored, {"step": 0, "before": {stored: stored}, "after": None})
+    head = Head(text, text, text, text, text, EntryKind.INTENT, 1, text, (text,), text, step=text)
+    item = SetupItem(text, is_there=False, words=text, settings={text: text})
+    return [
+        build_plan_view(plan, [effect]),
+        build_change_view(ChangeResult(text, text, None, (result,), left=(text,)), seconds=1.5),
+        build_changes_view([head]),
+        build_entries_view([opened, intent]),
+        build_setup_view(JournalSetup(text, "kafka", (item,), warnings=(text,), access=(text,))),
     ]

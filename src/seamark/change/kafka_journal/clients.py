@@ -43,7 +43,7 @@ class JournalClients:
 
     def open_record_writer(self) -> RecordWriter:
         """A writer for the claims of the gate."""
-        return RecordWriter(self.config, timeout_seconds=self.timing.transaction_seconds)
+        return RecordWriter(self.config)
 
     def open_gate_writer(self) -> TransactionalWriter:
         """A writer under the gate's transactional id."""
@@ -61,5 +61,8 @@ class JournalClients:
 
     def _open_writer(self, transactional_id: str) -> TransactionalWriter:
         return TransactionalWriter(
-            self.config, transactional_id=transactional_id, transaction_seconds=self.timing.transaction_seconds
+            self.config,
+            transactional_id=transactional_id,
+            transaction_seconds=self.timing.transaction_seconds,
+            write_seconds=self.timing.write_seconds,
         )

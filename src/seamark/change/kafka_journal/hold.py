@@ -7,6 +7,7 @@ the proofs and the entry leaves the proofs, which mean nothing to a reader.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -25,6 +26,7 @@ class LockHold:
 
     def __init__(self, clients: JournalClients, locks: Sequence[str]) -> None:
         self._heads_topic = clients.names.heads
+        self._write_seconds = clients.timing.write_seconds
         self._locks = tuple(locks)
         self.writers = tuple(clients.open_lock_writer(lock) for lock in locks)
         self._kept = False
@@ -55,12 +57,17 @@ class LockHold:
             JournalError: they are not written, or it is unknown.
         """
         pen, *others = self.writers
+        deadline = time.monotonic() + self._write_seconds
         if others:
             proofs = [Outgoing(self._heads_topic, key=proof_key(lock), value=b"held") for lock in self._locks[1:]]
             with ThreadPoolExecutor(min(len(others), _MOST_THREADS)) as pool:
-                for done in [pool.submit(writer.write, [proof]) for writer, proof in zip(others, proofs, strict=True)]:
-                    done.result()
-        pen.write(records)
+                jobs = [
+                    pool.submit(writer.write, [proof], deadline=deadline)
+                    for writer, proof in zip(others, proofs, strict=True)
+                ]
+            for job in jobs:
+                job.result()
+        pen.write(records, deadline=deadline)
 
     def release(self) -> None:
         """Let the connections go. The ids stay ours in name until somebody takes them."""

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from seamark.kafka.log import DEFAULT_PATIENCE_SECONDS
-from seamark.kafka.transaction import TRANSACTION_SECONDS
+from seamark.kafka.transaction import TRANSACTION_SECONDS, WRITE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,8 @@ class JournalTiming:
     `fresh` is how old a claim may be when its holder takes the locks' ids, which fences whoever has them. It leaves 7 s
     of the lease for a call that needs 10 ms.
 
+    `write` is how long an entry is tried to be written, its locks proven included; then the writer gives up.
+
     `enter` is how long to wait for the gate: one lease of a holder that died, one hanging transaction of another (10 s,
     and up to 10 s more until the brokers end it).
     """
@@ -29,6 +31,7 @@ class JournalTiming:
     fresh_seconds: float = 3.0
     enter_seconds: float = 30.0
     transaction_seconds: float = TRANSACTION_SECONDS
+    write_seconds: float = WRITE_SECONDS
     patience_seconds: float = DEFAULT_PATIENCE_SECONDS
 
 

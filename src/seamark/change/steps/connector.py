@@ -15,7 +15,7 @@ from seamark.change.steps.config import (
     read_config_image,
     refuse_hidden,
 )
-from seamark.change.steps.read import find_run_state, read_run_state, read_status
+from seamark.change.steps.read import read_run_state, read_status
 from seamark.change.world import World
 from seamark.errors import DeadlineError, RefusedError
 from seamark.model.plan import StepData
@@ -71,10 +71,7 @@ class CreateConnector:
         if seen is not Observed.AFTER:
             return seen
         # Until the status is there, nobody could tell what state a step after this one finds.
-        status = read_status(world, self.cluster, self.name)
-        if status is None:
-            return Observed.BETWEEN
-        return Observed.AFTER if find_run_state(status) in (self.state, None) else Observed.FOREIGN
+        return Observed.BETWEEN if read_status(world, self.cluster, self.name) is None else Observed.AFTER
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         return DeleteConnector(self.cluster, self.name, secret=find_sealed(intent.after["config"]))
@@ -123,8 +120,9 @@ class PutConfig:
         refuse_hidden(self.config, self.subject)
         before = read_config_image(world, self.cluster, self.name, secret=self._secret())
         after = build_config_image(reveal_config(self.config, world), world, secret=self._secret())
-        kept = {} if before is None else {key: before["config"][key] for key in self.keep if key in before["config"]}
-        return Intent(before=before, after={"config": after | kept})
+        if before is not None:
+            after |= self._find_kept(before["config"])
+        return Intent(before=before, after={"config": after})
 
     def perform(self, world: World, intent: Intent) -> None:
         if intent.before is None:
@@ -166,6 +164,14 @@ class PutConfig:
     def _secret(self) -> tuple[str, ...]:
         return self.secret + self.keep + find_references(self.config)
 
+    def _find_kept(self, image: Mapping[str, Any]) -> dict[str, Any]:
+        if lost := sorted(key for key in self.keep if key not in image):
+            raise RefusedError(
+                f"{self.subject} has no {', '.join(lost)} any more, and the plan keeps what Connect holds",
+                hint="make the plan anew, with the values",
+            )
+        return {key: image[key] for key in self.keep}
+
     def _read_kept(self, world: World, intent: Intent) -> dict[str, str]:
         """The kept values, in clear. The journal does not hold them, so they are read at the last moment."""
         began_at = world.clock.now()
@@ -177,7 +183,7 @@ class PutConfig:
             raise RefusedError(f"{self.subject} was changed a moment ago by somebody else; nothing was sent")
         if world.clock.now() - began_at > _READ_SECONDS:
             raise DeadlineError(f"reading the config of {self.subject} took too long; nothing was sent")
-        return {key: present[key] for key in self.keep if key in present}
+        return {key: present[key] for key in self.keep}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from seamark.model.head import Head
 from seamark.report.data import render_compact
 from seamark.report.listing import Column, Listing, View
 from seamark.report.text import Line, Screen, Span, Style, line
+from seamark.report.words import render_count
 
 _ENDINGS = {
     Ending.DONE.value: ("✓", Style.GOOD),
@@ -61,7 +62,7 @@ def render_entry(entry: Entry) -> str:
         locks = ", ".join(map(str, body.get("locks", ())))
         return f"{body.get('title', '')}; locks {locks}" if locks else str(body.get("title", ""))
     if entry.kind is EntryKind.INTENT:
-        return f"step {body.get('step')}: {_show_image(body.get('before'))} → {_show_image(body.get('after'))}"
+        return f"step {body.get('step')}: {_show_intent(body.get('before'), body.get('after'))}"
     if entry.kind is EntryKind.OUTCOME:
         return f"step {body.get('step')}: {body.get('outcome', '')}{_show_error(body.get('error'))}"
     if entry.kind is EntryKind.CLOSE:
@@ -129,13 +130,25 @@ def _is_open(entries: Sequence[Entry]) -> bool:
     return entries[-1].kind is not EntryKind.CLOSE
 
 
+def _show_intent(before: Any, after: Any) -> str:
+    """Two images in a few words: of configs only what differs, anything else as it is."""
+    old, new = _find_config(before), _find_config(after)
+    if old is not None and new is not None:
+        changed = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+        return f"config: {', '.join(changed)}"
+    return f"{_show_image(before)} → {_show_image(after)}"
+
+
 def _show_image(image: Any) -> str:
-    """An image in a few words: a config by its number of keys, anything else as it is."""
-    if image is None:
-        return "nothing"
-    if isinstance(image, dict) and isinstance(image.get("config"), dict):
-        return f"a config of {len(image['config'])} keys"
-    return render_compact(image)
+    config = _find_config(image)
+    if config is not None:
+        return f"a config of {render_count(len(config), 'key')}"
+    return "nothing" if image is None else render_compact(image)
+
+
+def _find_config(image: Any) -> dict[str, Any] | None:
+    config = image.get("config") if isinstance(image, dict) else None
+    return config if isinstance(config, dict) else None
 
 
 def _show_error(error: Any) -> str:

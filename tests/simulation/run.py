@@ -1,0 +1,304 @@
+"""One run: somebody applies a plan, something goes wrong, somebody recovers, and every invariant is checked.
+
+A stopped process (SIGSTOP) is one whose call has not come back yet: the others act inside that call, on top of its
+stack, and then it goes on. So what goes on is the real code in its real state, without threads, and in the one order
+that the seed says.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+from seamark.change.actor import Actor
+from seamark.change.executor import Executor
+from seamark.change.locks import cluster_lock, connector_lock
+from seamark.change.precondition import build_preconditions
+from seamark.change.recovery import Recovery
+from seamark.change.step import Step
+from seamark.change.steps.connector import PutConfig
+from seamark.change.steps.run_state import SetRunState
+from seamark.errors import (
+    FencedError,
+    JournalError,
+    LockedError,
+    RefusedError,
+    SeamarkError,
+)
+from seamark.model.plan import Plan
+from seamark.model.result import ChangeResult, Outcome
+from tests.simulation.clock import Timeline
+from tests.simulation.cluster import Cluster
+from tests.simulation.faults import FOREIGN, Fault, Killed, Kind, Process, Violation
+from tests.simulation.invariants import Invariants
+from tests.simulation.journal import SimJournal, Store
+from tests.simulation.ledger import Ledger
+from tests.simulation.scenario import CREATING, NAMES, SECRET_KEYS, STATES, Built, Round, Scenario, Way, build_lane
+from tests.simulation.world import CLUSTER, TIMING, SimSpool, SimWorld, Spooled
+
+WORKERS = "sim-workers"
+
+
+class Operator:
+    """Somebody with a seamark: one process, with its own view of the world."""
+
+    def __init__(self, simulation: Simulation, name: str, faults: tuple[Fault, ...] = ()) -> None:
+        self.process = Process(name, simulation, faults)
+        timeline = simulation.timeline
+        self.world = SimWorld(self.process, timeline, simulation.cluster, ledger=simulation.ledger)
+        self.actor = Actor(name, now=lambda: timeline.now, randomness=simulation.rng.randbytes)
+        self.journal = SimJournal(self.process, simulation.store, timeline)
+        spool = SimSpool(self.process, simulation.spooled, timeline)
+        self.executor = Executor(self.journal, self.world, actor=self.actor, timing=TIMING, spool=spool)
+        self.recovery = Recovery(self.journal, self.world, actor=self.actor, timing=TIMING, spool=spool)
+
+    def plan(self, title: str, lanes: list[Built], *, locks: tuple[str, ...]) -> tuple[Plan, list[Step]]:
+        """A plan of these lanes, and its steps with their secrets."""
+        chosen = [(lane.name, step, always) for lane in lanes for step, always in lane.steps]
+        steps = [step for _, step, _ in chosen]
+        plan = Plan(
+            title=title,
+            context="sim",
+            made_at=self.actor.timestamp(),
+            made_by=self.actor.name,
+            steps=tuple(step.to_data(lane=name, always=always) for name, step, always in chosen),
+            locks=locks,
+            preconditions=build_preconditions(steps, self.world),
+        )
+        return plan, steps
+
+
+class Simulation:
+    """One run of one scenario."""
+
+    def __init__(self, scenario: Scenario, *, counts: Counter[str] | None = None) -> None:
+        self.scenario = scenario
+        self.counts: Counter[str] = Counter() if counts is None else counts
+        self.rng = random.Random(scenario.seed)
+        self.timeline = Timeline()
+        self.cluster = Cluster(self.timeline, rng=self.rng, longest_lag=0.9 * TIMING.shows_seconds)
+        self.store = Store()
+        self.spooled: list[Spooled] = []
+        self.ledger = Ledger(self.store, self.spooled, self.timeline, timing=TIMING, cluster=CLUSTER)
+        self.invariants = Invariants(self.store, self.cluster, self.spooled)
+        self.store.watch = self.invariants.check_entry
+        self.hit: set[Kind] = set()
+        self.first: Operator | None = None
+        self._people = 0
+        self._lanes = [build_lane(name, lane) for name, lane in zip(NAMES, scenario.lanes, strict=False)]
+
+    def run(self) -> None:
+        """Play it to its end. Raises Violation."""
+        self._set_up()
+        locks = tuple(sorted(_lock(lane.name) for lane in self._lanes))
+        if self.scenario.locks_cluster:
+            locks = (cluster_lock(WORKERS),)
+        plan, steps = self.operator().plan("first", self._lanes, locks=locks)
+        first = self.first = self.operator(self.scenario.faults)
+        self.attempt(first, lambda: first.executor.apply(plan, steps))
+        change = self._change_of(first.process)
+        self._recover_all(self.scenario.rounds)
+        if change is not None:
+            self.invariants.check_reached(change, self.scenario, hit=self.hit)
+            if self.scenario.undo:
+                self._undo(change)
+        self.timeline.drain()
+        self.timeline.advance(2 * TIMING.quiet_seconds)
+        self.invariants.check_end()
+        self.counts["runs"] += 1
+        self.counts["requests sent"] += self.ledger.requests
+        self.counts["entries"] += len(self.store.log)
+        self.counts["spooled"] += len(self.spooled)
+
+    def operator(self, faults: tuple[Fault, ...] = ()) -> Operator:
+        """Another person."""
+        self._people += 1
+        return Operator(self, f"operator-{self._people}", faults)
+
+    def attempt(self, who: Operator, act: Callable[[], ChangeResult]) -> ChangeResult | None:
+        """Let somebody do something, whatever comes of it."""
+        try:
+            result = act()
+        except Killed:
+            self.counts["killed"] += 1
+            # What was carried out and not yet shown at the kill shows within the lag that seamark reckons with.
+            self.cluster.hurry()
+            return None
+        except FencedError:
+            self.counts["fenced"] += 1
+            return None
+        except SeamarkError as error:
+            self.counts[f"raised {error.code}"] += 1
+            if isinstance(error, JournalError) and (told := self.invariants.check_wound_up(error)):
+                self.counts[told] += 1
+            return None
+        finally:
+            self.hit.update(who.process.hit)
+        self._take_in(result)
+        return result
+
+    def play(self, process: Process, fault: Fault) -> None:
+        """Let other people act while this process stands still. See `Stage`."""
+        self.hit.add(fault.kind)
+        if fault.kind in FOREIGN:
+            self._act_foreign(fault)
+        elif fault.kind is Kind.RIVAL:
+            self._rival(fault)
+        elif fault.kind is Kind.SLEEPS:
+            self.timeline.advance(fault.size * 60)
+        else:
+            self._take_over(process, fault)
+
+    # --- what people do ------------------------------------------------------------------------------------------
+
+    def _set_up(self) -> None:
+        reveal = self.operator().world.reveal
+        for lane, built in zip(self.scenario.lanes, self._lanes, strict=True):
+            if lane.shape in CREATING:
+                continue
+            config = {
+                key: reveal(value) if value.startswith("secret://") else value for key, value in built.config.items()
+            }
+            failed = frozenset(range(lane.failed)) if lane.state != "STOPPED" else frozenset()
+            self.cluster.add(built.name, config, target=lane.state, failed=failed)
+        self.invariants.begin(NAMES)
+
+    def _recover_all(self, rounds: tuple[Round, ...]) -> None:
+        """Recover until nothing is open: first as the scenario says, with faults, then in peace."""
+        for turn in rounds:
+            for stored in self.store.open_changes():
+                self._recover(stored.change, turn)
+        self.timeline.advance(max(0.0, self.cluster.outage_until - self.timeline.now))
+        self.timeline.advance(max(0.0, self.cluster.rebalance_until - self.timeline.now))
+        for _ in range(2):
+            for stored in self.store.open_changes():
+                self._recover(stored.change, Round(Way.RESUME))
+        for stored in self.store.open_changes():
+            self._give_up(stored.change)
+
+    def _recover(self, change: str, turn: Round) -> ChangeResult | None:
+        self.cluster.hurry()
+        self.timeline.advance(self.rng.random() * 2 * TIMING.quiet_seconds if self.rng.random() < 0.5 else 0.0)
+        who = self.operator(turn.faults)
+        self.counts[f"{turn.way}s"] += 1
+        if turn.way is Way.RESUME:
+            return self.attempt(who, lambda: who.recovery.resume(change))
+        return self.attempt(who, lambda: who.recovery.abandon(change))
+
+    def _give_up(self, change: str) -> None:
+        """Somebody else's change is in the way of resuming: leave it, by force if need be."""
+        if not self.invariants.touched:
+            raise Violation(f"I2: change {change} stays open, and nobody else touched anything")
+        self.counts["left open by a foreign change"] += 1
+        for force in (False, True):
+            who = self.operator()
+            result = self.attempt(who, lambda who=who, force=force: who.recovery.abandon(change, force=force))
+            if result is not None and result.ending is not None:
+                self.counts["abandoned by force" if force else "abandoned"] += 1
+                return
+        raise Violation(f"change {change} can't be closed by force")
+
+    def _undo(self, change: str) -> None:
+        self.invariants.check_now()
+        who = self.operator(self.scenario.undo_faults)
+        try:
+            plan = who.recovery.plan_undo(change)
+        except RefusedError:
+            self.counts["undo refused"] += 1
+            return
+        if plan.is_empty:
+            self.counts["nothing to undo"] += 1
+            return
+        result = self.attempt(who, lambda: who.executor.apply(plan))
+        self._recover_all((Round(Way.RESUME),))
+        back = self._change_of(who.process)
+        if back is not None and self.invariants.is_done(back):
+            self.counts["undone"] += 1
+            self.invariants.check_undone(change)
+        elif next(reversed(self.store.changes)) != (back or change):
+            self.counts["undo refused: others went on"] += 1
+        elif not self.scenario.undo_faults and not self.invariants.touched:
+            raise Violation(f"undo of {change} ended as {result}, and nothing was in its way")
+
+    def _take_over(self, process: Process, fault: Fault) -> None:
+        """SIGSTOP: time passes, somebody resumes the change, perhaps others go on; then the process goes on."""
+        self.timeline.advance(fault.size * 20)
+        change = self._change_of(process)
+        if change is None or not self.store.changes[change].is_open:
+            return
+        self.cluster.hurry()
+        faults = (Fault(int(fault.size * 30), Kind.KILL),) if fault.size > 0.8 else ()
+        who = self.operator(faults)
+        self.counts["taken over from a stopped process"] += 1
+        self.attempt(who, lambda: who.recovery.resume(change))
+        if fault.kind is Kind.TAKEN_AND_ON:
+            self._rival(fault)
+
+    def _rival(self, fault: Fault) -> None:
+        """Another operator wants to change the first connector."""
+        who = self.operator()
+        name = NAMES[0]
+        truth = self.cluster.connectors.get(name)
+        if truth is None:
+            return
+        version = f"rival-{self._people}"
+        config = {"connector.class": "Sim", "tasks.max": "1", "version": version}
+        put = PutConfig(CLUSTER, name, config, secret=SECRET_KEYS)
+        guarded = fault.size < 0.5
+        steps: list[tuple[Step, bool]] = [(put, False)]
+        if guarded:
+            before = truth.target
+            steps = [(SetRunState(CLUSTER, name, "STOPPED"), False), *steps]
+            steps.append((SetRunState(CLUSTER, name, before), True))
+        held = any(_lock(name) in stored.locks or self.scenario.locks_cluster for stored in self.store.open_changes())
+        try:
+            plan, made = who.plan("rival", [Built(name, tuple(steps))], locks=(_lock(name),))
+            result = who.executor.apply(plan, made)
+        except LockedError:
+            self.counts["rival locked out"] += 1
+            if not held:
+                raise Violation("a rival was locked out by nobody") from None
+        except SeamarkError as error:
+            self.counts[f"rival raised {error.code}"] += 1
+        else:
+            self.counts["rival came through"] += 1
+            if held:
+                raise Violation("I7: a rival changed a connector under somebody else's lock")
+            self._take_in(result)
+
+    def _act_foreign(self, fault: Fault) -> None:
+        """Somebody without seamark changes a connector."""
+        name = NAMES[int(fault.size * 1000) % len(self._lanes)]
+        if name not in self.cluster.connectors:
+            return
+        if fault.kind is Kind.FOREIGN_CONFIG:
+            config = {"connector.class": "Sim", "tasks.max": "1", "version": f"foreign-{fault.size}"}
+            self.cluster.put(name, config)
+            self.invariants.touch(name, "config", config)
+        elif fault.kind is Kind.FOREIGN_STATE:
+            state = STATES[int(fault.size * 100) % 3]
+            self.cluster.set_target(name, state)
+            self.invariants.touch(name, "state", {"state": state})
+        else:
+            self.cluster.delete(name)
+            self.invariants.touch(name, "config", None)
+            self.invariants.touch(name, "state", None)
+
+    # --- what became of it ---------------------------------------------------------------------------------------
+
+    def _change_of(self, process: Process) -> str | None:
+        return next(
+            (stored.change for stored in self.store.changes.values() if process.name == stored.writers[0]), None
+        )
+
+    def _take_in(self, result: ChangeResult) -> None:
+        self.counts[f"ended {result.ending or 'open'}"] += 1
+        for step in result.steps:
+            if step.outcome in (Outcome.UNKNOWN, Outcome.FOREIGN, Outcome.DID_NOT_HAPPEN):
+                self.counts[f"outcome {step.outcome}"] += 1
+        self.invariants.check_result(result)
+
+
+def _lock(name: str) -> str:
+    return connector_lock(name, offsets_topic="sim-offsets", workers=WORKERS)

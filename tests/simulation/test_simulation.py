@@ -1,0 +1,188 @@
+"""20,000 simulated runs with faults at random calls, and a fault at every call of small plans."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.simulation.faults import APPLICABLE, Call, Fault, Kind, Violation
+from tests.simulation.run import Simulation
+from tests.simulation.scenario import (
+    STATES,
+    Lane,
+    Round,
+    Scenario,
+    Secrets,
+    Shape,
+    Way,
+    build_scenario,
+)
+
+CHUNKS = 20
+RUNS_PER_CHUNK = 1_000
+FRESH_RUNS = 300
+
+# What each chunk must have met, or it has shown nothing.
+WORK = (
+    "killed",
+    "resumes",
+    "abandons",
+    "fenced",
+    "taken over from a stopped process",
+    "rival locked out",
+    "rival came through",
+    "outcome unknown",
+    "outcome did not happen",
+    "outcome foreign change",
+    "left open by a foreign change",
+    "undone",
+    "undo refused",
+    "spooled",
+    "journal failed, and everything was restored",
+    "ended done",
+    "ended partly",
+    "ended failed",
+    "ended open",
+)
+
+
+def run_seeds(seeds: range) -> Counter[str]:
+    """Run the scenarios of these seeds; the first violation is told with the command that replays it."""
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        try:
+            Simulation(build_scenario(seed), counts=counts).run()
+        except Exception as error:  # noqa: BLE001 - a seed that breaks anything is told
+            pytest.fail(f"{type(error).__name__}: {error}\nreplay: python -m tests.simulation {seed}")
+    return counts
+
+
+def count_kind(counts: Counter[str], kind: Kind) -> int:
+    return sum(counts[f"{call}: {kind}"] for call in Call)
+
+
+def print_counts(counts: Counter[str]) -> None:
+    print(*(f"{number:8} {name}" for name, number in sorted(counts.items())), sep="\n")
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_no_invariant_is_violated_by_any_fault(chunk):
+    counts = run_seeds(range(chunk * RUNS_PER_CHUNK, (chunk + 1) * RUNS_PER_CHUNK))
+
+    print_counts(counts)
+    assert counts["runs"] == RUNS_PER_CHUNK
+    assert [work for work in WORK if not counts[work]] == []
+    assert [kind for kind in Kind if not count_kind(counts, kind)] == []
+
+
+def test_no_invariant_is_violated_in_runs_nobody_has_seen():
+    first = 10**9 + secrets.randbelow(10**9)
+    print(f"seeds {first} to {first + FRESH_RUNS - 1}")
+
+    counts = run_seeds(range(first, first + FRESH_RUNS))
+
+    print_counts(counts)
+    assert counts["runs"] == FRESH_RUNS
+    assert counts["killed"] > 0
+    assert counts["resumes"] > 0
+
+
+def count_calls(lanes: tuple[Lane, ...], *, seed: int) -> list[Call]:
+    simulation = Simulation(Scenario(seed, lanes))
+    simulation.run()
+    assert simulation.first is not None
+    return simulation.first.process.trace
+
+
+@pytest.mark.parametrize("shape", Shape)
+def test_a_fault_at_every_call(shape):
+    lanes = (Lane(shape, failed=1, secrets=Secrets.REFERENCE if shape is Shape.DELETE else Secrets.KEPT),)
+    calls = count_calls(lanes, seed=1)
+    counts: Counter[str] = Counter()
+    scenarios = [
+        Scenario(1, lanes, faults=(Fault(number, kind, size),), undo=True)
+        for number, call in enumerate(calls, start=1)
+        for kind in sorted(APPLICABLE[call])
+        # Before an entry and after it; early and late.
+        for size in (0.31, 0.96)
+    ]
+
+    for scenario in scenarios:
+        try:
+            Simulation(scenario, counts=counts).run()
+        except Violation as error:
+            pytest.fail(f"{error}\n{scenario}")
+
+    assert {Call.READ, Call.WRITE, Call.APPEND} <= set(calls)
+    assert counts["runs"] == len(scenarios) > 200
+    # At least: whoever takes a change over may be killed too.
+    assert sum(count_kind(counts, kind) for kind in Kind) >= len(scenarios)
+
+
+@pytest.mark.parametrize("way", Way)
+def test_a_kill_at_every_call_of_the_recovery_of_a_kill_at_every_call(way):
+    lanes = (Lane(Shape.GUARDED_PUT, state="PAUSED"),)
+    calls = len(count_calls(lanes, seed=1))
+    counts: Counter[str] = Counter()
+
+    for first in range(1, calls + 1):
+        for second in range(1, 16):
+            rounds = (Round(way, (Fault(second, Kind.KILL),)),)
+            Simulation(Scenario(1, lanes, faults=(Fault(first, Kind.KILL),), rounds=rounds), counts=counts).run()
+
+    assert counts["runs"] == calls * 15
+    assert counts["killed"] > calls * 20
+
+
+SIZES = st.floats(min_value=0, max_value=1, exclude_max=True)
+FAULTS = st.lists(st.builds(Fault, at=st.integers(1, 40), kind=st.sampled_from(Kind), size=SIZES), max_size=3).map(
+    tuple
+)
+LANES = st.builds(
+    Lane,
+    shape=st.sampled_from(Shape),
+    state=st.sampled_from(STATES),
+    wanted=st.sampled_from(STATES),
+    secrets=st.sampled_from(Secrets),
+    failed=st.integers(0, 2),
+)
+SCENARIOS = st.builds(
+    Scenario,
+    seed=st.integers(0, 2**16),
+    lanes=st.lists(LANES, min_size=1, max_size=2).map(tuple),
+    faults=FAULTS,
+    rounds=st.lists(st.builds(Round, way=st.sampled_from(Way), faults=FAULTS), max_size=2).map(tuple),
+    undo=st.booleans(),
+    undo_faults=FAULTS,
+    locks_cluster=st.booleans(),
+)
+
+
+@settings(max_examples=500, deadline=None, database=None)
+@given(SCENARIOS)
+def test_hypothesis_finds_no_scenario_that_violates_an_invariant(scenario):
+    Simulation(scenario).run()
+
+
+def test_a_run_without_faults_is_done_and_undone():
+    for shape in Shape:
+        simulation = Simulation(Scenario(7, (Lane(shape, failed=1),), undo=True))
+        simulation.run()
+        expected = 1 if shape is Shape.RESTART else 2
+        assert simulation.counts["ended done"] == expected, shape
+        assert simulation.counts["undone"] == expected - 1, shape
+
+
+def test_the_same_seed_gives_the_same_run():
+    first, second = (Simulation(build_scenario(4711)) for _ in range(2))
+    first.run()
+    second.run()
+
+    assert [stored.data for stored in first.store.changes.values()] == [
+        stored.data for stored in second.store.changes.values()
+    ]
+    assert first.store.log

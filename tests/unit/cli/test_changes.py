@@ -1,0 +1,466 @@
+"""Changing commands from plan to result: what they show, ask, do, and how they end."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+
+import pytest
+
+from seamark.change.actor import Actor
+from seamark.cli.main import execute
+from seamark.cli.session import Session
+from seamark.errors import JournalError, RejectedError, UnreachableError
+from seamark.model.entry import Ending
+from seamark.model.result import ChangeResult, Outcome, StepResult
+from tests.unit.cli.stubs import NOON, Terminal
+from tests.unit.cli.stubs import Outcome as Ended
+from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
+
+PASSWORD = "hunter2-canary"
+
+
+class Desk:
+    """A fleet that lives, and command lines typed at it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.game = LivingConnect()
+        self.changes = {}
+
+    def fleet(self, **more):
+        return open_living_fleet(self.folder, self.game, **self.changes, **more)
+
+    def run(self, *argv, typed=None, **more):
+        """Run one command line. `typed` is what a person types at a terminal; without it there is none."""
+        out, err = io.StringIO(), io.StringIO()
+        stdin = io.StringIO() if typed is None else Terminal(typed)
+        session = Session(out=out, err=err, stdin=stdin, now=lambda: NOON, open_fleet=lambda name: self.fleet(**more))
+        return Ended(execute(argv, session=session), out.getvalue(), err.getvalue())
+
+    def newest(self):
+        return self.run("journal", "list", "--limit", "1", "-o", "name").out.strip()
+
+    def write(self, text, name="c.json"):
+        path = self.folder / name
+        path.write_text(text if isinstance(text, str) else json.dumps(text))
+        return str(path)
+
+
+@pytest.fixture
+def desk(tmp_path):
+    made = Desk(tmp_path)
+    made.game.add("a", SOURCE_CONFIG)
+    made.game.add("b", SOURCE_CONFIG)
+    return made
+
+
+# --- the plan, the question
+
+
+def test_dry_run_shows_the_plan_and_changes_nothing(desk):
+    ended = desk.run("connectors", "pause", "a", "--dry-run")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.splitlines() == [
+        "Plan for context dev: pause a",
+        "  ~ connector/game/a   pause: 1 task stays and waits",
+        '      state  "RUNNING" → "PAUSED"',
+        "Plan: 1 to change. Nothing was changed yet.",
+        "~ change",
+    ]
+    assert desk.game.writes == 0
+
+
+def test_yes_is_asked_for_and_only_yes_goes_on(desk):
+    ended = desk.run("connectors", "pause", "a", typed="y\n")
+    assert ended.code == 130
+    assert "Type yes to go on, or use --yes: " in ended.err
+    assert "error: not confirmed; nothing was changed" in ended.err
+    assert desk.game.writes == 0
+    assert desk.run("connectors", "pause", "a", typed="yes\n").code == 0
+    assert desk.game.states["a"] == "PAUSED"
+
+
+@pytest.mark.parametrize("flags", [[], ["--no-input"]])
+def test_without_a_terminal_nobody_is_asked(desk, flags):
+    ended = desk.run("connectors", "pause", "a", *flags, typed=None if not flags else "yes\n")
+    assert ended.code == 64
+    assert "hint:  say it with --yes" in ended.err
+    assert desk.game.writes == 0
+
+
+@pytest.mark.parametrize(("names", "word"), [(["a"], "a"), (["a", "b"], "dev")])
+def test_a_delete_wants_the_name_typed(desk, names, word):
+    assert desk.run("connectors", "delete", *names, typed="yes\n").code == 130
+    ended = desk.run("connectors", "delete", *names, typed=f"{word}\n")
+    assert f"Type {word} to go on" in ended.err
+    assert ended.code == 0
+    assert set(desk.game.configs) == {"a", "b"} - set(names)
+
+
+def test_a_protected_context_wants_the_name_typed_for_everything(desk):
+    desk.changes = {"protected": True}
+    assert desk.run("connectors", "pause", "a", typed="yes\n").code == 130
+    assert desk.run("connectors", "pause", "a", typed="a\n").code == 0
+    assert desk.run("connectors", "resume", "a", "--yes").code == 0
+
+
+def test_result_names_the_change_and_its_way_back(desk):
+    ended = desk.run("connectors", "stop", "a", "-y")
+    change = desk.newest()
+    assert ended.out.splitlines()[-1] == f"✓ Change {change} done in 0 ms. Undo: seamark journal undo {change}"
+    assert ended.err.splitlines() == [f"Change {change}, 1 step", "  ✓ stop connector/game/a: its tasks end"]
+    assert desk.run("connectors", "stop", "b", "-y", "-q").err == ""
+
+
+def test_nothing_to_do_asks_nobody(desk):
+    ended = desk.run("connectors", "resume", "a")
+    assert (ended.code, ended.err) == (0, "")
+    assert "No changes." in ended.out
+
+
+def test_json_gives_one_document_and_shows_the_plan_beside_it(desk):
+    ended = desk.run("connectors", "pause", "a", "-y", "-o", "json")
+    document = json.loads(ended.out)
+    assert (document["kind"], document["ending"]) == ("Change", "done")
+    assert [step["outcome"] for step in document["steps"]] == ["done"]
+    assert "pause: 1 task stays and waits" in ended.err
+    plan = json.loads(desk.run("connectors", "stop", "b", "--dry-run", "-o", "json").out)
+    assert (plan["kind"], plan["effects"][0]["subject"]) == ("Plan", "connector/game/b")
+
+
+# --- which connectors
+
+
+@pytest.mark.parametrize(
+    ("argv", "paused"),
+    [(["*"], "ab"), (["-e", "^b$"], "b"), (["a", "b"], "ab"), (["game/a"], "a"), (["a", "--cluster", "game"], "a")],
+)
+def test_verbs_take_names_globs_and_expressions(desk, argv, paused):
+    assert desk.run("connectors", "pause", *argv, "-y").code == 0
+    assert "".join(name for name, state in desk.game.states.items() if state == "PAUSED") == paused
+
+
+def test_a_state_selects_too(desk):
+    desk.game.add("c", SOURCE_CONFIG, state="PAUSED")
+    assert desk.run("connectors", "resume", "--state", "paused", "-y").code == 0
+    assert desk.game.states["c"] == "RUNNING"
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "said"),
+    [
+        ([], 64, "no connector is named"),
+        (["zzz"], 1, "there is no connector zzz"),
+        (["zzz", "a*"], 1, "there is no connector zzz"),
+        (["zzz*"], 1, "no connector fits"),
+    ],
+)
+def test_who_is_not_there_is_not_paused(desk, argv, code, said):
+    ended = desk.run("connectors", "pause", *argv, "-y")
+    assert (ended.code, ended.out) == (code, "")
+    assert said in ended.err
+    assert desk.game.writes == 0
+
+
+def test_a_glob_over_a_silent_cluster_is_refused(desk):
+    desk.game.failing["read_connectors", ""] = UnreachableError("game is silent")
+    ended = desk.run("connectors", "pause", "*", "-y")
+    assert (ended.code, ended.err) == (6, "error: game is silent\n")
+
+
+# --- create and change
+
+
+def test_create_takes_connects_own_file(desk):
+    file = desk.write({"name": "new", "config": SOURCE_CONFIG | {"tasks.max": 2}, "initial_state": "STOPPED"})
+    ended = desk.run("connectors", "create", "-f", file, "-y")
+    assert ended.code == 0, ended.err
+    assert desk.game.configs["new"]["tasks.max"] == "2"
+    assert desk.game.states["new"] == "STOPPED"
+
+
+def test_create_takes_a_bare_config_with_a_name(desk):
+    file = desk.write(SOURCE_CONFIG)
+    assert desk.run("connectors", "create", "-f", file, "-y").code == 64
+    assert desk.run("connectors", "create", "-f", file, "--name", "new", "--state", "paused", "-y").code == 0
+    assert desk.game.states["new"] == "PAUSED"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "line 1, column 2"),
+        ("[]", "it is not a JSON object"),
+        ('{"name": "x", "config": {}, "tasks": []}', "keys that Connect does not take: tasks"),
+        ('{"name": "x", "config": 5}', "config in"),
+        ('{"name": [], "config": {}}', "must be texts"),
+        ('{"a": "1", "a": "2"}', "the key a stands twice"),
+        ('{"name": "x", "config": {"connector.class": "X", "a": null}}', "a of x is not a text"),
+    ],
+)
+def test_a_file_that_is_no_connector_is_refused(desk, text, said):
+    ended = desk.run("connectors", "create", "-f", desk.write(text), "-y")
+    assert ended.code == 64
+    assert said in ended.err
+
+
+def test_a_file_that_is_not_there_is_refused(desk):
+    ended = desk.run("connectors", "create", "-f", "nowhere.json")
+    assert (ended.code, ended.out) == (64, "")
+    assert "nowhere.json can't be read" in ended.err
+
+
+def test_paths_of_references_start_at_the_file(desk):
+    (desk.folder / "secrets.properties").write_text(f"password={PASSWORD}\n")
+    config = SOURCE_CONFIG | {"db.password": "secret://file/secrets.properties#password"}
+    ended = desk.run("connectors", "create", "-f", desk.write({"name": "new", "config": config}), "-y")
+    assert ended.code == 0, ended.err
+    assert desk.game.configs["new"]["db.password"] == PASSWORD
+    assert PASSWORD not in ended.out + ended.err
+
+
+def test_change_sets_and_unsets_keys(desk):
+    ended = desk.run("connectors", "change", "a", "--set", "tasks.max=4", "--unset", "topic", "-y")
+    assert ended.code == 0
+    assert '      tasks.max  "1" → "4"' in ended.out
+    assert '      topic      "t" → (taken out)' in ended.out
+    expected = {"name": "a", **SOURCE_CONFIG, "tasks.max": "4"}
+    del expected["topic"]
+    assert desk.game.configs["a"] == expected
+
+
+def test_change_takes_a_whole_file(desk):
+    file = desk.write({"name": "a", "config": SOURCE_CONFIG | {"file": "/other"}})
+    assert desk.run("connectors", "change", "a", "-f", file, "-y").code == 0
+    assert desk.game.configs["a"]["file"] == "/other"
+    ended = desk.run("connectors", "change", "b", "-f", file, "-y")
+    assert ended.code == 64
+    assert "the file says name a, and the command b" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ([], "what shall be changed?"),
+        (["--set", "tasks.max"], "is not KEY=VALUE"),
+        (["--set", f"db.password={PASSWORD}"], "does not take the secret itself: db.password"),
+        (["--set", "x=1", "--unset", "x"], "x is both set and unset"),
+        (["--set", "x=1", "-f", "c.json"], "what shall be changed?"),
+    ],
+)
+def test_wrong_changes_are_refused(desk, argv, said):
+    ended = desk.run("connectors", "change", "a", *argv, "-y")
+    assert (ended.code, ended.out) == (64, "")
+    assert said in ended.err
+    assert PASSWORD not in ended.err
+    assert desk.game.writes == 0
+
+
+# --- ends
+
+
+def test_a_single_failure_ends_with_its_own_code(desk):
+    desk.game.failing["pause", "a"] = UnreachableError("a worker left", hint="try again")
+    ended = desk.run("connectors", "pause", "a", "-y")
+    assert ended.code == 6
+    assert "  ✗ pause connector/game/a" in ended.err
+    assert ended.err.endswith("error: a worker left\nhint:  try again\n")
+    assert "failed in 0 ms; nothing was changed." in ended.out
+
+
+def test_some_failures_end_with_3_and_each_is_told(desk):
+    desk.game.failing["pause", "a"] = RejectedError("a says no")
+    ended = desk.run("connectors", "pause", "a", "b", "-y")
+    assert ended.code == 3
+    assert "error: a says no\n" in ended.err
+    assert "partly done in 0 ms: 1 of 2 steps." in ended.out
+    assert desk.game.states == {"a": "RUNNING", "b": "PAUSED"}
+
+
+def test_a_second_operator_ends_with_5(desk):
+    class Died(BaseException):
+        pass
+
+    def die():
+        raise Died
+
+    desk.game.before["pause", "a"] = die
+    with desk.fleet(actor=Actor("other@host:1")) as other, pytest.raises(Died):
+        other.apply(other.connectors.pause("a"))
+    ended = desk.run("connectors", "stop", "a", "-y")
+    change = desk.newest()
+    assert ended.code == 5
+    assert f"is locked by change {change} (pause a)" in ended.err
+    assert "other@host:1" in ended.err
+    shown = desk.run("journal", "show", change)
+    assert f"seamark journal resume {change}" in shown.out
+    assert "● open, held by other@host:1" in shown.out
+    assert "● open" in desk.run("journal", "list", "--open").out
+    refused = desk.run("journal", "undo", change, "--dry-run")
+    assert refused.code == 5
+    assert desk.run("journal", "unlock", "--id", "wrong", change, "-y").code == 5
+    assert desk.run("journal", "resume", change, typed="no\n").code == 130
+
+
+def result(**changes):
+    values = {"change": "01ID", "title": "t", "ending": Ending.DONE, "steps": (), **changes}
+    return ChangeResult(**values)
+
+
+def step(outcome, *, number=0, error=None):
+    return StepResult(number, "k", f"s{number}", f"do s{number}", outcome, error)
+
+
+class Ready:
+    """A fleet that gives a ready result for every apply."""
+
+    def __init__(self, fleet, result):
+        self._fleet, self._result = fleet, result
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._fleet.close()
+
+    def __getattr__(self, name):
+        return getattr(self._fleet, name)
+
+    def apply(self, planned, progress):
+        progress.opened("01ID", steps=len(planned.steps))
+        progress.waiting("an answer is missing")
+        if isinstance(self._result, BaseException):
+            raise self._result
+        return self._result
+
+
+def run_ready(desk, found):
+    out, err = io.StringIO(), io.StringIO()
+    session = Session(
+        out=out,
+        err=err,
+        stdin=io.StringIO(),
+        now=lambda: NOON,
+        open_fleet=lambda name: Ready(desk.fleet(), found),
+    )
+    code = execute(["connectors", "pause", "a", "-y"], session=session)
+    return Ended(code, out.getvalue(), err.getvalue())
+
+
+def test_an_open_change_names_both_ways_out(desk):
+    ended = run_ready(desk, result(ending=None, steps=(step(Outcome.UNKNOWN, error=UnreachableError("silence")),)))
+    assert ended.code == 1
+    assert "? Change 01ID is still open." in ended.out
+    assert "  … an answer is missing\n" in ended.err
+    assert ended.err.endswith(
+        "error: change 01ID is open: it is not known how it ended\ncause: do s0: silence\nhint:  nothing is lost: "
+        "seamark journal resume 01ID finishes it, seamark journal undo 01ID puts it back\n"
+    )
+
+
+def test_ctrl_c_ends_with_130_and_says_what_is_left(desk):
+    found = result(ending=Ending.PARTLY, steps=(step(Outcome.DONE),), left=("do s1", "do s2"), interrupted=True)
+    ended = run_ready(desk, found)
+    assert ended.code == 130
+    assert "error: stopped by Ctrl-C; 2 of 3 steps were not begun\ncause: left: do s1; do s2\n" in ended.err
+    assert "seamark journal undo 01ID" in ended.err
+
+
+def test_a_journal_that_fails_in_the_midst_names_the_change(desk):
+    ended = run_ready(desk, JournalError("the disk is full"))
+    assert ended.code == 1
+    assert "seamark journal resume 01ID finishes it" in ended.err
+
+
+def test_a_second_ctrl_c_says_where_the_change_stands(desk):
+    ended = run_ready(desk, KeyboardInterrupt())
+    assert ended.code == 130
+    assert "error: interrupted in the midst of change 01ID\n" in ended.err
+    assert "seamark journal show 01ID" in ended.err
+
+
+# --- saved plans
+
+
+def test_a_plan_is_saved_and_applied_later(desk):
+    path = desk.folder / "plan.json"
+    ended = desk.run("connectors", "pause", "a", "--out", str(path))
+    assert ended.code == 0
+    assert f"seamark apply {path}" in ended.err
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert desk.game.writes == 0
+    assert desk.run("apply", str(path), "--dry-run").code == 0
+    assert desk.run("apply", str(path), "-y").code == 0
+    assert desk.game.states["a"] == "PAUSED"
+    stale = desk.run("apply", str(path), "-y")
+    assert stale.code == 5
+    assert "the world has moved since the plan was made" in stale.err
+
+
+def test_a_saved_plan_says_which_secrets_it_lacks(desk):
+    file = desk.write({"name": "new", "config": SOURCE_CONFIG | {"db.password": PASSWORD}})
+    path = desk.folder / "plan.json"
+    ended = desk.run("connectors", "create", "-f", file, "--out", str(path))
+    assert "connector/game/new db.password" in ended.err
+    assert PASSWORD not in path.read_text() + ended.out + ended.err
+    assert desk.run("apply", str(path), "-y").code == 5
+
+
+# --- the journal
+
+
+def test_undo_shows_its_plan_and_asks(desk):
+    desk.run("connectors", "pause", "a", "-y")
+    change = desk.newest()
+    shown = desk.run("journal", "undo", change, "--dry-run")
+    assert f"  takes back change {change}" in shown.out
+    assert desk.game.states["a"] == "PAUSED"
+    assert desk.run("journal", "undo", change, typed="yes\n").code == 0
+    assert desk.game.states["a"] == "RUNNING"
+    again = desk.run("journal", "undo", change, "-y")
+    assert again.code == 5
+
+
+def test_journal_tells_a_change_entry_by_entry(desk):
+    desk.run("connectors", "pause", "a", "-y")
+    change = desk.newest()
+    shown = desk.run("journal", "show", change[:10])
+    assert shown.code == 0
+    assert "step 0: done" in shown.out
+    assert len(json.loads(desk.run("journal", "show", change, "-o", "json").out)["entries"]) == 4
+    exported = desk.run("journal", "export", change)
+    assert [json.loads(text)["kind"] for text in exported.out.splitlines()] == ["open", "intent", "outcome", "close"]
+    path = desk.folder / "change.jsonl"
+    assert desk.run("journal", "export", change, "--out", str(path)).out == ""
+    assert path.read_text() == exported.out
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_an_empty_journal_and_an_unknown_change(desk):
+    ended = desk.run("journal", "list")
+    assert (ended.code, ended.out, ended.err) == (0, "", "no changes yet\n")
+    for verb in ("show", "undo", "resume", "export"):
+        ended = desk.run("journal", verb, "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+        assert (ended.code, ended.out) == (1, "")
+        assert "the journal has no change" in ended.err
+
+
+def test_resume_of_a_closed_change_is_refused(desk):
+    desk.run("connectors", "pause", "a", "-y")
+    ended = desk.run("journal", "resume", desk.newest(), "-y")
+    assert ended.code == 5
+    assert "is closed" in ended.err
+
+
+def test_init_makes_the_folder_after_a_yes(desk):
+    folder = desk.folder / "journal"
+    assert "1 to make." in desk.run("init", "--dry-run").out
+    assert desk.run("init").code == 64
+    assert not folder.exists()
+    ended = desk.run("init", typed="yes\n")
+    assert (ended.code, folder.is_dir()) == (0, True)
+    assert f"✓ {folder} made" in ended.err
+    again = desk.run("init")
+    assert (again.code, "Everything is there." in again.out) == (0, True)

@@ -1,0 +1,174 @@
+"""A Connect cluster that can be changed, without a server: what the verbs act on in unit tests."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from seamark.change.file_journal import FileJournal
+from seamark.connect.capability import build_capabilities
+from seamark.context import ConnectSettings, Context, JournalSettings, KafkaSettings
+from seamark.context.journal import JournalKind
+from seamark.context.value import Value
+from seamark.errors import AlreadyExistsError, NotFoundError
+from seamark.fleet.fleet import Fleet
+from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
+from seamark.model.worker import Plugin, Worker
+from tests.unit.fleet.builders import StubKafka
+
+SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+SOURCE_CONFIG = {"connector.class": SOURCE, "file": "/in", "topic": "t", "tasks.max": "1"}
+SINK_CONFIG = {"connector.class": SINK, "file": "/out", "topics": "t", "tasks.max": "1"}
+
+
+class LivingConnect:
+    """Connectors that come, change and go at once. `failing` holds errors by call and name."""
+
+    def __init__(self, *, version="4.3.1", cluster="game"):
+        self.cluster = cluster
+        self.version = version
+        self.configs = {}
+        self.states = {}
+        self.failed_tasks = {}
+        self.offsets = {}
+        self.failing = {}
+        self.before = {}
+        self.calls = Counter()
+
+    def add(self, name, config, *, state="RUNNING", failed=()):
+        self.configs[name] = {"name": name, **config}
+        self.states[name] = state
+        self.failed_tasks[name] = set(failed)
+
+    # --- reads
+
+    def read_connectors(self):
+        self._called("read_connectors", "")
+        return tuple(self._build(name) for name in sorted(self.configs))
+
+    def read_connector(self, name):
+        self._called("read_connector", name)
+        self._require(name)
+        return self._build(name)
+
+    def read_config(self, name):
+        self._called("read_config", name)
+        self._require(name)
+        return dict(self.configs[name])
+
+    def read_status(self, name):
+        self._called("read_status", name)
+        self._require(name)
+        return self._build(name).status
+
+    def read_offsets(self, name):
+        self._called("read_offsets", name)
+        return self.offsets.get(name, ())
+
+    def read_plugins(self, url=None):
+        return (Plugin(SOURCE, "source", self.version), Plugin(SINK, "sink", self.version))
+
+    def read_workers(self):
+        return (Worker(self.cluster, "http://w1:8083", self.version),)
+
+    def read_capabilities(self):
+        return build_capabilities(self.cluster, [self.version])
+
+    # --- writes
+
+    def create_connector(self, name, config, *, initial_state=None):
+        self._called("create", name)
+        if name in self.configs:
+            raise AlreadyExistsError(f"{name} is there")
+        self.add(name, config, state=initial_state or "RUNNING")
+
+    def put_config(self, name, config):
+        self._called("put_config", name)
+        self.configs[name] = {"name": name, **config}
+
+    def delete_connector(self, name):
+        self._called("delete", name)
+        self._require(name)
+        del self.configs[name], self.states[name]
+
+    def pause(self, name):
+        self._change_state("pause", name, "PAUSED")
+
+    def resume(self, name):
+        self._change_state("resume", name, "RUNNING")
+
+    def stop(self, name):
+        self._change_state("stop", name, "STOPPED")
+
+    def restart(self, name, *, include_tasks=False, only_failed=False):
+        self._called("restart", name)
+        assert include_tasks
+        assert only_failed
+        self.failed_tasks[name] = set()
+
+    def close(self):
+        self.calls["close"] += 1
+
+    # --- how
+
+    @property
+    def writes(self):
+        verbs = ("create", "put_config", "delete", "pause", "resume", "stop", "restart")
+        return sum(self.calls[verb] for verb in verbs)
+
+    def _change_state(self, verb, name, state):
+        self._called(verb, name)
+        self._require(name)
+        self.states[name] = state
+
+    def _called(self, call, name):
+        self.calls[call] += 1
+        if (call, name) in self.before:
+            self.before.pop((call, name))()
+        if (call, name) in self.failing:
+            raise self.failing[call, name]
+
+    def _require(self, name):
+        if name not in self.configs:
+            raise NotFoundError(f"no connector {name}")
+
+    def _build(self, name):
+        config, state = self.configs[name], State.of(self.states[name])
+        count = 0 if state is State.STOPPED else int(config.get("tasks.max", "1"))
+        tasks = tuple(
+            Task(number, State.FAILED if number in self.failed_tasks[name] else state, "w1:8083")
+            for number in range(count)
+        )
+        kind = ConnectorType.SINK if config["connector.class"] == SINK else ConnectorType.SOURCE
+        return Connector(name, self.cluster, kind, dict(config), ConnectorStatus(state, "w1:8083", tasks=tasks))
+
+
+def living_context(folder, *, protected=False, clusters=("game",), **changes):
+    """A context whose journal is a folder. Facts of the workers are known unless a test says otherwise."""
+    facts = {"group_id": "workers", "offsets_topic": "offsets"} | changes
+    return Context(
+        name="dev",
+        kafka=KafkaSettings({"bootstrap.servers": Value("kafka.bootstrap.servers", "b:1")}, is_insecure_allowed=True),
+        connect={name: ConnectSettings(name=name, urls=("http://w1:8083",), **facts) for name in clusters},
+        protected=protected,
+        own_journal=JournalSettings(
+            "dev",
+            kind=JournalKind.FILE,
+            own_folder=folder / "journal",
+            in_flight_seconds=0.1,
+            find_state_dir=lambda: folder / "state",
+        ),
+    )
+
+
+def open_living_fleet(folder, *clusters, kafka=None, actor=None, **changes):
+    """A fleet over living clusters, with a real journal in a folder."""
+    context = living_context(folder, clusters=[found.cluster for found in clusters], **changes)
+    known = {found.cluster: found for found in clusters}
+    return Fleet(
+        context,
+        build_connect=lambda settings: known[settings.name],
+        build_kafka=lambda settings: kafka or StubKafka(),
+        open_journal=lambda opened: FileJournal(opened.journal.folder),
+        actor=actor,
+    )

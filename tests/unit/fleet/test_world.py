@@ -1,0 +1,30 @@
+"""The world that steps act on."""
+
+from seamark.change.timing import ChangeTiming
+from seamark.connect import ConnectClient
+from seamark.fleet.world import FleetWorld, build_changing_client
+from tests.unit.fleet.builders import settings
+from tests.unit.fleet.living import LivingConnect, living_context, open_living_fleet
+
+
+def test_the_client_that_acts_begins_no_attempt_later_than_a_step_may_send():
+    with build_changing_client(settings()) as client:
+        assert isinstance(client, ConnectClient)
+        assert client.timing.deadline_seconds == ChangeTiming().send_seconds
+
+
+def test_what_the_workers_can_do_is_known_before_a_step_acts(tmp_path):
+    game = LivingConnect()
+    asked = []
+    game.read_capabilities = lambda: asked.append("capabilities")
+    fleet = open_living_fleet(tmp_path, game)
+    assert fleet._world.connect("game") is game
+    assert asked == ["capabilities"]
+
+
+def test_secrets_are_revealed_by_the_context_and_sealed_by_its_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("A_SECRET", "hunter2")
+    world = FleetWorld(living_context(tmp_path), clusters=open_living_fleet(tmp_path, LivingConnect())._hands)
+    assert world.reveal("secret://env/A_SECRET") == "hunter2"
+    assert world.seal("hunter2") == world.seal_key.seal("hunter2")
+    assert world.clock.now() > 0
