@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import json
 import os
@@ -303,10 +302,13 @@ def test_a_stale_plan_is_refused(build_desk):
 @pytest.fixture
 def in_a_hurry(monkeypatch):
     """The dead process sent nothing, so nothing needs to be waited out for long."""
-    fast = functools.partial(
-        ChangeTiming, begin_seconds=1, send_seconds=2, shows_seconds=2, foreign_seconds=1, look_seconds=0.2
-    )
-    monkeypatch.setattr(seamark.fleet.changes, "ChangeTiming", fast)
+
+    def fast(in_flight_seconds):
+        return ChangeTiming(
+            in_flight_seconds, begin_seconds=1, send_seconds=2, shows_seconds=2, foreign_seconds=1, look_seconds=0.2
+        )
+
+    monkeypatch.setattr(seamark.fleet.changes, "build_timing", fast)
 
 
 @pytest.mark.parametrize("point", ["after-intent:0:kill", "after-perform:0:kill"])

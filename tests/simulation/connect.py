@@ -131,7 +131,10 @@ class SimConnect:
             self._timeline.advance(fault.size * self._timing.send_seconds)
         if fault.kind is Kind.SLOW_STATUS:
             self._cluster.slow_seconds = 50 + fault.size * 50
-        effect()
+        try:
+            effect()
+        finally:
+            self._cluster.slow_seconds = 0.0
         # Stopped while the answer was on its way. Between the last look at the clock and the first byte of the request
         # are microseconds that no program can close; nobody is stopped there.
         self._process.play(fault)
@@ -145,6 +148,10 @@ class SimConnect:
             # The client had begun to send late, because it was told to wait; it lands as late as it can.
             self._timeline.advance(fault.size * 3 % 1 * self._timing.send_seconds)
             lag = fault.size * self._timing.in_flight_seconds
+        if fault.kind is Kind.KILL_LATE and self._process.has_spooled:
+            # Two failures at once, which seamark does not claim to survive: the journal fails, and whoever restores
+            # without it is killed with its request still in flight. Nobody can know of that request.
+            lag = 0.0
         self._timeline.at(self._timeline.now + lag, lambda: _land(effect))
         self._timeline.advance(0.0)
 

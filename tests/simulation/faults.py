@@ -116,6 +116,7 @@ class Process:
         self.calls = 0
         self.hit: list[Kind] = []
         self.trace: list[Call] = []
+        self.has_spooled = False
         self._stage = stage
         self._faults = list(faults)
 

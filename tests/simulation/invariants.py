@@ -78,13 +78,15 @@ class Invariants:
         if self.is_done(stored.change):
             self._check_claims({stored.change}, "I8", truth=self._read_truth(), only_of=stored.change)
 
-    def check_wound_up(self, error: JournalError) -> str:
+    def check_wound_up(self, error: JournalError, *, process: str) -> str:
         """I6 without a journal: if the error does not say that something was not restored, everything is."""
         if not error.hint.startswith("when the journal can be written again"):
             return ""
         if "NOT done" in error.message:
             return "journal failed, and what is left was told"
         stored = self._store.changes[error.context["change"]]
+        if stored.writers[-1] != process:
+            return "journal failed, and somebody took the change over"
         past, tasks = self._read_change(stored)
         truth = self._read_truth()
         for task in tasks:

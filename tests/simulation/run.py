@@ -130,7 +130,9 @@ class Simulation:
             return None
         except SeamarkError as error:
             self.counts[f"raised {error.code}"] += 1
-            if isinstance(error, JournalError) and (told := self.invariants.check_wound_up(error)):
+            if isinstance(error, JournalError) and (
+                told := self.invariants.check_wound_up(error, process=who.process.name)
+            ):
                 self.counts[told] += 1
             return None
         finally:

@@ -104,6 +104,7 @@ class SimSpool:
             raise JournalError("simulated: the spool can't be written")
         text = json.dumps(record)
         self._records.append(Spooled(self._process.name, change, number, record["subject"], text))
+        self._process.has_spooled = True
         if fault is not None and fault.kind is Kind.KILL_AFTER:
             self._process.kill()
         return f"/spool/{change}.{number}.json"

@@ -34,3 +34,19 @@ class ChangeTiming:
         time until everything shows, every outcome is known 130 s after the entry.
         """
         return self.in_flight_seconds + 2 * self.begin_seconds + self.send_seconds
+
+
+def build_timing(in_flight_seconds: float) -> ChangeTiming:
+    """The times that go with a context's `in_flight`: 90 s and more leave the rest alone, less shortens it too.
+
+    Less is for tests. The floors are what a rebalance and a slow machine still need on two cores.
+    """
+    normal = ChangeTiming()
+    share = min(1.0, in_flight_seconds / normal.in_flight_seconds)
+    return ChangeTiming(
+        in_flight_seconds=in_flight_seconds,
+        begin_seconds=max(1.0, normal.begin_seconds * share),
+        send_seconds=max(8.0, normal.send_seconds * share),
+        shows_seconds=max(2.0, normal.shows_seconds * share),
+        foreign_seconds=max(1.0, normal.foreign_seconds * share),
+    )

@@ -29,7 +29,7 @@ class WithoutJournal:
         failed_at = self._world.clock.now()
         due = [task for task in walk.remaining() if task.always and walk.is_due(task, winding_up=True)]
         done: list[str] = []
-        left: list[str] = []
+        left = [task.step.describe() for task in walk.unsettled()]
         files: list[str] = []
         for task in due:
             try:

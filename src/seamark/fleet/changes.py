@@ -14,7 +14,7 @@ from seamark.change.progress import Progress
 from seamark.change.recovery import Recovery
 from seamark.change.spool import FileSpool
 from seamark.change.step import Step
-from seamark.change.timing import ChangeTiming
+from seamark.change.timing import ChangeTiming, build_timing
 from seamark.errors import RefusedError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.planned import Planned
@@ -109,7 +109,7 @@ class Changes:
         )
 
     def _build_timing(self) -> ChangeTiming:
-        return ChangeTiming(in_flight_seconds=self._context.journal.in_flight_seconds)
+        return build_timing(self._context.journal.in_flight_seconds)
 
     def _build_spool(self) -> FileSpool:
         return FileSpool(self._context.journal.spool_folder)

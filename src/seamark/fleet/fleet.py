@@ -55,7 +55,7 @@ class Fleet:
     ) -> None:
         self.context = context
         self._clusters = Clusters(context, build_client=build_connect or build_connect_client)
-        self._hands = Clusters(context, build_client=build_connect or _build_changing_client)
+        self._hands = Clusters(context, build_client=build_connect or self._build_changing_client)
         self._build_kafka = build_kafka or build_kafka_admin
         self._open_journal = open_journal or _open_journal
         self._own_actor = actor
@@ -71,6 +71,11 @@ class Fleet:
 
     def __repr__(self) -> str:
         return f"Fleet({self.context.name!r}, clusters={list(self._clusters.names)})"
+
+    def _build_changing_client(self, settings: ConnectSettings) -> ConnectPort:
+        from seamark.fleet.world import build_changing_client  # noqa: PLC0415
+
+        return build_changing_client(settings, in_flight_seconds=self.context.journal.in_flight_seconds)
 
     def close(self) -> None:
         """Close every connection. The fleet can be used again; it then opens new ones."""
@@ -189,12 +194,6 @@ def build_kafka_admin(settings: KafkaSettings) -> KafkaPort:
     from seamark.kafka import KafkaAdmin  # noqa: PLC0415
 
     return KafkaAdmin(settings.client_config())
-
-
-def _build_changing_client(settings: ConnectSettings) -> ConnectPort:
-    from seamark.fleet.world import build_changing_client  # noqa: PLC0415
-
-    return build_changing_client(settings)
 
 
 def _open_journal(context: Context) -> JournalPort:

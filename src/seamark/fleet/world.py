@@ -6,7 +6,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from seamark.change.timing import ChangeTiming
+from seamark.change.timing import build_timing
 from seamark.fleet.clusters import Clusters, build_connect_client
 from seamark.fleet.ports import ConnectPort
 from seamark.fleet.seal import SealKey, read_seal_key
@@ -62,8 +62,8 @@ class FleetWorld:
         return self.seal_key.seal(value)
 
 
-def build_changing_client(settings: ConnectSettings) -> ConnectPort:
+def build_changing_client(settings: ConnectSettings, *, in_flight_seconds: float) -> ConnectPort:
     """The client that acts: it begins no attempt later than a step may still send its request."""
     from seamark.connect import Timing  # noqa: PLC0415
 
-    return build_connect_client(settings, timing=Timing(deadline_seconds=ChangeTiming().send_seconds))
+    return build_connect_client(settings, timing=Timing(deadline_seconds=build_timing(in_flight_seconds).send_seconds))

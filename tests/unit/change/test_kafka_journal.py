@@ -84,7 +84,7 @@ def outgoing(entries):
     return [record for entry in entries for record in build_entry_records(entry, topic=NAMES.journal)]
 
 
-# --- records -----------------------------------------------------------------------------------------------------------
+# --- records ----------------------------------------------------------------------------------------------------------
 
 
 @given(text=st.text(max_size=300), size=st.integers(min_value=1, max_value=400))
@@ -154,7 +154,7 @@ def test_lost_end_of_an_open_change_is_seen_by_its_head():
         reader.check_tail(entries, replace(head, last_hash="0" * 64))
 
 
-# --- finding changes ---------------------------------------------------------------------------------------------------
+# --- finding changes --------------------------------------------------------------------------------------------------
 
 
 def interleave(changes):
@@ -228,7 +228,7 @@ def test_unknown_short_id_is_not_found():
         reader.resolve_change(FakeLog(outgoing(build_change())), "7ZZ")
 
 
-# --- heads and the board -----------------------------------------------------------------------------------------------
+# --- heads and the board ----------------------------------------------------------------------------------------------
 
 
 def test_head_names_the_step_by_the_plan():
@@ -327,7 +327,7 @@ def test_refusal_says_who_since_when_and_at_which_step():
     board.refuse_conflict(opening(new_lock()))
 
 
-# --- names, topics, rights ---------------------------------------------------------------------------------------------
+# --- names, topics, rights --------------------------------------------------------------------------------------------
 
 
 def test_lock_ids_are_of_the_thing_alone_and_printable():

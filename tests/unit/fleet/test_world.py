@@ -8,7 +8,7 @@ from tests.unit.fleet.living import LivingConnect, living_context, open_living_f
 
 
 def test_the_client_that_acts_begins_no_attempt_later_than_a_step_may_send():
-    with build_changing_client(settings()) as client:
+    with build_changing_client(settings(), in_flight_seconds=90) as client:
         assert isinstance(client, ConnectClient)
         assert client.timing.deadline_seconds == ChangeTiming().send_seconds
 

@@ -19,7 +19,7 @@ def build_entry_records(entry: Entry, *, topic: str) -> tuple[Outgoing, ...]:
     """The records of an entry, in order. Each says where it belongs."""
     data = entry.to_bytes()
     chunks = [data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES)]
-    stamp = _build_timestamp_ms(entry)
+    stamp, digest = _build_timestamp_ms(entry), entry.hash.encode()
     return tuple(
         Outgoing(
             topic,
@@ -28,6 +28,8 @@ def build_entry_records(entry: Entry, *, topic: str) -> tuple[Outgoing, ...]:
             headers=(
                 ("number", str(entry.number).encode()),
                 ("kind", str(entry.kind).encode()),
+                # No later entry vouches for the last one of a change; this does.
+                ("hash", digest),
                 ("chunk", str(index).encode()),
                 ("chunks", str(len(chunks)).encode()),
             ),
@@ -56,31 +58,42 @@ def begins_change(record: LogRecord) -> bool:
     return record.headers.get("kind") == b"open" and record.headers.get("chunk") == b"0"
 
 
+def _read_labels(record: LogRecord) -> tuple[bytes, ...]:
+    """What all chunks of an entry say alike."""
+    return tuple(record.headers.get(name, b"") for name in ("number", "kind", "hash", "chunks"))
+
+
 class Assembly:
     """Puts the chunks of each change's entries together. Holds what is not yet whole, and nothing else."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
-        self._pending: dict[bytes, list[bytes]] = {}
+        self._pending: dict[bytes, list[LogRecord]] = {}
 
     def add(self, record: LogRecord) -> Entry | None:
         """Take a record; give the entry that it completes."""
         key = record.key or b""
-        number, chunk, chunks = (self._read_number(record, name) for name in ("number", "chunk", "chunks"))
+        chunk, chunks = self._read_number(record, "chunk"), self._read_number(record, "chunks")
         parts = self._pending.setdefault(key, [])
         if chunk != len(parts) or not 0 <= chunk < chunks:
             raise self._tampered(record, f"chunk {chunk} of {chunks} stands where chunk {len(parts)} should")
-        parts.append(record.value or b"")
+        parts.append(record)
+        if _read_labels(record) != _read_labels(parts[0]):
+            raise self._tampered(record, "it belongs to another entry than the chunk before it")
         if len(parts) < chunks:
             return None
         del self._pending[key]
+        return self._build_entry(parts)
+
+    def _build_entry(self, parts: list[LogRecord]) -> Entry:
+        last = parts[-1]
         try:
-            entry = Entry.from_bytes(b"".join(parts))
+            entry = Entry.from_bytes(b"".join(part.value or b"" for part in parts))
         except TamperedJournalError as error:
-            raise self._tampered(record, f"{error.message}: {error.cause}" if error.cause else error.message) from None
-        told = (record.headers.get("kind"), number, key)
-        if told != (str(entry.kind).encode(), entry.number, entry.change.encode()):
-            raise self._tampered(record, f"it holds entry {entry.number} of change {entry.change}")
+            raise self._tampered(last, f"{error.message}: {error.cause}" if error.cause else error.message) from None
+        labels = (str(entry.number).encode(), str(entry.kind).encode(), entry.hash.encode())
+        if (last.key, *labels) != (entry.change.encode(), *_read_labels(last)[:3]):
+            raise self._tampered(last, f"it holds entry {entry.number} of change {entry.change}, not as it was written")
         return entry
 
     def check_whole(self) -> None:

@@ -1,0 +1,33 @@
+"""Fixtures of the fault tier."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fault.rig import Rig
+
+
+@pytest.fixture(scope="session")
+def journal_topics(stack, tmp_path_factory):
+    """The journal's topics on the shared stack."""
+    rig = Rig(stack, tmp_path_factory.mktemp("init"))
+    code, _, err = rig.seamark("init", "--yes")
+    assert code == 0, err
+
+
+@pytest.fixture(params=["kafka", "file"])
+def rig(request, stack, tmp_path, journal_topics):
+    """A connector that runs, with a journal in Kafka and one in files."""
+    rig = Rig(stack, tmp_path, journal=request.param)
+    rig.create()
+    yield rig
+    rig.delete()
+
+
+@pytest.fixture
+def kafka_rig(stack, tmp_path, journal_topics):
+    """A connector that runs, with a journal in Kafka."""
+    rig = Rig(stack, tmp_path)
+    rig.create()
+    yield rig
+    rig.delete()

@@ -1,0 +1,58 @@
+"""A child process that stops a connector, changes its config and restores its run state, as one change.
+
+    python -m tests.fault.guarded NAME KEY VALUE
+
+It is what faults are tried on: three steps in one lane, the last of which must run whatever happens.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import seamark
+from seamark.change.locks import connector_lock
+from seamark.change.steps.connector import PutConfig
+from seamark.change.steps.run_state import SetRunState
+from seamark.errors import SeamarkError
+from seamark.fleet.planned import Planned
+from seamark.model.plan import Plan
+
+STEPS = 3
+
+
+def build_planned(fleet, name, *, key, value):
+    """The plan: stop, put config, restore."""
+    connector = fleet.connectors.one(f"connect/{name}")
+    config = {k: v for k, v in connector.config.items() if k != "name"} | {key: value}
+    steps = (
+        SetRunState("connect", name, "STOPPED"),
+        PutConfig("connect", name, config),
+        SetRunState("connect", name, "RUNNING"),
+    )
+    settings = fleet.context.connect["connect"]
+    plan = Plan(
+        title=f"set {key} of {name}",
+        context=fleet.context.name,
+        made_at="2026-01-01T00:00:00Z",
+        made_by="guarded",
+        steps=tuple(step.to_data(lane=name, always=number == 2) for number, step in enumerate(steps)),
+        locks=(connector_lock(name, offsets_topic=settings.offsets_topic, workers=settings.group_id),),
+    )
+    return Planned(plan, steps=steps)
+
+
+def main(name, key, value):
+    try:
+        with seamark.open() as fleet:
+            result = fleet.apply(build_planned(fleet, name, key=key, value=value))
+    except SeamarkError as error:
+        print(f"{type(error).__name__}: {error.message} | {error.cause} | {error.hint}", file=sys.stderr)
+        return error.exit_code
+    print(result.change, result.ending)
+    for failure in result.failures.values():
+        print(f"{failure.message} | {failure.cause} | {failure.hint}", file=sys.stderr)
+    return 0 if result.is_done else 3
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(*sys.argv[1:]))

@@ -1,0 +1,144 @@
+"""What the fault tests share: a connector to try things on, and operators as child processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+import uuid
+from pathlib import Path
+
+from seamark.devstack.process import state_of
+from seamark.devstack.wait import wait_until
+
+ROOT = Path(__file__).parents[2]
+SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+# Short, so that a lost answer is settled within seconds; one case runs with the real 90 s.
+IN_FLIGHT = "3s"
+
+
+class Rig:
+    """One connector on a stack, and the commands that change it."""
+
+    def __init__(self, stack, folder, *, journal="kafka", in_flight=IN_FLIGHT):
+        self.stack = stack
+        self.name = f"fault-{uuid.uuid4().hex[:10]}"
+        self.input = folder / f"{self.name}.txt"
+        self.input.write_text("one\ntwo\n")
+        self.env = {
+            **os.environ,
+            "SEAMARK_CONFIG": stack.context_file,
+            "SEAMARK_CONTEXTS__DEV__IN_FLIGHT": in_flight,
+            "SEAMARK_CONTEXTS__DEV__JOURNAL": journal,
+            "SEAMARK_CONTEXTS__DEV__JOURNAL_FOLDER": str(folder / "journal"),
+            "XDG_STATE_HOME": str(folder / "state"),
+            "PYTHONPATH": str(ROOT),
+        }
+        self.env.pop("SEAMARK_FAILPOINT", None)
+
+    def call(self, method, path, body=None):
+        """A plain REST call, past seamark."""
+        request = urllib.request.Request(
+            self.stack.connect["connect"].urls[0] + path,
+            method=method,
+            data=json.dumps(body).encode() if body is not None else None,
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=100) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+
+    def create(self):
+        """The connector, running."""
+        config = {"connector.class": SOURCE, "tasks.max": "1", "file": str(self.input), "topic": self.name, "mark": "0"}
+        self._put(config)
+        wait_until(self.runs, f"{self.name} ran", seconds=60)
+
+    def _put(self, config):
+        def accepted():
+            try:
+                self.call("PUT", f"/connectors/{self.name}/config", config)
+            except urllib.error.HTTPError as error:
+                if error.code not in (409, 500):
+                    raise
+                return False
+            return True
+
+        wait_until(accepted, f"Connect took {self.name}", seconds=60, every_seconds=0.5)
+
+    def config(self):
+        return self.call("GET", f"/connectors/{self.name}/config")
+
+    def state(self):
+        status = self.call("GET", f"/connectors/{self.name}/status")
+        return status["connector"]["state"]
+
+    def runs(self):
+        try:
+            status = self.call("GET", f"/connectors/{self.name}/status")
+        except urllib.error.HTTPError:
+            return False
+        return {status["connector"]["state"], *(task["state"] for task in status["tasks"])} == {"RUNNING"} and bool(
+            status["tasks"]
+        )
+
+    def delete(self):
+        def gone():
+            try:
+                self.call("DELETE", f"/connectors/{self.name}")
+            except urllib.error.HTTPError as error:
+                return error.code == 404
+            return False
+
+        wait_until(gone, f"{self.name} was gone", seconds=60, every_seconds=0.5)
+
+    def start(self, *arguments, failpoint=None):
+        """An operator: a Python module with arguments, as a child process."""
+        env = self.env | ({"SEAMARK_FAILPOINT": failpoint} if failpoint else {})
+        return subprocess.Popen(
+            [sys.executable, "-m", *arguments],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments, failpoint=None, timeout=240):
+        """An operator to its end: exit code, what it said."""
+        process = self.start(*arguments, failpoint=failpoint)
+        out, err = process.communicate(timeout=timeout)
+        return process.returncode, out, err
+
+    def seamark(self, *arguments, **options):
+        return self.run("seamark.cli", *arguments, **options)
+
+    def guarded(self, value, **options):
+        return self.run("tests.fault.guarded", self.name, "mark", value, **options)
+
+    def changes(self):
+        """The changes of this connector, the newest first, as `journal list` tells them."""
+        code, out, err = self.seamark("journal", "list", "-o", "json")
+        assert code == 0, err
+        return [row for row in json.loads(out)["items"] if self.name in row["title"]]
+
+    def entries(self, change):
+        code, out, err = self.seamark("journal", "show", change, "-o", "json")
+        assert code == 0, err
+        return json.loads(out)
+
+
+def wait_stopped(process, *, seconds=60):
+    """Wait until a child has stopped itself at its failpoint."""
+    wait_until(lambda: state_of(process.pid) == "stopped", "the child stopped at its failpoint", seconds=seconds)
+
+
+def kill_quietly(process):
+    """End a child that a failing test left behind."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=30)

@@ -1,0 +1,58 @@
+"""kill -9 at every point of every step, three times each; then `journal resume`."""
+
+from __future__ import annotations
+
+import pytest
+
+from seamark.change.failpoint import POINTS
+from tests.fault.guarded import STEPS
+
+STEP_POINTS = [point for point in POINTS if point not in ("after-open", "before-close", "after-close")]
+MATRIX = [f"{point}:{number}" for number in range(STEPS) for point in STEP_POINTS] + [
+    "after-open:0",
+    "before-close:0",
+    "after-close:0",
+]
+TIMES = 3
+
+
+def test_matrix_has_every_point_of_every_step():
+    assert len(MATRIX) == STEPS * len(STEP_POINTS) + 3
+    assert len(STEP_POINTS) >= 4
+    assert len(MATRIX) * TIMES >= 45
+
+
+@pytest.mark.parametrize("point", MATRIX)
+def test_killed_change_is_finished_by_resume(kafka_rig, point):
+    killed = 0
+    for value in range(1, TIMES + 1):
+        before = kafka_rig.config()
+        code, _, err = kafka_rig.guarded(str(value), failpoint=f"{point}:kill")
+        assert code == -9, (code, err)
+        killed += 1
+        change = kafka_rig.changes()[0]
+        if point.startswith("after-close"):
+            assert change["state"] == "done", change
+        else:
+            assert change["state"] == "open", change
+            # Never in between: what stands there now is the one or the other, whole.
+            assert kafka_rig.config() in (before, before | {"mark": str(value)})
+            code, _, err = kafka_rig.seamark("journal", "resume", change["change"], "--yes")
+            assert code == 0, err
+        assert kafka_rig.config() == before | {"mark": str(value)}
+        assert kafka_rig.state() == "RUNNING"
+        assert kafka_rig.changes()[0]["state"] == "done"
+    assert killed == TIMES
+
+
+def test_undo_after_a_kill_puts_the_config_back(kafka_rig):
+    before = kafka_rig.config()
+    code, _, _ = kafka_rig.guarded("9", failpoint="after-perform:1:kill")
+    assert code == -9
+    change = kafka_rig.changes()[0]["change"]
+    assert kafka_rig.seamark("journal", "resume", change, "--yes")[0] == 0
+    assert kafka_rig.config() == before | {"mark": "9"}
+    code, _, err = kafka_rig.seamark("journal", "undo", change, "--yes")
+    assert code == 0, err
+    assert kafka_rig.config() == before
+    assert kafka_rig.state() == "RUNNING"
