@@ -70,12 +70,27 @@ class Rig:
 
         wait_until(accepted, f"Connect took {self.name}", seconds=60, every_seconds=0.5)
 
+    def read(self, path):
+        """A plain GET; while a rebalance goes on Connect answers some with 409 or 500."""
+        answers = []
+
+        def answered():
+            try:
+                answers.append(self.call("GET", path))
+            except urllib.error.HTTPError as error:
+                if error.code not in (409, 500):
+                    raise
+                return False
+            return True
+
+        wait_until(answered, f"Connect answered GET {path}", seconds=60, every_seconds=0.3)
+        return answers[0]
+
     def config(self):
-        return self.call("GET", f"/connectors/{self.name}/config")
+        return self.read(f"/connectors/{self.name}/config")
 
     def state(self):
-        status = self.call("GET", f"/connectors/{self.name}/status")
-        return status["connector"]["state"]
+        return self.read(f"/connectors/{self.name}/status")["connector"]["state"]
 
     def runs(self):
         try:

@@ -21,16 +21,22 @@ Config = dict[str, str]
 
 @dataclass(slots=True)
 class Truth:
-    """What a connector really is. `failed` are its failed tasks."""
+    """What a connector really is. `failed` are its failed tasks.
+
+    Tasks are made when it runs and taken away when it stops: a stopped one that is paused has none until it is resumed.
+    """
 
     config: Config
     target: str = "RUNNING"
     failed: frozenset[int] = frozenset()
+    tasks: int = 0
 
-    @property
-    def tasks(self) -> int:
-        """How many tasks its config asks for."""
-        return int(self.config.get("tasks.max", "1"))
+    def follow(self) -> None:
+        """Have the tasks of the target state."""
+        if self.target == "STOPPED":
+            self.tasks = 0
+        elif self.target == "RUNNING":
+            self.tasks = int(self.config.get("tasks.max", "1"))
 
 
 @dataclass(slots=True)
@@ -60,7 +66,10 @@ class Cluster:
 
     def add(self, name: str, config: Config, *, target: str, failed: frozenset[int] = frozenset()) -> None:
         """A connector that has been there for long."""
-        truth = self.connectors[name] = Truth(dict(config), target, failed)
+        truth = self.connectors[name] = Truth(dict(config), "RUNNING", failed)
+        truth.follow()
+        truth.target = target
+        truth.follow()
         self._shown[name] = Shown(config=truth.config, status=_build_status(truth))
 
     # --- what is shown -----------------------------------------------------------------------------------------
@@ -132,6 +141,7 @@ class Cluster:
 
     def _follow(self, name: str, *, config: bool = True) -> None:
         truth = self.connectors[name]
+        truth.follow()
         shown = self._show(name)
         if config:
             shown.configs.append((self._later(shown.configs), truth.config))

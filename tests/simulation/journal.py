@@ -130,7 +130,6 @@ class SimJournal:
         self.process = process
         self.store = store
         self._timeline = timeline
-        self.writer_class = SimWriter
 
     def begin(self, opening: Opening) -> SimWriter:
         """Take the locks and write the `open` entry."""
@@ -145,8 +144,9 @@ class SimJournal:
         body = {**opening.body, "title": opening.title, "locks": list(opening.locks), "nonce": opening.nonce}
         entry = Entry(opening.change, number=0, kind=EntryKind.OPEN, at=opening.at, by=opening.by, body=body)
         self.store.add(stored, entry, writer=self.process.name)
+        writer = SimWriter(self, stored, opening.nonce, by=opening.by)
         self._end(fault)
-        return self.writer_class(self, stored, opening.nonce, by=opening.by)
+        return writer
 
     def take_over(self, change: str, *, nonce: str, by: str, at: str, expected_nonce: str | None = None) -> SimWriter:
         """Fence the holder and write a `taken` entry."""
@@ -170,8 +170,9 @@ class SimJournal:
             previous=stored.hashes[-1],
         )
         self.store.add(stored, entry, writer=self.process.name)
+        writer = SimWriter(self, stored, nonce, by=by)
         self._end(fault)
-        return self.writer_class(self, stored, nonce, by=by)
+        return writer
 
     def read(self, change: str) -> tuple[Entry, ...]:
         """Every entry of a change."""

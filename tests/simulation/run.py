@@ -203,6 +203,9 @@ class Simulation:
 
     def _undo(self, change: str) -> None:
         self.invariants.check_now()
+        # Nobody takes a change back before they have seen what it did.
+        self.cluster.hurry()
+        self.timeline.advance(5)
         who = self.operator(self.scenario.undo_faults)
         try:
             plan = who.recovery.plan_undo(change)

@@ -57,14 +57,14 @@ def _find_lasting(past: Past, tasks: Sequence[Task]) -> list[Task]:
 
 def _is_even(past: Past, acted: Sequence[Task], *, lane: str) -> bool:
     first: dict[str, Intent] = {}
-    last: dict[str, Intent] = {}
+    last: dict[str, Task] = {}
     for task in (task for task in acted if task.lane == lane):
-        if past.outcomes[task.number] is Outcome.UNKNOWN:
-            return False
-        intent = past.intents[task.number][0]
-        first.setdefault(task.aspect, intent)
-        last[task.aspect] = intent
-    return all(first[aspect].before == last[aspect].after for aspect in first)
+        first.setdefault(task.aspect, past.intents[task.number][0])
+        last[task.aspect] = task
+    return all(
+        past.outcomes[task.number] is Outcome.DONE and first[aspect].before == past.intents[task.number][0].after
+        for aspect, task in last.items()
+    )
 
 
 def _build_steps(backs: Sequence[tuple[Task, Step]], tasks: Sequence[Task]) -> tuple[StepData, ...]:

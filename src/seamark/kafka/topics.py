@@ -11,6 +11,8 @@ from seamark.errors import AuthorizationError, DeadlineError, NotFoundError, Sea
 from seamark.kafka.admin import KafkaAdmin
 
 _POLL_SECONDS = 0.1
+# A topic that was just made is not known to every broker in the same moment; a few heartbeats are enough.
+_NEW_TOPIC_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +73,18 @@ class TopicAdmin(KafkaAdmin):
 
     def read_found(self, names: Sequence[str]) -> dict[str, TopicFound]:
         """Topics with all their configs, by name. One that is not there is left out; any other failure is raised."""
+        deadline = time.monotonic() + _NEW_TOPIC_SECONDS
+        while len(found := self._look_for(names)) < len(set(names)) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+        return found
+
+    def _look_for(self, names: Sequence[str]) -> dict[str, TopicFound]:
         reading = self.read_topics(names)
-        for error in reading.failures.values():
+        # Each question may go to another broker, so that the second one may not know what the first told.
+        configs, missing = self._read_configs([topic.name for topic in reading.items])
+        for error in (*reading.failures.values(), *missing.values()):
             if not isinstance(error, NotFoundError):
                 raise error
-        there = [topic.name for topic in reading.items]
-        configs, denied = self._read_configs(there)
-        for error in denied.values():
-            raise error
         return {
             topic.name: TopicFound(
                 topic.name,
@@ -87,6 +93,7 @@ class TopicAdmin(KafkaAdmin):
                 configs=_plain(configs[topic.name]),
             )
             for topic in reading.items
+            if topic.name in configs
         }
 
     def _await_topics(self, names: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from seamark.model.offset import Offset
@@ -69,6 +70,7 @@ def _build_lines(owned: OwnedOffsets, screen: Screen) -> list[Line]:
     count = render_count(len(owned.offsets), "offset")
     return [
         build_heading(owned.connector, count, f"through {owned.route}"),
-        *LISTING.build_lines(owned.offsets, screen, indent="  "),
+        # A position that is cut can't be compared or copied: the terminal may wrap it instead.
+        *LISTING.build_lines(owned.offsets, dataclasses.replace(screen, width=None), indent="  "),
         *(line(Span("! ", Style.WARN), note) for note in owned.notes),
     ]
