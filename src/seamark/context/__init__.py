@@ -9,13 +9,12 @@ if TYPE_CHECKING:
     from seamark.context.contexts import Contexts, load_contexts, open_context
     from seamark.context.journal import JournalKind, JournalSettings
     from seamark.context.origin import Origin, OriginKind
-    from seamark.context.secret import MASK, Secret, is_masked, is_sensitive, mask_urls
+    from seamark.context.secret import Secret, is_masked, mask_urls
     from seamark.context.settings import ConnectSettings, KafkaSettings
     from seamark.context.value import Setting
     from seamark.context.writing import WrittenFile, add_context, use_context
 
 __all__ = [
-    "MASK",
     "ConnectSettings",
     "Context",
     "Contexts",
@@ -29,7 +28,6 @@ __all__ = [
     "WrittenFile",
     "add_context",
     "is_masked",
-    "is_sensitive",
     "load_contexts",
     "mask_urls",
     "open_context",
@@ -41,7 +39,7 @@ _MODULES = {
     "contexts": ("Contexts", "load_contexts", "open_context"),
     "journal": ("JournalKind", "JournalSettings"),
     "origin": ("Origin", "OriginKind"),
-    "secret": ("MASK", "Secret", "is_masked", "is_sensitive", "mask_urls"),
+    "secret": ("Secret", "is_masked", "mask_urls"),
     "settings": ("ConnectSettings", "KafkaSettings"),
     "value": ("Setting",),
     "writing": ("WrittenFile", "add_context", "use_context"),

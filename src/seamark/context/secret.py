@@ -7,17 +7,8 @@ from collections.abc import Callable
 from typing import Never
 
 from seamark.context.origin import DEFAULT, Origin
+from seamark.model.sensitive import MASK
 
-MASK = "(sensitive)"
-
-# Names that hold a secret in Kafka's, Connect's, librdkafka's and our own settings.
-_SENSITIVE = re.compile(
-    r"passw(or)?d|passphrase|secret|token|jaas|credential|api[._-]?key|access[._-]?key|private[._-]?key"
-    r"|journal[._-]?key|key\.pem|keystore\.key|user[._-]?info|oauthbearer\.config",
-    re.IGNORECASE,
-)
-# `…private.key.file` names where the secret is, which is no secret.
-_NOT_SENSITIVE = re.compile(r"\.(file|location|ms|type)$", re.IGNORECASE)
 # seamark's own mask, Kafka's `[hidden]`, and the stars of other tools' pages.
 _MASKED = re.compile(r"""\(sensitive\)|\[hidden\]|(?<![^\s:/@='"])\*{3,}(?![^\s:/@;,'"])""")
 # Up to the last @ of the word: a password may hold a slash that nobody quoted.
@@ -65,11 +56,6 @@ class Secret:
     def __reduce__(self) -> Never:
         """Refused: a pickled secret is a secret in a file."""
         raise TypeError("a Secret can't be pickled")
-
-
-def is_sensitive(key: str) -> bool:
-    """Whether a setting of that name holds a secret."""
-    return bool(_SENSITIVE.search(key)) and not _NOT_SENSITIVE.search(key)
 
 
 def is_masked(text: str) -> bool:

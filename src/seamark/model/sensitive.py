@@ -14,7 +14,7 @@ MASK = "(sensitive)"
 # Dots, dashes and underscores are one separator, and "apiKey" is read as "api.key".
 _SECRET_NAME = re.compile(
     r"password|passwd|passphrase|secret|credential|jaas|(?:^|\.)(?:pwd|pass|token|tokens|sas|authorization)(?:$|\.)"
-    r"|(?:api|private|access|account|encryption|shared|license)\.?key|keystore\.key$|key\.pem$"
+    r"|(?:api|private|access|account|encryption|shared|license|journal)\.?key|keystore\.key$|key\.pem$"
     r"|user\.info|oauthbearer\.config|connection\.string|auth(?:entication)?\.header|token$",
 )
 # These say where or how a secret is found, which people need to see.

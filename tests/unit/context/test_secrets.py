@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.context import MASK, Secret, is_masked, is_sensitive, mask_urls
+from seamark.context import Secret, is_masked, mask_urls
 from seamark.errors import InvalidSettingError, SecretError
+from seamark.model.sensitive import MASK, is_sensitive
 
 
 def write(workplace, password: str) -> None:
