@@ -16,11 +16,19 @@ if TYPE_CHECKING:
 
 
 class SystemClock:
-    """The clock of this machine."""
+    """The clock of this machine, read once; from then on it counts by a clock that nobody can set.
+
+    A wait for late requests must not be cut short by a time server that sets the wall clock forward. The clock that
+    counts also counts while the machine sleeps, where the system has such a one.
+    """
+
+    def __init__(self) -> None:
+        self._counter = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+        self._began_at = time.time() - time.clock_gettime(self._counter)
 
     def now(self) -> float:
         """Seconds since the epoch."""
-        return time.time()
+        return self._began_at + time.clock_gettime(self._counter)
 
     def sleep(self, seconds: float) -> None:
         """Wait."""

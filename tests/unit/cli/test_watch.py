@@ -115,7 +115,13 @@ def test_real_interrupt_ends_a_watch_cleanly():
         "sys.exit(execute(['status', '--watch', '-o', 'json'], session=Session(open_fleet=StubFleet().open)))\n"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=REPOSITORY,
+        # Who started the tests in the background has Ctrl-C ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     ) as process:
         first = json.loads(process.stdout.readline())
         process.send_signal(signal.SIGINT)

@@ -1,8 +1,10 @@
 """The world that steps act on."""
 
+import time
+
 from seamark.change.timing import ChangeTiming
 from seamark.connect import ConnectClient
-from seamark.fleet.world import FleetWorld, build_changing_client
+from seamark.fleet.world import FleetWorld, SystemClock, build_changing_client
 from tests.unit.fleet.builders import settings
 from tests.unit.fleet.living import LivingConnect, living_context, open_living_fleet
 
@@ -28,3 +30,11 @@ def test_secrets_are_revealed_by_the_context_and_sealed_by_its_key(tmp_path, mon
     assert world.reveal("secret://env/A_SECRET") == "hunter2"
     assert world.seal("hunter2") == world.seal_key.seal("hunter2")
     assert world.clock.now() > 0
+
+
+def test_the_clock_goes_on_evenly_when_somebody_sets_the_wall_clock(monkeypatch):
+    clock = SystemClock()
+    before = clock.now()
+    assert abs(before - time.time()) < 1
+    monkeypatch.setattr(time, "time", lambda: before + 3600)
+    assert clock.now() - before < 5
