@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
@@ -16,19 +15,15 @@ from seamark.change.kafka_journal.gate import Gate
 from seamark.change.kafka_journal.hold import LockHold
 from seamark.change.kafka_journal.names import GATE_KEY, sorted_locks
 from seamark.change.locks import cluster_lock, connector_lock
-from seamark.devstack import StackSpec, start_stack
-from seamark.devstack.control import ask
 from seamark.errors import (
     AlreadyExistsError,
     AuthorizationError,
     DeadlineError,
     FencedError,
     InvalidSettingError,
-    JournalError,
     LockedError,
     NotFoundError,
     TamperedJournalError,
-    UnreachableError,
 )
 from seamark.kafka.log import PartitionLog
 from seamark.kafka.produce import Outgoing, RecordWriter
@@ -160,6 +155,27 @@ def test_who_slept_after_its_opening_does_not_fence_who_took_it_over(monkeypatch
     taken[0].append(EntryKind.NOTE, {"note": "not fenced"})
     end(taken[0])
     assert [entry.kind for entry in slow.read(first.change)] == ["open", "taken", "note", "close"]
+
+
+def test_nap_at_the_very_taking_of_the_locks_never_forks_the_history(monkeypatch, journal_factory):
+    slow, fast = journal_factory(SHORT), journal_factory(SHORT)
+    first = opening(new_lock(), by="slow@host")
+    original, taken = LockHold.take, []
+
+    def nap_and_take(self):
+        monkeypatch.setattr(LockHold, "take", original)
+        taken.append(fast.take_over(first.change, nonce="n2", by="fast@host", at=AT))
+        original(self)
+
+    monkeypatch.setattr(LockHold, "take", nap_and_take)
+    with pytest.raises(FencedError) as caught:
+        slow.begin(first)
+    assert "fast@host" in caught.value.cause
+    # The one case in which the taker is fenced by one who slept: it is told, and takes the change over again.
+    with pytest.raises(FencedError):
+        taken[0].append(EntryKind.NOTE, {})
+    end(fast.take_over(first.change, nonce="n3", by="fast@host", at=AT))
+    assert [entry.kind for entry in slow.read(first.change)] == ["open", "taken", "taken", "close"]
 
 
 def test_opening_whose_answer_was_lost_is_not_written_twice(monkeypatch, journal):
@@ -344,51 +360,3 @@ def test_topic_that_could_forget_is_refused_with_the_fix(config, names, journal,
     with pytest.raises(InvalidSettingError) as caught:
         journal.begin(opening(new_lock()))
     assert f"--topic {name} --add-config {fix}" in caught.value.hint
-
-
-# --- brokers that die -------------------------------------------------------------------------------------------------
-
-
-def test_brokers_die_and_come_back(capfd):
-    with start_stack(StackSpec(brokers=3, workers=0), name="journal") as stack:
-        folder, config = Path(stack.folder), {"bootstrap.servers": stack.kafka.bootstrap_servers}
-        with TopicAdmin(config) as admin:
-            create_topics(admin)
-        journal, other = KafkaJournal(config), KafkaJournal(config)
-        first = opening(new_lock(), new_lock())
-        writer = journal.begin(first)
-
-        ask(folder, "kill", "broker-1")
-        writer.append(EntryKind.NOTE, {"note": "one broker is dead"})
-        end(other.begin(opening(new_lock())))
-        ask(folder, "restart", "broker-1")
-        assert other.read(first.change) == writer.entries
-
-        ask(folder, "kill", "broker-1")
-        ask(folder, "kill", "broker-2")
-        begun = time.monotonic()
-        with pytest.raises(JournalError) as caught:
-            writer.append(EntryKind.INTENT, {"step": 0, "before": 1, "after": 2})
-        assert time.monotonic() - begun < 30
-        assert f"seamark journal resume {first.change}" in caught.value.hint
-        with pytest.raises(JournalError):
-            writer.append(EntryKind.NOTE, {})
-        begun = time.monotonic()
-        with pytest.raises(UnreachableError):
-            other.begin(opening(new_lock()))
-        assert time.monotonic() - begun < 40
-        writer.release()
-
-        ask(folder, "restart", "broker-1")
-        ask(folder, "restart", "broker-2")
-        entries = other.read(first.change)
-        assert entries[:2] == writer.entries
-        taken = other.take_over(first.change, nonce="n2", by="b", at=AT)
-        assert taken.entries[: len(entries)] == entries
-        end(taken)
-        assert other.read(first.change)[-1].kind is EntryKind.CLOSE
-        assert not other.open_heads()
-        journal.close()
-        other.close()
-    # librdkafka complains about every lost connection; none of that is the user's.
-    assert capfd.readouterr().err == ""

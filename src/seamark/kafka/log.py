@@ -14,9 +14,9 @@ from seamark.kafka.failures import build_connection_error, build_error
 from seamark.kafka.opening import open_client
 from seamark.kafka.wait import ConnectionEvents
 
-# A transaction whose owner died holds the readable end back until the brokers end it: after its own timeout (10 s for
+# A transaction whose owner died holds the readable end back until the brokers end it: after its own timeout (15 s for
 # seamark's) and at their next look (transaction.abort.timed.out.transaction.cleanup.interval.ms, 10 s by default).
-# Ten more for a slow broker.
+# Five more for a slow broker.
 DEFAULT_PATIENCE_SECONDS = 30.0
 # A new leader for a partition of a broker that died is found within its session (9 s) and an election.
 _ANSWER_SECONDS = 15.0

@@ -46,6 +46,7 @@ class RecordWriter:
             "enable.idempotence": True,
             "linger.ms": 0,
             "message.timeout.ms": int(timeout_seconds * 1000),
+            "reconnect.backoff.max.ms": 1000,
         }
         self._producer = open_client(config, ours, build=build_producer or Producer, on_error=self._events.record)
 

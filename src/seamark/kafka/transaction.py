@@ -18,14 +18,13 @@ from seamark.kafka.produce import Outgoing, produce
 from seamark.kafka.wait import ConnectionEvents
 from seamark.model.sensitive import mask_text
 
-# An entry is written in some 50 ms. Ten seconds are the longest that a dead writer holds up the readers, until the
-# brokers look for it.
-TRANSACTION_SECONDS = 10.0
-# A broker that dies is missed after its session (9 s) and an election. A write that met it is tried again, so that one
-# lost broker costs time and not the change; with twenty seconds there is time for a second try.
-WRITE_SECONDS = 20.0
-# The records' own deadline comes before the transaction's, so that a failure is a fact and not only late.
-_MARGIN_SECONDS = 2.0
+# An entry is written in some 50 ms, but right behind the loss of a broker in 6 to 12 s: its session (9 s) must end, and
+# others must take its partitions and transactions. The brokers give up a transaction that is open for longer than this,
+# and with it the writer (seen with 10 s: 2 of 96 writes). It also is what a dead writer holds up the readers for, until
+# the brokers' next look.
+TRANSACTION_SECONDS = 15.0
+# The end of all tries: a transaction and then some.
+WRITE_SECONDS = 25.0
 # Aborting is a courtesy to the readers, and what a second try needs: the brokers do it too, later.
 _ABORT_SECONDS = 4.0
 # A producer that asks for its coordinator before its first connection stands asks again after 500 ms. Seen on three
@@ -68,7 +67,12 @@ class TransactionalWriter:
         ours = {
             "transactional.id": transactional_id,
             "transaction.timeout.ms": int(transaction_seconds * 1000),
-            "message.timeout.ms": int((transaction_seconds - _MARGIN_SECONDS) * 1000),
+            # Our own deadline ends the waiting. A record that timed out before the transaction's coordinator is found
+            # again would leave a producer that can only be thrown away.
+            "message.timeout.ms": 0,
+            # A dead coordinator comes back on another broker within seconds; ten, the default, are too long to wait.
+            "reconnect.backoff.max.ms": 1000,
+            "enable.idempotence": True,
             "acks": "all",
             "linger.ms": 0,
         }

@@ -54,12 +54,12 @@ def _open_and_take(gate: Gate, hold: LockHold, opening: Opening, *, records: lis
     while True:
         try:
             gate.enter()
-        except LockedError as error:
-            raise _left_open(opening.change, error) if is_open else error from None
+        except SeamarkError as error:
+            raise (_left_open(opening.change, error) if is_open else error) from None
         is_open = _is_ours(gate.board.heads.get(opening.change), opening)
         if not is_open:
             gate.board.refuse_conflict(opening)
-            is_open = gate.write(records)
+            is_open = _write_opening(gate, opening, records=records)
         if is_open and gate.is_fresh:
             break
         # We slept, or somebody was faster: look again. An opening that was written is seen then.
@@ -68,6 +68,26 @@ def _open_and_take(gate: Gate, hold: LockHold, opening: Opening, *, records: lis
         hold.take()
     except SeamarkError as error:
         raise _close_unheld(gate, entry, error=error) from None
+    # A nap just before the taking is only seen now: what somebody took over meanwhile is not ours to write.
+    try:
+        gate.board.catch_up()
+    except SeamarkError as error:
+        raise _left_open(opening.change, error) from None
+    if not _is_ours(gate.board.heads.get(opening.change), opening):
+        raise _fenced(opening.change, "it was closed")
+
+
+def _write_opening(gate: Gate, opening: Opening, *, records: list[Outgoing]) -> bool:
+    try:
+        return gate.write(records)
+    except JournalError as error:
+        raise JournalError(
+            f"change {opening.change} was not begun: {error.message}",
+            cause=error.cause,
+            hint=f"{error.hint}; no step was done. If seamark journal list --open shows it: "
+            f"seamark journal resume {opening.change}",
+            context={"change": opening.change, **error.context},
+        ) from None
 
 
 def _close_unheld(gate: Gate, entry: Entry, *, error: SeamarkError) -> SeamarkError:
@@ -140,13 +160,17 @@ def _is_ours(head: Head | None, opening: Opening) -> bool:
     if head is None:
         return False
     if head.nonce != opening.nonce:
-        raise FencedError(
-            f"change {opening.change} was taken over before it began",
-            cause=f"{head.by} holds it since {head.last_at}",
-            hint=f"seamark journal show {opening.change}",
-            context={"change": opening.change},
-        )
+        raise _fenced(opening.change, f"{head.by} has held it since, last entry at {head.last_at}")
     return True
+
+
+def _fenced(change: str, cause: str) -> FencedError:
+    return FencedError(
+        f"change {change} was taken over before its first step",
+        cause=cause,
+        hint=f"seamark journal show {change}",
+        context={"change": change},
+    )
 
 
 def _refuse_known(clients: JournalClients, opening: Opening) -> None:

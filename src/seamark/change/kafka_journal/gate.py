@@ -80,7 +80,7 @@ class Gate:
                 self._take()
             except FencedError:
                 # Somebody else took it within the same moment: our claim was older than its lease.
-                self._drop_writer()
+                self.leave()
                 continue
             self.board.catch_up()
             return

@@ -15,6 +15,7 @@ from typing import Self
 
 from seamark.change.kafka_journal.clients import JournalClients
 from seamark.change.kafka_journal.names import proof_key
+from seamark.errors import FencedError
 from seamark.kafka.produce import Outgoing
 
 # All proofs of a change at the same time, up to what is sensible for one process.
@@ -65,8 +66,10 @@ class LockHold:
                     pool.submit(writer.write, [proof], deadline=deadline)
                     for writer, proof in zip(others, proofs, strict=True)
                 ]
-            for job in jobs:
-                job.result()
+            errors = [error for job in jobs if (error := job.exception()) is not None]
+            # That somebody took the change over says more than that the brokers are slow.
+            for error in sorted(errors, key=lambda error: not isinstance(error, FencedError)):
+                raise error
         pen.write(records, deadline=deadline)
 
     def release(self) -> None:

@@ -13,17 +13,16 @@ from seamark.kafka.transaction import TRANSACTION_SECONDS, WRITE_SECONDS
 class JournalTiming:
     """Times of the journal, in seconds.
 
-    `lease` is how long a claim of the gate keeps others out: a begin holds it for some 0.1 s, and its slowest step, a
-    transaction, takes 10 s at most. The lease only keeps people from disturbing each other. What makes the gate safe
-    is its transactional id, which every new holder takes: an earlier one that is slower than its lease is fenced, and
-    writes nothing.
+    `lease` is how long a claim of the gate keeps others out; a begin holds it for some 0.1 s. The lease only keeps
+    people from disturbing each other. What makes the gate safe is its transactional id, which every new holder takes:
+    an earlier one that is slower than its lease, as where a broker was lost, is fenced and writes nothing.
 
     `fresh` is how old a claim may be when its holder takes the locks' ids, which fences whoever has them. It leaves 7 s
     of the lease for a call that needs 10 ms.
 
     `write` is how long an entry is tried to be written, its locks proven included; then the writer gives up.
 
-    `enter` is how long to wait for the gate: one lease of a holder that died, one hanging transaction of another (10 s,
+    `enter` is how long to wait for the gate: a holder that died leaves a lease and a hanging transaction behind (15 s,
     and up to 10 s more until the brokers end it).
     """
 
