@@ -133,6 +133,8 @@ class Rig:
         return self.run("seamark.cli", *arguments, **options)
 
     def guarded(self, value, **options):
+        # A rebalance of another connector shows this one UNASSIGNED for a moment, and seamark then rightly waits.
+        wait_until(self.runs, f"{self.name} ran", seconds=60)
         return self.run("tests.fault.guarded", self.name, "mark", value, **options)
 
     def changes(self):
