@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from seamark.errors import PartialError, SeamarkError, UnreachableError
@@ -22,6 +22,9 @@ class Answer:
 def build_answer(view: View[Any], failures: Mapping[str, SeamarkError], *, asked: int) -> Answer:
     """The answer of a read over `asked` clusters, of which those in `failures` gave none."""
     errors = tuple(failures.values())
+    if errors:
+        # Where somebody did not answer, an empty list does not mean that there are none.
+        view = replace(view, empty="")
     return Answer(view, errors, exit_code=choose_exit_code(errors, all_failed=len(errors) >= asked))
 
 
