@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from seamark.change import executor as executor_module
-from seamark.change.executor import Executor, write_outcome
+from seamark.change.executor import Executor, Sent, write_outcome
 from seamark.change.expectation import Expectations
 from seamark.change.past import Past
 from seamark.change.recovery import Recovery
@@ -27,7 +27,6 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def act_before_intent(patch: pytest.MonkeyPatch) -> None:
     """The step acts, and then its intent is written."""
-    act = Executor._act
     entries: list[Any] = []
 
     def append_later(self: SimWriter, kind: EntryKind, body: Any) -> Any:
@@ -40,7 +39,6 @@ def act_before_intent(patch: pytest.MonkeyPatch) -> None:
 
     append = SimWriter.append
     patch.setattr(SimWriter, "append", append_later)
-    patch.setattr(Executor, "_act", act)
 
 
 def stale_lock_accepted(patch: pytest.MonkeyPatch) -> None:
@@ -57,10 +55,10 @@ def swallowed_500(patch: pytest.MonkeyPatch) -> None:
         except (FencedError, JournalError):
             raise
         except UnknownOutcomeError:
-            return Outcome.DONE, None
+            return Sent(intent, settled=(Outcome.DONE, None))
         except SeamarkError as error:
-            return Outcome.DID_NOT_HAPPEN, error
-        return Outcome.DONE, None
+            return Sent(intent, settled=(Outcome.DID_NOT_HAPPEN, error))
+        return Sent(intent, settled=(Outcome.DONE, None))
 
     patch.setattr(Executor, "_act", act)
 

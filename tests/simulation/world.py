@@ -64,6 +64,10 @@ class SimWorld:
         assert cluster == CLUSTER
         return self._connect
 
+    def read_status(self, cluster: str, name: str):
+        """A connector's status; here everybody reads alone."""
+        return self.connect(cluster).read_status(name)
+
     def reveal(self, reference: str) -> str:
         """The value behind a reference."""
         return f"{CANARY}{reference.rpartition('/')[2]}"

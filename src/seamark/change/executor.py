@@ -9,11 +9,15 @@ only when every step's outcome is known and what must always be done is done (`w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from seamark.change.actor import Actor
 from seamark.change.failpoint import reach
 from seamark.change.interrupt import Interrupt
 from seamark.change.journal import Journal, JournalWriter, Opening
+from seamark.change.lanes import Lanes, Writers
+from seamark.change.pace import Pace
+from seamark.change.pen import SharedPen
 from seamark.change.precondition import check_preconditions
 from seamark.change.progress import Guarded, Progress, Silent
 from seamark.change.result import ChangeResult
@@ -33,6 +37,20 @@ from seamark.model.plan import Plan
 _CONFIRMATIONS = 3
 
 
+# What nobody intended can't have happened.
+_NOTHING: Settled = (Outcome.DID_NOT_HAPPEN, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a step did: its outcome where that is known already, else what is needed to find it out by looking."""
+
+    intent: Intent | None = None
+    settled: Settled | None = None
+    unknown: SeamarkError | None = None
+    quiet_at: float = 0.0
+
+
 class Executor:
     """Applies plans to one world through one journal."""
 
@@ -45,6 +63,7 @@ class Executor:
         timing: ChangeTiming | None = None,
         progress: Progress | None = None,
         spool: Spool | None = None,
+        pace: Pace | None = None,
     ) -> None:
         """Without a `spool`, a journal that fails leaves everything as it is, and the error says what is left."""
         self._journal = journal
@@ -53,6 +72,8 @@ class Executor:
         self._timing = timing or ChangeTiming()
         self._progress = Guarded(progress or Silent())
         self._spool = spool
+        self._pace = pace or Pace()
+        self._writers = Writers(self._pace.writers)
         self.settler = Settler(world, timing=self._timing, progress=self._progress)
 
     def apply(self, plan: Plan, steps: Sequence[Step] | None = None) -> ChangeResult:
@@ -90,13 +111,16 @@ class Executor:
 
         `leaving` begins nothing new: only what must always be done is. `force` closes whatever is unsettled.
         """
+        pen = writer if self._pace.at_once == 1 else SharedPen(writer)
         with Interrupt() as interrupt:
+            lanes = Lanes(
+                walk,
+                pace=self._pace,
+                run=lambda task: self._run_step(task, walk, pen),
+                is_stopping=lambda: leaving or interrupt.is_set,
+            )
             try:
-                for task in walk.remaining():
-                    if walk.is_due(task, winding_up=leaving or interrupt.is_set):
-                        self._run_step(task, walk, writer)
-                    else:
-                        walk.left.append(task)
+                lanes.go()
             except JournalError as error:
                 wind_up = WithoutJournal(self._world, self.settler, timing=self._timing, spool=self._spool)
                 raise wind_up.restore(walk, writer.entries[0].change, by=self._actor.name, failure=error) from error
@@ -122,22 +146,42 @@ class Executor:
     def _run_step(self, task: Task, walk: Walk, writer: JournalWriter) -> None:
         self._progress.begun(task.number, task.step.describe())
         reach("before-intent", task.number)
+        if not task.step.acts:
+            return self._end(task, walk, writer, settled=self._await(task.step))
+        # Whoever waits for what was sent lets others send meanwhile.
+        with self._writers.turn(task.step.subject):
+            sent = self._send(task, walk, writer)
+        settled = sent.settled
+        if settled is None and sent.intent is not None:
+            settled = self.settler.settle(
+                task.step, sent.intent, unknown=sent.unknown, quiet_at=sent.quiet_at, unsure=walk.is_unsure(task)
+            )
+        return self._end(task, walk, writer, settled=settled or _NOTHING, intent=sent.intent)
+
+    def _await(self, step: Step) -> Settled:
+        try:
+            step.perform(self._world, Intent(None, None))
+        except SeamarkError as error:
+            return Outcome.DID_NOT_HAPPEN, error
+        return Outcome.DONE, None
+
+    def _send(self, task: Task, walk: Walk, writer: JournalWriter) -> Sent:
+        """Look, write the intent, act. What was sent is still to be seen."""
         try:
             intent = self._intend(task.step)
         except SeamarkError as trouble:
-            return self._end(task, walk, writer, settled=(Outcome.DID_NOT_HAPPEN, trouble))
+            return Sent(settled=(Outcome.DID_NOT_HAPPEN, trouble))
         if walk.is_met(task, intent):
-            return self._end(task, walk, writer, settled=(Outcome.NOTHING_TO_DO, None), intent=intent)
+            return Sent(intent, settled=(Outcome.NOTHING_TO_DO, None))
         if not walk.allows(task, intent):
             # Where the change has done nothing yet, it has nothing to answer for: the step is only too late.
             outcome = Outcome.FOREIGN if walk.has_acted(task) else Outcome.DID_NOT_HAPPEN
-            return self._end(task, walk, writer, settled=(outcome, build_foreign(task.step)))
+            return Sent(settled=(outcome, build_foreign(task.step)))
         # The clock is read before the entry gets its time, so that nobody can think the act older than it is.
         entered_at = self._world.clock.now()
         writer.append(EntryKind.INTENT, {"step": task.number, **intent.to_dict()})
         reach("after-intent", task.number)
-        settled = self._act(task, intent, writer, entered_at=entered_at, unsure=walk.is_unsure(task))
-        return self._end(task, walk, writer, settled=settled, intent=intent)
+        return self._act(task, intent, writer, entered_at=entered_at)
 
     def _intend(self, step: Step) -> Intent:
         """What the step finds. A worker that can't tell just now is asked again for a while."""
@@ -151,7 +195,7 @@ class Executor:
                     raise
             clock.sleep(self._timing.look_seconds)
 
-    def _act(self, task: Task, intent: Intent, writer: JournalWriter, *, entered_at: float, unsure: bool) -> Settled:
+    def _act(self, task: Task, intent: Intent, writer: JournalWriter, *, entered_at: float) -> Sent:
         unknown: SeamarkError | None = None
         try:
             self._confirm(task, writer, entered_at=entered_at)
@@ -161,11 +205,10 @@ class Executor:
         except UnknownOutcomeError as error:
             unknown = error
         except SeamarkError as error:
-            return Outcome.DID_NOT_HAPPEN, error
+            return Sent(intent, settled=(Outcome.DID_NOT_HAPPEN, error))
         finally:
             reach("after-perform", task.number)
-        quiet_at = self._world.clock.now() + self._timing.in_flight_seconds
-        return self.settler.settle(task.step, intent, unknown=unknown, quiet_at=quiet_at, unsure=unsure)
+        return Sent(intent, unknown=unknown, quiet_at=self._world.clock.now() + self._timing.in_flight_seconds)
 
     def _confirm(self, task: Task, writer: JournalWriter, *, entered_at: float) -> None:
         """Make sure that the step's newest entry is fresh: who slept may have been taken over, and writing tells."""

@@ -22,12 +22,17 @@ class Expectations:
     """
 
     def __init__(self, preconditions: Iterable[Precondition] = ()) -> None:
-        self._images = {p.subject: p.expected for p in preconditions if p.kind == BEFORE}
+        # By subject, then by aspect: when a thing comes or goes, everything known of it goes at once.
+        self._images: dict[str, dict[str, str]] = {}
         self._unsure: set[str] = set()
+        for found in preconditions:
+            if found.kind == BEFORE:
+                subject = found.subject.rpartition("#")[0]
+                self._images.setdefault(subject, {})[found.subject] = found.expected
 
     def allow(self, step: Step, intent: Intent) -> bool:
         """Whether a step finds what it should."""
-        expected = self._images.get(aspect_of(step))
+        expected = self._images.get(step.subject, {}).get(aspect_of(step))
         return step.drifts or expected is None or build_fingerprint(intent.before) == expected
 
     def is_met(self, step: Step, intent: Intent) -> bool:
@@ -49,15 +54,13 @@ class Expectations:
             self._unsure.add(aspect)
         if outcome in GOOD:
             self._unsure.discard(aspect)
-            if came_or_went(intent):
-                # Whatever was known of its other sides was of the one before it.
-                prefix = f"{step.subject}#"
-                self._images = {key: image for key, image in self._images.items() if not key.startswith(prefix)}
-            self._images[aspect] = build_fingerprint(intent.after)
+            # Where it came or went, whatever was known of its other sides was of the one before it.
+            images = {} if came_or_went(intent) else self._images.get(step.subject, {})
+            self._images[step.subject] = images | {aspect: build_fingerprint(intent.after)}
         elif outcome is Outcome.UNKNOWN:
-            self._images.pop(aspect, None)
+            self._images.get(step.subject, {}).pop(aspect, None)
         elif outcome is Outcome.FOREIGN:
-            self._images[aspect] = _NOBODYS
+            self._images.setdefault(step.subject, {})[aspect] = _NOBODYS
 
 
 def came_or_went(intent: Intent) -> bool:

@@ -6,7 +6,7 @@ who has lost them finds out at its next entry, which is before its next act.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -46,6 +46,13 @@ class JournalWriter(Protocol):
         Raises:
             FencedError: somebody took the change over; nothing was written.
             JournalError: the entry could not be written, or it is unknown whether it was. No further act is allowed.
+        """
+        ...
+
+    def append_all(self, entries: Sequence[tuple[EntryKind, Mapping[str, Any]]]) -> tuple[Entry, ...]:
+        """Write several entries in one go: all of them are durable when this returns. Raises as `append` does.
+
+        Where it fails, some of them may be written, from the first on.
         """
         ...
 

@@ -3,6 +3,7 @@
     group.GROUP@WORKERS            a sink's consumer group
     source.TOPIC.NAME@WORKERS      a source's offsets in an offsets topic
     connect.WORKERS                a whole Connect cluster, by its workers' group.id
+    loggers.WORKERS@WORKERS        the log levels of its workers
     data.TOPIC, pipeline.NAME      a data topic; a pipeline
 
 What stands behind `@` is the Connect cluster that the thing belongs to: a lock of the whole cluster excludes it.
@@ -24,6 +25,11 @@ def group_lock(group: str, *, workers: str = "") -> str:
 def cluster_lock(workers: str) -> str:
     """The lock of a whole Connect cluster."""
     return f"connect.{workers}"
+
+
+def loggers_lock(workers: str) -> str:
+    """The lock of the log levels of a Connect cluster's workers."""
+    return f"loggers.{workers}@{workers}"
 
 
 def base_name(lock: str) -> str:

@@ -29,11 +29,6 @@ class Past:
     errors: dict[int, SeamarkError] = field(default_factory=dict)
     found: dict[int, Intent] = field(default_factory=dict)
 
-    @property
-    def pending(self) -> int | None:
-        """The step that has an intent and no outcome."""
-        return next((number for number in sorted(self.intents) if number not in self.outcomes), None)
-
     def intent_of(self, number: int) -> Intent | None:
         """What a step intended, or found to be so already."""
         return self.intents[number][0] if number in self.intents else self.found.get(number)

@@ -8,13 +8,14 @@ from datetime import datetime
 from seamark.change.actor import Actor
 from seamark.change.executor import Executor, write_outcome
 from seamark.change.journal import Journal, JournalWriter
+from seamark.change.pace import Pace
 from seamark.change.past import Past, read_past
 from seamark.change.progress import Progress
 from seamark.change.result import ChangeResult
 from seamark.change.settle import Settled
 from seamark.change.spool import Spool
 from seamark.change.step import Outcome
-from seamark.change.task import Task, build_tasks
+from seamark.change.task import Task, Tasks, build_tasks
 from seamark.change.timing import ChangeTiming
 from seamark.change.undo import build_undo_plan
 from seamark.change.walk import Walk
@@ -36,12 +37,15 @@ class Recovery:
         timing: ChangeTiming | None = None,
         progress: Progress | None = None,
         spool: Spool | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self._journal = journal
         self._world = world
         self._actor = actor
         self._timing = timing or ChangeTiming()
-        self._executor = Executor(journal, world, actor=actor, timing=self._timing, progress=progress, spool=spool)
+        self._executor = Executor(
+            journal, world, actor=actor, timing=self._timing, progress=progress, spool=spool, pace=pace
+        )
 
     def resume(self, change: str, *, expected_nonce: str | None = None) -> ChangeResult:
         """Take an open change over and finish it: settle the step in hand, then walk the rest."""
@@ -137,7 +141,7 @@ class Recovery:
             write_outcome(writer, task, (outcome, error))
 
 
-def _find_settled(past: Past, tasks: list[Task], task: Task) -> Settled | None:
+def _find_settled(past: Past, tasks: Tasks, task: Task) -> Settled | None:
     """How a step ended as far as the journal knows; None if it was not begun or nobody knows how it ended."""
     outcome = past.outcomes.get(task.number)
     if outcome is None or (outcome is Outcome.DID_NOT_HAPPEN and task.always):
@@ -149,36 +153,32 @@ def _find_settled(past: Past, tasks: list[Task], task: Task) -> Settled | None:
     return None
 
 
-def _is_acted_upon(past: Past, tasks: list[Task], task: Task) -> bool:
+def _is_acted_upon(past: Past, tasks: Tasks, task: Task) -> bool:
     """Whether a later step acted on the same thing: then what is seen now says nothing about this one."""
     return any(
-        other.number > task.number
-        and other.aspect == task.aspect
-        and (other.number in past.intents or past.outcomes.get(other.number) in GOOD)
-        for other in tasks
+        other.number > task.number and (other.number in past.intents or past.outcomes.get(other.number) in GOOD)
+        for other in tasks.of_aspect(task.aspect)
     )
 
 
-def _is_passed(past: Past, tasks: list[Task], task: Task) -> bool:
+def _is_passed(past: Past, tasks: Tasks, task: Task) -> bool:
     """Whether something behind it in its lane was begun: then the lane was wound up, and its own place has passed."""
     return any(
-        other.number > task.number
-        and other.lane == task.lane
-        and (other.number in past.outcomes or other.number in past.intents)
-        for other in tasks
+        other.number > task.number and (other.number in past.outcomes or other.number in past.intents)
+        for other in tasks.of_lane(task.lane)
     )
 
 
 def _find_premises(past: Past, walk: Walk) -> Iterator[Task]:
     """The newest good step of each aspect, where its lane goes on from it or the change's end would claim it."""
     broken = {walk.tasks[result.number].lane for result in walk.results if result.outcome not in GOOD}
-    remaining = list(walk.remaining())
+    # A way back that nobody needed is not part of what is left.
+    remaining = {task.number for task in walk.remaining() if not task.fallback}
     newest = {task.aspect: task for task in walk.tasks if past.outcomes.get(task.number) in GOOD}
     for task in newest.values():
-        of_subject = [other for other in walk.tasks if other.step.subject == task.step.subject]
-        if task.lane in broken or past.is_another_since(of_subject, task.number):
+        if task.lane in broken or past.is_another_since(walk.tasks.of_subject(task.step.subject), task.number):
             continue
-        going_on = any(other.lane == task.lane and not other.always for other in remaining)
-        restored = any(other.aspect == task.aspect for other in remaining)
+        going_on = any(other.number in remaining and not other.always for other in walk.tasks.of_lane(task.lane))
+        restored = any(other.number in remaining for other in walk.tasks.of_aspect(task.aspect))
         if going_on or not restored:
             yield task

@@ -60,8 +60,13 @@ class Step(Protocol):
     aspect: ClassVar[str]
     # Whether that side changes without anybody's doing, as failed tasks do. What it finds is then nobody's fault.
     drifts: ClassVar[bool]
-    # How long its effect may take to show after the call came back; then the step has failed.
-    settle_seconds: ClassVar[float]
+    # Whether it changes anything. One that only waits needs no intent: a crash in it leaves nothing to settle.
+    acts: ClassVar[bool]
+
+    @property
+    def settle_seconds(self) -> float:
+        """How long its effect may take to show after the call came back; then the step has failed."""
+        ...
 
     @property
     def subject(self) -> str:

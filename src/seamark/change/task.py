@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from seamark.change.step import Step
 from seamark.change.steps import build_step
@@ -13,12 +13,13 @@ from seamark.model.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A step with its place in the plan: its number, its lane, and whether it runs after a failure too."""
+    """A step with its place in the plan: its number, its lane, and what becomes of it after a failure in that lane."""
 
     number: int
     step: Step
     lane: str
     always: bool
+    fallback: bool = False
 
     @property
     def aspect(self) -> str:
@@ -26,15 +27,61 @@ class Task:
         return f"{self.step.subject}#{self.step.aspect}"
 
 
-def build_tasks(plan: Plan, steps: Sequence[Step] | None = None) -> list[Task]:
+class Tasks(Sequence[Task]):
+    """The tasks of a plan in order, found by their lane, their subject and their aspect in no time."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self._tasks = tuple(tasks)
+        self._of_lane = _group(self._tasks, lambda task: task.lane)
+        self._of_subject = _group(self._tasks, lambda task: task.step.subject)
+        self._of_aspect = _group(self._tasks, lambda task: task.aspect)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self._tasks)
+
+    def __getitem__(self, number: int) -> Task:  # type: ignore[override]  # nobody slices a plan
+        return self._tasks[number]
+
+    @property
+    def lanes(self) -> Mapping[str, tuple[Task, ...]]:
+        """Every lane with its tasks, in the order of the plan."""
+        return self._of_lane
+
+    def of_lane(self, lane: str) -> tuple[Task, ...]:
+        """The tasks that stand or fall together."""
+        return self._of_lane.get(lane, ())
+
+    def of_subject(self, subject: str) -> tuple[Task, ...]:
+        """The tasks that act on one thing."""
+        return self._of_subject.get(subject, ())
+
+    def of_aspect(self, aspect: str) -> tuple[Task, ...]:
+        """The tasks that act on one side of one thing."""
+        return self._of_aspect.get(aspect, ())
+
+
+def build_tasks(plan: Plan, steps: Sequence[Step] | None = None) -> Tasks:
     """The plan's steps with their places, in order. `steps` are the same ones with their secrets."""
     chosen = list(steps) if steps is not None else [build_step(data) for data in plan.steps]
-    tasks = [
-        Task(number, step, lane=data.lane, always=data.always)
+    tasks = Tasks(
+        Task(number, step, lane=data.lane, always=data.always, fallback=data.fallback)
         for number, (step, data) in enumerate(zip(chosen, plan.steps, strict=False))
-    ]
+    )
     # What is applied must be what was shown and is journalled; secrets aside, which neither shows.
-    same = [task.step.to_data(lane=task.lane, always=task.always) for task in tasks] == list(plan.steps)
+    same = all(
+        replace(task.step.to_data(lane=task.lane, always=task.always), fallback=task.fallback) == data
+        for task, data in zip(tasks, plan.steps, strict=False)
+    )
     if len(chosen) != len(plan.steps) or not same:
         raise RefusedError("the steps are not those of the plan", hint="make the plan anew")
     return tasks
+
+
+def _group(tasks: Iterable[Task], key: Callable[[Task], str]) -> dict[str, tuple[Task, ...]]:
+    groups: dict[str, list[Task]] = {}
+    for task in tasks:
+        groups.setdefault(key(task), []).append(task)
+    return {name: tuple(group) for name, group in groups.items()}

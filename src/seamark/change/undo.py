@@ -9,7 +9,7 @@ from seamark.change.image import build_fingerprint
 from seamark.change.past import Past
 from seamark.change.precondition import BEFORE
 from seamark.change.step import CanNotUndo, Intent, Outcome, Step
-from seamark.change.task import Task, build_tasks
+from seamark.change.task import Task, Tasks, build_tasks
 from seamark.errors import RefusedError
 from seamark.model.plan import Plan, Precondition, StepData
 from seamark.model.result import GOOD
@@ -51,14 +51,17 @@ def build_undo_plan(past: Past, *, change: str, actor: Actor) -> Plan:
 def _find_lasting(past: Past, tasks: Sequence[Task]) -> list[Task]:
     """The tasks to take back. A lane that left everything as it found it needs no undo: stop and start alone do not."""
     acted = [task for task in tasks if task.number in past.intents and past.outcomes.get(task.number) in _TAKEN_BACK]
-    lasting = {lane for lane in {task.lane for task in acted} if not _is_even(past, acted, lane=lane)}
+    lanes: dict[str, list[Task]] = {}
+    for task in acted:
+        lanes.setdefault(task.lane, []).append(task)
+    lasting = {lane for lane, of_lane in lanes.items() if not _is_even(past, of_lane)}
     return [task for task in acted if task.lane in lasting]
 
 
-def _is_even(past: Past, acted: Sequence[Task], *, lane: str) -> bool:
+def _is_even(past: Past, acted: Sequence[Task]) -> bool:
     first: dict[str, Intent] = {}
     last: dict[str, Task] = {}
-    for task in (task for task in acted if task.lane == lane):
+    for task in acted:
         first.setdefault(task.aspect, past.intents[task.number][0])
         last[task.aspect] = task
     return all(
@@ -81,7 +84,7 @@ def _build_steps(backs: Sequence[tuple[Task, Step]], tasks: Sequence[Task]) -> t
 
 
 def _build_preconditions(
-    past: Past, backs: Sequence[tuple[Task, Step]], tasks: Sequence[Task], *, change: str
+    past: Past, backs: Sequence[tuple[Task, Step]], tasks: Tasks, *, change: str
 ) -> tuple[Precondition, ...]:
     """That every aspect is as the change left it, where that is known.
 
@@ -89,7 +92,7 @@ def _build_preconditions(
     """
     built: list[Precondition] = []
     for aspect, back in {task.aspect: back for task, back in reversed(backs)}.items():
-        of_subject = [task for task in tasks if task.step.subject == back.subject]
+        of_subject = tasks.of_subject(back.subject)
         # One that did not happen left what the one before it left.
         numbers = [task.number for task in of_subject if task.aspect == aspect]
         last = max(n for n in numbers if past.outcomes.get(n, Outcome.DID_NOT_HAPPEN) is not Outcome.DID_NOT_HAPPEN)

@@ -6,20 +6,24 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from seamark.change.expectation import Expectations
 from seamark.change.step import Intent, Outcome
-from seamark.change.task import Task
+from seamark.change.task import Task, Tasks
 from seamark.errors import SeamarkError, UnknownOutcomeError
 from seamark.model.entry import Ending
 from seamark.model.plan import Precondition
-from seamark.model.result import GOOD, StepResult, build_ending
+from seamark.model.result import GOOD, UNSETTLED, StepResult, build_ending
 
 _ACTED = frozenset({Outcome.DONE, Outcome.UNKNOWN, Outcome.FOREIGN})
 
 
 class Walk:
-    """One way through a plan's tasks. A resumed change begins with the results that it already has."""
+    """One way through a plan's tasks. A resumed change begins with the results that it already has.
 
-    def __init__(self, tasks: Sequence[Task], preconditions: Iterable[Precondition] = ()) -> None:
-        self.tasks = tuple(tasks)
+    Lanes may be walked at the same time: each thread writes the results of its own lane only, one key at a time, and
+    nothing here goes through all results while that is going on.
+    """
+
+    def __init__(self, tasks: Iterable[Task], preconditions: Iterable[Precondition] = ()) -> None:
+        self.tasks = tasks if isinstance(tasks, Tasks) else Tasks(tasks)
         self.left: list[Task] = []
         self._results: dict[int, StepResult] = {}
         self._expectations = Expectations(preconditions)
@@ -32,6 +36,10 @@ class Walk:
     def remaining(self) -> Iterator[Task]:
         """The tasks without a result, in order."""
         return (task for task in self.tasks if task.number not in self._results)
+
+    def has_result(self, task: Task) -> bool:
+        """Whether it is known how a task ended."""
+        return task.number in self._results
 
     def record(
         self, task: Task, outcome: Outcome, *, intent: Intent | None = None, error: SeamarkError | None = None
@@ -56,7 +64,9 @@ class Walk:
 
     def has_acted(self, task: Task) -> bool:
         """Whether the change may have changed what this task is about: then it is answerable for it."""
-        others = (self._results[other.number] for other in self.tasks if self._is_other(task, other))
+        others = (
+            self._results[other.number] for other in self.tasks.of_aspect(task.aspect) if self._is_other(task, other)
+        )
         return any(result.outcome in _ACTED or isinstance(result.error, UnknownOutcomeError) for result in others)
 
     def allows(self, task: Task, intent: Intent) -> bool:
@@ -65,13 +75,22 @@ class Walk:
 
     def is_due(self, task: Task, *, winding_up: bool) -> bool:
         """Whether a task is to be done now. Of a lane that was begun, the `always` ones are done in any case."""
-        lane = [other for other in self.tasks if other.lane == task.lane]
-        results = [self._results[other.number] for other in lane if other.number in self._results]
+        lane = self.tasks.of_lane(task.lane)
+        if task.fallback:
+            return self._is_fallen([other for other in lane if other.number < task.number])
+        results = [
+            self._results[other.number] for other in lane if other.number in self._results and not other.fallback
+        ]
         if task.always:
             return bool(results) or not winding_up
         # Where something behind it was done already, the lane was wound up: its own place in it has passed.
         passed = any(other.number > task.number and other.number in self._results for other in lane)
         return not (winding_up or passed or any(result.outcome not in GOOD for result in results))
+
+    def is_failed(self, lane: str) -> bool:
+        """Whether something in a lane was not done."""
+        results = (self._results.get(task.number) for task in self.tasks.of_lane(lane))
+        return any(result is not None and result.outcome not in GOOD for result in results)
 
     def unsettled(self, *, leaving: bool = False) -> list[Task]:
         """The tasks that keep the change open. Whoever leaves it as it is accepts what somebody else did."""
@@ -81,9 +100,7 @@ class Walk:
 
     def is_superseded(self, task: Task) -> bool:
         """Whether a later task of the same aspect made sure what it looks like now."""
-        return any(
-            other.number > task.number and other.aspect == task.aspect and self._is_good(other) for other in self.tasks
-        )
+        return any(other.number > task.number and self._is_good(other) for other in self.tasks.of_aspect(task.aspect))
 
     def ending(self) -> Ending:
         """How the change ends if it is closed now."""
@@ -99,7 +116,18 @@ class Walk:
         return leaving and outcome is Outcome.FOREIGN
 
     def _is_other(self, task: Task, other: Task) -> bool:
-        return other.aspect == task.aspect and other.number != task.number and other.number in self._results
+        return other.number != task.number and other.number in self._results
+
+    def _is_fallen(self, before: Sequence[Task]) -> bool:
+        """Whether a lane did something, then failed for certain, and its way back has worked so far."""
+        main = [
+            self._results[task.number].outcome for task in before if not task.fallback and task.number in self._results
+        ]
+        back = [self._results.get(task.number) for task in before if task.fallback]
+        failed = any(outcome not in GOOD for outcome in main)
+        # What nobody knows, or somebody else did, is not for us to take back unasked.
+        is_ours = Outcome.DONE in main and not any(outcome in UNSETTLED for outcome in main)
+        return failed and is_ours and all(result is not None and result.outcome in GOOD for result in back)
 
     def _is_good(self, task: Task) -> bool:
         return task.number in self._results and self._results[task.number].outcome in GOOD

@@ -97,6 +97,14 @@ class ConnectClient:
         """
         return self._ask(requests.fleet(), lambda body: wire.build_fleet(body, cluster=self.cluster))
 
+    def read_names(self) -> tuple[str, ...]:
+        """The names of all connectors, of those without a status too."""
+        return self._ask(requests.names(), wire.build_names)
+
+    def read_statuses(self) -> dict[str, ConnectorStatus]:
+        """The status of every connector that has one, in one call."""
+        return self._ask(requests.statuses(), wire.build_statuses)
+
     def read_connector(self, name: str) -> Connector:
         """One connector. Its status is None until the status topic has it."""
         connector = self._ask(requests.info(name), lambda body: wire.build_connector(body, cluster=self.cluster))
@@ -157,6 +165,16 @@ class ConnectClient:
     def read_loggers(self, url: str | None = None) -> tuple[LoggerLevel, ...]:
         """The loggers of any worker, or of the one at `url`."""
         return self._ask(requests.loggers(), wire.build_loggers, url=url)
+
+    def read_logger(self, name: str, url: str | None = None) -> str | None:
+        """The level that a logger works with; None where the worker has none of that name yet.
+
+        The list of all does not show those that are OFF, from 4.0 on.
+        """
+        try:
+            return self._ask(requests.logger(name), wire.build_level, url=url)
+        except NotFoundError:
+            return None
 
     def validate_config(self, plugin: str, config: Mapping[str, str]) -> Validation:
         """What the plugin says of a config. Changes nothing."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 
 from seamark.connect.config import check_config, sensitive_values
@@ -11,16 +10,12 @@ from seamark.connect.request import Kind, Request, build_body, build_path
 from seamark.connect.wire import offset_to_wire
 from seamark.errors import RefusedError, UsageError
 from seamark.model.offset import Offset, OffsetValue
+from seamark.model.policy_name import is_mangled, is_misread_by_connect
 
 _INITIAL_STATES = ("RUNNING", "PAUSED", "STOPPED")
 _SCOPES = ("worker", "cluster")
 # Connect keeps whole numbers as Java longs.
 _LARGEST = 2**63 - 1
-# A follower hands a request on to the leader without quoting these, and the leader acts on another connector: `a;b`
-# becomes `a`, `%41` becomes `A`, and DELETE of `a/offsets` would forget the offsets of `a`.
-_MANGLED_BY_FOLLOWERS = frozenset(";%{}/")
-# From 4.0 on Jetty takes no path with one of these, however it is quoted: such a connector could never be deleted.
-_REFUSED_BY_JETTY = re.compile(r"[/%\\\x00-\x1f\x7f]")
 
 
 def root() -> Request:
@@ -37,6 +32,17 @@ def fleet() -> Request:
     """Every connector with info and status."""
     path = build_path("connectors", query=(("expand", "info"), ("expand", "status")))
     return Request(Kind.FLEET, "GET", path, "read the connectors")
+
+
+def names() -> Request:
+    """The names of all connectors."""
+    return Request(Kind.FLEET, "GET", build_path("connectors"), "read the connectors' names")
+
+
+def statuses() -> Request:
+    """Every connector's status."""
+    path = build_path("connectors", query=(("expand", "status"),))
+    return Request(Kind.FLEET, "GET", path, "read the connectors' statuses")
 
 
 def info(name: str) -> Request:
@@ -76,6 +82,11 @@ def plugins() -> Request:
 def loggers() -> Request:
     """A worker's loggers."""
     return Request(Kind.LOGGERS, "GET", build_path("admin", "loggers"), "read the loggers")
+
+
+def logger(name: str) -> Request:
+    """One logger of a worker."""
+    return Request(Kind.LOGGERS, "GET", build_path("admin", "loggers", name), f"read logger {name}", subject=name)
 
 
 def validate(plugin: str, config: Mapping[str, str]) -> Request:
@@ -209,12 +220,8 @@ def set_logger(name: str, level: str, *, scope: str) -> Request:
 
 
 def _check_written_name(name: str) -> None:
-    """Refuse names under which Connect itself goes wrong.
-
-    The worker that starts a connector sends the tasks' configs to the leader over the same unquoted path: a connector
-    `a;b` overwrites the tasks of `a`, which then reads what `a;b` should have read. Seen on 4.3.1.
-    """
-    if _MANGLED_BY_FOLLOWERS.isdisjoint(name) and not _REFUSED_BY_JETTY.search(name):
+    """Refuse names under which Connect itself goes wrong."""
+    if not is_misread_by_connect(name):
         return
     raise RefusedError(
         f"a connector called {name!r} would not be safe to run",
@@ -231,8 +238,7 @@ def _write_path(*segments: str, query: Sequence[tuple[str, str]] = ()) -> str:
     Where a follower would mangle the name it is told not to hand the request on. It then says 409 and the next worker
     is asked, until it is the right one.
     """
-    is_mangled = not _MANGLED_BY_FOLLOWERS.isdisjoint(segments[1])
-    return build_path(*segments, query=[*query, ("forward", "false")] if is_mangled else query)
+    return build_path(*segments, query=[*query, ("forward", "false")] if is_mangled(segments[1]) else query)
 
 
 def _check_offsets(name: str, offsets: Sequence[Offset]) -> None:

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from seamark.model.logger import LoggerLevel
 
-@dataclass(frozen=True, slots=True)
-class LoggerLevel:
-    """A logger of one worker. `last_modified_ms` is None where Connect does not know it or is older than 3.7."""
-
-    name: str
-    level: str
-    last_modified_ms: int | None = None
+__all__ = ["LoggerLevel", "OffsetsChange", "Validation", "WorkerHealth"]
 
 
 @dataclass(frozen=True, slots=True)

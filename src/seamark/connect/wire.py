@@ -114,6 +114,7 @@ _OFFSETS = TypeAdapter(_Offsets)
 _PLUGINS = TypeAdapter(list[_Plugin])
 _TOPICS = TypeAdapter(dict[str, _Topics])
 _LOGGERS = TypeAdapter(dict[str, _Logger])
+_LOGGER = TypeAdapter(_Logger)
 _NAMES = TypeAdapter(list[str])
 _VALIDATION = TypeAdapter(_Validation)
 _MESSAGE = TypeAdapter(_Message)
@@ -137,6 +138,12 @@ def build_fleet(body: bytes, *, cluster: str) -> tuple[Connector, ...]:
         for name in sorted(fleet)
         if (info := fleet[name].get("info")) is not None
     )
+
+
+def build_statuses(body: bytes) -> dict[str, ConnectorStatus]:
+    """Every status of `GET /connectors?expand=status`, by the connector's name."""
+    fleet = _decode(_FLEET, body)
+    return {name: _build_status(status) for name, found in fleet.items() if (status := found.get("status")) is not None}
 
 
 def build_connector(body: bytes, *, cluster: str, status: ConnectorStatus | None = None) -> Connector:
@@ -189,6 +196,11 @@ def build_loggers(body: bytes) -> tuple[LoggerLevel, ...]:
     """The loggers of a worker, by name."""
     loggers = sorted(_decode(_LOGGERS, body).items())
     return tuple(LoggerLevel(name, entry["level"], entry.get("last_modified")) for name, entry in loggers)
+
+
+def build_level(body: bytes) -> str:
+    """The level of one logger."""
+    return _decode(_LOGGER, body)["level"]
 
 
 def build_names(body: bytes) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from seamark.change.world import ConnectPort as ChangingPort
 from seamark.model.broker import KafkaCluster
-from seamark.model.connector import Connector
+from seamark.model.connector import ConnectorStatus
 from seamark.model.group import GroupStatus
 from seamark.model.offset import Offset
 from seamark.model.reading import Reading
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class ConnectPort(ChangingPort, Protocol):
     """One Connect cluster, to read and to change. `seamark.connect.ConnectClient` is the real one."""
 
-    def read_connectors(self) -> tuple[Connector, ...]:
-        """Every connector with its config and status, in one call."""
+    def read_statuses(self) -> dict[str, ConnectorStatus]:
+        """The status of every connector that has one, in one call."""
 
     def read_workers(self) -> tuple[Worker, ...]:
         """Every worker by its url; one that did not answer says so in `error`."""

@@ -10,6 +10,8 @@ from seamark.change.timing import build_timing
 from seamark.fleet.clusters import Clusters, build_connect_client
 from seamark.fleet.ports import ConnectPort
 from seamark.fleet.seal import SealKey, read_seal_key
+from seamark.fleet.status_board import StatusBoard
+from seamark.model.connector import ConnectorStatus
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context
@@ -42,6 +44,7 @@ class FleetWorld:
         self._context = context
         self._clusters = clusters
         self._clock = SystemClock()
+        self._boards: dict[str, StatusBoard] = {}
 
     @property
     def clock(self) -> SystemClock:
@@ -60,6 +63,12 @@ class FleetWorld:
         # the step acts, and an act that is allowed to be sent for 20 s does not spend them on asking.
         client.read_capabilities()
         return client
+
+    def read_status(self, cluster: str, name: str) -> ConnectorStatus:
+        """A connector's status; many who wait share one reading."""
+        # `setdefault` alone decides which board stays, where two threads are first at once.
+        board = self._boards.get(cluster) or self._boards.setdefault(cluster, StatusBoard(self.connect(cluster)))
+        return board.read(name)
 
     def reveal(self, reference: str) -> str:
         """The value behind a `secret://` reference."""

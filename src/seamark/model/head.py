@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from seamark.model.entry import EntryKind
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a change stands, as its newest entry says."""
+    """Where a change stands, as its newest entry says. `spec` is the spec that its plan came from, if it did."""
 
     change: str
     title: str
@@ -23,8 +25,16 @@ class Head:
     nonce: str
     step: str = ""
     ending: str = ""
+    spec: str = ""
 
     @property
     def is_open(self) -> bool:
         """Whether the change has not been closed."""
         return self.last_kind is not EntryKind.CLOSE
+
+
+def find_spec(opened: Mapping[str, Any]) -> str:
+    """The id of the spec that a change came from, told by the body of its `open` entry; "" where there is none."""
+    plan = opened.get("plan")
+    spec = plan.get("spec") if isinstance(plan, Mapping) else None
+    return str(spec.get("id", "")) if isinstance(spec, Mapping) else ""

@@ -17,6 +17,7 @@ class StepData:
 
     `lane` groups steps that stand or fall together; a failure in one lane leaves the others alone.
     `always` marks a step that runs even after a failure before it in its lane, such as restoring a run state.
+    `fallback` marks one that runs only after such a failure, where the lane had acted: the way back to what stood.
     """
 
     kind: str
@@ -24,6 +25,7 @@ class StepData:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     lane: str = ""
     always: bool = False
+    fallback: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The step as JSON takes it."""
@@ -33,6 +35,7 @@ class StepData:
             "arguments": dict(self.arguments),
             "lane": self.lane,
             "always": self.always,
+            "fallback": self.fallback,
         }
 
     @classmethod
@@ -44,6 +47,7 @@ class StepData:
             arguments=dict(data["arguments"]),
             lane=data.get("lane", ""),
             always=bool(data.get("always", False)),
+            fallback=bool(data.get("fallback", False)),
         )
 
 
@@ -65,7 +69,8 @@ class Plan:
     """What will be done, in order, to which context.
 
     `locks` are the names of the things that are locked while it is applied. `notes` are sentences for the reader:
-    what stays behind, what starts anew. `undoes` is the change that this plan takes back, if it does.
+    what stays behind, what starts anew. `undoes` is the change that this plan takes back, if it does. `spec` says whose
+    connectors these are, where the plan came from a spec: see `fleet/ownership.py`.
     """
 
     title: str
@@ -77,6 +82,7 @@ class Plan:
     preconditions: tuple[Precondition, ...] = ()
     notes: tuple[str, ...] = ()
     undoes: str = ""
+    spec: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -99,6 +105,8 @@ class Plan:
             "steps": [step.to_dict() for step in self.steps],
             "notes": list(self.notes),
             "undoes": self.undoes,
+            # A plan of no spec looks as it did before there were specs.
+            **({"spec": dict(self.spec)} if self.spec else {}),
         }
 
     @classmethod
@@ -120,4 +128,5 @@ class Plan:
             preconditions=tuple(Precondition(**p) for p in data["preconditions"]),
             notes=tuple(data["notes"]),
             undoes=data.get("undoes", ""),
+            spec=dict(data.get("spec", {})),
         )

@@ -294,7 +294,7 @@ def test_board_holds_the_open_changes():
             head = track_entries(entries[: number + 1]).head
             said += [
                 (record.key, record.value, 0)
-                for record in build_change_records(entries[number], head, names=NAMES)
+                for record in build_change_records([entries[number]], head, names=NAMES)
                 if record.topic == NAMES.heads
             ]
     board = build_board(*said, (proof_key("data.x"), b"held", 0), (b"of a later version", b"?", 0))

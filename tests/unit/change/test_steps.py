@@ -11,6 +11,7 @@ from seamark.change.settle import Settler
 from seamark.change.spool import FileSpool
 from seamark.change.step import CanNotUndo, Intent, Observed, Outcome
 from seamark.change.steps import STEPS, build_step
+from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.errors import (
@@ -28,6 +29,7 @@ from tests.simulation.world import CLUSTER, TIMING
 from tests.unit.change.simulated import CONFIG, NEW, SUBJECT, Stage, new_stage
 
 EXAMPLES = (
+    AwaitRunning(CLUSTER, "orders", deadline_seconds=7.0, stable_seconds=2.0),
     CreateConnector(CLUSTER, "orders", NEW, state="PAUSED", secret=("greeting",)),
     PutConfig(CLUSTER, "orders", NEW, keep=("db.password",), secret=("greeting",)),
     DeleteConnector(CLUSTER, "orders", secret=("greeting",)),

@@ -9,6 +9,7 @@ from typing import Any
 from seamark.change.file_journal.stored import StoredChange, newest_hold
 from seamark.change.journal import Head
 from seamark.model.entry import Entry, EntryKind
+from seamark.model.head import find_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ def build_head(stored: StoredChange) -> FileHead:
         nonce=stored.nonce,
         step=_describe_step(stored.entries),
         ending=str(last.body.get("ending", "")) if last.kind is EntryKind.CLOSE else "",
+        spec=find_spec(first.body),
         note=stored.torn.note if stored.torn else "",
     )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -64,20 +64,34 @@ class FileJournalWriter:
 
     def append(self, kind: EntryKind, body: Mapping[str, Any]) -> Entry:
         """Write one entry; it is on the disk when this returns. See `JournalWriter.append`."""
+        return self.append_all([(kind, body)])[0]
+
+    def append_all(self, bodies: Sequence[tuple[EntryKind, Mapping[str, Any]]]) -> tuple[Entry, ...]:
+        """Write several entries with one sync."""
         with self._mutex:
             fd = self._check_usable()
-            entry, frame = build_entry(
-                self._change, kind, body, by=self._by, at=timestamp(self._now()), after=self._entries[-1]
-            )
-            name = f"entry {entry.number} ({kind}) of change {self._change}"
+            entries, frames = self._build_entries(bodies)
+            last = entries[-1]
+            name = f"entry {entries[0].number} ({entries[0].kind}) of change {self._change}"
             with journal_errors(f"{name} was not written", self._layout.folder, change=self._change):
                 self._check_fence(fd, size=self._size)
-            self._write(fd, frame, name=name, is_last=kind is EntryKind.CLOSE)
-            self._size += len(frame)
-            self._entries.append(entry)
-            if kind is EntryKind.CLOSE:
+            is_last = last.kind is EntryKind.CLOSE
+            self._write(fd, frames, name=name, is_last=is_last)
+            self._size += len(frames)
+            self._entries += entries
+            if is_last:
                 self._unlist()
-            return entry
+            return tuple(entries)
+
+    def _build_entries(self, bodies: Sequence[tuple[EntryKind, Mapping[str, Any]]]) -> tuple[list[Entry], bytes]:
+        entries: list[Entry] = []
+        frames: list[bytes] = []
+        after, at = self._entries[-1], timestamp(self._now())
+        for kind, body in bodies:
+            after, frame = build_entry(self._change, kind, body, by=self._by, at=at, after=after)
+            entries.append(after)
+            frames.append(frame)
+        return entries, b"".join(frames)
 
     def release(self) -> None:
         """Give the locks back. Without a `close` entry the change stays open, to be resumed."""

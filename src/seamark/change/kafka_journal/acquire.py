@@ -34,7 +34,7 @@ def begin_change(clients: JournalClients, opening: Opening, *, now: Callable[[],
     """
     body = {**opening.body, "title": opening.title, "locks": list(opening.locks), "nonce": opening.nonce}
     entry = build_entry(opening.change, EntryKind.OPEN, body, by=opening.by, at=opening.at, after=None)
-    records = build_change_records(entry, HeadTrack(entry).head, names=clients.names)
+    records = build_change_records([entry], HeadTrack(entry).head, names=clients.names)
     with (
         Gate(clients, by=opening.by) as gate,
         LockHold(clients, sorted_locks(opening.change, opening.locks)) as hold,
@@ -96,7 +96,7 @@ def _close_unheld(gate: Gate, entry: Entry, *, error: SeamarkError) -> SeamarkEr
     close = build_entry(entry.change, EntryKind.CLOSE, body, by=entry.by, at=entry.at, after=entry)
     head = HeadTrack(entry).preview(close)
     try:
-        is_closed = gate.write(build_change_records(close, head, names=gate.names))
+        is_closed = gate.write(build_change_records([close], head, names=gate.names))
     except SeamarkError:
         is_closed = False
     # A lack of rights has its own exit code; all else is a journal that can't be written.
@@ -132,7 +132,7 @@ def take_change(
             entries = _read_fenced(clients, change, head=head)
             writer = KafkaJournalWriter(hold, entries, names=clients.names, by=by, now=now)
             former = _newest_nonce(entries)
-            writer.append_at(EntryKind.TAKEN, {"nonce": nonce, "from": former}, at=at)
+            writer.append_all([(EntryKind.TAKEN, {"nonce": nonce, "from": former})], at=at)
             hold.keep()
     return writer
 

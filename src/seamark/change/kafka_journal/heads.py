@@ -10,16 +10,20 @@ from typing import Any
 from seamark.change.journal import Head
 from seamark.errors import TamperedJournalError
 from seamark.model.entry import Entry, EntryKind
+from seamark.model.head import find_spec
 
 FORMAT_VERSION = 1
 
 
 class HeadTrack:
-    """Follows a change entry by entry. It keeps what a head needs, never the entries' bodies."""
+    """Follows a change entry by entry. It keeps what a head needs, never the entries' bodies.
+
+    `head` is the one after the newest entry that was followed.
+    """
 
     def __init__(self, opened: Entry) -> None:
         self._steps = _read_steps(opened.body)
-        self._head = Head(
+        self.head = Head(
             change=opened.change,
             title=str(opened.body.get("title", "")),
             by=opened.by,
@@ -30,21 +34,17 @@ class HeadTrack:
             last_hash=opened.hash,
             locks=tuple(opened.body.get("locks", ())),
             nonce=str(opened.body.get("nonce", "")),
+            spec=find_spec(opened.body),
         )
-
-    @property
-    def head(self) -> Head:
-        """The head after the newest entry."""
-        return self._head
 
     def follow(self, entry: Entry) -> Head:
         """The head after one more entry."""
-        self._head = self.preview(entry)
-        return self._head
+        self.head = self.preview(entry)
+        return self.head
 
-    def preview(self, entry: Entry) -> Head:
+    def preview(self, entry: Entry, *, after: Head | None = None) -> Head:
         """The head as the entry would make it. `by` is whoever holds the change: a `taken` entry moves it on."""
-        head = self._head
+        head = after or self.head
         taken = entry.kind is EntryKind.TAKEN
         return dataclasses.replace(
             head,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -47,28 +47,43 @@ class KafkaJournalWriter:
 
     def append(self, kind: EntryKind, body: Mapping[str, Any]) -> Entry:
         """Write one entry; it is on all in-sync replicas when this returns. See `JournalWriter.append`."""
-        return self.append_at(kind, body, at=timestamp(self._now()))
+        return self.append_all([(kind, body)])[0]
 
-    def append_at(self, kind: EntryKind, body: Mapping[str, Any], *, at: str) -> Entry:
-        """Write one entry with the time that its caller says."""
+    def append_all(
+        self, bodies: Sequence[tuple[EntryKind, Mapping[str, Any]]], *, at: str | None = None
+    ) -> tuple[Entry, ...]:
+        """Write several entries in one transaction, with the time that the caller says, or now."""
         with self._mutex:
             self._check_usable()
-            entry = build_entry(self._change, kind, body, by=self._by, at=at, after=self._entries[-1])
-            records = build_change_records(entry, self._track.preview(entry), names=self._names)
+            entries = self._build_entries(bodies, at=at or timestamp(self._now()))
+            head = self._track.head
+            for entry in entries:
+                head = self._track.preview(entry, after=head)
+            records = build_change_records(entries, head, names=self._names)
             # Whatever ends this block early, an interrupt too, leaves a writer of which nobody knows what it wrote.
-            self._failure = JournalError(f"entry {entry.number} of change {self._change} was not written to its end")
+            self._failure = JournalError(
+                f"entry {entries[0].number} of change {self._change} was not written to its end"
+            )
             try:
                 self._hold.write(records)
             except FencedError as error:
                 self._failure = self._build_fenced(error)
                 raise self._failure from None
             except (JournalError, AuthorizationError) as error:
-                self._failure = self._build_failure(entry, error)
+                self._failure = self._build_failure(entries[0], error)
                 raise self._failure from None
             self._failure = None
-            self._track.follow(entry)
-            self._entries.append(entry)
-            return entry
+            self._track.head = head
+            self._entries += entries
+            return tuple(entries)
+
+    def _build_entries(self, bodies: Sequence[tuple[EntryKind, Mapping[str, Any]]], *, at: str) -> list[Entry]:
+        entries: list[Entry] = []
+        after = self._entries[-1]
+        for kind, body in bodies:
+            after = build_entry(self._change, kind, body, by=self._by, at=at, after=after)
+            entries.append(after)
+        return entries
 
     def release(self) -> None:
         """Give the locks back. Without a `close` entry the change stays open, to be resumed."""
@@ -108,13 +123,11 @@ class KafkaJournalWriter:
         )
 
 
-def build_change_records(entry: Entry, head: Head, *, names: JournalNames) -> list[Outgoing]:
-    """What one entry writes: its chunks, and the change's head, which goes when the change is closed."""
+def build_change_records(entries: Iterable[Entry], head: Head, *, names: JournalNames) -> list[Outgoing]:
+    """What entries write: their chunks, and the change's head, which goes when the change is closed."""
     value = build_head_value(head) if head.is_open else None
-    return [
-        *build_entry_records(entry, topic=names.journal),
-        Outgoing(names.heads, key=head_key(entry.change), value=value),
-    ]
+    records = [record for entry in entries for record in build_entry_records(entry, topic=names.journal)]
+    return [*records, Outgoing(names.heads, key=head_key(head.change), value=value)]
 
 
 def build_entry(

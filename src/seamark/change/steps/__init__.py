@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from seamark.change.step import Step
+from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.change.steps.logger import SetLogger
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.errors import UsageError
 from seamark.model.plan import StepData
 
 STEPS: dict[str, type[Step]] = {
-    step.kind: step for step in (CreateConnector, PutConfig, DeleteConnector, SetRunState, RestartFailed)
+    step.kind: step
+    for step in (AwaitRunning, CreateConnector, PutConfig, DeleteConnector, SetRunState, RestartFailed, SetLogger)
 }
 
 

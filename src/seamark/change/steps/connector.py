@@ -34,6 +34,7 @@ class CreateConnector:
     kind: ClassVar[str] = "create-connector"
     aspect: ClassVar[str] = "config"
     drifts: ClassVar[bool] = False
+    acts: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
 
     cluster: str
@@ -101,6 +102,7 @@ class PutConfig:
     kind: ClassVar[str] = "put-config"
     aspect: ClassVar[str] = "config"
     drifts: ClassVar[bool] = False
+    acts: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
 
     cluster: str
@@ -193,6 +195,7 @@ class DeleteConnector:
     kind: ClassVar[str] = "delete-connector"
     aspect: ClassVar[str] = "config"
     drifts: ClassVar[bool] = False
+    acts: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
 
     cluster: str

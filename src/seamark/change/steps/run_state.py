@@ -22,6 +22,7 @@ class SetRunState:
     kind: ClassVar[str] = "set-run-state"
     aspect: ClassVar[str] = "state"
     drifts: ClassVar[bool] = False
+    acts: ClassVar[bool] = True
     # A sink may need its task.shutdown.graceful.timeout.ms and a rebalance until its tasks are gone.
     settle_seconds: ClassVar[float] = 60.0
 
@@ -82,6 +83,7 @@ class RestartFailed:
     kind: ClassVar[str] = "restart-failed"
     aspect: ClassVar[str] = "tasks"
     drifts: ClassVar[bool] = True
+    acts: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = 60.0
 
     cluster: str

@@ -1,0 +1,95 @@
+"""The lanes of a plan, one after the other or several at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+
+from seamark.change.pace import Pace
+from seamark.change.task import Task
+from seamark.change.walk import Walk
+
+
+class Lanes:
+    """Walks a plan. A lane that fails leaves the others alone; where too many fail, none is begun any more.
+
+    `run` does one task. `is_stopping` says whether somebody wants the change to end early.
+    """
+
+    def __init__(self, walk: Walk, *, pace: Pace, run: Callable[[Task], None], is_stopping: Callable[[], bool]) -> None:
+        self._walk = walk
+        self._pace = pace
+        self._run = run
+        self._is_stopping = is_stopping
+        self._failed: set[str] = set()
+        self._canary: frozenset[str] = frozenset()
+        self._is_canary_done = False
+        self._is_broken_off = False
+
+    def go(self) -> None:
+        """Walk every lane to its end. What `run` raises ends the walk: nothing new is begun, then it is raised."""
+        lanes = list(dict.fromkeys(task.lane for task in self._walk.remaining()))
+        self._canary = frozenset(lanes[: self._pace.canary])
+        self._go_through(lanes[: self._pace.canary])
+        self._is_canary_done = True
+        self._go_through(lanes[self._pace.canary :])
+
+    def _go_through(self, lanes: Sequence[str]) -> None:
+        if self._pace.at_once == 1 or len(lanes) <= 1:
+            chosen = set(lanes)
+            # In the order of the plan, where lanes may be woven into each other.
+            for task in [task for task in self._walk.remaining() if task.lane in chosen]:
+                self._go_one(task)
+            return
+        # At the end of the block what is in hand is finished: no act is left without its outcome.
+        with ThreadPoolExecutor(min(self._pace.at_once, len(lanes)), thread_name_prefix="seamark-lane") as pool:
+            jobs = [pool.submit(self._go_lane, lane) for lane in lanes]
+            try:
+                _, going_on = wait(jobs, return_when=FIRST_EXCEPTION)
+                self._is_broken_off = bool(going_on)
+            except BaseException:
+                self._is_broken_off = True
+                raise
+        for job in jobs:
+            job.result()
+
+    def _go_lane(self, lane: str) -> None:
+        for task in self._walk.tasks.of_lane(lane):
+            if self._is_broken_off:
+                return
+            if not self._walk.has_result(task):
+                self._go_one(task)
+
+    def _go_one(self, task: Task) -> None:
+        if self._walk.is_due(task, winding_up=self._is_winding_up()):
+            self._run(task)
+            if self._walk.is_failed(task.lane):
+                self._failed.add(task.lane)
+        elif not task.fallback:
+            self._walk.left.append(task)
+
+    def _is_winding_up(self) -> bool:
+        # One failed canary is enough, for its fellows too.
+        if self._is_stopping() or not self._canary.isdisjoint(self._failed):
+            return True
+        return self._pace.max_failures is not None and len(self._failed) > self._pace.max_failures
+
+
+class Writers:
+    """Lets a few lanes at a time send something to one cluster."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._mutex = threading.Lock()
+        self._places: dict[str, threading.Semaphore] = {}
+
+    @contextmanager
+    def turn(self, subject: str) -> Iterator[None]:
+        """Wait for a turn at the cluster of a subject: `connector/CLUSTER/NAME`."""
+        place = subject.rpartition("/")[0]
+        with self._mutex:
+            gate = self._places.setdefault(place, threading.Semaphore(self._limit))
+        with gate:
+            yield

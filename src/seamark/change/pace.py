@@ -1,0 +1,25 @@
+"""How fast a change goes, and when it stops going."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How many lanes go at once, and how much may go wrong.
+
+    `at_once` lanes are in hand at a time; most of them wait for what Connect does. `writers` of them at a time send
+    something to one cluster. The first `canary` lanes go alone, and nothing follows where one of them fails. With more
+    than `max_failures` failed lanes no other is begun.
+    """
+
+    at_once: int = 1
+    writers: int = 1
+    canary: int = 0
+    max_failures: int | None = None
+
+
+# Connect's herder does one thing at a time, and every config written while a rebalance is due joins that rebalance: a
+# few writers keep it busy, more only wait in its queue. The lanes beyond them wait until their connectors run.
+FLEET_PACE = Pace(at_once=64, writers=8)

@@ -1,0 +1,153 @@
+"""Waiting until a connector and its tasks run, and go on running."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.steps.read import read_status
+from seamark.change.world import World
+from seamark.errors import DeadlineError, RefusedError, SeamarkError
+from seamark.model.connector import ConnectorStatus, State
+from seamark.model.plan import StepData
+
+LOOK_SECONDS = 1.0
+# Right behind a change the status is still that of the tasks before it. A rebalance and a restart show within some
+# seconds; a failure that lasts longer is that of the new config.
+_FAILED_SECONDS = 8.0
+# Some connectors have nothing to do, and make no task: that is no failure of theirs.
+_EMPTY_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitRunning:
+    """A connector and its tasks are waited for, until all of them have run for `stable_seconds`."""
+
+    kind: ClassVar[str] = "await-running"
+    aspect: ClassVar[str] = "health"
+    drifts: ClassVar[bool] = True
+    acts: ClassVar[bool] = False
+
+    cluster: str
+    name: str
+    deadline_seconds: float = 60.0
+    stable_seconds: float = 3.0
+
+    @property
+    def subject(self) -> str:
+        return f"connector/{self.cluster}/{self.name}"
+
+    @property
+    def settle_seconds(self) -> float:
+        return self.deadline_seconds
+
+    def describe(self) -> str:
+        return f"wait until {self.subject} and its tasks run"
+
+    def intend(self, world: World) -> Intent:
+        del world
+        return Intent(before=None, after=None)
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del intent
+        clock = world.clock
+        watch = _Watch(self, began_at=clock.now())
+        while True:
+            now = clock.now()
+            try:
+                status, trouble = world.read_status(self.cluster, self.name), None
+            except SeamarkError as error:
+                if not error.retryable and now - watch.began_at > _FAILED_SECONDS:
+                    raise
+                status, trouble = None, error
+            if watch.is_over(status, now=now):
+                return
+            if now >= watch.began_at + self.deadline_seconds:
+                raise watch.build_late(status, trouble)
+            clock.sleep(LOOK_SECONDS)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        del intent
+        status = read_status(world, self.cluster, self.name)
+        return Observed.AFTER if status is not None and is_running(status) else Observed.BEFORE
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        del intent
+        return None
+
+    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
+        arguments = {
+            "cluster": self.cluster,
+            "name": self.name,
+            "deadline_seconds": self.deadline_seconds,
+            "stable_seconds": self.stable_seconds,
+        }
+        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
+
+    @classmethod
+    def from_data(cls, data: StepData) -> Self:
+        return cls(**data.arguments)
+
+
+class _Watch:
+    """What was seen while waiting: since when all runs, since when something has failed."""
+
+    def __init__(self, step: AwaitRunning, *, began_at: float) -> None:
+        self._step = step
+        self.began_at = began_at
+        self._running_since: float | None = None
+        self._failed_since: float | None = None
+
+    def is_over(self, status: ConnectorStatus | None, *, now: float) -> bool:
+        """Whether it runs for good. Raises where it has failed for good."""
+        runs = status is not None and is_running(status)
+        fails = status is not None and bool(find_failures(status))
+        self._running_since = (self._running_since or now) if runs else None
+        self._failed_since = (self._failed_since or now) if fails else None
+        if status is not None and fails and _lasts(self._failed_since, now, _FAILED_SECONDS):
+            raise RefusedError(
+                f"{self._step.subject} does not run with this config",
+                cause="; ".join(find_failures(status)),
+                hint=f"seamark connectors show {self._step.cluster}/{self._step.name} has the whole trace",
+            )
+        needed = self._step.stable_seconds if status is not None and status.tasks else _EMPTY_SECONDS
+        return _lasts(self._running_since, now, needed)
+
+    def build_late(self, status: ConnectorStatus | None, trouble: SeamarkError | None) -> SeamarkError:
+        """What to say when the time is over."""
+        seen = trouble.message if trouble else _say(status)
+        return DeadlineError(
+            f"{self._step.subject} did not run within {self._step.deadline_seconds:g} s",
+            cause=seen,
+            hint=f"seamark connectors show {self._step.cluster}/{self._step.name}",
+        )
+
+
+def is_running(status: ConnectorStatus) -> bool:
+    """Whether the connector and every task of it run."""
+    return status.state is State.RUNNING and all(task.state is State.RUNNING for task in status.tasks)
+
+
+def find_failures(status: ConnectorStatus) -> tuple[str, ...]:
+    """Every failed part with the first line of its trace."""
+    parts = [("connector", status.state, status.trace)]
+    parts += [(f"task {task.id}", task.state, task.trace) for task in status.tasks]
+    return tuple(f"{name} failed: {_first_line(trace)}" for name, state, trace in parts if state is State.FAILED)
+
+
+def _first_line(trace: str) -> str:
+    return trace.strip().partition("\n")[0].strip() or "without a trace"
+
+
+def _lasts(since: float | None, now: float, seconds: float) -> bool:
+    return since is not None and now - since >= seconds
+
+
+def _say(status: ConnectorStatus | None) -> str:
+    if status is None:
+        return "Connect has no status of it"
+    if failures := find_failures(status):
+        return "; ".join(failures)
+    states = ", ".join(f"task {task.id} {task.state}" for task in status.tasks) or "no task"
+    return f"connector {status.state}, {states}"
