@@ -1,4 +1,3 @@
-# ruff: noqa: INP001
 """The life of a connector from Python: create it, pause it, take both back.
 
     python examples/connector_life.py examples/file-source.json [CONTEXT]
