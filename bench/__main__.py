@@ -65,9 +65,10 @@ def _report() -> int:
 def _run(name: str, *, quick: bool, is_recorded: bool) -> int:
     outcome = execute_bench(load_bench(name), quick=quick, note=_note)
     result = outcome.result
-    for ratio, figure in result.ratios.items():
-        interval = result.intervals[ratio]
-        _note(f"{ratio}: {figure:g} ({interval.low:g} to {interval.high:g}, {interval.coverage:.0%})")
+    for claim, figure in result.build_figures().items():
+        interval = result.intervals.get(claim)
+        around = f" ({interval.low:g} to {interval.high:g}, {interval.coverage:.0%})" if interval else ""
+        _note(f"{claim}: {figure:g}{around}")
     if result.error is not None:
         _note(f"error: {result.error}")
     for miss in result.misses():

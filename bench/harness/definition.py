@@ -53,12 +53,27 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A claim: the seconds of a leg grow with the size to the power of at most `bar`."""
+    """A claim: the seconds of a leg, or a gauge of it, grow with the size to the power of at most `bar`."""
 
     name: str
     leg: str
     bar: float
     direction: Direction = Direction.AT_MOST
+    gauge: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A claim: a gauge of one leg, against a bar that holds on any machine of the size we build for."""
+
+    name: str
+    leg: str
+    gauge: str
+    bar: float
+    direction: Direction = Direction.AT_MOST
+
+
+Claim = Ratio | Growth | Limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +99,8 @@ class Bench(Generic[S, V]):
     """One bench.
 
     `setup` is called once for each size and serves all legs. `check` gets what a leg returned, after
-    every run, and raises WrongResultError. Ratios are judged at the last size, growth over all of them.
+    every run, and raises WrongResultError. Ratios and limits are judged at the last size, growth over all of them.
+    `read_gauges` tells what a leg measured of itself, by name: the memory of a child, for one.
     """
 
     name: str
@@ -95,22 +111,31 @@ class Bench(Generic[S, V]):
     ratios: tuple[Ratio, ...]
     sizes: tuple[int, ...]
     growths: tuple[Growth, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    read_gauges: Callable[[V], Mapping[str, float]] | None = None
     # With 5 pairs, lowest and highest ratio enclose the median with 94 % (see summary.py); with 4, only with 88 %.
     pairs: int = 5
     quick_pairs: int = 3
+    # Smaller sizes for a quick run, where the others take too long for it.
+    quick_sizes: tuple[int, ...] = ()
     # Runs of each leg before the first pair. A JVM that compiles as it goes needs many, also in a quick run.
     warmups: int = 1
 
     @property
-    def claims(self) -> tuple[Ratio | Growth, ...]:
+    def claims(self) -> tuple[Claim, ...]:
         """All that is judged."""
-        return (*self.ratios, *self.growths)
+        return (*self.ratios, *self.growths, *self.limits)
+
+    def choose_sizes(self, *, quick: bool) -> tuple[int, ...]:
+        """The sizes of a run."""
+        return self.quick_sizes if quick and self.quick_sizes else self.sizes
 
     def __post_init__(self) -> None:
         """Refuse a bench that can't be judged."""
         names = [leg.name for leg in self.legs]
         asked = {name for ratio in self.ratios for name in (ratio.over, ratio.under)}
-        asked |= {growth.leg for growth in self.growths}
+        asked |= {claim.leg for claim in (*self.growths, *self.limits)}
+        has_gauge = bool(self.limits) or any(growth.gauge for growth in self.growths)
         claims = [claim.name for claim in self.claims]
         faults = {
             "two legs have one name": len(set(names)) < len(names),
@@ -120,7 +145,9 @@ class Bench(Generic[S, V]):
             "5 pairs are the least, and 3 for a quick run": self.pairs < 5 or self.quick_pairs < 3,
             "a warm-up is needed": self.warmups < 1,
             "it has no size": not self.sizes,
-            "growth needs two sizes": bool(self.growths) and len(set(self.sizes)) < 2,
+            "growth needs two sizes": bool(self.growths)
+            and min(len(set(self.choose_sizes(quick=quick))) for quick in (False, True)) < 2,
+            "nobody reads the gauges": has_gauge and self.read_gauges is None,
         }
         if found := [text for text, is_faulty in faults.items() if is_faulty]:
             raise ValueError(f"bench {self.name}: {'; '.join(found)}")

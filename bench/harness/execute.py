@@ -23,7 +23,8 @@ def execute_bench(bench: Bench[Any, Any], *, quick: bool, note: Note, clock: Clo
     """Measure every size and judge. The caller prints."""
     pairs = bench.quick_pairs if quick else bench.pairs
     try:
-        series = [measure_series(bench, size, pairs=pairs, note=note, clock=clock) for size in bench.sizes]
+        sizes = bench.choose_sizes(quick=quick)
+        series = [measure_series(bench, size, pairs=pairs, note=note, clock=clock) for size in sizes]
         result = build_result(bench, series, quick=quick)
     except WrongResultError as error:
         return Outcome(build_failure(bench, quick=quick, error=f"wrong result: {error}"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from bench.harness.cpu import CpuMeter, build_used
@@ -24,6 +24,7 @@ class Run:
 
     seconds: float
     cpu_seconds: dict[str, float]
+    gauges: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +81,5 @@ class _Turns(Generic[S, V]):
         seconds = self.clock() - before
         used = build_used(cpu_before, self.meter.read())
         self.bench.check(self.subject, value)
-        return Run(seconds=seconds, cpu_seconds=used)
+        gauges = self.bench.read_gauges(value) if self.bench.read_gauges is not None else {}
+        return Run(seconds=seconds, cpu_seconds=used, gauges=dict(gauges))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.harness.definition import Bench, Growth, Ratio
+from bench.harness.definition import Bench, Claim
 from bench.harness.plot import Point, render_history
 from bench.harness.record import ROOT, Record
 
@@ -22,7 +22,7 @@ Each claim is a ratio of two legs that do the same work in the same run. The leg
 round with every pair, the warm-up does not count, and every result is checked. The figure is the median of the
 paired ratios. Behind it stands the interval of the true median: two of the measured ratios, chosen by rank, with the
 probability that they enclose it (90 % or more from 5 pairs on; a quick run has 3 and reaches 75 %).
-Absolute seconds say little, since everything shares one machine.
+Absolute seconds say little, since everything shares one machine; where a bar is absolute, its claim names the unit.
 How to run and add a bench: [CONTRIBUTING](../CONTRIBUTING.md#add-a-bench).
 """
 
@@ -68,7 +68,7 @@ def _render_bench(bench: Bench[Any, Any], records: Sequence[Record]) -> str:
         lines += [f"![{claim.name} over time, against its bar]({_plot_path(bench, claim)})", ""]
     lines += _render_legs(last)
     for name, growth in last.growth.items():
-        lines += _table([f"{name}: size", *map(str, growth.sizes)], [["seconds", *map(_figure, growth.seconds)]])
+        lines += _table([f"{name}: size", *map(str, growth.sizes)], [[growth.of, *map(_figure, growth.values)]])
     lines += _render_past(records)
     return "\n".join(lines)
 
@@ -96,12 +96,11 @@ def _render_legs(last: Record) -> list[str]:
 def _render_past(records: Sequence[Record]) -> list[str]:
     rows = []
     for record in reversed(records):
-        figures = {**record.ratios, **{name: growth.exponent for name, growth in record.growth.items()}}
         rows.append(
             [
                 record.date,
                 record.commit,
-                "; ".join(f"{name} {_figure(figure)}" for name, figure in figures.items()),
+                "; ".join(f"{name} {_figure(figure)}" for name, figure in record.build_figures().items()),
                 "yes" if record.held else "**no**",
                 "quick" if record.quick else str(max(map(len, record.pairs.values()), default=0)),
                 ", ".join(f"{name} {number}" for name, number in record.versions.items()),
@@ -121,39 +120,35 @@ def _build_plots(bench: Bench[Any, Any], records: Sequence[Record]) -> dict[Path
     return files
 
 
-def _build_point(claim: Ratio | Growth, record: Record) -> Point | None:
+def _build_point(claim: Claim, record: Record) -> Point | None:
     label = f"{record.date[:10]} {record.commit[:7]}"
-    if isinstance(claim, Growth):
-        growth = record.growth.get(claim.name)
-        if growth is None:
-            return None
-        figure = low = high = growth.exponent
-    elif claim.name in record.ratios:
-        figure = record.ratios[claim.name]
-        low, high = record.intervals[claim.name].low, record.intervals[claim.name].high
-    else:
+    figure = record.build_figures().get(claim.name)
+    if figure is None:
         return None
+    # The exponent of a growth is one fit, and has no interval.
+    interval = record.intervals.get(claim.name)
+    low, high = (interval.low, interval.high) if interval else (figure, figure)
     # Judged by the bar of its own day: a bar that was raised later does not make an old result false.
     held = record.directions[claim.name].is_held(figure, record.bars[claim.name])
     return Point(label=label, figure=figure, low=low, high=high, held=held, quick=record.quick)
 
 
-def _bar_text(claim: Ratio | Growth, record: Record) -> str:
+def _bar_text(claim: Claim, record: Record) -> str:
     return f"{record.directions[claim.name].value.replace('_', ' ')} {_figure(record.bars[claim.name])}"
 
 
-def _claimed(claim: Ratio | Growth) -> str:
+def _claimed(claim: Claim) -> str:
     return f"{claim.direction.value.replace('_', ' ')} {_figure(claim.bar)}"
 
 
-def _interval(claim: Ratio | Growth, record: Record) -> str:
+def _interval(claim: Claim, record: Record) -> str:
     interval = record.intervals.get(claim.name)
     if interval is None:
         return ""
     return f"{_figure(interval.low)} to {_figure(interval.high)} ({interval.coverage:.0%})"
 
 
-def _plot_path(bench: Bench[Any, Any], claim: Ratio | Growth) -> Path:
+def _plot_path(bench: Bench[Any, Any], claim: Claim) -> Path:
     slug = re.sub(r"[^a-z0-9]+", "-", claim.name.lower()).strip("-")
     return PLOTS / f"{bench.name}-{slug}.svg"
 

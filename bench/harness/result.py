@@ -28,11 +28,12 @@ class IntervalResult(Strict):
 
 
 class GrowthResult(Strict):
-    """How the seconds of a leg grow."""
+    """How the seconds of a leg grow, or a gauge of it."""
 
     exponent: float
     sizes: list[int]
-    seconds: list[float]
+    values: list[float]
+    of: str = "seconds"
 
 
 class BenchResult(Strict):
@@ -45,6 +46,7 @@ class BenchResult(Strict):
     intervals: dict[str, IntervalResult] = {}
     pairs: dict[str, list[float]] = {}
     growth: dict[str, GrowthResult] = {}
+    limits: dict[str, float] = {}
     seconds: dict[str, float] = {}
     warmup_seconds: dict[str, list[float]] = {}
     cpu_seconds: dict[str, dict[str, float]] = {}
@@ -53,9 +55,13 @@ class BenchResult(Strict):
     held: bool
     error: str | None = None
 
+    def build_figures(self) -> dict[str, float]:
+        """What is judged, by the name of its claim."""
+        return {**self.ratios, **{name: growth.exponent for name, growth in self.growth.items()}, **self.limits}
+
     def misses(self) -> list[str]:
         """A sentence for each claim that does not hold."""
-        figures = {**self.ratios, **{name: growth.exponent for name, growth in self.growth.items()}}
+        figures = self.build_figures()
         return [
             f"{name} is {figures[name]:g}, the bar is {self.directions[name].value.replace('_', ' ')} {bar:g}"
             for name, bar in self.bars.items()
@@ -73,7 +79,7 @@ def build_failure(bench: Bench[Any, Any], *, quick: bool, error: str) -> BenchRe
         bench=bench.name,
         bars={claim.name: claim.bar for claim in bench.claims},
         directions={claim.name: claim.direction for claim in bench.claims},
-        sizes=list(bench.sizes),
+        sizes=list(bench.choose_sizes(quick=quick)),
         quick=quick,
         held=False,
         error=error,
@@ -87,15 +93,18 @@ def build_result(bench: Bench[Any, Any], series: Sequence[Series], *, quick: boo
     # The median is rounded before it is judged, so that anyone who reads the line comes to the same answer.
     ratios = {name: _rounded(median(values)) for name, values in paired.items()}
     growth = {growth.name: _build_growth(growth, series) for growth in bench.growths}
-    figures = {**ratios, **{name: fit.exponent for name, fit in growth.items()}}
+    measured = {limit.name: [run.gauges[limit.gauge] for run in last.runs[limit.leg]] for limit in bench.limits}
+    limits = {name: _rounded(median(values)) for name, values in measured.items()}
+    figures = {**ratios, **{name: fit.exponent for name, fit in growth.items()}, **limits}
     return BenchResult(
         bench=bench.name,
         ratios=ratios,
         bars={claim.name: claim.bar for claim in bench.claims},
         directions={claim.name: claim.direction for claim in bench.claims},
-        intervals={name: _build_interval_result(values) for name, values in paired.items()},
+        intervals={name: _build_interval_result(values) for name, values in (paired | measured).items()},
         pairs={name: [_rounded(value) for value in values] for name, values in paired.items()},
         growth=growth,
+        limits=limits,
         seconds={leg: _rounded(median([run.seconds for run in runs])) for leg, runs in last.runs.items()},
         warmup_seconds={leg: [_rounded(run.seconds) for run in runs] for leg, runs in last.warmups.items()},
         cpu_seconds={leg: _build_cpu(runs) for leg, runs in last.runs.items()},
@@ -118,15 +127,16 @@ def _quantity(run: Run, quantity: Quantity) -> float:
 
 
 def _build_growth(growth: Growth, series: Sequence[Series]) -> GrowthResult:
-    seconds = [median([run.seconds for run in one.runs[growth.leg]]) for one in series]
-    if not all(seconds):
-        raise BenchError(f"{growth.name}: a size of {growth.leg} took no time; let it do more")
+    gauge = growth.gauge
+    values = [
+        median([run.seconds if gauge is None else run.gauges[gauge] for run in one.runs[growth.leg]]) for one in series
+    ]
+    of = gauge or "seconds"
+    if not all(value > 0 for value in values):
+        raise BenchError(f"{growth.name}: a size of {growth.leg} took no {of}; let it do more")
     sizes = [one.size for one in series]
-    return GrowthResult(
-        exponent=_rounded(build_exponent(sizes, seconds)),
-        sizes=sizes,
-        seconds=[_rounded(value) for value in seconds],
-    )
+    exponent = _rounded(build_exponent(sizes, values))
+    return GrowthResult(exponent=exponent, sizes=sizes, values=[_rounded(value) for value in values], of=of)
 
 
 def _build_interval_result(values: Sequence[float]) -> IntervalResult:

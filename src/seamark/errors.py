@@ -6,7 +6,8 @@
     │   ├── ContextNotFoundError           no context of that name
     │   ├── MissingSettingError            a setting is needed and stands nowhere
     │   ├── InvalidSettingError            a setting has a value that can't be used
-    │   └── SecretError                    a secret reference can't be resolved
+    │   ├── SecretError                    a secret reference can't be resolved
+    │   └── SpecError                      a spec file can't be used
     ├── AccessError                   4    the other side does not let us
     │   ├── AuthenticationError            it does not know us
     │   └── AuthorizationError             it knows us and says no
@@ -102,6 +103,10 @@ class InvalidSettingError(ConfigurationError):
 
 class SecretError(ConfigurationError):
     """A secret reference can't be resolved. The message names the reference, never the value."""
+
+
+class SpecError(ConfigurationError):
+    """A spec file can't be used. The cause names file, line and column."""
 
 
 class AccessError(SeamarkError):

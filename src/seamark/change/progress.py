@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 from typing import Protocol
 
@@ -45,27 +46,31 @@ class Silent:
 
 
 class Guarded:
-    """Tells another one, and goes on if that one can't write: a closed terminal must not break a change in two."""
+    """Tells another one, and goes on if that one can't write: a closed terminal must not break a change in two.
+
+    It tells one thing at a time, whichever lane it comes from.
+    """
 
     def __init__(self, inner: Progress) -> None:
         self._inner = inner
+        self._turn = threading.Lock()
 
     def opened(self, change: str, *, steps: int) -> None:
         """Tell that the change has its id."""
-        with suppress(OSError):
+        with self._turn, suppress(OSError):
             self._inner.opened(change, steps=steps)
 
     def begun(self, number: int, words: str) -> None:
         """Tell that a step begins."""
-        with suppress(OSError):
+        with self._turn, suppress(OSError):
             self._inner.begun(number, words)
 
     def waiting(self, words: str) -> None:
         """Tell what is waited for."""
-        with suppress(OSError):
+        with self._turn, suppress(OSError):
             self._inner.waiting(words)
 
     def ended(self, result: StepResult) -> None:
         """Tell how a step ended."""
-        with suppress(OSError):
+        with self._turn, suppress(OSError):
             self._inner.ended(result)

@@ -1,28 +1,52 @@
-"""`seamark apply PLANFILE`."""
+"""`seamark apply -f PATH` and `seamark apply PLANFILE`."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from seamark.cli.carry_out import ChangeOptions, carry_out, change_options
-from seamark.cli.options import global_options, pass_session
+from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
+from seamark.cli.spec_options import SpecOptions, spec_options
+from seamark.errors import UsageError
+
+if TYPE_CHECKING:
+    from seamark.fleet import Fleet
+    from seamark.fleet.planned import Planned
 
 
-@click.command
-@click.argument("planfile", type=click.Path(dir_okay=False, path_type=Path))
+@click.command("apply")
+@spec_options(required=False, metavar="PLANFILE|[NAME|GLOB]...")
+@option("--prune", is_flag=True, help="With -f: delete everything in its clusters that the spec does not name.")
 @change_options
 @global_options
 @pass_session
-def apply(session: Session, *, planfile: Path, how: ChangeOptions) -> None:
-    """Apply a saved plan, if the world is still as it was.
+def apply(session: Session, *, what: SpecOptions, prune: bool, how: ChangeOptions) -> None:
+    """Make what runs as the files say, or apply a saved plan.
 
-    Ends with 5 when something that the plan changes has moved since it was made.
+    With -f the plan is made, shown and applied; names and globs choose connectors of the files.
+    Without it, PLANFILE is a plan that --out saved: it ends with 5 when something that it changes
+    has moved since.
     """
+    with session.fleet() as fleet:
+        planned = _plan(fleet, what, prune=prune) if what.paths else _review(fleet, what, prune=prune)
+        carry_out(session, fleet, planned, how)
+
+
+def _plan(fleet: Fleet, what: SpecOptions, *, prune: bool) -> Planned:
+    return fleet.plan(what.paths, prune=prune, names=what.names, adopt=what.adopt, allow_python=what.allow_python)
+
+
+def _review(fleet: Fleet, what: SpecOptions, *, prune: bool) -> Planned:
+    if len(what.names) != 1:
+        raise UsageError("what shall be applied?", hint="give the files with -f PATH, or one plan that --out saved")
+    if prune or what.adopt or what.allow_python:
+        raise UsageError(
+            "a saved plan is applied as it is", hint="give --prune, --adopt and --allow-python to seamark plan"
+        )
     from seamark.fleet.plan_file import read_plan_file  # noqa: PLC0415
 
-    plan = read_plan_file(planfile)
-    with session.fleet() as fleet:
-        carry_out(session, fleet, fleet.review(plan), how)
+    return fleet.review(read_plan_file(Path(what.names[0])))

@@ -21,7 +21,6 @@ from seamark.model.result import UNSETTLED, ChangeResult, Outcome
 from seamark.report.formats import OutputFormat
 from seamark.report.render import render_view
 from seamark.report.views.change import build_change_view
-from seamark.report.views.plan import build_plan_view
 
 if TYPE_CHECKING:
     from seamark.fleet import Fleet
@@ -66,7 +65,7 @@ def change_options(command: F) -> F:
 def carry_out(session: Session, fleet: Fleet, planned: Planned, how: ChangeOptions) -> None:
     """Take a plan from its first look to its end."""
     only_shown = how.dry_run or how.out is not None or planned.is_empty
-    _show_plan(session, planned, is_data=only_shown)
+    show_plan(session, planned, is_data=only_shown)
     if how.out is not None:
         _save(session, planned, how.out)
     if only_shown:
@@ -155,9 +154,9 @@ def _build_interrupted(result: ChangeResult) -> InterruptedRunError:
     )
 
 
-def _show_plan(session: Session, planned: Planned, *, is_data: bool) -> None:
+def show_plan(session: Session, planned: Planned, *, is_data: bool) -> None:
     """Show the plan: as the result where nothing else comes, to people beside it where a document does."""
-    view = build_plan_view(planned.plan, planned.effects)
+    view = planned.build_view()
     if is_data or session.output.is_text:
         session.reporter.show(view)
     elif not session.quiet:

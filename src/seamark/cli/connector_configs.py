@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import click
 
 from seamark.cli.carry_out import ChangeOptions, carry_out, change_options
-from seamark.cli.complete import complete_connectors
+from seamark.cli.complete import complete_clusters, complete_connectors
 from seamark.cli.connector_file import read_connector_file
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
@@ -20,7 +20,12 @@ _STATES = ("running", "paused", "stopped")
 @click.command("create")
 @option("-f", "--file", "file", required=True, metavar="FILE", help="The connector as JSON, as Connect takes it; or -.")
 @option("--name", metavar="NAME", help="Its name, where the file holds the config alone.")
-@option("--cluster", metavar="NAME", help="The Connect cluster, where the context has several.")
+@option(
+    "--cluster",
+    metavar="NAME",
+    help="The Connect cluster, where the context has several.",
+    shell_complete=complete_clusters,
+)
 @option(
     "--state",
     type=click.Choice(_STATES, case_sensitive=False),

@@ -10,8 +10,12 @@ from seamark.cli.answer import Answer, build_answer, choose_exit_code
 from seamark.cli.complete import complete_connectors
 from seamark.cli.connector_configs import change, create
 from seamark.cli.connector_verbs import delete, pause, restart, resume, stop
-from seamark.cli.options import global_options, option, pass_session
-from seamark.cli.selection import STATE_WORDS, Selection, build_selection
+from seamark.cli.heal import heal
+from seamark.cli.loggers import loggers
+from seamark.cli.options import global_options, pass_session
+from seamark.cli.plugins import plugins
+from seamark.cli.rename import rename
+from seamark.cli.selection import Selection, selection_options
 from seamark.cli.session import Session
 from seamark.cli.watch import WatchOptions, give, watch_options
 from seamark.errors import NotFoundError, SeamarkError
@@ -25,38 +29,20 @@ def connectors() -> None:
     """Look at connectors, and change them."""
 
 
-for command in (create, change, pause, resume, stop, restart, delete):
+for command in (create, change, pause, resume, stop, restart, heal, rename, delete, plugins, loggers):
     connectors.add_command(command)
 
 
 @connectors.command("list")
-@click.argument("names", nargs=-1, metavar="[NAME|GLOB]...", shell_complete=complete_connectors)
-@option("-e", "--regex", multiple=True, metavar="REGEX", help="Only names in which this is found.")
-@option(
-    "--state",
-    multiple=True,
-    type=click.Choice(STATE_WORDS, case_sensitive=False),
-    metavar="WORD",
-    help=f"Only those in this health, or with this state of connector or task: {', '.join(STATE_WORDS)}.",
-)
-@option("--cluster", metavar="NAME", help="Only connectors of this Connect cluster.")
+@selection_options(metavar="[NAME|GLOB]...")
 @watch_options
 @global_options
 @pass_session
-def list_connectors(
-    session: Session,
-    *,
-    names: tuple[str, ...],
-    regex: tuple[str, ...],
-    state: tuple[str, ...],
-    cluster: str | None,
-    watching: WatchOptions,
-) -> None:
+def list_connectors(session: Session, *, selection: Selection, cluster: str | None, watching: WatchOptions) -> None:
     """List connectors with their health.
 
     NAME may be CLUSTER/NAME. Without any, all connectors of the context are listed.
     """
-    selection = build_selection(names, expressions=regex, states=state)
     with session.fleet() as fleet:
 
         def read() -> Answer:

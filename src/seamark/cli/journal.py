@@ -9,6 +9,7 @@ import click
 
 from seamark.cli.answer import Answer
 from seamark.cli.carry_out import ChangeOptions, build_errors, carry_out, change_options, run_change
+from seamark.cli.complete import complete_changes, complete_open_changes
 from seamark.cli.confirm import confirm
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.progress import StepLines
@@ -41,7 +42,7 @@ def list_changes(session: Session, *, limit: int, only_open: bool) -> None:
 
 
 @journal.command("show")
-@click.argument("change")
+@click.argument("change", shell_complete=complete_changes)
 @global_options
 @pass_session
 def show_change(session: Session, change: str) -> None:
@@ -51,7 +52,7 @@ def show_change(session: Session, change: str) -> None:
 
 
 @journal.command("undo")
-@click.argument("change")
+@click.argument("change", shell_complete=complete_changes)
 @change_options
 @global_options
 @pass_session
@@ -68,7 +69,7 @@ def undo_change(session: Session, change: str, *, how: ChangeOptions) -> None:
 
 
 @journal.command("resume")
-@click.argument("change")
+@click.argument("change", shell_complete=complete_open_changes)
 @_YES
 @global_options
 @pass_session
@@ -87,7 +88,7 @@ def resume_change(session: Session, change: str, *, yes: bool) -> None:
 
 
 @journal.command("unlock")
-@click.argument("change")
+@click.argument("change", shell_complete=complete_open_changes)
 @option("--id", "nonce", required=True, metavar="NONCE", help="The nonce of its holder, as journal show tells it.")
 @option("--force", is_flag=True, help="Close it even where it can't be told how a step ended.")
 @_YES
@@ -111,7 +112,7 @@ def unlock_change(session: Session, change: str, *, nonce: str, force: bool, yes
 
 
 @journal.command("export")
-@click.argument("change")
+@click.argument("change", shell_complete=complete_changes)
 @option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),

@@ -25,11 +25,17 @@ COMMANDS = {
     "connectors": ("seamark.cli.connectors:connectors", "Look at connectors, and change them."),
     "workers": ("seamark.cli.workers:workers", "Look at the workers of Connect."),
     "offsets": ("seamark.cli.offsets:offsets", "Look at reading positions."),
-    "apply": ("seamark.cli.apply:apply", "Apply a saved plan, if the world is still as it was."),
+    "plan": ("seamark.cli.plan:plan", "Show the way from what runs to what the files say; nothing is changed."),
+    "apply": ("seamark.cli.apply:apply", "Make what runs as the files say, or apply a saved plan."),
+    "destroy": (
+        "seamark.cli.destroy:destroy",
+        "Delete the connectors that the files name; their offsets and groups stay.",
+    ),
     "journal": ("seamark.cli.journal:journal", "Look at what was changed, finish it, or take it back."),
     "init": ("seamark.cli.init:init", "Make the journal's topics or folder, before the first change."),
     "doctor": ("seamark.cli.doctor:doctor", "Look for what is wrong, and say how to mend it."),
     "context": ("seamark.cli.context:context", "Name clusters, and choose one."),
+    "demo": ("seamark.cli.demo:demo", "Start real servers, break something, and mend it."),
     "completion": ("seamark.cli.completion:completion", "Write the completion script of a shell."),
 }
 

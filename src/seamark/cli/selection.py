@@ -1,85 +1,130 @@
-"""Which connectors of a listing are meant: names, globs, regular expressions, states."""
+"""The options by which connectors are chosen, the same everywhere: names, `-e`, `--state`, `-f`, `--names-from`."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+import os
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
 
+import click
+
+from seamark.cli.complete import complete_clusters, complete_connectors
+from seamark.cli.options import option
+from seamark.cli.session import Session
 from seamark.errors import UsageError
-from seamark.model.connector import Connector, State
-from seamark.model.health import Health, build_health
+from seamark.model.selection import STATE_WORDS, Selection, build_selection, is_pattern
 
-_GLOB = re.compile(r"[*?\[]")
+__all__ = ["STATE_WORDS", "Selection", "build_selection", "is_pattern", "selection_options"]
 
-STATE_WORDS = tuple(dict.fromkeys(word.value.lower() for word in (*Health, *State)))
-"""What `--state` takes: every health word and every state of Connect."""
+F = TypeVar("F", bound=Callable[..., Any])
 
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """What was asked for. Nothing asked for selects all.
-
-    A connector is meant if one of the names, globs or expressions fits its name or its
-    CLUSTER/NAME, and, where states are given, one of them fits too.
-    """
-
-    names: tuple[str, ...] = ()
-    expressions: tuple[re.Pattern[str], ...] = ()
-    states: tuple[str, ...] = ()
-
-    def pick(self, connectors: Sequence[Connector]) -> tuple[Connector, ...]:
-        """The connectors that are meant."""
-        return tuple(
-            connector for connector in connectors if self._fits_name(connector) and self._fits_state(connector)
-        )
-
-    def find_missing(self, connectors: Sequence[Connector]) -> tuple[str, ...]:
-        """The plain names that no connector has. A glob or an expression may fit nothing."""
-        known = {name for connector in connectors for name in (connector.name, connector.owner)}
-        return tuple(name for name in self.names if name not in known and not is_pattern(name))
-
-    def _fits_name(self, connector: Connector) -> bool:
-        if not self.names and not self.expressions:
-            return True
-        both = (connector.name, connector.owner)
-        return any(name in both or any(fnmatchcase(text, name) for text in both) for name in self.names) or any(
-            expression.search(text) for expression in self.expressions for text in both
-        )
-
-    def _fits_state(self, connector: Connector) -> bool:
-        if not self.states:
-            return True
-        words = {build_health(connector.status).lower()}
-        if connector.status is not None:
-            words.add(connector.status.state.lower())
-            words.update(task.state.lower() for task in connector.status.tasks)
-        return not words.isdisjoint(self.states)
+# A list of a million names of 60 characters: more than any fleet has.
+_LARGEST_CHARACTERS = 64 * 1024 * 1024
 
 
-def is_pattern(name: str) -> bool:
-    """Whether a name is a glob, which may fit any number of connectors."""
-    return _GLOB.search(name) is not None
+def selection_options(*, metavar: str) -> Callable[[F], F]:
+    """Add the options. The command gets them as two values, `selection` and `cluster`."""
+
+    def decorate(command: F) -> F:
+        decorated: Any = _gather(command)
+        for add in reversed(_build_decorators(metavar)):
+            decorated = add(decorated)
+        result: F = decorated
+        return result
+
+    return decorate
 
 
-def build_selection(
-    names: Sequence[str] = (), *, expressions: Sequence[str] = (), states: Sequence[str] = ()
-) -> Selection:
-    """A selection from what was typed; a wrong expression is a usage error."""
-    return Selection(
-        names=tuple(names),
-        expressions=tuple(_compile(expression) for expression in expressions),
-        states=tuple(state.lower() for state in states),
+def _gather(command: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(command)
+    def gather(
+        *args: Any,
+        names: tuple[str, ...],
+        regex: tuple[str, ...],
+        state: tuple[str, ...],
+        file: tuple[str, ...],
+        names_from: tuple[str, ...],
+        allow_python: bool,
+        **kwargs: Any,
+    ) -> Any:
+        # A wrong expression is told before any file is read.
+        selection = build_selection(names, expressions=regex, states=state)
+        if file or names_from:
+            session = click.get_current_context().find_object(Session) or Session()
+            listed = (*read_spec_names(file, allow_python=allow_python), *read_names(session, names_from))
+            selection = build_selection(names, expressions=regex, states=state, listed=listed)
+        return command(*args, selection=selection, **kwargs)
+
+    return gather
+
+
+def _build_decorators(metavar: str) -> tuple[Callable[[Any], Any], ...]:
+    return (
+        click.argument("names", nargs=-1, metavar=metavar, shell_complete=complete_connectors),
+        option("-e", "--regex", multiple=True, metavar="REGEX", help="Names in which this is found."),
+        option(
+            "--state",
+            multiple=True,
+            type=click.Choice(STATE_WORDS, case_sensitive=False),
+            metavar="WORD",
+            help=f"Only those in this health, or with this state of connector or task: {', '.join(STATE_WORDS)}.",
+        ),
+        option(
+            "-f",
+            "--file",
+            multiple=True,
+            type=click.Path(),
+            metavar="PATH",
+            help="The connectors that this spec file or folder defines.",
+        ),
+        option(
+            "--names-from",
+            multiple=True,
+            type=click.Path(dir_okay=False, allow_dash=True),
+            metavar="FILE",
+            help="The connectors that this file names, one a line; - is standard input.",
+        ),
+        option("--allow-python", is_flag=True, help="Let -f run spec files that are Python programs."),
+        option(
+            "--cluster",
+            metavar="NAME",
+            help="Only connectors of this Connect cluster.",
+            shell_complete=complete_clusters,
+        ),
     )
 
 
-def _compile(expression: str) -> re.Pattern[str]:
+def read_spec_names(paths: Sequence[str], *, allow_python: bool = False) -> tuple[str, ...]:
+    """The connectors that spec files define, each as NAME or CLUSTER/NAME."""
+    if not paths:
+        return ()
+    from seamark.spec import load_spec  # noqa: PLC0415
+
+    spec = load_spec([Path(path).expanduser() for path in paths], environ=os.environ, allow_python=allow_python)
+    return tuple(connector.owner for connector in spec.connectors)
+
+
+def read_names(session: Session, places: Sequence[str]) -> tuple[str, ...]:
+    """The names in plain lists, one a line. Empty lines and what stands behind a # at a line's begin are left out."""
+    texts = [_read_list(session, place) for place in places]
+    lines = [line.strip() for text in texts for line in text.splitlines()]
+    return tuple(line for line in lines if line and not line.startswith("#"))
+
+
+def _read_list(session: Session, place: str) -> str:
+    hint = "give a file with one name a line, or - for standard input"
     try:
-        return re.compile(expression)
-    except re.error as error:
-        raise UsageError(
-            f"{expression!r} is not a regular expression",
-            cause=str(error),
-            hint="for * and ? give the pattern without -e",
-        ) from error
+        if place == "-":
+            text = session.stdin.read(_LARGEST_CHARACTERS + 1)
+        else:
+            with Path(place).expanduser().open(encoding="utf-8") as file:
+                text = file.read(_LARGEST_CHARACTERS + 1)
+    except OSError as error:
+        raise UsageError(f"{place} can't be read", cause=error.strerror or type(error).__name__, hint=hint) from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{place} is not text in UTF-8", hint=hint) from None
+    if len(text) > _LARGEST_CHARACTERS:
+        raise UsageError(f"{place} is too large for a list of names", hint=hint)
+    return text

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
@@ -38,6 +39,8 @@ class Session:
     color: str = "auto"
     no_input: bool = False
     exit_code: int = 0
+    # Whether a part of the terminal is being drawn over in place.
+    draws: bool = False
 
     open_fleet: Callable[[str | None], Fleet] = _open_fleet
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
@@ -60,13 +63,17 @@ class Session:
             err=self.err,
         )
 
-    def fleet(self) -> Fleet:
-        """Open the fleet of the chosen context. Use it in a `with`."""
+    @contextmanager
+    def fleet(self) -> Iterator[Fleet]:
+        """Open the fleet of the chosen context; while it is open, people are told what takes long."""
+        from seamark.cli.waiting import telling_waits  # noqa: PLC0415
+
         if self.verbose:
             from seamark.cli.logs import start_logging  # noqa: PLC0415
 
             start_logging(self.err, verbose=self.verbose)
-        return self.open_fleet(self.context)
+        with self.open_fleet(self.context) as fleet, telling_waits(self, fleet.waits):
+            yield fleet
 
     def give(self, answer: Answer) -> None:
         """Write an answer, then everything that went wrong on the way, and keep the exit code."""

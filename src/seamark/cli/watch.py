@@ -129,8 +129,12 @@ def _open_canvas(session: Session) -> Iterator[Draw]:
 
     color = session.reporter.build_screen().color
     console = Console(file=session.out, force_terminal=True, no_color=not color, highlight=False)
-    with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
-        yield lambda text: live.update(Text.from_ansi(text.rstrip("\n")), refresh=True)
+    session.draws = True
+    try:
+        with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
+            yield lambda text: live.update(Text.from_ansi(text.rstrip("\n")), refresh=True)
+    finally:
+        session.draws = False
 
 
 def _positive() -> Any:

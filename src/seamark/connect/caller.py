@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from seamark.connect.answer import Answer, Judgement, is_unknown, judge
@@ -12,6 +14,7 @@ from seamark.connect.timing import Timing
 from seamark.connect.transport import Transport
 from seamark.connect.workers import Workers
 from seamark.errors import DeadlineError, SeamarkError, UnknownOutcomeError, UnreachableError
+from seamark.model.wait import Wait
 
 # What an attempt gets that begins just before the deadline. With less, the last words of a storm of 409s would be our
 # own impatience; with more, the deadline would be none.
@@ -24,7 +27,8 @@ _NOT_CONNECTED = FAILURE_RULES[Phase.CONNECTING]
 class _Progress:
     """What one call has been through so far."""
 
-    began_at: float
+    doing: str
+    began_at: float = field(default_factory=time.monotonic)
     attempts: int = 0
     rechecked: bool = False
     # The last thing each worker said, in the order they were asked.
@@ -45,13 +49,28 @@ class _Progress:
 
 
 class Caller:
-    """Brings one request to its end. Thread-safe; keeps no state but which worker answered last."""
+    """Brings one request to its end. Thread-safe; keeps which worker answered last, and which calls go on now."""
 
     def __init__(self, workers: Workers, transport: Transport, *, timing: Timing, cluster: str) -> None:
         self.workers = workers
         self._transport = transport
         self._timing = timing
         self._cluster = cluster
+        # By identity. Each thread adds and removes its own; whoever looks takes a copy.
+        self._pending: dict[int, _Progress] = {}
+
+    def waits(self) -> tuple[Wait, ...]:
+        """The calls that have not ended yet. May be asked from any thread."""
+        now = time.monotonic()
+        return tuple(
+            Wait(
+                self._cluster,
+                progress.doing,
+                now - progress.began_at,
+                next(reversed(list(progress.last_words.values())), ""),
+            )
+            for progress in list(self._pending.values())
+        )
 
     def call(self, request: Request, *, url: str | None = None) -> Answer:
         """The answer of any worker, or of the one at `url` alone.
@@ -62,7 +81,10 @@ class Caller:
             DeadlineError: it was "later" until the deadline.
             UnreachableError: nobody answers.
         """
-        progress = _Progress(began_at=time.monotonic())
+        with self._going_on(request) as progress:
+            return self._call(request, progress, url=url)
+
+    def _call(self, request: Request, progress: _Progress, *, url: str | None) -> Answer:
         pauses = self._timing.pauses()
         while True:
             # Each round asks every worker at most once; the pause stands between rounds and after a "later".
@@ -79,11 +101,20 @@ class Caller:
 
     def ask_once(self, request: Request, *, url: str) -> Answer:
         """The answer of one worker to a single attempt; anything but "done" is raised."""
-        progress = _Progress(began_at=time.monotonic())
-        judgement, answer = self._attempt(url, request, progress)
-        if answer is None:
-            raise self._build_error(request, judgement, progress, judgement.rule.error)
-        return answer
+        with self._going_on(request) as progress:
+            judgement, answer = self._attempt(url, request, progress)
+            if answer is None:
+                raise self._build_error(request, judgement, progress, judgement.rule.error)
+            return answer
+
+    @contextmanager
+    def _going_on(self, request: Request) -> Iterator[_Progress]:
+        progress = _Progress(request.doing)
+        self._pending[id(progress)] = progress
+        try:
+            yield progress
+        finally:
+            del self._pending[id(progress)]
 
     def _attempt(self, url: str, request: Request, progress: _Progress) -> tuple[Judgement, Answer | None]:
         remaining = self._remaining(progress)

@@ -24,6 +24,7 @@ from seamark.connect.workers import Workers
 from seamark.errors import NotFoundError, SeamarkError, UnknownOutcomeError, UnreachableError
 from seamark.model.connector import Connector, ConnectorStatus
 from seamark.model.offset import Offset
+from seamark.model.wait import Wait
 from seamark.model.worker import Plugin, Worker
 
 T = TypeVar("T")
@@ -87,6 +88,10 @@ class ConnectClient:
     def close(self) -> None:
         """Close every connection."""
         self._transport.close()
+
+    def waits(self) -> tuple[Wait, ...]:
+        """The calls that have not ended yet, and what was answered so far. May be asked from any thread."""
+        return self._caller.waits()
 
     # --- reads -------------------------------------------------------------------------------------------------
 

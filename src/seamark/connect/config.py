@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from seamark.errors import RefusedError, UsageError
+from seamark.model.sensitive import MASK, mask_text, mask_value
 
 # Keys whose values must not come back in a message, whatever the plugin calls them.
 _SENSITIVE_KEY = re.compile(
@@ -59,15 +60,19 @@ def sensitive_values(config: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(
         value
         for key, value in config.items()
-        if _SENSITIVE_KEY.search(key) and len(value) >= 3 and not value.startswith("${")
+        if len(value) >= 3 and (_is_sensitive(key, value) or mask_value(key, value) != value)
     )
 
 
 def mask_values(text: str, values: tuple[str, ...]) -> str:
-    """`text` without any of `values`."""
-    for value in values:
-        text = text.replace(value, "(sensitive)")
-    return text
+    """`text` without any of `values`, and without what looks like a secret of somebody else's."""
+    for value in sorted(values, key=len, reverse=True):
+        text = text.replace(value, MASK)
+    return mask_text(text)
+
+
+def _is_sensitive(key: str, value: str) -> bool:
+    return _SENSITIVE_KEY.search(key) is not None and not value.startswith("${")
 
 
 def _without_name(config: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from seamark.context.context import Context, Lookup
 from seamark.context.journal import build_journal
 from seamark.context.layer import KeyPath, Layer, Leaf, show_key
 from seamark.context.origin import Origin
+from seamark.context.policy import build_policies
 from seamark.context.reference import SecretReferences
 from seamark.context.safety import check_kafka_transport
 from seamark.context.schema import FLAG_KEYS
@@ -63,6 +64,7 @@ def build_context(
         for path in merged.sections
         if path[:3] == (*root, "connect")
     ]
+    policies = build_policies(root, [cluster.settings.name for cluster in clusters], layers=layers)
     workers = {cluster.settings.name: cluster.worker for cluster in clusters if cluster.worker is not None}
     kafka = {path[1]: value for path, value in own.items() if path[0] == "kafka"}
     kafka |= _find_worker_kafka(list(workers.values()), kafka)
@@ -81,7 +83,12 @@ def build_context(
         protected=read_bool(flags["protected"]),
         insecure=insecure,
         own_journal=journal.settings,
-        values=_order_values((Value("context", name, chosen_by), *flags.values(), *journal.values), kafka, clusters),
+        policy=policies.policy,
+        cluster_policies=policies.clusters,
+        values=(
+            *_order_values((Value("context", name, chosen_by), *flags.values(), *journal.values), kafka, clusters),
+            *policies.values,
+        ),
         lookup=lookup,
     )
 

@@ -41,7 +41,7 @@ def build_cluster(
     is_insecure_allowed: bool,
 ) -> Cluster:
     """The cluster of that name. `own` are the values of the context."""
-    values = {path[2]: value for path, value in own.items() if path[:2] == ("connect", name)}
+    values = {path[2]: value for path, value in own.items() if path[:2] == ("connect", name) and len(path) == 3}
     if "urls" not in values:
         raise lookup.build_missing(f"connect.{name}.urls")
     for key, value in values.items():

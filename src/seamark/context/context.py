@@ -18,6 +18,7 @@ from seamark.context.settings import ConnectSettings, KafkaSettings
 from seamark.context.value import Setting, Value
 from seamark.context.worker import WORKER_KEYS
 from seamark.errors import MissingSettingError
+from seamark.model.policy import DEFAULT_POLICY, Policy
 
 
 class Lookup:
@@ -89,6 +90,8 @@ class Context:
     protected: bool = False
     insecure: bool = False
     own_journal: JournalSettings | None = field(default=None, repr=False)
+    policy: Policy = field(default=DEFAULT_POLICY, repr=False)
+    cluster_policies: Mapping[str, Policy] = field(default_factory=dict, repr=False)
     values: tuple[Value, ...] = field(default=(), repr=False)
     lookup: Lookup | None = field(default=None, repr=False, compare=False)
 
@@ -96,6 +99,12 @@ class Context:
     def journal(self) -> JournalSettings:
         """Where changes of this context are recorded."""
         return self.own_journal or JournalSettings(self.name)
+
+    def policy_of(self, cluster: str | None) -> Policy:
+        """What the connectors of a Connect cluster may do. None is the only cluster, where there is but one."""
+        if cluster is None and len(self.connect) == 1:
+            (cluster,) = self.connect
+        return self.cluster_policies.get(cluster or "", self.policy)
 
     def settings(self) -> tuple[Setting, ...]:
         """Every value with its origin, masked where it is a secret."""

@@ -11,6 +11,7 @@ from seamark.context.origin import Origin, OriginKind
 from seamark.context.schema import (
     CONNECT_KEYS,
     CONTEXT_KEYS,
+    POLICY_KEYS,
     ROOT_KEYS,
     SECTION_KEYS,
     Kind,
@@ -21,6 +22,7 @@ from seamark.context.schema import (
 from seamark.context.yaml_tree import MAX_BYTES, Items, Node, Scalar, Table, build_file_error, parse_yaml
 
 KeyPath = tuple[str, ...]
+POLICY = "policy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,8 @@ class _FileReader:
                     self._read_kafka((*path, "kafka"), part)
                 elif key.text == "connect":
                     self._read_connect((*path, "connect"), part)
+                elif key.text == POLICY:
+                    self._read_policy((*path, POLICY), part)
                 else:
                     self._take((*path, key.text), part)
 
@@ -111,8 +115,16 @@ class _FileReader:
             self._sections[(*path, name.text)] = self._at(name)
             below = (*path, name.text)
             for key, value in self._entries(cluster, below):
-                check_key(key.text, CONNECT_KEYS, path=_dotted(below), where=self._at(key).exact)
-                self._take((*below, key.text), value, is_list=CONNECT_KEYS[key.text] is Kind.URLS)
+                check_key(key.text, (*CONNECT_KEYS, POLICY), path=_dotted(below), where=self._at(key).exact)
+                if key.text == POLICY:
+                    self._read_policy((*below, POLICY), value)
+                else:
+                    self._take((*below, key.text), value, is_list=CONNECT_KEYS[key.text] is Kind.URLS)
+
+    def _read_policy(self, path: KeyPath, node: Node) -> None:
+        for key, value in self._entries(node, path):
+            check_key(key.text, POLICY_KEYS, path=_dotted(path), where=self._at(key).exact)
+            self._take((*path, key.text), value, is_list=POLICY_KEYS[key.text] is Kind.PATTERNS)
 
     def _entries(self, node: Node | None, path: KeyPath) -> Iterator[tuple[Scalar, Node]]:
         if node is None or (isinstance(node, Scalar) and node.is_null):
@@ -130,7 +142,8 @@ class _FileReader:
                 raise self._error(part, f"{'.'.join(path)} must be {what}")
             if not part.is_null:
                 texts.append(part.text)
-        if texts:
+        # A policy's empty list allows nothing, which is not the same as saying nothing.
+        if texts or (is_list and POLICY in path and isinstance(node, Items)):
             self._values[path] = Leaf(tuple(texts), self._at(node), self._path.parent)
 
     def _at(self, node: Node) -> Origin:

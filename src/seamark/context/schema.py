@@ -9,6 +9,8 @@ from types import MappingProxyType
 
 from seamark.context.kafka_keys import KAFKA_KEYS, REFUSED_KEYS
 from seamark.errors import ConfigurationError
+from seamark.model.policy import FLAG_KEYS as POLICY_FLAGS
+from seamark.model.policy import LIST_KEYS
 
 
 class Kind(StrEnum):
@@ -20,10 +22,11 @@ class Kind(StrEnum):
     PATH = "path"
     BOOL = "true or false"
     DURATION = "length of time"
+    PATTERNS = "one or more patterns"
 
 
 ROOT_KEYS = ("current", "contexts")
-SECTION_KEYS = ("kafka", "connect")
+SECTION_KEYS = ("kafka", "connect", "policy")
 FLAG_KEYS = MappingProxyType({"protected": Kind.BOOL, "insecure": Kind.BOOL})
 JOURNAL_KEYS = MappingProxyType(
     {
@@ -52,6 +55,8 @@ CONNECT_KEYS = MappingProxyType(
         "offsets_file": Kind.PATH,
     }
 )
+
+POLICY_KEYS = MappingProxyType({**dict.fromkeys(LIST_KEYS, Kind.PATTERNS), **dict.fromkeys(POLICY_FLAGS, Kind.BOOL)})
 
 # A name must fit an environment variable and stand before the slash of CLUSTER/NAME.
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]|_(?!_))*")

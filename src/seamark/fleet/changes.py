@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from seamark.change.actor import Actor
 from seamark.change.executor import Executor
 from seamark.change.journal import Journal
+from seamark.change.pace import FLEET_PACE, Pace
 from seamark.change.precondition import check_preconditions
 from seamark.change.progress import Progress
 from seamark.change.recovery import Recovery
@@ -17,12 +18,15 @@ from seamark.change.step import Step
 from seamark.change.timing import ChangeTiming, build_timing
 from seamark.errors import RefusedError
 from seamark.fleet.clusters import Clusters
+from seamark.fleet.ownership import build_undo_field, find_owners, read_claims, refresh_spec
 from seamark.fleet.planned import Planned
 from seamark.fleet.planner import Planner
+from seamark.fleet.policy import refuse_forbidden_steps
 from seamark.fleet.review import build_steps, refuse_foreign_context, refuse_hidden, refuse_unguarded
 from seamark.fleet.seal import find_key_names
 from seamark.fleet.world import FleetWorld
 from seamark.model.entry import Ending, Entry
+from seamark.model.head import find_spec
 from seamark.model.plan import Plan
 from seamark.model.result import ChangeResult
 
@@ -52,7 +56,9 @@ class Changes:
         self._journal = journal
         self._read_notes = read_notes
 
-    def apply(self, planned: Planned | Plan, *, progress: Progress | None = None) -> ChangeResult:
+    def apply(
+        self, planned: Planned | Plan, *, progress: Progress | None = None, pace: Pace | None = None
+    ) -> ChangeResult:
         """Carry out a plan. A plan with nothing to do touches nothing, not even the journal."""
         if isinstance(planned, Plan):
             planned = self.review(planned)
@@ -67,6 +73,7 @@ class Changes:
             timing=self._build_timing(),
             progress=progress,
             spool=self._build_spool(),
+            pace=pace or FLEET_PACE,
         )
         return executor.apply(plan, planned.steps)
 
@@ -74,28 +81,46 @@ class Changes:
         """A plan that was saved: whether it can be applied here and now, and what it means.
 
         Raises:
-            RefusedError: it is for another context, or lacks secrets, locks or preconditions.
+            RefusedError: it is for another context, lacks secrets, locks or preconditions, or breaks the policy.
             StalePlanError: the world has moved since it was made.
         """
         refuse_foreign_context(plan, self._context.name)
         refuse_hidden(plan)
         steps = build_steps(plan)
+        refuse_forbidden_steps(steps, self._clusters, self._context)
         refuse_unguarded(plan, steps, self._clusters)
         check_preconditions(plan, steps, self._world)
-        return self._planner.explain(plan, steps)
+        return self._planner.explain(refresh_spec(plan, self._journal), steps)
 
     def undo(self, change: str) -> Planned:
         """The plan that takes a closed change back. Refused where something has moved since."""
-        self.check_seals(self._journal().read(change))
-        plan = self.recovery().plan_undo(change)
+        entries = self._journal().read(change)
+        self.check_seals(entries)
+        plan = self._carry_spec(self.recovery().plan_undo(change), entries)
         refuse_foreign_context(plan, self._context.name)
         steps = build_steps(plan)
         check_preconditions(plan, steps, self._world)
         return self._planner.explain(replace(plan, notes=(*plan.notes, *self._read_notes(steps))), steps)
 
+    def _carry_spec(self, plan: Plan, entries: Sequence[Entry]) -> Plan:
+        """Let the way back say whose the connectors are after it, where the change came from a spec."""
+        spec = find_spec(entries[0].body)
+        if not spec:
+            return plan
+        claims = read_claims(spec, self._journal)
+        return replace(plan, spec=build_undo_field(entries, claims, find_owners(plan)))
+
     def recovery(self, progress: Progress | None = None) -> Recovery:
         """What finishes and closes changes that a crash left open."""
-        return Recovery(self._journal(), self._world, actor=self._actor, timing=self._build_timing(), progress=progress)
+        return Recovery(
+            self._journal(),
+            self._world,
+            actor=self._actor,
+            timing=self._build_timing(),
+            progress=progress,
+            spool=self._build_spool(),
+            pace=FLEET_PACE,
+        )
 
     def check_seals(self, entries: Sequence[Entry]) -> None:
         """Refuse a change whose secrets were sealed with another key: they would all look changed."""

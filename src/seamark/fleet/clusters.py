@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from seamark.errors import NotFoundError
 from seamark.fleet.fanout import FanOut, fan_out
 from seamark.fleet.ports import ConnectPort
+from seamark.model.wait import Wait
 
 if TYPE_CHECKING:
     from seamark.connect import Timing
@@ -57,6 +58,12 @@ class Clusters:
         """Put one question to several clusters at once; to all of them without `names`."""
         wanted = self.names if names is None else names
         return fan_out({name: self._bind(question, name) for name in wanted})
+
+    def waits(self) -> tuple[Wait, ...]:
+        """The calls to any cluster that have not ended yet."""
+        with self._lock:
+            clients = list(self._clients.values())
+        return tuple(wait for client in clients for wait in client.waits())
 
     def close(self) -> None:
         """Close every client that was opened."""

@@ -10,10 +10,11 @@ from seamark.errors import RefusedError, UsageError
 from seamark.model.sensitive import MASK, is_sensitive, mask_value
 
 
-def build_config(name: str, given: Mapping[str, Any]) -> dict[str, str]:
+def build_config(name: str, given: Mapping[str, Any], *, present: Mapping[str, str] | None = None) -> dict[str, str]:
     """The config as texts, as Connect's own API reads numbers and truth values; `name` is left out of it.
 
     Connect adds `name` itself. Another name in the config than the connector's is a mistake that it would refuse.
+    `present` is what Connect holds: where the config shows a secret of it as seamark does, the secret itself is meant.
     """
     if not given:
         raise UsageError(f"the config of {name} is empty", hint="it needs at least connector.class")
@@ -21,18 +22,32 @@ def build_config(name: str, given: Mapping[str, Any]) -> dict[str, str]:
     named = config.pop("name", name)
     if named != name:
         raise UsageError(f"the config is that of {named}, not of {name}", hint="give the same name in both places")
+    config = restore_masked(config, present or {})
     refuse_masks(config, name=name)
     return config
 
 
+def restore_masked(config: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str]:
+    """The config with what Connect holds in place of our mask of it, byte by byte.
+
+    Only the whole value as seamark shows it counts: a URL with another host and the mask in it is not restored, since
+    the password would go to somebody else.
+    """
+    return {
+        key: present[key] if MASK in value and value == mask_value(key, present.get(key, "")) else value
+        for key, value in config.items()
+    }
+
+
 def refuse_masks(config: Mapping[str, str], *, name: str) -> None:
     """Refuse what some tool showed in place of a secret: written back, it would be the new secret."""
-    masked = sorted(key for key, value in config.items() if value == MASK or (is_sensitive(key) and is_masked(value)))
+    masked = sorted(key for key, value in config.items() if MASK in value or (is_sensitive(key) and is_masked(value)))
     if masked:
         raise RefusedError(
             f"the config of {name} holds the mask of a secret, not the secret",
             cause=f"masked: {', '.join(masked)}",
-            hint="write the secret as a reference: secret://env/NAME or ${file:…}",
+            hint="write the secret as a reference: secret://env/NAME or ${file:…}; what Connect holds already may stay "
+            "as seamark shows it",
         )
 
 

@@ -18,6 +18,7 @@ from seamark.fleet.lock_names import build_lock_notes, build_locks
 from seamark.fleet.planned import Planned
 from seamark.fleet.planner import Planner
 from seamark.fleet.plugin_type import find_type
+from seamark.fleet.policy import refuse_name, refuse_violations
 from seamark.fleet.ports import KafkaPort
 from seamark.model.connector import Connector, ConnectorType
 
@@ -36,13 +37,14 @@ class ConnectorPlans:
     ) -> None:
         self._context = context
         self._clusters = clusters
-        self._planner = planner
-        self._leftovers = Leftovers(build_kafka)
+        self.planner = planner
+        self.leftovers = Leftovers(build_kafka)
 
     def create(self, name: str, given: Mapping[str, Any], *, cluster: str | None, state: str) -> Planned:
         """The plan of a new connector."""
         where = self._choose_cluster(cluster)
         config = build_config(name, given)
+        refuse_violations([(name, where, config)], self._context)
         if "connector.class" not in config:
             raise UsageError(f"the config of {name} has no connector.class", hint="name the plugin's class")
         if state.upper() not in STATES:
@@ -51,21 +53,21 @@ class ConnectorPlans:
         if state.upper() != "RUNNING":
             doing = f"create connector {name} as {state.upper()}"
             client.read_capabilities().require(Capability.INITIAL_STATE, doing=doing)
-        self._refuse_present(where, name)
+        self.refuse_present(where, name)
         kind = find_type(client.read_plugins(), config["connector.class"])
-        return self._planner.build(
+        return self.planner.build(
             f"create {name}",
             [CreateConnector(where, name, config, state=state.upper())],
             locks=build_locks(name, [config], kind=kind, settings=settings),
             notes=(
-                *self._leftovers.before_create(name, config, kind=kind, settings=settings),
+                *self.leftovers.before_create(name, config, kind=kind, settings=settings),
                 *build_lock_notes(settings, kinds=[kind]),
             ),
         )
 
     def change(self, connector: Connector, given: Mapping[str, Any]) -> Planned:
         """The plan of a whole new config."""
-        return self._put(connector, build_config(connector.name, given))
+        return self._put(connector, build_config(connector.name, given, present=connector.config))
 
     def set(self, connector: Connector, changes: Mapping[str, Any]) -> Planned:
         """The plan of some changed keys; None takes a key out."""
@@ -77,7 +79,7 @@ class ConnectorPlans:
         if missing:
             raise UsageError(f"{connector.name} has no {', '.join(missing)}", hint="seamark connectors show NAME")
         present = {key: value for key, value in connector.config.items() if key not in removed and key != "name"}
-        new = build_config(connector.name, {"connector.class": connector.plugin} | given)
+        new = build_config(connector.name, {"connector.class": connector.plugin} | given, present=connector.config)
         return self._put(connector, present | new)
 
     def delete(self, connectors: Sequence[Connector]) -> Planned:
@@ -117,6 +119,8 @@ class ConnectorPlans:
 
     def _put(self, connector: Connector, config: Mapping[str, str]) -> Planned:
         present = {key: value for key, value in connector.config.items() if key != "name"}
+        name, cluster = connector.name, connector.cluster
+        refuse_violations([(name, cluster, config)], self._context, present={(cluster, name): present})
         shown, kept = split_secrets(config, present)
         step = PutConfig(connector.cluster, connector.name, shown, keep=kept)
         return self._build("change the config of", [connector], [step], configs=[present, config])
@@ -134,7 +138,7 @@ class ConnectorPlans:
             raise UsageError(f"nothing to {verb}: no connector is named", hint="give NAME or CLUSTER/NAME")
         locks = [lock for connector in connectors for lock in self.locks_of(connector, configs=configs)]
         named = connectors[0].name if len(connectors) == 1 else f"{len(connectors)} connectors"
-        return self._planner.build(
+        return self.planner.build(
             f"{verb} {named}", steps, locks=locks, notes=(*notes, *self._build_lock_notes(connectors))
         )
 
@@ -155,7 +159,7 @@ class ConnectorPlans:
 
     def _build_delete_notes(self, connector: Connector) -> tuple[str, ...]:
         client, settings = self._clusters.client(connector.cluster), self._clusters.settings(connector.cluster)
-        left = self._leftovers.after_delete(connector, client=client, settings=settings)
+        left = self.leftovers.after_delete(connector, client=client, settings=settings)
         return (*left, *self._build_state_note(connector))
 
     def _build_state_note(self, connector: Connector) -> tuple[str, ...]:
@@ -172,7 +176,9 @@ class ConnectorPlans:
             capabilities = self._clusters.client(cluster).read_capabilities()
             capabilities.require(capability, doing=f"{verb} connector {name}")
 
-    def _refuse_present(self, cluster: str, name: str) -> None:
+    def refuse_present(self, cluster: str, name: str) -> None:
+        """Refuse a name that a connector of the cluster has already."""
+        refuse_name(name, cluster, self._context)
         try:
             self._clusters.client(cluster).read_config(name)
         except NotFoundError:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from seamark.fleet.connector_plans import ConnectorPlans
     from seamark.fleet.planned import Planned
+    from seamark.model.plugin import FleetPlugin
 
 Owners = str | Connector | Iterable[str | Connector]
 """Whom a verb is for: NAME, CLUSTER/NAME, a connector as it was read, or several of them."""
@@ -23,7 +24,7 @@ Owners = str | Connector | Iterable[str | Connector]
 class Connectors:
     """Every connector of every Connect cluster of a context.
 
-    The verbs (create, change, set, delete, pause, resume, stop, restart) each give a plan and change nothing.
+    The verbs (create, change, set, delete, rename, pause, resume, stop, restart) each give a plan and change nothing.
     """
 
     def __init__(self, clusters: Clusters, *, plans: Callable[[], ConnectorPlans]) -> None:
@@ -67,6 +68,15 @@ class Connectors:
             raise _absent(name, self._clusters.names)
         return found[0]
 
+    def plugins(self, *, cluster: str | None = None) -> Reading[FleetPlugin]:
+        """The connector plugins, and on which workers each is missing or of another version.
+
+        A worker that does not answer is in `failures`, as `CLUSTER URL`.
+        """
+        from seamark.fleet.plugins import read_fleet_plugins  # noqa: PLC0415
+
+        return read_fleet_plugins(self._clusters, cluster=cluster)
+
     def create(
         self, name: str, config: Mapping[str, Any], *, cluster: str | None = None, state: str = "RUNNING"
     ) -> Planned:
@@ -89,6 +99,17 @@ class Connectors:
     def delete(self, owners: Owners) -> Planned:
         """Plan the end of connectors. The plan says what stays behind."""
         return self._plans().delete(self._resolve_all(owners))
+
+    def rename(self, owner: str | Connector, name: str, *, accept_loss: bool = False) -> Planned:
+        """Plan another name for a connector: one of that name is created with its config, and it is deleted.
+
+        Raises:
+            RefusedError: its positions would be lost, and `accept_loss` was not given. The cause says which.
+            AlreadyExistsError: there is one of that name.
+        """
+        from seamark.fleet.rename import plan_rename  # noqa: PLC0415
+
+        return plan_rename(self._plans(), self._resolve(owner), name, clusters=self._clusters, accept_loss=accept_loss)
 
     def pause(self, owners: Owners) -> Planned:
         """Plan that connectors wait; their tasks stay where they are."""

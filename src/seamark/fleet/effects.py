@@ -9,10 +9,12 @@ from typing import Any
 from seamark.change.image import is_sealed
 from seamark.change.step import Intent, Step
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.change.steps.logger import SetLogger
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.change.world import World
 from seamark.errors import NotFoundError
 from seamark.model.effect import Effect, FieldChange, Sign
+from seamark.model.logger import expect_level
 from seamark.model.sensitive import MASK, is_sensitive, mask_value
 from seamark.report.words import render_count
 
@@ -87,12 +89,29 @@ def _restart_failed(look: Look) -> Effect:
     return Effect(Sign.CHANGE, look.step.subject, f"restarts {', '.join(failed)}", tasks=len(failed))
 
 
+def _set_logger(look: Look) -> Effect:
+    before, after = look.intent.before, look.intent.after
+    workers = [url for url in after if before[url] != after[url]]
+    fields = tuple(
+        FieldChange(f"{name} on {url}", expect_level(name, before[url]), expect_level(name, after[url]))
+        for url in workers
+        for name in sorted(before[url].keys() | after[url].keys())
+    )
+    return Effect(
+        Sign.CHANGE,
+        look.step.subject,
+        f"changes what {render_count(len(workers), 'worker')} log{'s' if len(workers) == 1 else ''}",
+        fields,
+    )
+
+
 _BUILDERS: Mapping[type, Callable[[Look], Effect]] = {
     CreateConnector: _create,
     PutConfig: _put_config,
     DeleteConnector: _delete,
     SetRunState: _set_run_state,
     RestartFailed: _restart_failed,
+    SetLogger: _set_logger,
 }
 
 

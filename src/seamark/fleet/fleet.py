@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -15,21 +15,27 @@ from seamark.fleet.ports import ConnectPort, KafkaPort
 from seamark.fleet.workers import Workers
 from seamark.model.finding import Finding
 from seamark.model.status import FleetStatus
+from seamark.model.wait import Wait
 
 if TYPE_CHECKING:
     from seamark.change.actor import Actor
     from seamark.change.journal import Journal as JournalPort
+    from seamark.change.pace import Pace
     from seamark.change.progress import Progress
     from seamark.context import ConnectSettings, Context, KafkaSettings
     from seamark.fleet.changes import Changes
     from seamark.fleet.connector_plans import ConnectorPlans
     from seamark.fleet.doctor import Doctor
     from seamark.fleet.journal import Journal
+    from seamark.fleet.loggers import Loggers
     from seamark.fleet.planned import Planned
     from seamark.fleet.planner import Planner
+    from seamark.fleet.spec_plan import SpecPlans
+    from seamark.fleet.spec_plan.source import SpecSource
     from seamark.fleet.world import FleetWorld
     from seamark.model.plan import Plan
     from seamark.model.result import ChangeResult
+    from seamark.model.spec import DesiredConnector
 
 
 def open_fleet(name: str | None = None, *, context: Context | None = None) -> Fleet:
@@ -96,6 +102,13 @@ class Fleet:
         return Workers(self._clusters)
 
     @cached_property
+    def loggers(self) -> Loggers:
+        """What the workers write into their logs: reading the levels, and planning others."""
+        from seamark.fleet.loggers import Loggers  # noqa: PLC0415
+
+        return Loggers(self._clusters, planner=lambda: self._planner)
+
+    @cached_property
     def offsets(self) -> Offsets:
         """What the connectors remember."""
         return Offsets(self._clusters, self.connectors)
@@ -114,15 +127,19 @@ class Fleet:
 
         return Journal(self.context, self._changes, journal=self._find_journal)
 
-    def apply(self, planned: Planned | Plan, progress: Progress | None = None) -> ChangeResult:
+    def apply(
+        self, planned: Planned | Plan, progress: Progress | None = None, *, pace: Pace | None = None
+    ) -> ChangeResult:
         """Carry out a plan: journalled, locked, observed. The result holds every failure.
+
+        `pace` says how many connectors are in hand at once, and after how many failures nothing else is begun.
 
         Raises:
             StalePlanError: the world has moved since the plan was made. Nothing was changed.
             LockedError: somebody else is changing one of the things. Nothing was changed.
             JournalError, FencedError: the journal failed, or somebody took the change over in the midst of it.
         """
-        return self._changes.apply(planned, progress=progress)
+        return self._changes.apply(planned, progress=progress, pace=pace)
 
     def review(self, plan: Plan) -> Planned:
         """Look at a saved plan: whether it can be applied here and now, and what it would do."""
@@ -132,9 +149,57 @@ class Fleet:
         """Plan the way back from a change that is closed."""
         return self._changes.undo(change if isinstance(change, str) else change.change)
 
+    def plan(
+        self,
+        what: SpecSource,
+        *,
+        prune: bool = False,
+        names: Sequence[str] = (),
+        adopt: bool = False,
+        allow_python: bool = False,
+    ) -> Planned:
+        """Plan the way from what runs to what files, folders or a spec say.
+
+        What a former apply of the same spec made, and it does not name any more, is deleted; with `prune` everything
+        that it does not name in its clusters. `names` are names and globs: the plan is about those alone. With `adopt`
+        it takes connectors over that another spec has. `allow_python` lets Python files run.
+
+        Raises:
+            UsageError, ConfigurationError: the files are wrong.
+            RefusedError: another spec has a connector of these, or a policy says no.
+            UnreachableError: a cluster did not answer. There is no plan for a half.
+        """
+        from seamark.fleet.spec_plan.source import build_title, read_spec  # noqa: PLC0415
+
+        spec = read_spec(what, allow_python=allow_python)
+        return self._spec_plans.plan(spec, title=build_title("apply", what), prune=prune, names=names, adopt=adopt)
+
+    def destroy(
+        self, what: SpecSource, *, names: Sequence[str] = (), adopt: bool = False, allow_python: bool = False
+    ) -> Planned:
+        """Plan the end of every connector that files, folders or a spec name and that is there."""
+        from seamark.fleet.spec_plan.source import build_title, read_spec  # noqa: PLC0415
+
+        spec = read_spec(what, allow_python=allow_python)
+        return self._spec_plans.destroy(spec, title=build_title("destroy", what), names=names, adopt=adopt)
+
+    def check(
+        self, what: SpecSource, *, names: Sequence[str] = (), allow_python: bool = False
+    ) -> tuple[DesiredConnector, ...]:
+        """The connectors that files, folders or a spec want, held against the policy. No server is asked."""
+        from seamark.fleet.spec_plan.offline import check_spec  # noqa: PLC0415
+        from seamark.fleet.spec_plan.source import read_spec  # noqa: PLC0415
+
+        spec = read_spec(what, allow_python=allow_python)
+        return check_spec(spec, self.context, self._clusters, names=names)
+
     def status(self) -> FleetStatus:
         """Every Connect cluster in a few numbers."""
         return read_status(self._clusters, context=self.context.name)
+
+    def waits(self) -> tuple[Wait, ...]:
+        """The calls that have not ended yet. For whoever wonders, from another thread."""
+        return self._clusters.waits() + self._hands.waits()
 
     def reach(self) -> tuple[Finding, ...]:
         """Whether every worker and the brokers can be reached: the first checks of the doctor, alone."""
@@ -166,6 +231,19 @@ class Fleet:
             self.context,
             clusters=self._clusters,
             planner=self._planner,
+            build_kafka=lambda: self._build_kafka(self.context.kafka),
+        )
+
+    @cached_property
+    def _spec_plans(self) -> SpecPlans:
+        from seamark.fleet.spec_plan import SpecPlans  # noqa: PLC0415
+
+        return SpecPlans(
+            self.context,
+            clusters=self._clusters,
+            world=self._world,
+            actor=self._actor,
+            journal=self._find_journal,
             build_kafka=lambda: self._build_kafka(self.context.kafka),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from seamark.change.locks import connector_lock, group_lock
+from seamark.change.locks import connector_lock, group_lock, loggers_lock
 from seamark.model.connector import ConnectorType
 
 if TYPE_CHECKING:
@@ -41,6 +41,11 @@ def build_locks(
         if kind is not ConnectorType.SOURCE:
             locks.add(group_lock(find_group(name, config, settings), workers=workers))
     return tuple(sorted(locks))
+
+
+def build_loggers_lock(settings: ConnectSettings) -> str:
+    """The lock of the log levels of a cluster's workers."""
+    return loggers_lock(settings.group_id or settings.name)
 
 
 def build_lock_notes(settings: ConnectSettings, *, kinds: Sequence[ConnectorType]) -> tuple[str, ...]:

@@ -61,11 +61,14 @@ def read_plan_file(path: Path) -> Plan:
 
 
 def find_hidden(plan: Plan) -> tuple[str, ...]:
-    """The secrets that a plan does not hold, as `SUBJECT KEY`. Such a plan can't be applied from a file."""
+    """The secrets that a plan does not hold, as `SUBJECT KEY`. Such a plan can't be applied from a file.
+
+    A way back that lacks one is no hindrance: where it is needed, it fails by name, and the new config stays.
+    """
     return tuple(
         f"{step.subject} {key}"
         for step in plan.steps
-        if isinstance(config := step.arguments.get("config"), Mapping)
+        if not step.fallback and isinstance(config := step.arguments.get("config"), Mapping)
         for key, value in sorted(config.items())
         if value == MASK
     )

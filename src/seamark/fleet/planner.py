@@ -7,6 +7,7 @@ from functools import partial
 
 from seamark.change.actor import Actor
 from seamark.change.precondition import aspect_of, build_precondition
+from seamark.change.snapshot import SnapshotWorld
 from seamark.change.step import CanNotUndo, Step
 from seamark.change.world import World
 from seamark.errors import SeamarkError, UnreachableError
@@ -14,6 +15,9 @@ from seamark.fleet.effects import Look, build_effect, read_look
 from seamark.fleet.fanout import fan_out
 from seamark.fleet.planned import Planned
 from seamark.model.plan import Plan, Precondition
+
+# Reading a whole cluster costs about as much as a dozen single looks.
+_MANY = 12
 
 
 class Planner:
@@ -45,11 +49,14 @@ class Planner:
 
     def explain(self, plan: Plan, steps: Sequence[Step]) -> Planned:
         """A plan that was made elsewhere or earlier, with what its steps mean now."""
-        return Planned(plan, steps=tuple(steps), effects=tuple(build_effect(look) for look in self.look(steps)))
+        # Waiting, and a way back that may never be gone, are no news for the reader.
+        shown = [step for step, data in zip(steps, plan.steps, strict=True) if step.acts and not data.fallback]
+        return Planned(plan, steps=tuple(steps), effects=tuple(build_effect(look) for look in self.look(shown)))
 
     def look(self, steps: Sequence[Step]) -> tuple[Look, ...]:
         """Look at the subjects of all steps, several at once."""
-        calls = {f"{number} {step.subject}": partial(read_look, step, self._world) for number, step in enumerate(steps)}
+        world = SnapshotWorld(self._world) if len(steps) > _MANY else self._world
+        calls = {f"{number} {step.subject}": partial(read_look, step, world) for number, step in enumerate(steps)}
         answers = fan_out(calls)
         if answers.failures:
             raise _build_failure({name.partition(" ")[2]: error for name, error in answers.failures.items()})

@@ -12,6 +12,7 @@ from seamark.model.group import GroupStatus
 from seamark.model.offset import Offset
 from seamark.model.reading import Reading
 from seamark.model.topic import TopicStatus
+from seamark.model.wait import Wait
 from seamark.model.worker import Plugin, Worker
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ class ConnectPort(ChangingPort, Protocol):
 
     def read_capabilities(self) -> Capabilities:
         """What every worker that answers can do."""
+
+    def waits(self) -> tuple[Wait, ...]:
+        """The calls that have not ended yet."""
 
     def close(self) -> None:
         """Let go of the connections."""

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from seamark.change.locks import cluster_lock
 from seamark.change.precondition import BEFORE, aspect_of
 from seamark.change.step import Step
 from seamark.change.steps import build_step
 from seamark.change.steps.connector import CreateConnector, PutConfig
+from seamark.change.steps.logger import SetLogger
 from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.lock_names import build_locks
+from seamark.fleet.lock_names import build_locks, build_loggers_lock
 from seamark.fleet.plan_file import find_hidden
 from seamark.fleet.plugin_type import find_type
-from seamark.model.connector import ConnectorType
+from seamark.fleet.ports import ConnectPort
+from seamark.model.connector import Connector, ConnectorType
 from seamark.model.plan import Plan
 
+if TYPE_CHECKING:
+    from seamark.context import ConnectSettings
+
 _AGAIN = "make the plan anew"
+_MANY = 12
 
 
 def build_steps(plan: Plan) -> tuple[Step, ...]:
@@ -56,7 +64,7 @@ def refuse_unguarded(plan: Plan, steps: Sequence[Step], clusters: Clusters) -> N
     """Refuse a plan whose file lacks a lock or a precondition that its steps need: it was changed by hand."""
     wanted = {aspect_of(step) for step in steps if not step.drifts}
     guarded = {found.subject for found in plan.preconditions if found.kind == BEFORE}
-    locks = {lock for step in steps for lock in _find_locks(step, clusters)}
+    locks = _find_locks([step for step in steps if step.acts], clusters, held=frozenset(plan.locks))
     if missing := sorted((wanted - guarded) | (locks - set(plan.locks))):
         raise RefusedError(
             "the plan does not guard what it changes",
@@ -65,22 +73,49 @@ def refuse_unguarded(plan: Plan, steps: Sequence[Step], clusters: Clusters) -> N
         )
 
 
-def _find_locks(step: Step, clusters: Clusters) -> tuple[str, ...]:
-    cluster, name = getattr(step, "cluster", None), getattr(step, "name", None)
-    if not isinstance(cluster, str) or not isinstance(name, str):
-        return ()
-    own: list[Mapping[str, str]] = [step.config] if isinstance(step, CreateConnector | PutConfig) else []
-    settings = clusters.settings(cluster)
+def _find_locks(steps: Sequence[Step], clusters: Clusters, *, held: frozenset[str]) -> set[str]:
+    """The locks that the steps need. A lock of the whole cluster covers those of its connectors."""
+    locks: set[str] = set()
+    connectors: dict[str, dict[str, list[Step]]] = {}
+    for step in steps:
+        cluster, name = getattr(step, "cluster", None), getattr(step, "name", None)
+        if not isinstance(cluster, str):
+            continue
+        settings = clusters.settings(cluster)
+        if cluster_lock(settings.group_id or settings.name) in held:
+            continue
+        if isinstance(step, SetLogger):
+            locks.add(build_loggers_lock(settings))
+        elif isinstance(name, str):
+            connectors.setdefault(cluster, {}).setdefault(name, []).append(step)
+    for cluster, named in connectors.items():
+        client, settings = clusters.client(cluster), clusters.settings(cluster)
+        # One reading costs about as much as a dozen single looks.
+        known = {found.name: found for found in client.read_connectors()} if len(named) > _MANY else {}
+        for name, own in named.items():
+            locks |= _find_connector_locks(name, own, known=known, client=client, settings=settings)
+    return locks
+
+
+def _find_connector_locks(
+    name: str,
+    steps: Sequence[Step],
+    *,
+    known: Mapping[str, Connector],
+    client: ConnectPort,
+    settings: ConnectSettings,
+) -> set[str]:
+    configs: list[Mapping[str, str]] = [step.config for step in steps if isinstance(step, CreateConnector | PutConfig)]
     try:
-        found = clusters.client(cluster).read_connector(name)
+        found = known.get(name) or client.read_connector(name)
     except NotFoundError:
-        kind = _find_new_type(step, clusters)
-        return build_locks(name, own or [{}], kind=kind, settings=settings)
-    return build_locks(name, [found.config, *own], kind=found.type, settings=settings)
+        kind = _find_new_type(steps, client)
+        return set(build_locks(name, configs or [{}], kind=kind, settings=settings))
+    return set(build_locks(name, [found.config, *configs], kind=found.type, settings=settings))
 
 
-def _find_new_type(step: Step, clusters: Clusters) -> ConnectorType:
-    if not isinstance(step, CreateConnector):
+def _find_new_type(steps: Sequence[Step], client: ConnectPort) -> ConnectorType:
+    created = next((step for step in steps if isinstance(step, CreateConnector)), None)
+    if created is None:
         return ConnectorType.UNKNOWN
-    plugins = clusters.client(step.cluster).read_plugins()
-    return find_type(plugins, step.config.get("connector.class", ""))
+    return find_type(client.read_plugins(), created.config.get("connector.class", ""))

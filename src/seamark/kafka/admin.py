@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from threading import Lock
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from seamark.errors import DeadlineError, MissingSettingError, SeamarkError
 from seamark.kafka.failures import build_connection_error, build_error, build_setting_error
+from seamark.kafka.outcomes import build_no_answer, build_write_failure
 from seamark.kafka.values import build_cluster, build_group, build_topic
 from seamark.kafka.wait import ConnectionEvents, wait_for
 from seamark.model.broker import KafkaCluster
@@ -21,6 +22,8 @@ from seamark.model.topic import TopicStatus
 # A healthy cluster answers a describe in milliseconds, and a broker's session ends after 9 s by
 # default. Whatever has not answered by then will not soon.
 DEFAULT_TIMEOUT_SECONDS = 10.0
+
+K = TypeVar("K", bound=Hashable)
 
 _LOGGER = logging.getLogger("seamark.kafka")
 _LOGGER.addHandler(logging.NullHandler())
@@ -114,11 +117,11 @@ class KafkaAdmin:
         if not request:
             return {}
         futures = self._client.list_offsets(request, request_timeout=self._timeout_seconds)
-        named = {f"{spot.topic}-{spot.partition}": future for spot, future in futures.items()}
+        named = {(spot.topic, spot.partition): future for spot, future in futures.items()}
         results, failures = self._settle(named, action="read the end of", operation="DESCRIBE")
         for error in failures.values():
             raise error
-        return {(spot.topic, spot.partition): results[f"{spot.topic}-{spot.partition}"].offset for spot in futures}
+        return {spot: found.offset for spot, found in results.items()}
 
     def _read_configs(self, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, SeamarkError]]:
         if not names:
@@ -131,29 +134,34 @@ class KafkaAdmin:
         return self._settle(named, action="read the configs of the topic", operation="DESCRIBE_CONFIGS")
 
     def _settle(
-        self, futures: Mapping[str, Future[Any]], *, action: str, operation: str
-    ) -> tuple[dict[str, Any], dict[str, SeamarkError]]:
-        """Wait for all of them, and tell answers from failures."""
+        self, futures: Mapping[K, Future[Any]], *, action: str, operation: str, is_write: bool = False
+    ) -> tuple[dict[K, Any], dict[K, SeamarkError]]:
+        """Wait for all of them, and tell answers from failures. They are named by a text or by a topic's partition."""
         with self._lock:
             self._events.start_call()
             hopeless = wait_for(
-                futures.values(), client=self._client, events=self._events, timeout_seconds=self._timeout_seconds
+                futures.values(),
+                client=self._client,
+                events=self._events,
+                timeout_seconds=self._timeout_seconds,
+                is_patient=is_write,
             )
-            results: dict[str, Any] = {}
-            failures: dict[str, SeamarkError] = {}
-            for name, future in futures.items():
+            results: dict[K, Any] = {}
+            failures: dict[K, SeamarkError] = {}
+            find = self._find_write_failure if is_write else self._find_failure
+            for key, future in futures.items():
+                if future.done() and future.exception() is None:
+                    results[key] = future.result()
+                    continue
+                name = key if isinstance(key, str) else _spell(key)
                 did = action if name == self._address else f"{action} {name}"
-                error = self._find_failure(future, hopeless=hopeless, action=did, subject=name, operation=operation)
-                if error is None:
-                    results[name] = future.result()
-                else:
-                    failures[name] = error
+                failures[key] = find(future, hopeless=hopeless, action=did, subject=name, operation=operation)
             self._events.end_call(is_answered=bool(results))
         return results, failures
 
     def _find_failure(
         self, future: Future[Any], *, hopeless: Any, action: str, subject: str, operation: str
-    ) -> SeamarkError | None:
+    ) -> SeamarkError:
         if not future.done():
             if hopeless is not None:
                 return build_connection_error(hopeless, action=action, subject=subject, was_late=False)
@@ -162,15 +170,33 @@ class KafkaAdmin:
                 hint="check that the brokers run and are not overloaded",
                 context={"subject": subject},
             )
-        failure = future.exception()
-        if failure is None:
-            return None
-        kafka_error = failure.args[0] if failure.args else None
-        if not hasattr(kafka_error, "name"):
-            raise failure
-        return build_error(
-            kafka_error, action=action, subject=subject, operation=operation, last_event=self._events.last
+        error = _find_kafka_error(future)
+        return build_error(error, action=action, subject=subject, operation=operation, last_event=self._events.last)
+
+    def _find_write_failure(
+        self, future: Future[Any], *, hopeless: Any, action: str, subject: str, operation: str
+    ) -> SeamarkError:
+        del hopeless
+        if not future.done():
+            return build_no_answer(action=action, subject=subject, seconds=self._timeout_seconds)
+        error = _find_kafka_error(future)
+        return build_write_failure(
+            error, action=action, subject=subject, operation=operation, last_event=self._events.last
         )
+
+
+def _spell(key: Any) -> str:
+    topic, partition = key
+    return f"{topic}-{partition}"
+
+
+def _find_kafka_error(future: Future[Any]) -> Any:
+    """The client's error in a failed future. What is not its own is a fault of ours, and raised as it is."""
+    failure = future.exception()
+    kafka_error = failure.args[0] if failure is not None and failure.args else None
+    if failure is not None and not hasattr(kafka_error, "name"):
+        raise failure
+    return kafka_error
 
 
 def _open_client(

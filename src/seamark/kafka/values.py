@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from seamark.model.broker import Broker, KafkaCluster
-from seamark.model.group import GroupStatus
+from seamark.model.group import Committed, Group, GroupListing, GroupMember, GroupStatus, GroupType
+from seamark.model.spot import Spot
 from seamark.model.topic import PartitionStatus, TopicConfig, TopicStatus
 
 CONFIGS_THAT_MATTER = (
@@ -47,13 +48,15 @@ def build_topic(description: Any, *, configs: Mapping[str, Any], configs_error: 
         for partition in sorted(description.partitions, key=lambda partition: partition.id)
     )
     matter = {key: configs[key] for key in CONFIGS_THAT_MATTER if key in configs}
+    own = {key: entry for key, entry in configs.items() if key not in matter and _is_own(entry)}
     return TopicStatus(
         name=description.name,
         topic_id=_build_topic_id(description.topic_id),
         partitions=partitions,
         operations=build_operations(description.authorized_operations),
-        configs={key: TopicConfig(value=entry.value or "", source=_source(entry)) for key, entry in matter.items()},
+        configs={key: _build_config(entry) for key, entry in (matter | own).items()},
         configs_error=configs_error,
+        is_internal=description.is_internal,
     )
 
 
@@ -67,6 +70,43 @@ def build_group(description: Any) -> GroupStatus:
     )
 
 
+def build_listing(listing: Any) -> GroupListing:
+    """The group of a ConsumerGroupListing."""
+    return GroupListing(
+        name=listing.group_id,
+        state=listing.state.name,
+        type=GroupType.of(listing.type.name),
+        # Whoever only keeps offsets in Kafka joins no group, and so has no protocol.
+        protocol="" if listing.is_simple_consumer_group else "consumer",
+    )
+
+
+def build_members(description: Any) -> Group:
+    """The group of a ConsumerGroupDescription, with its members."""
+    coordinator = description.coordinator
+    return Group(
+        name=description.group_id,
+        state=description.state.name,
+        type=GroupType.of(description.type.name),
+        protocol="" if description.is_simple_consumer_group else "consumer",
+        assignor=description.partition_assignor or "",
+        coordinator=coordinator.id if coordinator is not None else None,
+        members=tuple(_build_member(member) for member in description.members),
+        operations=build_operations(description.authorized_operations),
+    )
+
+
+def build_committed(partitions: Iterable[Any]) -> dict[Spot, Committed]:
+    """What the TopicPartitions of a group's answer hold. A negative offset means that nothing is committed."""
+    return {
+        (found.topic, found.partition): Committed(
+            offset=found.offset, metadata=found.metadata or "", leader_epoch=_build_epoch(found.leader_epoch)
+        )
+        for found in partitions
+        if found.offset >= 0
+    }
+
+
 def build_operations(operations: Iterable[Any] | None) -> frozenset[str]:
     """Kafka's words for what this principal may do. The client gives None where nothing is allowed."""
     return frozenset(operation.name for operation in operations or ())
@@ -75,6 +115,33 @@ def build_operations(operations: Iterable[Any] | None) -> frozenset[str]:
 def _build_topic_id(topic_id: Any) -> str:
     # Kafka's own tools write the URL-safe alphabet; people compare the two by eye.
     return str(topic_id).replace("+", "-").replace("/", "_")
+
+
+def _build_member(member: Any) -> GroupMember:
+    assignment = member.assignment
+    spots = assignment.topic_partitions if assignment is not None else ()
+    return GroupMember(
+        id=member.member_id,
+        client_id=member.client_id or "",
+        host=(member.host or "").removeprefix("/"),
+        assignment=tuple(sorted((spot.topic, spot.partition) for spot in spots)),
+        instance_id=member.group_instance_id or "",
+    )
+
+
+def _build_epoch(epoch: int | None) -> int | None:
+    return epoch if epoch is not None and epoch >= 0 else None
+
+
+def _build_config(entry: Any) -> TopicConfig:
+    return TopicConfig(
+        value=entry.value or "", source=_source(entry), is_sensitive=bool(getattr(entry, "is_sensitive", False))
+    )
+
+
+def _is_own(entry: Any) -> bool:
+    # 1 is DYNAMIC_TOPIC_CONFIG. Looked at for every entry of every topic, so without the way over the enum.
+    return bool(getattr(entry.source, "value", entry.source) == 1)
 
 
 def _source(entry: Any) -> str:

@@ -67,13 +67,26 @@ class ConnectionEvents:
             return self._last if is_down else None
 
 
-def wait_for(futures: Iterable[Future[Any]], *, client: Any, events: ConnectionEvents, timeout_seconds: float) -> Any:
-    """Wait until all are done or late. Returns the error that made waiting hopeless, or None."""
-    pending = set(futures)
+def wait_for(
+    futures: Iterable[Future[Any]],
+    *,
+    client: Any,
+    events: ConnectionEvents,
+    timeout_seconds: float,
+    is_patient: bool = False,
+) -> Any:
+    """Wait until all are done or late. Returns the error that made waiting hopeless, or None.
+
+    Whoever `is_patient` waits for the client's own word even then: what it has not sent yet, it may still send.
+    """
+    # One after the other: all of them are waited for anyway, and watching ten thousand at once costs more than that.
+    pending = list(futures)
     deadline = time.monotonic() + timeout_seconds + _MARGIN_SECONDS
     while pending and time.monotonic() < deadline:
-        pending = wait(pending, timeout=_POLL_SECONDS).not_done
+        wait(pending[-1:], timeout=_POLL_SECONDS)
+        while pending and pending[-1].done():
+            pending.pop()
         client.poll(0)
-        if pending and (hopeless := events.find_hopeless()) is not None:
+        if pending and not is_patient and (hopeless := events.find_hopeless()) is not None:
             return hopeless
     return None

@@ -33,3 +33,39 @@ class Effect:
     words: str
     fields: tuple[FieldChange, ...] = ()
     tasks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DriftField:
+    """One value that somebody changed outside a spec: what it applied, what is there, and what it wants now."""
+
+    key: str
+    applied: str | None
+    live: str | None
+    wanted: str | None
+    is_sensitive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """What was changed outside a spec since `change`, the last one by which the spec applied it."""
+
+    subject: str
+    words: str
+    change: str
+    fields: tuple[DriftField, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSurvey:
+    """What was looked at in one Connect cluster for a plan.
+
+    `unchanged` are the connectors that are as the spec says, `foreign` those that the spec does not name.
+    """
+
+    name: str
+    version: str
+    workers: int
+    connectors: int
+    unchanged: int
+    foreign: int = 0

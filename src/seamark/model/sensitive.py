@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 MASK = "(sensitive)"
 """What is shown in place of a secret. It can never be written back as a value."""
@@ -38,9 +39,12 @@ _ASSIGNMENT = re.compile(
 
 def is_reference(value: str) -> bool:
     """Whether the whole value only points to a secret."""
-    return _REFERENCE.fullmatch(value) is not None
+    # Most values are none, and are told by their first letters.
+    return value.startswith(("${", "secret://")) and _REFERENCE.fullmatch(value) is not None
 
 
+# A fleet has ten thousand configs of the same few keys. Keys are no secrets, so that they may be kept.
+@lru_cache(maxsize=4096)
 def is_sensitive(key: str) -> bool:
     """Whether a config key is one whose value people keep secret, by its name."""
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", ".", key)
@@ -69,7 +73,8 @@ def mask_text(text: str) -> str:
         text = _PRIVATE_KEY.sub(MASK, text)
     if "://" in text:
         text = _USERINFO.sub(_mask_userinfo, text)
-    return _ASSIGNMENT.sub(_mask_assignment, text)
+    # Nothing is assigned without one of these, and most values have neither.
+    return _ASSIGNMENT.sub(_mask_assignment, text) if "=" in text or ":" in text else text
 
 
 def _mask_userinfo(found: re.Match[str]) -> str:

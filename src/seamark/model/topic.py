@@ -1,9 +1,14 @@
-"""A topic as the brokers tell it: partitions, replicas, the configs that matter."""
+"""A topic as the brokers tell it: partitions, replicas, the configs that matter, its size."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from seamark.model.spot import Spot
+
+# Kafka's word for a config that somebody set on the topic itself.
+_OWN = "DYNAMIC_TOPIC_CONFIG"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +32,21 @@ class TopicConfig:
 
     value: str
     source: str
+    # The brokers do not tell such a value; `value` is then empty.
+    is_sensitive: bool = False
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is set on the topic itself, and not taken from a broker's config or Kafka's default."""
+        return self.source == _OWN
 
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
     """One topic.
 
-    `operations` are Kafka's words for what this principal may do. `configs` is empty and
-    `configs_error` says why where the configs could not be read.
+    `operations` are Kafka's words for what this principal may do. `configs` are those that matter to Connect and those
+    that are set on the topic itself; it is empty and `configs_error` says why where they could not be read.
     """
 
     name: str
@@ -43,6 +55,28 @@ class TopicStatus:
     operations: frozenset[str] = frozenset()
     configs: Mapping[str, TopicConfig] = field(default_factory=dict)
     configs_error: str = ""
+    is_internal: bool = False
+
+    @property
+    def spots(self) -> tuple[Spot, ...]:
+        """Every partition, by topic and number."""
+        return tuple((self.name, partition.id) for partition in self.partitions)
+
+    @property
+    def led_spots(self) -> tuple[Spot, ...]:
+        """The partitions that somebody leads: the only ones whose bounds can be asked for."""
+        return tuple((self.name, partition.id) for partition in self.partitions if partition.leader is not None)
+
+    @property
+    def own_configs(self) -> dict[str, str]:
+        """The configs that are set on the topic itself."""
+        return {key: found.value for key, found in self.configs.items() if found.is_own}
+
+    @property
+    def min_isr(self) -> int | None:
+        """How many copies must be in sync for a write with acks=all; None where the configs could not be read."""
+        found = self.config("min.insync.replicas")
+        return int(found) if found.isdecimal() else None
 
     @property
     def replication_factor(self) -> int:
@@ -54,7 +88,47 @@ class TopicStatus:
         """The partitions that miss a copy right now."""
         return tuple(partition.id for partition in self.partitions if partition.is_under_replicated)
 
+    @property
+    def under_min_isr(self) -> tuple[int, ...]:
+        """The partitions that take no write with acks=all right now."""
+        least = self.min_isr or 0
+        return tuple(partition.id for partition in self.partitions if len(partition.isr) < least)
+
+    @property
+    def leaderless(self) -> tuple[int, ...]:
+        """The partitions that nobody leads right now."""
+        return tuple(partition.id for partition in self.partitions if partition.leader is None)
+
     def config(self, key: str) -> str:
         """The value of a config, or nothing where it could not be read."""
         found = self.configs.get(key)
         return found.value if found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSize:
+    """How many bytes each copy of each partition takes on its broker: `replicas` is by partition and broker id."""
+
+    name: str
+    replicas: Mapping[tuple[int, int], int]
+
+    @property
+    def bytes(self) -> int:
+        """All copies together."""
+        return sum(self.replicas.values())
+
+    @property
+    def by_broker(self) -> dict[int, int]:
+        """The bytes on each broker."""
+        sizes: dict[int, int] = {}
+        for (_, broker), size in self.replicas.items():
+            sizes[broker] = sizes.get(broker, 0) + size
+        return sizes
+
+    @property
+    def by_partition(self) -> dict[int, int]:
+        """The bytes of each partition's largest copy: followers may be behind, or cut their log at other places."""
+        sizes: dict[int, int] = {}
+        for (partition, _), size in self.replicas.items():
+            sizes[partition] = max(sizes.get(partition, 0), size)
+        return sizes

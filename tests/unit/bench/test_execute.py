@@ -142,7 +142,7 @@ def test_growth_is_fitted_over_all_sizes() -> None:
     legs = (Leg("a", quadratic), bench.legs[1])
     result = run(dataclasses.replace(bench, legs=legs), stage)
     assert result.growth["a grows"].sizes == [10, 100, 1000]
-    assert result.growth["a grows"].seconds == [0.1, 10.0, 1000.0]
+    assert result.growth["a grows"].values == [0.1, 10.0, 1000.0]
     assert result.growth["a grows"].exponent == 2.0
     assert result.ratios == {"a over b": 1000.0}, "ratios are those of the last size"
     assert not result.held

@@ -13,6 +13,7 @@ from seamark.change.step import CanNotUndo, Intent, Observed, Outcome
 from seamark.change.steps import STEPS, build_step
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.change.steps.logger import SetLogger
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.errors import (
     DeadlineError,
@@ -35,6 +36,7 @@ EXAMPLES = (
     DeleteConnector(CLUSTER, "orders", secret=("greeting",)),
     SetRunState(CLUSTER, "orders", "STOPPED"),
     RestartFailed(CLUSTER, "orders"),
+    SetLogger(CLUSTER, "org.apache", {"http://w1:8083": {"org.apache": "DEBUG"}}, worker="http://w1:8083"),
 )
 KINDS = [step.kind for step in EXAMPLES]
 
@@ -48,12 +50,12 @@ def test_a_step_survives_a_plan_file(step):
     data = step.to_data(lane="a", always=True)
 
     assert build_step(StepData.from_dict(json.loads(json.dumps(data.to_dict())))) == step
-    assert (data.lane, data.always, data.subject) == ("a", True, SUBJECT)
+    assert (data.lane, data.always, data.subject) == ("a", True, step.subject)
 
 
 @pytest.mark.parametrize("step", EXAMPLES, ids=KINDS)
 def test_a_step_says_what_it_does_to_what(step):
-    assert SUBJECT in step.describe()
+    assert step.subject in step.describe()
 
 
 def test_an_unknown_kind_is_refused():

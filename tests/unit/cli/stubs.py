@@ -107,6 +107,9 @@ class StubFleet:
     def doctor(self) -> Any:
         return SimpleNamespace(examine=self.reach)
 
+    def waits(self) -> tuple[()]:
+        return ()
+
     def reach(self) -> tuple[Finding, ...]:
         self._read()
         return tuple(self.findings)

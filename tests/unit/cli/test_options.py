@@ -32,8 +32,15 @@ def test_commands_are_the_ones_of_the_design():
         "connectors resume",
         "connectors stop",
         "connectors restart",
+        "connectors heal",
+        "connectors rename",
         "connectors delete",
+        "connectors plugins",
+        "connectors loggers list",
+        "connectors loggers set",
+        "plan",
         "apply",
+        "destroy",
         "journal list",
         "journal show",
         "journal undo",
@@ -49,6 +56,7 @@ def test_commands_are_the_ones_of_the_design():
         "context list",
         "context show",
         "context test",
+        "demo",
         "completion",
     }
 

@@ -112,6 +112,9 @@ class StubConnect:
     def read_offsets(self, name):
         return self._give("offsets", self.offsets[name])
 
+    def waits(self):
+        return ()
+
     def close(self):
         self.calls["close"] += 1
 

@@ -12,6 +12,7 @@ from seamark.context.value import Value
 from seamark.errors import AlreadyExistsError, NotFoundError
 from seamark.fleet.fleet import Fleet
 from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
+from seamark.model.policy import Policy
 from seamark.model.worker import Plugin, Worker
 from tests.unit.fleet.builders import StubKafka
 
@@ -45,6 +46,10 @@ class LivingConnect:
     def read_connectors(self):
         self._called("read_connectors", "")
         return tuple(self._build(name) for name in sorted(self.configs))
+
+    def read_names(self):
+        self._called("read_names", "")
+        return tuple(sorted(self.configs))
 
     def read_connector(self, name):
         self._called("read_connector", name)
@@ -106,6 +111,9 @@ class LivingConnect:
         assert only_failed
         self.failed_tasks[name] = set()
 
+    def waits(self):
+        return ()
+
     def close(self):
         self.calls["close"] += 1
 
@@ -145,12 +153,13 @@ class LivingConnect:
 
 def living_context(folder, *, protected=False, clusters=("game",), **changes):
     """A context whose journal is a folder. Facts of the workers are known unless a test says otherwise."""
-    facts = {"group_id": "workers", "offsets_topic": "offsets"} | changes
+    facts = {"urls": ("http://w1:8083",), "group_id": "workers", "offsets_topic": "offsets"} | changes
     return Context(
         name="dev",
         kafka=KafkaSettings({"bootstrap.servers": Value("kafka.bootstrap.servers", "b:1")}, is_insecure_allowed=True),
-        connect={name: ConnectSettings(name=name, urls=("http://w1:8083",), **facts) for name in clusters},
+        connect={name: ConnectSettings(name=name, **facts) for name in clusters},
         protected=protected,
+        policy=Policy(files=("/**",), jdbc_urls=("jdbc:",)),
         own_journal=JournalSettings(
             "dev",
             kind=JournalKind.FILE,

@@ -62,7 +62,7 @@ def test_topics_come_in_the_order_asked_with_partitions_and_configs():
     client = FakeAdminClient(
         topics={"b": done(topic("b", partitions=3, isr=(1,))), "a": done(topic("a", leader=None))},
         configs={
-            "a": done({"cleanup.policy": SimpleNamespace(value="compact", source=1), "other": SimpleNamespace()}),
+            "a": done({"cleanup.policy": SimpleNamespace(value="compact", source=1), "other": SimpleNamespace(value="x", source=5), "retention.bytes": SimpleNamespace(value="7", source=1)}),
             "b": done({"cleanup.policy": SimpleNamespace(value="delete", source=5)}),
         },
     )
@@ -71,7 +71,8 @@ def test_topics_come_in_the_order_asked_with_partitions_and_configs():
     assert first.partitions[0].leader is None
     assert first.config("cleanup.policy") == "compact"
     assert first.configs["cleanup.policy"].source == "DYNAMIC_TOPIC_CONFIG"
-    assert list(first.configs) == ["cleanup.policy"]
+    assert first.own_configs == {"cleanup.policy": "compact", "retention.bytes": "7"}
+    assert list(first.configs) == ["cleanup.policy", "retention.bytes"]
     assert second.configs["cleanup.policy"].source == "DEFAULT_CONFIG"
     assert second.under_replicated == (0, 1, 2)
     assert second.operations == {"READ", "DESCRIBE"}

@@ -97,7 +97,11 @@ class CreateConnector:
 
 @dataclass(frozen=True, slots=True)
 class PutConfig:
-    """A connector's config is replaced. The values of `keep` stay as Connect holds them."""
+    """A connector's config is replaced. The values of `keep` stay as Connect holds them.
+
+    `hidden` are keys of the config whose literal values no plan may hold, though neither their names nor their looks
+    say so: what was given as a reference before.
+    """
 
     kind: ClassVar[str] = "put-config"
     aspect: ClassVar[str] = "config"
@@ -110,6 +114,7 @@ class PutConfig:
     config: Mapping[str, str]
     keep: tuple[str, ...] = ()
     secret: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:
@@ -152,7 +157,7 @@ class PutConfig:
         arguments = {
             "cluster": self.cluster,
             "name": self.name,
-            "config": hide_secrets(self.config),
+            "config": hide_secrets(self.config, self.hidden),
             "keep": list(self.keep),
             "secret": list(self.secret),
         }
@@ -164,7 +169,7 @@ class PutConfig:
         return cls(**{**data.arguments, "keep": tuple(keep), "secret": tuple(secret)})
 
     def _secret(self) -> tuple[str, ...]:
-        return self.secret + self.keep + find_references(self.config)
+        return self.secret + self.keep + self.hidden + find_references(self.config)
 
     def _find_kept(self, image: Mapping[str, Any]) -> dict[str, Any]:
         if lost := sorted(key for key in self.keep if key not in image):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -59,7 +59,7 @@ class SetLogger:
         connect = world.connect(self.cluster)
         has_acted = False
         try:
-            for url, name, level in self._acts():
+            for url, name, level in self._acts(world):
                 connect.set_logger(name, level, scope=self.scope, url=url)
                 has_acted = True
         except SeamarkError as error:
@@ -103,14 +103,14 @@ class SetLogger:
             raise RefusedError(f"{data.subject} is not a step that sets levels", hint="make the plan anew")
         return step
 
-    def _acts(self) -> Iterator[tuple[str | None, str, str]]:
+    def _acts(self, world: World) -> Iterator[tuple[str | None, str, str]]:
         """Every request to be sent: worker, logger, level. What stands above comes before what stands below."""
-        if self.scope == _CLUSTER:
-            wanted = next(iter(self.levels.values()))
-            yield from ((None, name, wanted[name]) for name in sorted(wanted, key=rank_name))
-            return
-        for url, wanted in self.levels.items():
-            yield from ((url, name, wanted[name]) for name in sorted(wanted, key=rank_name))
+        is_one = self.scope == _CLUSTER
+        for url, wanted in list(self.levels.items())[: 1 if is_one else None]:
+            # Several levels are those of an undo, which must not leave others touched by the way.
+            known = _read_levels(world, self.cluster, url) if len(wanted) > 1 else {}
+            levels = _spare_others(wanted, known)
+            yield from ((None if is_one else url, name, levels[name]) for name in sorted(levels, key=rank_name))
 
     def _read_image(self, world: World, url: str) -> dict[str, str]:
         """The levels that may be touched, without those that only follow the one before them."""
@@ -153,6 +153,17 @@ def _compare(levels: Levels, *, before: Levels, after: Levels, read: _Read) -> O
     if all(now[name] == expect_level(name, after) for name in names):
         return Observed.AFTER
     return Observed.BEFORE if all(now[name] == expect_level(name, before) for name in names) else Observed.BETWEEN
+
+
+def _spare_others(wanted: Levels, known: Iterable[str]) -> dict[str, str]:
+    """The levels, and those of loggers that a request for another one would touch for its letters alone."""
+    levels = dict(wanted)
+    for name in sorted(known, key=rank_name):
+        touching = [other for other in levels if _begins(name, other)]
+        own = expect_level(name, wanted)
+        if name not in levels and touching and own and levels[max(touching, key=rank_name)] != own:
+            levels[name] = own
+    return levels
 
 
 def _begins(name: str, other: str) -> bool:

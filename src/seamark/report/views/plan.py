@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seamark.model.effect import Effect, FieldChange, Sign
+from seamark.model.effect import ClusterSurvey, Drift, DriftField, Effect, FieldChange, Sign
 from seamark.model.plan import Plan, StepData
 from seamark.model.sensitive import MASK, mask_config
 from seamark.report.listing import Column, Listing, View
 from seamark.report.table import cut
 from seamark.report.text import Line, Screen, Span, Style, line
-from seamark.report.words import render_count
+from seamark.report.words import render_count, render_number
 
 _STYLES = {Sign.CREATE: Style.GOOD, Sign.CHANGE: Style.WARN, Sign.DELETE: Style.BAD}
 _WORDS = {Sign.CREATE: "create", Sign.CHANGE: "change", Sign.DELETE: "delete"}
 _INDENT = " " * 6
+# Nobody reads every field of a hundred connectors; every connector has its line all the same.
+_LARGE_PLAN = 50
+_SHOWN_FIELDS = 3
 
 LISTING: Listing[Effect] = Listing(
     kind="Plan",
@@ -31,18 +34,23 @@ LISTING: Listing[Effect] = Listing(
 )
 
 
-def build_plan_view(plan: Plan, effects: Sequence[Effect]) -> View[Effect]:
-    """The plan with the effects of its steps."""
+def build_plan_view(
+    plan: Plan, effects: Sequence[Effect], *, drifts: Sequence[Drift] = (), survey: Sequence[ClusterSurvey] = ()
+) -> View[Effect]:
+    """The plan with the effects of its steps; for one from a spec also what drifted and what was looked at."""
+    more = {"drift": [_build_drift(drift) for drift in drifts], "clusters": [_build_survey(found) for found in survey]}
     return View(
         LISTING,
         effects,
-        body=lambda: {**_build_body(plan), "effects": LISTING.build_items(effects)},
-        lines=lambda screen: _build_lines(plan, effects, screen),
+        body=lambda: {**_build_body(plan), "effects": LISTING.build_items(effects), **(more if plan.spec else {})},
+        lines=lambda screen: _build_lines(plan, effects, screen, drifts=drifts, survey=survey),
     )
 
 
 def _build_body(plan: Plan) -> dict[str, Any]:
-    return {**plan.to_dict(), "steps": [_build_step(step) for step in plan.steps]}
+    body = {**plan.to_dict(), "steps": [_build_step(step) for step in plan.steps]}
+    # Who owns ten thousand connectors is for the journal; readers need to know the spec.
+    return {**body, "spec": {"id": plan.spec.get("id", "")}} if plan.spec else body
 
 
 def _build_step(step: StepData) -> dict[str, Any]:
@@ -56,28 +64,97 @@ def _build_field(field: FieldChange) -> dict[str, Any]:
     return {"key": field.key, "before": field.before, "after": field.after, "sensitive": field.is_sensitive}
 
 
-def _build_lines(plan: Plan, effects: Sequence[Effect], screen: Screen) -> list[Line]:
-    head = line(Span(f"Plan for context {plan.context}: ", Style.STRONG), plan.title)
-    if plan.is_empty:
-        return [head, line("No changes. Everything is as it should be.")]
-    width = max(len(effect.subject) for effect in effects)
-    lines = [head, *([line(f"  takes back change {plan.undoes}")] if plan.undoes else [])]
+def _build_drift(drift: Drift) -> dict[str, Any]:
+    fields = [
+        {
+            "key": field.key,
+            "applied": field.applied,
+            "live": field.live,
+            "wanted": field.wanted,
+            "sensitive": field.is_sensitive,
+        }
+        for field in drift.fields
+    ]
+    return {"subject": drift.subject, "words": drift.words, "change": drift.change, "fields": fields}
+
+
+def _build_survey(found: ClusterSurvey) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "version": found.version,
+        "workers": found.workers,
+        "connectors": found.connectors,
+        "unchanged": found.unchanged,
+        "foreign": found.foreign,
+    }
+
+
+def _build_lines(
+    plan: Plan, effects: Sequence[Effect], screen: Screen, *, drifts: Sequence[Drift], survey: Sequence[ClusterSurvey]
+) -> list[Line]:
+    lines = [_build_head(plan, survey), *([line(f"  takes back change {plan.undoes}")] if plan.undoes else [])]
+    subjects = [*(effect.subject for effect in effects), *(drift.subject for drift in drifts)]
+    width = max(map(len, subjects), default=0)
+    for drift in drifts:
+        lines += _build_drift_lines(drift, width=width, screen=screen)
     for effect in effects:
-        lines += _build_effect(effect, width=width, screen=screen)
+        lines += _build_effect(effect, width=width, screen=screen, is_large=len(effects) > _LARGE_PLAN)
     lines += [line(Span("! ", Style.WARN), note) for note in plan.notes]
-    return [*lines, line(_build_summary(effects)), line(Span(_build_legend(effects), Style.MUTED))]
+    if plan.is_empty:
+        return [*lines, line("No changes. Everything is as it should be.")]
+    summary = _build_summary(effects, is_whole=bool(plan.spec) and not plan.undoes)
+    return [*lines, line(summary), line(Span(_build_legend(effects), Style.MUTED))]
 
 
-def _build_effect(effect: Effect, *, width: int, screen: Screen) -> list[Line]:
+def _build_head(plan: Plan, survey: Sequence[ClusterSurvey]) -> Line:
+    if not survey:
+        return line(Span(f"Plan for context {plan.context}: ", Style.STRONG), plan.title)
+    read, unchanged = (sum(getattr(found, key) for found in survey) for key in ("connectors", "unchanged"))
+    foreign = sum(found.foreign for found in survey)
+    workers = render_count(sum(found.workers for found in survey), "worker")
+    where = f'Connect "{survey[0].name}" {survey[0].version}'.rstrip()
+    if len(survey) > 1:
+        where = f"{render_number(len(survey))} Connect clusters"
+    beside = f", {render_number(foreign)} not in this spec" if foreign else ""
+    counts = f"{render_count(read, 'connector')} read, {render_number(unchanged)} unchanged{beside}"
+    return line(Span(f"Context {plan.context}", Style.STRONG), f" · {where}, {workers} · {counts}")
+
+
+def _build_drift_lines(drift: Drift, *, width: int, screen: Screen) -> list[Line]:
+    said = f" {drift.subject:<{width}}   {drift.words} since change {drift.change}"
+    lines = [line("  ", Span("drift", Style.WARN), said)]
+    keys = max((len(found.key) for found in drift.fields), default=0)
+    return [*lines, *(_build_row(found.key, _render_drift(found), keys, screen) for found in drift.fields)]
+
+
+def _render_drift(field: DriftField) -> str:
+    if field.is_sensitive:
+        return f"{MASK} changed"
+    shown = f"{_quote(field.applied, absent='(not set)')} → {_quote(field.live, absent='(taken out)')}"
+    if field.wanted == field.live:
+        return f"{shown}, as the spec says now"
+    if field.wanted is None:
+        return f"{shown}; apply would take it out"
+    back = " back" if field.wanted == field.applied else ""
+    return f'{shown}; apply would put "{field.wanted}"{back}'
+
+
+def _build_effect(effect: Effect, *, width: int, screen: Screen, is_large: bool) -> list[Line]:
     lines = [line("  ", Span(effect.sign, _STYLES[effect.sign]), f" {effect.subject:<{width}}   ", effect.words)]
     # A new connector has nothing to be compared with; who wants its whole config says so.
     if effect.sign is Sign.CREATE and not screen.wide:
         return lines
-    keys = max((len(found.key) for found in effect.fields), default=0)
-    for found in effect.fields:
-        text = f"{_INDENT}{found.key:<{keys}}  {render_field(found)}"
-        lines.append(line(text if screen.width is None or screen.wide else cut(text, screen.width)))
+    fields = effect.fields[:_SHOWN_FIELDS] if is_large and not screen.wide else effect.fields
+    keys = max((len(found.key) for found in fields), default=0)
+    lines += [_build_row(found.key, render_field(found), keys, screen) for found in fields]
+    if len(fields) < len(effect.fields):
+        lines.append(line(f"{_INDENT}… {render_count(len(effect.fields) - len(fields), 'field')} more: -o wide"))
     return lines
+
+
+def _build_row(key: str, value: str, width: int, screen: Screen) -> Line:
+    text = f"{_INDENT}{key:<{width}}  {value}"
+    return line(text if screen.width is None or screen.wide else cut(text, screen.width))
 
 
 def render_field(field: FieldChange) -> str:
@@ -91,14 +168,16 @@ def _quote(value: str | None, *, absent: str) -> str:
     return absent if value is None else f'"{value}"'
 
 
-def _build_summary(effects: Sequence[Effect]) -> str:
-    counts = [
-        f"{sum(effect.sign is sign for effect in effects)} to {word}"
-        for sign, word in _WORDS.items()
-        if any(effect.sign is sign for effect in effects)
-    ]
+def _build_summary(effects: Sequence[Effect], *, is_whole: bool) -> str:
+    """The counts. A plan from a spec says of everything how much there is, also where there is none."""
+    found = {sign: sum(effect.sign is sign for effect in effects) for sign in _WORDS}
+    counts = [f"{render_number(found[sign])} to {word}" for sign, word in _WORDS.items() if found[sign] or is_whole]
     tasks = sum(effect.tasks for effect in effects)
-    moved = f" {render_count(tasks, 'task')} start{'s' if tasks == 1 else ''} or restart{'s' if tasks == 1 else ''}."
+    # How many tasks a new connector really makes is its plugin's decision.
+    bound = "Up to " if any(effect.sign is Sign.CREATE and effect.tasks > 1 for effect in effects) else ""
+    moved = (
+        f" {bound}{render_count(tasks, 'task')} start{'s' if tasks == 1 else ''} or restart{'s' if tasks == 1 else ''}."
+    )
     return f"Plan: {', '.join(counts)}.{moved if tasks else ''} Nothing was changed yet."
 
 

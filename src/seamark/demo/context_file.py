@@ -1,0 +1,33 @@
+"""The contexts file of the demo: the stack's servers, and what connectors may name on this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from seamark.devstack import Stack
+
+CONTEXT_FILE = "seamark.yaml"
+
+
+def build_context(stack: Stack, folder: Path) -> str:
+    """The file's text."""
+    connect = stack.connect["connect"]
+    return f"""\
+# The context of the demo. It goes with its servers.
+current: demo
+contexts:
+  demo:
+    kafka:
+      bootstrap.servers: {stack.kafka.bootstrap_servers}
+    connect:
+      connect:
+        urls: {json.dumps(connect.urls)}
+        worker_config: {json.dumps(connect.worker_config)}
+    policy:
+      # Files of the worker's machine are closed to connectors, but for these.
+      files: {json.dumps([f"{folder}/**"])}
+      provider_paths: {json.dumps(["default", f"{stack.folder}/secrets/**"])}
+"""

@@ -1,0 +1,213 @@
+"""Which connectors a spec has made, known from the journal alone.
+
+A plan that came from a spec carries the field `spec`:
+
+    id      the spec
+    base    the newest change of this spec when the plan was made, "" where there was none or nobody could tell
+    owned   CLUSTER/NAME of what the spec had made by then, each with the change that last created or changed it
+    back    in an undo: who had the connectors before the change that is taken back
+
+So the newest change of a spec tells nearly everything. Those between its base and itself are read too, which happens
+only where a plan was saved and others were applied before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from seamark.change.journal import Journal
+from seamark.change.past import Past, read_past
+from seamark.change.step import Intent, Outcome
+from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.errors import SeamarkError
+from seamark.model.entry import Entry
+from seamark.model.head import Head
+from seamark.model.plan import Plan
+
+_KINDS = frozenset(step.kind for step in (CreateConnector, PutConfig, DeleteConnector))
+# An act that may have happened made the connector ours if it did; a delete counts only where it is known.
+_MADE = frozenset({Outcome.DONE, Outcome.UNKNOWN})
+# A spec in daily use is among the newest changes. Where it is not, the whole journal is looked through. A change of a
+# large fleet has a megabyte: fifty of them are read within a second or two.
+_NEWEST_HEADS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A connector's owner: the spec, and the change by which it last created or changed it."""
+
+    spec: str
+    change: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """One change of a spec, read: what it did to the config of each connector, by CLUSTER/NAME."""
+
+    id: str
+    past: Past
+    acts: Mapping[str, Sequence[Intent]]
+
+    @property
+    def base(self) -> str:
+        return str(self.past.plan.spec.get("base", ""))
+
+
+@dataclass(slots=True)
+class Claims:
+    """What one spec owns, and what others do. Everything is read when it is asked for, and once.
+
+    `trouble` says why the journal could not be read, "" where it could.
+    """
+
+    spec: str
+    _journal: Journal | None = field(default=None, repr=False)
+    trouble: str = ""
+    base: str = ""
+    own: dict[str, str] = field(default_factory=dict)
+    _heads: tuple[Head, ...] = ()
+    _read: dict[str, _Change] = field(default_factory=dict, repr=False)
+    _others: dict[str, Claim] | None = None
+
+    def others(self) -> Mapping[str, Claim]:
+        """By CLUSTER/NAME, the other spec that created or changed it last, where that was after this one did."""
+        if self._others is None:
+            self._others = {}
+            try:
+                self._others = self._read_others()
+            except SeamarkError as error:
+                self.trouble = error.message
+        return self._others
+
+    def read_applied(self, owners: Iterable[str]) -> dict[str, Any]:
+        """The images of configs that this spec applied last, by owner. What the journal does not tell is left out."""
+        images: dict[str, Any] = {}
+        try:
+            for owner in owners:
+                change = self.own.get(owner)
+                intents = self._read_change(change).acts.get(owner) if change else None
+                if intents and intents[-1].after is not None:
+                    images[owner] = intents[-1].after
+        except SeamarkError as error:
+            self.trouble = error.message
+        return images
+
+    def build_field(self, owned: Mapping[str, str]) -> dict[str, Any]:
+        """The field `spec` of a plan that is made now."""
+        return {"id": self.spec, "base": self.base, "owned": dict(sorted(owned.items()))}
+
+    def _read_others(self) -> dict[str, Claim]:
+        found: dict[str, Claim] = {}
+        for spec in sorted({head.spec for head in self._heads if head.spec} - {self.spec}):
+            owned = self._fold([head for head in self._heads if head.spec == spec])
+            for owner, change in owned.items():
+                # Ids are in the order of time: who came last has it.
+                if change > max(self.own.get(owner, ""), found[owner].change if owner in found else ""):
+                    found[owner] = Claim(spec, change)
+        return found
+
+    def _take_own(self, heads: tuple[Head, ...], *, is_all: bool) -> bool:
+        """Fold the heads of this spec, newest first. False where more heads are needed to tell."""
+        self._heads = heads
+        mine = [head for head in heads if head.spec == self.spec]
+        if not is_all:
+            base = self._read_change(mine[0].change).base if mine else ""
+            if base not in {head.change for head in mine}:
+                return False
+        self.own = self._fold(mine)
+        self.base = mine[0].change if mine else ""
+        return True
+
+    def _fold(self, heads: Sequence[Head]) -> dict[str, str]:
+        """What a spec owns, told from its changes, the newest first."""
+        if not heads:
+            return {}
+        newest = self._read_change(heads[0].change)
+        since = [newest]
+        for head in heads[1:]:
+            if head.change == newest.base:
+                break
+            since.append(self._read_change(head.change))
+        owned = read_owned(newest.past.plan)
+        for change in reversed(since):
+            owned = _fold_acts(owned, change)
+        return owned
+
+    def _read_change(self, change: str) -> _Change:
+        if change not in self._read and self._journal is not None:
+            past = read_past(self._journal.read(change))
+            self._read[change] = _Change(change, past, _find_acts(past))
+        return self._read[change]
+
+
+def read_claims(spec: str, journal: Callable[[], Journal]) -> Claims:
+    """What this spec owns. A journal that can't be read is told in `trouble`: a plan can be made without it."""
+    try:
+        opened = journal()
+        claims = Claims(spec, opened)
+        heads = opened.heads(limit=_NEWEST_HEADS)
+        if not claims._take_own(heads, is_all=len(heads) < _NEWEST_HEADS):  # noqa: SLF001 - the one function that builds it
+            claims._take_own(opened.heads(), is_all=True)  # noqa: SLF001
+    except SeamarkError as error:
+        return Claims(spec, trouble=error.message)
+    return claims
+
+
+def read_owned(plan: Plan) -> dict[str, str]:
+    """What the plan's spec owned when it was made."""
+    owned = plan.spec.get("owned", {})
+    return {str(owner): str(change) for owner, change in owned.items()} if isinstance(owned, Mapping) else {}
+
+
+def _fold_acts(owned: Mapping[str, str], change: _Change) -> dict[str, str]:
+    """What a spec owns after one more of its changes."""
+    after = dict(owned)
+    back = change.past.plan.spec.get("back")
+    for owner, intents in change.acts.items():
+        if intents[0].before == intents[-1].after:
+            # It was put back: nothing came of it.
+            continue
+        holder = None if intents[-1].after is None else change.id
+        former = back.get(owner) if isinstance(back, Mapping) else holder
+        if former is None:
+            after.pop(owner, None)
+        else:
+            after[owner] = str(former)
+    return after
+
+
+def build_undo_field(entries: Sequence[Entry], claims: Claims, owners: Iterable[str]) -> dict[str, Any]:
+    """The field `spec` of the plan that takes a change back: what it touched is again whose it was."""
+    before = read_owned(Plan.from_dict(entries[0].body["plan"]))
+    return {**claims.build_field(claims.own), "back": {owner: before.get(owner) for owner in sorted(owners)}}
+
+
+def refresh_spec(plan: Plan, journal: Callable[[], Journal]) -> Plan:
+    """A saved plan with what its spec owns by now: the journal's word counts, not that of a file."""
+    if not plan.spec:
+        return plan
+    claims = read_claims(str(plan.spec.get("id", "")), journal)
+    back = plan.spec.get("back")
+    touched = find_owners(plan)
+    kept = {"back": {owner: back.get(owner) for owner in touched}} if isinstance(back, Mapping) else {}
+    return replace(plan, spec={**claims.build_field(claims.own), **kept})
+
+
+def find_owners(plan: Plan) -> tuple[str, ...]:
+    """CLUSTER/NAME of every connector whose config a plan changes."""
+    found = (step.arguments for step in plan.steps if step.kind in _KINDS)
+    return tuple(dict.fromkeys(f"{arguments['cluster']}/{arguments['name']}" for arguments in found))
+
+
+def _find_acts(past: Past) -> dict[str, list[Intent]]:
+    """What was done to the config of each connector, in order."""
+    acts: dict[str, list[Intent]] = {}
+    for number, step in enumerate(past.plan.steps):
+        if step.kind not in _KINDS or number not in past.intents:
+            continue
+        intent, outcome = past.intents[number][0], past.outcomes.get(number)
+        if outcome is Outcome.DONE or (intent.after is not None and outcome in _MADE):
+            acts.setdefault(f"{step.arguments['cluster']}/{step.arguments['name']}", []).append(intent)
+    return acts

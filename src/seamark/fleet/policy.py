@@ -1,0 +1,187 @@
+"""The policy of a context, held against what is about to be written.
+
+Undo plans and the steps that put a former config back are not held against it: what stood there before may come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from seamark.change.step import Step
+from seamark.change.steps.connector import CreateConnector, PutConfig
+from seamark.errors import NotFoundError, RefusedError
+from seamark.fleet.clusters import Clusters
+from seamark.fleet.ports import ConnectPort
+from seamark.model.policy import Policy
+from seamark.model.policy_check import check_policy
+from seamark.model.policy_name import check_name
+from seamark.model.policy_reference import SECRET_SCHEME, check_secret_reference
+from seamark.model.policy_rules import Violation, build_violation
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+
+Wanted = tuple[str, str | None, Mapping[str, str]]
+"""Name, Connect cluster (None for the only one) and config of a connector that shall be written."""
+Present = Mapping[tuple[str | None, str], Mapping[str, str]]
+"""The configs that Connect holds, by cluster and name; the cluster as it stands in `Wanted`."""
+
+NOTHING_PRESENT: Present = MappingProxyType({})
+# More than a screen of them helps nobody.
+_MOST_SHOWN = 20
+_MANY = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A rule that one connector breaks."""
+
+    name: str
+    cluster: str | None
+    violation: Violation
+
+    @property
+    def owner(self) -> str:
+        """CLUSTER/NAME, or NAME where the cluster is not said. What can't be seen is spelled out."""
+        name = self.name if self.name.isprintable() else ascii(self.name)
+        return f"{self.cluster}/{name}" if self.cluster else name
+
+    def __str__(self) -> str:
+        """The rule, the connector, and what is wrong."""
+        return f"{self.violation.rule} {self.owner}: {self.violation.message}"
+
+
+def find_violations(
+    connectors: Iterable[Wanted],
+    context: Context,
+    *,
+    present: Present = NOTHING_PRESENT,
+    reveal: bool = True,
+) -> tuple[Breach, ...]:
+    """Every rule that these connectors break, in their order.
+
+    `present` are the configs that Connect holds: a connector keeps its name, and what stands there already is not
+    refused again. Our own `secret://` references are looked up, each once, because what stands behind one is part of
+    the config; not so with `reveal=False`.
+    """
+    revealed: dict[str, str] = {}
+    return tuple(
+        Breach(name, cluster, violation)
+        for name, cluster, config in connectors
+        for violation in _check(
+            name,
+            config,
+            policy=context.policy_of(cluster),
+            held=present.get((cluster, name)),
+            look_up=partial(_reveal, context=context, revealed=revealed) if reveal else None,
+        )
+    )
+
+
+def _check(
+    name: str,
+    config: Mapping[str, str],
+    *,
+    policy: Policy,
+    held: Mapping[str, str] | None,
+    look_up: Callable[[str], str] | None,
+) -> Iterable[Violation]:
+    hidden = [key for key, value in config.items() if value.startswith(SECRET_SCHEME)]
+    refused = [one for key in hidden for one in check_secret_reference(key, config[key], policy)]
+    whole = config
+    if hidden:
+        # A reference that is not allowed is not looked up.
+        secrets = {key: look_up(config[key]) for key in hidden} if look_up and not refused else {}
+        whole = {key: value for key, value in config.items() if key not in hidden} | secrets
+    found = check_policy(whole, name=name, policy=policy, is_new=held is None)
+    if held is not None:
+        found = tuple(one for one in found if one.key not in whole or whole[one.key] != held.get(one.key))
+    return [*refused, *(_hide(one) if one.key in hidden else one for one in found)]
+
+
+def refuse_violations(connectors: Iterable[Wanted], context: Context, *, present: Present = NOTHING_PRESENT) -> None:
+    """Refuse connectors that break the policy of the context. Nothing has been asked of Connect about them.
+
+    Raises:
+        RefusedError: one of them breaks a rule; the cause lists all.
+    """
+    found = find_violations(connectors, context, present=present)
+    if found:
+        raise build_refusal(found, context=context.name)
+
+
+def refuse_name(name: str, cluster: str, context: Context) -> None:
+    """Refuse the name of a connector that shall come into being, before Connect is asked whether there is one."""
+    violation = check_name(name)
+    if violation is not None:
+        raise build_refusal([Breach(name, cluster, violation)], context=context.name)
+
+
+def build_refusal(found: Sequence[Breach], *, context: str) -> RefusedError:
+    """The error for what breaks the policy."""
+    owners = list(dict.fromkeys(breach.owner for breach in found))
+    what = f"connector {owners[0]}" if len(owners) == 1 else f"{len(owners)} connectors"
+    shown = "; ".join(map(str, found[:_MOST_SHOWN]))
+    more = f"; and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+    return RefusedError(
+        f"the policy of context {context} does not allow {what}",
+        cause=shown + more,
+        hint="; ".join(dict.fromkeys(breach.violation.hint for breach in found[:_MOST_SHOWN])),
+        context={"rules": ", ".join(sorted({breach.violation.rule for breach in found}))},
+    )
+
+
+def refuse_forbidden_steps(steps: Sequence[Step], clusters: Clusters, context: Context) -> None:
+    """The same for the steps of a saved plan, which is data from outside whatever it says of itself.
+
+    A step that puts back what Connect holds now is let through: it is how a failed change goes back.
+    """
+    changes = [step for step in steps if isinstance(step, PutConfig)]
+    held = _read_held(changes, clusters)
+    new = [step for step in steps if isinstance(step, CreateConnector)]
+    wanted: list[Wanted] = [(step.name, step.cluster, step.config) for step in new]
+    for step in changes:
+        present = held.get((step.cluster, step.name), {})
+        kept = {key: present[key] for key in step.keep if key in present}
+        wanted.append((step.name, step.cluster, {**step.config, **kept}))
+    refuse_violations(wanted, context, present=held)
+
+
+def _read_held(steps: Sequence[PutConfig], clusters: Clusters) -> Present:
+    """What Connect holds for the subjects of the steps that are there."""
+    found: dict[tuple[str | None, str], Mapping[str, str]] = {}
+    names: dict[str, set[str]] = {}
+    for step in steps:
+        names.setdefault(step.cluster, set()).add(step.name)
+    for cluster, wanted in names.items():
+        client = clusters.client(cluster)
+        # One reading costs about as much as a dozen single looks.
+        if len(wanted) > _MANY:
+            configs = {connector.name: connector.config for connector in client.read_connectors()}
+        else:
+            configs = {name: config for name in wanted if (config := _read_config(client, name))}
+        for name in wanted & configs.keys():
+            found[cluster, name] = configs[name]
+    return found
+
+
+def _read_config(client: ConnectPort, name: str) -> Mapping[str, str]:
+    try:
+        return client.read_config(name)
+    except NotFoundError:
+        return {}
+
+
+def _reveal(reference: str, *, context: Context, revealed: dict[str, str]) -> str:
+    if reference not in revealed:
+        revealed[reference] = context.reveal(reference)
+    return revealed[reference]
+
+
+def _hide(violation: Violation) -> Violation:
+    """What is said of a value that came from a secret names the rule alone."""
+    return build_violation(violation.rule, violation.key)

@@ -1,0 +1,135 @@
+"""What a plan does to the running system: where new connectors begin, what deleted ones leave, what has no way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from seamark.change.step import CanNotUndo
+from seamark.change.steps.connector import CreateConnector
+from seamark.errors import NotFoundError, SeamarkError
+from seamark.fleet.clusters import Clusters
+from seamark.fleet.effects import Look, build_effect
+from seamark.fleet.fanout import fan_out
+from seamark.fleet.leftovers import Leftovers
+from seamark.fleet.lock_names import find_group
+from seamark.fleet.ports import KafkaPort
+from seamark.fleet.spec_plan.survey import shorten
+from seamark.model.connector import Connector, ConnectorType
+from seamark.model.effect import Effect
+from seamark.model.group import GroupStatus
+
+if TYPE_CHECKING:
+    from seamark.context import ConnectSettings
+
+# One call asks for all groups; a broker answers some hundred of them in well under a second.
+_MOST_GROUPS = 500
+# What stays behind is asked for connector by connector. Fifty answers, 16 at a time, are there within a second.
+_MOST_DELETES = 50
+# Kafka's word for a group that nobody ever joined.
+_NO_GROUP = "DEAD"
+
+
+class Consequences:
+    """Looks at Kafka and Connect for what the reader must know. What can't be found out becomes a note."""
+
+    def __init__(self, clusters: Clusters, *, build_kafka: Callable[[], KafkaPort]) -> None:
+        self._clusters = clusters
+        self._build_kafka = build_kafka
+        self.notes: list[str] = []
+
+    def build_creates(self, looks: Sequence[Look], kinds: Mapping[str, ConnectorType]) -> tuple[Effect, ...]:
+        """The lines of new connectors. `kinds` says by subject whether it will be a source or a sink."""
+        groups = {
+            look.step.subject: self._find_group(look)
+            for look in looks
+            if kinds[look.step.subject] is ConnectorType.SINK
+        }
+        known = self._read_groups(sorted(set(groups.values())))
+        sources = [look.step.subject for look in looks if look.step.subject not in groups]
+        if sources:
+            told = "a source goes on from offsets of its name, if there are any; seamark can't tell yet for"
+            self.notes.append(f"{told} {shorten([subject.partition('/')[2] for subject in sources])}")
+        return tuple(_build_create(look, groups.get(look.step.subject), known) for look in looks)
+
+    def note_deletes(self, connectors: Sequence[Connector]) -> None:
+        """Say what deleted connectors leave behind."""
+        if len(connectors) > _MOST_DELETES:
+            self.notes.append(f"the offsets and groups of {len(connectors)} deleted connectors stay behind")
+            return
+        leftovers = Leftovers(self._build_kafka)
+        calls = {connector.owner: partial(self._read_left, leftovers, connector) for connector in connectors}
+        answers = fan_out(calls)
+        for owner in calls:
+            if owner in answers.failures:
+                self.notes.append(f"{owner}: nobody tells what stays behind ({answers.failures[owner].message})")
+            else:
+                self.notes += answers.results[owner]
+
+    def note_undo(self, looks: Sequence[Look]) -> None:
+        """Say what can't be taken back, before it is done."""
+        reasons: dict[str, list[str]] = {}
+        for look in looks:
+            back = None if look.intent.before is None else look.step.undo(look.intent)
+            if isinstance(back, CanNotUndo):
+                reasons.setdefault(back.because, []).append(look.step.subject.partition("/")[2])
+        self.notes += [f"can't be undone for {shorten(names)}: {because}" for because, names in reasons.items()]
+
+    def _read_left(self, leftovers: Leftovers, connector: Connector) -> tuple[str, ...]:
+        client, settings = self._clusters.client(connector.cluster), self._clusters.settings(connector.cluster)
+        return leftovers.after_delete(connector, client=client, settings=settings)
+
+    def _find_group(self, look: Look) -> str:
+        step = look.step
+        if not isinstance(step, CreateConnector):
+            return ""
+        settings: ConnectSettings = self._clusters.settings(step.cluster)
+        return find_group(step.name, step.config, settings)
+
+    def _read_groups(self, names: Sequence[str]) -> Mapping[str, GroupStatus | None] | None:
+        """The groups that exist, by name; None where nobody tells, of one group or of all."""
+        if not names:
+            return {}
+        if len(names) > _MOST_GROUPS:
+            self.notes.append(f"{len(names)} sinks are new: seamark did not look which of their groups exist already")
+            return None
+        try:
+            kafka = self._build_kafka()
+            try:
+                reading = kafka.read_groups(names)
+            finally:
+                kafka.close()
+        except SeamarkError as error:
+            self.notes.append(f"nobody tells which groups of the new sinks exist already ({error.message})")
+            return None
+        found: dict[str, GroupStatus | None] = {
+            name: None for name, error in reading.failures.items() if not isinstance(error, NotFoundError)
+        }
+        return found | {group.name: group for group in reading.items if group.state != _NO_GROUP}
+
+
+def _build_create(look: Look, group: str | None, known: Mapping[str, GroupStatus | None] | None) -> Effect:
+    effect = build_effect(look)
+    step = look.step
+    if not isinstance(step, CreateConnector):
+        return effect
+    words = effect.words if group is None or known is None else f"{effect.words}: {_describe(group, known)}"
+    return replace(effect, words=words, tasks=_count_tasks(step))
+
+
+def _describe(group: str, known: Mapping[str, GroupStatus | None]) -> str:
+    if group not in known:
+        return f"begins anew, no group {group}"
+    found = known[group]
+    if found is None:
+        return f"nobody tells whether group {group} exists"
+    members = f", {found.members} members" if found.members else ""
+    return f"goes on from the committed offsets of group {group} ({found.state}{members})"
+
+
+def _count_tasks(step: CreateConnector) -> int:
+    """How many tasks a new connector starts at most, as nobody knows how many its plugin makes."""
+    limit = step.config.get("tasks.max", "1")
+    return int(limit) if step.state == "RUNNING" and limit.isdecimal() else 0

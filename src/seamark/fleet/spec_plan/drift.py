@@ -1,0 +1,64 @@
+"""What somebody changed outside a spec, key by key: told from what the spec applied last and what is there now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from seamark.change.image import build_config_image, find_sealed, is_sealed
+from seamark.change.world import World
+from seamark.fleet.seal import find_key_names
+from seamark.model.effect import Drift, DriftField
+from seamark.model.sensitive import MASK, is_sensitive, mask_value
+
+_CHANGED = "changed outside this spec"
+_GONE = "deleted outside this spec"
+
+
+def build_drift(
+    subject: str,
+    applied: Mapping[str, Any],
+    *,
+    live: Mapping[str, str],
+    wanted: Mapping[str, str],
+    change: str,
+    world: World,
+) -> Drift | None:
+    """The drift of one connector, or None where it is as the spec left it. `wanted` may be empty: it shall go."""
+    hidden = find_sealed(applied)
+    now = build_config_image({key: value for key, value in live.items() if key != "name"}, world, secret=hidden)
+    then = build_config_image(wanted, world, secret=hidden)
+    fields = tuple(
+        DriftField(
+            key,
+            applied=_show(key, applied.get(key)),
+            live=_show(key, now.get(key)),
+            wanted=_show(key, then.get(key)),
+            is_sensitive=any(_is_hidden(key, image.get(key)) for image in (applied, now)),
+        )
+        for key in sorted(applied.keys() | now.keys())
+        if _differs(applied.get(key), now.get(key))
+    )
+    return Drift(subject, _CHANGED, change, fields) if fields else None
+
+
+def build_gone(subject: str, *, change: str) -> Drift:
+    """A connector that the spec made and that is not there any more."""
+    return Drift(subject, _GONE, change)
+
+
+def _differs(applied: Any, live: Any) -> bool:
+    if applied == live:
+        return False
+    # Two seals of different keys tell nothing of the secrets behind them.
+    return not (is_sealed(applied) and is_sealed(live) and find_key_names(applied) != find_key_names(live))
+
+
+def _show(key: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    return MASK if is_sealed(value) else mask_value(key, str(value))
+
+
+def _is_hidden(key: str, value: Any) -> bool:
+    return is_sealed(value) or (value is not None and is_sensitive(key) and mask_value(key, str(value)) == MASK)

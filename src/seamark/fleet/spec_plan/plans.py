@@ -1,0 +1,166 @@
+"""The plan from a spec: read every cluster once, compare, and say what the way means in operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from seamark.change.actor import Actor
+from seamark.change.journal import Journal
+from seamark.change.world import World
+from seamark.errors import RefusedError, UsageError
+from seamark.fleet.clusters import Clusters
+from seamark.fleet.ownership import Claims, read_claims
+from seamark.fleet.planned import Planned
+from seamark.fleet.policy import refuse_violations
+from seamark.fleet.ports import KafkaPort
+from seamark.fleet.spec_plan.assembly import Assembly
+from seamark.fleet.spec_plan.desired import build_desired, group_owners, select_owners, split_owner
+from seamark.fleet.spec_plan.difference import Difference, find_differences, find_surplus
+from seamark.fleet.spec_plan.offline import refuse_references
+from seamark.fleet.spec_plan.snapshot import Snapshot
+from seamark.fleet.spec_plan.survey import Readings, build_survey, read_clusters, shorten
+from seamark.model.spec import DesiredConnector, Spec
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+
+
+class SpecPlans:
+    """Builds plans from specs. Everything is read, nothing is changed."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        clusters: Clusters,
+        world: World,
+        actor: Actor,
+        journal: Callable[[], Journal],
+        build_kafka: Callable[[], KafkaPort],
+    ) -> None:
+        self._context = context
+        self._clusters = clusters
+        self._world = world
+        self._actor = actor
+        self._journal = journal
+        self._build_kafka = build_kafka
+
+    def plan(
+        self, spec: Spec, *, title: str, prune: bool = False, names: Sequence[str] = (), adopt: bool = False
+    ) -> Planned:
+        """The plan from what runs to what the spec says."""
+        desired = build_desired(spec, self._clusters)
+        if prune and not desired:
+            raise UsageError(
+                "the spec names no connector, so --prune would delete everything",
+                hint="say what shall go: seamark destroy -f PATH",
+            )
+        claims = read_claims(spec.id, self._journal)
+        chosen = _choose(desired, claims.own, names, prune=prune)
+        readings = self._read([*chosen, *(desired if prune else ())], wanted=chosen)
+        if prune:
+            chosen = select_owners({*desired, *claims.own, *readings.live}, names)
+        world = Snapshot(self._world, readings.connectors)
+        wanted = {owner: connector for owner, connector in desired.items() if owner in chosen}
+        # A reference that is not allowed is not even looked up, which comparing does.
+        refuse_references(wanted.values(), self._context)
+        changes = find_differences(wanted, readings.live, world)
+        self._refuse_forbidden(changes)
+        surplus = {owner for owner in (readings.live if prune else claims.own) if owner in chosen} - desired.keys()
+        assembly = self._begin(claims, readings, world)
+        going = self._leave_foreign(find_surplus(surplus, readings.live), claims, assembly)
+        if not adopt:
+            _refuse_foreign(changes, claims)
+        assembly.note_topics(spec)
+        unchanged = wanted.keys() - {difference.owner for difference in changes}
+        survey = build_survey(readings, unchanged=unchanged, known=desired.keys() | claims.own.keys())
+        owned = _find_owned(claims, desired, readings)
+        return assembly.build(title, (*changes, *going), owned=owned, survey=survey)
+
+    def destroy(self, spec: Spec, *, title: str, names: Sequence[str] = (), adopt: bool = False) -> Planned:
+        """The plan that deletes every connector of the spec that is there."""
+        desired = build_desired(spec, self._clusters)
+        if not desired:
+            raise UsageError("the spec names no connector", hint="give the files that name what shall go")
+        claims = read_claims(spec.id, self._journal)
+        chosen = select_owners(desired, names)
+        readings = self._read(chosen, wanted=chosen)
+        going = find_surplus(chosen, readings.live)
+        if not adopt:
+            _refuse_foreign(going, claims)
+        assembly = self._begin(claims, readings, Snapshot(self._world, readings.connectors))
+        survey = build_survey(readings, unchanged=(), known=desired.keys())
+        owned = _find_owned(claims, desired, readings)
+        return assembly.build(title, going, owned=owned, survey=survey)
+
+    def _refuse_forbidden(self, changes: Sequence[Difference]) -> None:
+        refuse_violations(
+            ((found.name, found.cluster, found.config) for found in changes),
+            self._context,
+            present={(found.cluster, found.name): found.present.config for found in changes if found.present},
+        )
+
+    def _read(self, owners: Sequence[str] | set[str], *, wanted: set[str]) -> Readings:
+        """Read the clusters of these owners. One that the context has no more can't be read, nor planned."""
+        names = [name for name in group_owners(owners) if name in self._clusters.names]
+        return read_clusters(self._clusters, sorted(names, key=self._clusters.names.index), wanted=sorted(wanted))
+
+    def _begin(self, claims: Claims, readings: Readings, world: Snapshot) -> Assembly:
+        return Assembly(
+            self._context,
+            clusters=self._clusters,
+            world=world,
+            readings=readings,
+            actor=self._actor,
+            claims=claims,
+            build_kafka=self._build_kafka,
+        )
+
+    def _leave_foreign(
+        self, surplus: Sequence[Difference], claims: Claims, assembly: Assembly
+    ) -> tuple[Difference, ...]:
+        """Never delete what another spec has by now."""
+        if not surplus:
+            return ()
+        others = claims.others()
+        kept = [difference for difference in surplus if difference.owner in others]
+        for spec in sorted({others[difference.owner].spec for difference in kept}):
+            owners = [difference.owner for difference in kept if others[difference.owner].spec == spec]
+            assembly.notes.append(f"left alone, as spec {spec} has them now: {shorten(owners)}")
+        return tuple(difference for difference in surplus if difference.owner not in others)
+
+
+def _choose(
+    desired: Mapping[str, DesiredConnector], own: Mapping[str, str], names: Sequence[str], *, prune: bool
+) -> set[str]:
+    """The connectors that the plan is about. What a prune takes is known only when the clusters were read."""
+    known = {*desired, *own}
+    return known if prune else select_owners(known, names)
+
+
+def _refuse_foreign(differences: Sequence[Difference], claims: Claims) -> None:
+    """Refuse to take a connector from another spec: each would put its own config back, again and again."""
+    if not differences:
+        return
+    others = claims.others()
+    taken = [difference for difference in differences if difference.owner in others]
+    if not taken:
+        return
+    said = [f"{difference.owner}: spec {others[difference.owner].spec}" for difference in taken]
+    places = [str(difference.wanted.place) for difference in taken if difference.wanted is not None]
+    raise RefusedError(
+        f"another spec has {len(taken)} of these connectors; nothing was changed",
+        cause=shorten(said) + (f"; defined here in {shorten(list(dict.fromkeys(places)))}" if places else ""),
+        hint="plan the spec that has them, take them out of one of the two, or take them over: --adopt",
+        context={"connectors": ", ".join(difference.owner for difference in taken)},
+    )
+
+
+def _find_owned(claims: Claims, desired: Mapping[str, DesiredConnector], readings: Readings) -> dict[str, str]:
+    """What the spec owns as the plan is made: what is gone, and is not wanted any more, is forgotten."""
+    return {
+        owner: change
+        for owner, change in claims.own.items()
+        if owner in desired or owner in readings.live or split_owner(owner)[0] not in readings.connectors
+    }

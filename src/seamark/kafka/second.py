@@ -1,0 +1,200 @@
+"""The calls that librdkafka has not, made by kafka-python: sizes of logs, forgetting single offsets, share groups.
+
+The client is opened for each call and closed after it. Those calls are few; and a connection that is not kept can't be
+a broken one. Loading the library takes a third of a second, so it is not loaded before.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from seamark.errors import SeamarkError, UnsupportedError
+from seamark.kafka.failures import build_error
+from seamark.kafka.outcomes import build_write_failure
+from seamark.kafka.second_settings import build_second_settings
+from seamark.model.group import GroupListing, GroupType
+from seamark.model.reading import Reading
+from seamark.model.spot import Spot
+from seamark.model.topic import TopicSize
+
+# The two libraries differ in these names; where there is no answer at all, in all of them.
+_NAMES = {"UNKNOWN_TOPIC_OR_PARTITION": "UNKNOWN_TOPIC_OR_PART"}
+_LATE = frozenset({"KafkaTimeoutError"})
+_CONNECTION = frozenset({"KafkaConnectionError", "NodeNotReadyError", "UnknownBrokerIdError", "Cancelled"})
+
+
+class SecondError:
+    """An error of kafka-python, or a kind of them, as librdkafka would tell it."""
+
+    def __init__(self, failure: BaseException | type[BaseException]) -> None:
+        kind = failure if isinstance(failure, type) else type(failure)
+        told = getattr(kind, "message", None) or ""
+        self._text = str(getattr(kind, "description", "") or kind.__name__)
+        if not isinstance(failure, type):
+            self._text = str(failure)
+        self._name = _NAMES.get(told, told) or _find_name(kind, self._text)
+
+    def name(self) -> str:
+        """Kafka's name of it, or librdkafka's for trouble with a connection."""
+        return self._name
+
+    def str(self) -> str:
+        """What it says."""
+        return self._text
+
+
+class SecondClient:
+    """kafka-python behind our own values and errors."""
+
+    def __init__(
+        self, config: Mapping[str, str], *, timeout_seconds: float, build_client: Callable[..., Any] | None = None
+    ) -> None:
+        self._config = dict(config)
+        self._timeout_seconds = timeout_seconds
+        self._build_client = build_client
+        self._address = config["bootstrap.servers"]
+
+    def __repr__(self) -> str:
+        return f"SecondClient({self._address!r})"
+
+    def read_share_groups(self) -> tuple[GroupListing, ...]:
+        """Every share group. Brokers that are too old for them have none."""
+        with self._open("list the share groups") as client:
+            try:
+                found = client.list_groups(types_filter=["share"])
+            except _find_kinds() as failure:
+                error = self._translate(failure, action="list the share groups")
+                if isinstance(error, UnsupportedError):
+                    return ()
+                raise error from None
+        return tuple(
+            GroupListing(
+                name=group["group_id"],
+                state=str(group.get("group_state") or "UNKNOWN").upper(),
+                type=GroupType.of(str(group.get("group_type") or "share")),
+                protocol=str(group.get("protocol_type") or "share"),
+            )
+            for group in found
+        )
+
+    def read_sizes(self, topics: Mapping[str, Sequence[int]], *, brokers: Sequence[int]) -> Reading[TopicSize]:
+        """The bytes of every copy of the topics, asked of each broker. A broker that did not answer is a failure."""
+        if not topics:
+            return Reading()
+        sizes: dict[str, dict[tuple[int, int], int]] = {name: {} for name in topics}
+        failures: dict[str, SeamarkError] = {}
+        with self._open("read the sizes of topics") as client:
+            for broker in brokers:
+                action = f"read the sizes of topics on broker {broker}"
+                try:
+                    answer = client.describe_log_dirs(topic_partitions=dict(topics), brokers=[broker])
+                except _find_kinds() as failure:
+                    failures[f"broker {broker}"] = self._translate(failure, action=action)
+                    continue
+                for folder in answer[0]["log_dirs"]:
+                    if folder["error_code"]:
+                        failures[f"broker {broker}"] = self._translate_code(folder["error_code"], action=action)
+                        continue
+                    _take_sizes(sizes, folder, broker=broker)
+        return Reading(tuple(TopicSize(name, found) for name, found in sizes.items()), failures=failures)
+
+    def delete_group_offsets(self, group: str, spots: Collection[Spot]) -> dict[Spot, SecondError]:
+        """Forget commits of a group. Gives the errors of single partitions; what the whole met is raised."""
+        action = f"forget offsets of the group {group}"
+        with self._open(action) as client:
+            from kafka.structs import TopicPartition  # noqa: PLC0415
+
+            try:
+                found = client.delete_group_offsets(group, [TopicPartition(*spot) for spot in spots])
+            except _find_kinds() as failure:
+                error = SecondError(failure)
+                raise build_write_failure(error, action=action, subject=group, operation="DELETE") from None
+        failed = {(spot.topic, spot.partition): kind for spot, kind in found.items() if kind.errno != 0}
+        return {spot: SecondError(kind) for spot, kind in failed.items()}
+
+    @contextmanager
+    def _open(self, action: str) -> Iterator[Any]:
+        """A client for one call. Where it can't be opened, nothing was sent."""
+        build = self._build_client or _build_client
+        settings = build_second_settings(self._config, timeout_seconds=self._timeout_seconds)
+        try:
+            client = build(settings)
+        except _find_kinds() as failure:
+            raise self._translate(failure, action=action) from None
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def _translate(self, failure: Exception, *, action: str) -> SeamarkError:
+        error = SecondError(failure)
+        if error.name() == "UNSUPPORTED_VERSION":
+            return UnsupportedError(f"could not {action}", cause=error.str(), hint="the brokers are too old for it")
+        return build_error(error, action=action, subject=self._address, operation="DESCRIBE")
+
+    def _translate_code(self, code: int, *, action: str) -> SeamarkError:
+        from kafka.errors import for_code  # noqa: PLC0415
+
+        return build_error(SecondError(for_code(code)), action=action, subject=self._address, operation="DESCRIBE")
+
+
+def _find_name(kind: type[BaseException], text: str) -> str:
+    if kind.__name__ in _LATE:
+        return "_TIMED_OUT"
+    if "certificate" in text.lower() or "ssl" in text.lower():
+        return "_SSL"
+    return "_TRANSPORT" if kind.__name__ in _CONNECTION else "_FAIL"
+
+
+def _find_kinds() -> tuple[type[Exception], ...]:
+    """The errors that are the client's own. Any other is a fault of ours, and must not be dressed up."""
+    from kafka.errors import KafkaError  # noqa: PLC0415
+
+    return (KafkaError, OSError)
+
+
+def _take_sizes(sizes: dict[str, dict[tuple[int, int], int]], folder: Mapping[str, Any], *, broker: int) -> None:
+    for topic in folder["topics"]:
+        for partition in topic["partitions"]:
+            # A copy on its way from one folder to another is counted where it still lives.
+            if not partition["is_future_key"] and topic["name"] in sizes:
+                sizes[topic["name"]][partition["partition_index"], broker] = partition["partition_size"]
+
+
+def _build_client(settings: Mapping[str, Any]) -> Any:
+    from kafka.admin import KafkaAdminClient  # noqa: PLC0415
+    from kafka.net.compat import KafkaNetClient  # noqa: PLC0415
+
+    _hide_logins()
+    opened: list[Any] = []
+
+    def open_network(**config: Any) -> Any:
+        opened.append(KafkaNetClient(**config))
+        return opened[-1]
+
+    try:
+        return KafkaAdminClient(**settings, kafka_client=open_network)
+    except BaseException:
+        # Its constructor starts a thread before it connects, and leaves it running where that fails.
+        for network in opened:
+            network.close()
+        raise
+
+
+class _LoginFilter(logging.Filter):
+    """Keeps the lines out that spell a login: at its finest level kafka-python writes every request into its log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        args = record.args if isinstance(record.args, tuple) else ()
+        return not any(type(found).__name__.startswith("Sasl") for found in args)
+
+
+_LOGIN_FILTER = _LoginFilter()
+
+
+def _hide_logins() -> None:
+    # A filter that is there already is not added twice.
+    logging.getLogger("kafka.net.connection").addFilter(_LOGIN_FILTER)

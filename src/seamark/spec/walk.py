@@ -1,0 +1,124 @@
+"""Which files a spec is made of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from seamark.errors import SpecError
+from seamark.model.spec import Place
+from seamark.spec.nodes import build_spec_error
+
+SUFFIXES = frozenset({".yaml", ".yml", ".json", ".properties", ".py"})
+"""Endings of files that hold resources. Others in a folder are not looked at."""
+
+# A fleet of ten thousand connectors with a file each is a tenth of this.
+_MAX_FILES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file to be read. `top` is the outermost folder whose `_defaults.yaml` counts for it."""
+
+    path: Path
+    top: Path
+
+
+def find_files(paths: Sequence[Path], *, top: Path | None = None) -> tuple[FoundFile, ...]:
+    """Every file below the paths, each real file once, in a fixed order. `top` is where defaults begin, if given."""
+    found: dict[Path, FoundFile] = {}
+    for path in paths:
+        start = find_top(top or (path if path.is_dir() else path.parent))
+        for file in _find_below(path):
+            found.setdefault(file.resolve(), FoundFile(file, start))
+            if len(found) > _MAX_FILES:
+                raise SpecError(
+                    f"{path} has more than {_MAX_FILES} spec files", hint="look whether this is the folder you meant"
+                )
+    return tuple(found.values())
+
+
+def find_top(folder: Path) -> Path:
+    """The outermost folder whose defaults count for files of this one: that of its repository, else itself."""
+    return find_repository(folder) or folder.resolve()
+
+
+def find_repository(path: Path) -> Path | None:
+    """The nearest folder at or above the path that git keeps."""
+    whole = path.resolve()
+    for folder in (whole, *whole.parents):
+        if (folder / ".git").exists():
+            return folder
+    return None
+
+
+def _find_below(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        yield from _walk(path)
+        return
+    if not path.is_file():
+        raise SpecError(f"{path} is not there, or no file", hint="give a spec file, or a folder of them")
+    if path.suffix.lower() not in SUFFIXES:
+        raise build_spec_error(
+            Place(str(path)),
+            f"its ending is none of {', '.join(sorted(SUFFIXES))}",
+            hint="give the file its right ending",
+        )
+    yield path
+
+
+def _walk(root: Path) -> Iterator[Path]:
+    """Files of a folder. Real ones come first, so that a link never takes the place of what it leads to."""
+    inside = root.resolve()
+    linked: list[Path] = []
+    seen: set[Path] = set()
+    folders = [root]
+    while folders or linked:
+        folder = folders.pop() if folders else linked.pop()
+        real = folder.resolve()
+        if real in seen:
+            continue
+        seen.add(real)
+        below: list[Path] = []
+        links: list[Path] = []
+        for entry in _list(folder):
+            path = folder / entry.name
+            if entry.is_symlink():
+                _refuse_leaving(path, inside)
+                links.append(path)
+            elif entry.is_dir():
+                below.append(path)
+            elif _is_resource(path):
+                yield path
+        folders += reversed(below)
+        for path in links:
+            if path.is_dir():
+                linked.append(path)
+            elif _is_resource(path):
+                yield path
+
+
+def _list(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted((entry for entry in entries if entry.name[0] not in "._"), key=lambda entry: entry.name)
+    except OSError as error:
+        cause = error.strerror or type(error).__name__
+        raise SpecError(f"{folder} can't be read", cause=cause, hint="look whether you may read it") from None
+
+
+def _is_resource(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES and path.is_file()
+
+
+def _refuse_leaving(path: Path, inside: Path) -> None:
+    try:
+        target = path.resolve(strict=True)
+    except (OSError, RuntimeError):
+        raise build_spec_error(Place(str(path)), "the link leads nowhere", hint="take the link out") from None
+    if not target.is_relative_to(inside):
+        raise build_spec_error(
+            Place(str(path)), "the link leads out of the folder", hint="put a copy in its place, or give both paths"
+        )

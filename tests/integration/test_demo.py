@@ -1,0 +1,196 @@
+"""`seamark demo` to its end, on real servers and without a terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from seamark.demo.chapters import CHAPTERS
+from seamark.demo.chapters.table import ROWS
+
+# All chapters took 110 s on 2 cores; the rest of a test run may be at work beside it.
+DEADLINE_SECONDS = 280
+
+
+@pytest.fixture
+def place():
+    """A temporary folder of the demo's own, through which PostgreSQL's user can pass."""
+    folder = Path(tempfile.mkdtemp(prefix="demo-test-"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def start(place, *argv):
+    """The demo as a child. All that it makes is below its own temporary folder, so that what is left can be told."""
+    environ = {key: value for key, value in os.environ.items() if key not in ("SEAMARK_DEVSTACK", "SEAMARK_CONFIG")}
+    (place / "tmp").mkdir(mode=0o711)
+    return subprocess.Popen(
+        [sys.executable, "-m", "seamark.cli", "demo", *argv],
+        env={
+            **environ,
+            "TMPDIR": str(place / "tmp"),
+            "HOME": str(place / "home"),
+            "XDG_CONFIG_HOME": str(place / "config"),
+            "XDG_STATE_HOME": str(place / "state"),
+            "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache")),
+        },
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+
+
+def find_processes(place):
+    """The processes that were started with a path below the folder, or by whoever was."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if str(place).encode() in words:
+            found.append(words.replace(b"\0", b" ").decode(errors="replace"))
+    return found
+
+
+def check_nothing_is_left(place):
+    deadline = time.monotonic() + 30
+    while find_processes(place):
+        assert time.monotonic() < deadline, find_processes(place)
+        time.sleep(0.2)
+    assert [path.name for path in (place / "tmp").iterdir() if path.name.startswith("seamark-")] == []
+    assert not (place / "config").exists()
+
+
+def split(output):
+    """What each chapter showed, by its name."""
+    titles = "|".join(re.escape(chapter.title) for chapter in CHAPTERS)
+    parts = re.split(rf"^\d\. ({titles})$", output, flags=re.MULTILINE)
+    names = {chapter.title: chapter.name for chapter in CHAPTERS}
+    return {names[title]: text for title, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def answers(text):
+    """The commands of a chapter with what was shown behind each."""
+    parts = re.split(r"^([$!] .*)$", text, flags=re.MULTILINE)
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def answer(text, command, *, which=0):
+    return [shown for line, shown in answers(text) if command in line][which]
+
+
+def test_demo_runs_to_its_end_and_leaves_nothing(place):
+    process = start(place)
+    try:
+        output, _ = process.communicate(timeout=DEADLINE_SECONDS)
+    finally:
+        process.kill()
+    assert process.returncode == 0, output[-6000:]
+    shown = split(output)
+    left_out = set(re.findall(r"chapter \d, ([a-z-]+), is left out: it needs", output))
+    assert left_out <= {"table"}
+    assert set(shown) == {chapter.name for chapter in CHAPTERS} - left_out
+
+    fleet = shown["fleet"]
+    assert answer(fleet, "connectors list").count("HEALTHY") == 2
+    assert "log-purchase" in answer(fleet, "connectors show")
+    assert "log-purchase" in answer(fleet, "offsets show")
+
+    code = shown["code"]
+    assert "Plan: 3 to create, 0 to change, 0 to delete" in answer(code, "plan -f config")
+    assert "until every connector of config/ ran" in answer(code, "apply -f config")
+    assert "No changes." in answer(code, "plan -f config", which=1)
+    changed = answer(code, "plan -f config", which=2)
+    assert changed.count('batch.size  "100" → "500"') == 2
+    assert "Plan: 0 to create, 2 to change, 0 to delete" in changed
+
+    trouble = shown["trouble"]
+    assert re.search(r"write-login .*(FAILED|DEGRADED)", answer(trouble, "connectors list"))
+    assert "write-login" in answer(trouble, "doctor")
+    assert "drift connector/connect/write-login" in answer(trouble, "plan -f config")
+    assert "until every connector of config/ ran" in answer(trouble, "apply -f config")
+    assert "runs again" in answer(trouble, "connectors heal")
+
+    back = answer(shown["way-back"], "apply -f config")
+    assert "exit code 3" in back
+    assert "until every connector of config/ ran" in back
+    assert "HEALTHY" in answer(shown["way-back"], "connectors list write-login")
+    assert "No changes." in answer(shown["way-back"], "plan -f config")
+
+    undo = shown["undo"]
+    assert "done" in answer(undo, "journal undo")
+    assert "done" in answer(undo, "journal undo", which=1)
+    assert "No changes." in answer(undo, "plan -f config")
+
+    worker = shown["worker"]
+    assert answer(worker, "workers list", which=1).count("DOWN") == 1
+    assert "until everything ran on the worker that is left" in answer(worker, "connectors list")
+    assert answer(worker, "workers list", which=2).count("UP") == 2
+
+    if "table" in shown:
+        numbers = re.findall(r"^(\d+)$", shown["table"], re.MULTILINE)
+        assert numbers == [str(ROWS), str(ROWS)]
+
+    assert "That was the demo" in output
+    assert "Traceback" not in output
+    assert not (place / "state").exists()
+    check_nothing_is_left(place)
+
+
+def test_interrupted_demo_ends_its_servers(place):
+    process = start(place, "--chapter", "fleet")
+    said = []
+    try:
+        for line in process.stdout:
+            said.append(line)
+            if line.startswith("$ seamark status"):
+                process.send_signal(signal.SIGINT)
+                break
+        rest, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, "".join(said) + rest
+    check_nothing_is_left(place)
+
+
+def test_kept_demo_can_be_used_and_ended_as_it_says(place):
+    process = start(place, "--chapter", "fleet", "--keep")
+    file = place / "state" / "seamark" / "demo" / "stack.json"
+    try:
+        output, _ = process.communicate(timeout=150)
+        assert process.returncode == 0, output
+        assert find_processes(place)
+        said = [line.removeprefix("$ ") for line in output.partition("To use them:")[2].splitlines()]
+        lines = [line for line in said if line.startswith(("export ", "cd ", "python "))]
+        assert len(lines) == 3
+        programs = f'python() {{ "{sys.executable}" "$@"; }}; seamark() {{ python -m seamark.cli "$@"; }}'
+        done = subprocess.run(
+            ["bash", "-c", "\n".join(["set -eu", programs, *lines])],
+            env={"PATH": os.environ["PATH"], "HOME": str(place / "home")},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "2/2" in done.stdout or "2 workers" in done.stdout
+        assert "the stack is down" in done.stdout
+        assert not file.exists()
+        check_nothing_is_left(place)
+    finally:
+        process.kill()
+        if file.exists():
+            subprocess.run([sys.executable, "-m", "seamark.devstack", "down", "--file", str(file)], check=False)

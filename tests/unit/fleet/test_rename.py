@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from seamark.errors import AlreadyExistsError, NotFoundError, RefusedError, RejectedError, UnsupportedError, UsageError
+from seamark.model.offset import Offset
+from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet
+
+PASSWORD = "hunter2-canary"
+AT = (Offset({"filename": "/in"}, {"position": 7}),)
+IN_TOPIC = (Offset({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 7}),)
+
+
+@pytest.fixture
+def game():
+    return LivingConnect()
+
+
+@pytest.fixture
+def fleet(tmp_path, game):
+    with open_living_fleet(tmp_path, game) as opened:
+        yield opened
+
+
+def test_a_source_without_a_place_gets_its_new_name_and_it_back(fleet, game):
+    game.add("old", SOURCE_CONFIG)
+    before = dict(game.configs), dict(game.states)
+    planned = fleet.connectors.rename("old", "new")
+    assert [step.kind for step in planned.plan.steps] == ["create-connector", "delete-connector", "set-run-state"]
+    assert len({step.lane for step in planned.plan.steps}) == 1
+    assert {lock.partition("@")[0] for lock in planned.plan.locks} == {"source.offsets.old", "source.offsets.new"}
+    result = fleet.apply(planned)
+    assert result.is_done
+    assert (game.states, game.configs) == ({"new": "RUNNING"}, {"new": {**SOURCE_CONFIG, "name": "new"}})
+    assert fleet.apply(fleet.undo(result)).is_done
+    assert (game.configs, game.states) == before
+
+
+@pytest.mark.parametrize("state", ["PAUSED", "STOPPED"])
+def test_the_new_one_is_in_the_state_of_the_old_one(fleet, game, state):
+    game.add("old", SOURCE_CONFIG, state=state)
+    assert fleet.apply(fleet.connectors.rename("game/old", "new")).is_done
+    assert game.states == {"new": state}
+
+
+def test_offsets_of_a_source_would_be_lost_and_it_is_refused(fleet, game):
+    game.add("old", SOURCE_CONFIG)
+    game.offsets["old"] = AT
+    with pytest.raises(RefusedError, match="as new, old would lose its place") as caught:
+        fleet.connectors.rename("old", "new")
+    assert "1 source offset of old in offsets: new does not see them and begins at its beginning" in caught.value.cause
+    assert "--accept-loss" in caught.value.hint
+    planned = fleet.connectors.rename("old", "new", accept_loss=True)
+    assert any(note.startswith("lost: 1 source offset of old") for note in planned.plan.notes)
+    assert game.writes == 0
+
+
+def test_offsets_that_nobody_tells_count_as_lost(tmp_path):
+    game = LivingConnect(version="3.4.0")
+    game.add("old", SOURCE_CONFIG)
+    game.failing["read_offsets", "old"] = UnsupportedError("can't read offsets")
+    with open_living_fleet(tmp_path, game) as fleet, pytest.raises(RefusedError, match="would lose") as caught:
+        fleet.connectors.rename("old", "new")
+    assert "nobody tells how many (can't read offsets)" in caught.value.cause
+
+
+def test_a_sink_would_read_as_another_group_and_is_refused(fleet, game):
+    game.add("old", SINK_CONFIG)
+    game.offsets["old"] = IN_TOPIC
+    with pytest.raises(RefusedError) as caught:
+        fleet.connectors.rename("old", "new")
+    assert "group connect-old: new reads as group connect-new" in caught.value.cause
+    assert "--set consumer.override.group.id=connect-old" in caught.value.hint
+
+
+def test_a_sink_with_a_group_of_its_own_keeps_its_place(fleet, game):
+    game.add("old", {**SINK_CONFIG, "consumer.override.group.id": "mine"})
+    game.offsets["old"] = IN_TOPIC
+    planned = fleet.connectors.rename("old", "new")
+    assert not any(note.startswith("lost:") for note in planned.plan.notes)
+    assert fleet.apply(planned).is_done
+    assert game.configs["new"]["consumer.override.group.id"] == "mine"
+
+
+def test_secrets_go_along_in_memory_only(fleet, game, tmp_path):
+    game.add("old", {**SOURCE_CONFIG, "connection.password": PASSWORD})
+    planned = fleet.connectors.rename("old", "new")
+    assert PASSWORD not in json.dumps(planned.plan.to_dict()) + str(planned)
+    assert any(note.startswith("can't be undone: delete connector/game/old") for note in planned.plan.notes)
+    assert fleet.apply(planned).is_done
+    assert game.configs["new"]["connection.password"] == PASSWORD
+    kept = [path for path in tmp_path.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
+    assert kept == []
+
+
+def test_where_the_new_one_can_not_be_created_the_old_one_stays(fleet, game):
+    game.add("old", SOURCE_CONFIG)
+    planned = fleet.connectors.rename("old", "new")
+    game.failing["create", "new"] = RejectedError("the config is refused")
+    result = fleet.apply(planned)
+    assert not result.is_done
+    assert game.states == {"old": "RUNNING"}
+    assert game.calls["delete"] == 0
+
+
+def test_an_older_cluster_runs_both_for_a_moment_and_says_so(tmp_path):
+    game = LivingConnect(version="3.6.2")
+    game.add("old", SOURCE_CONFIG)
+    with open_living_fleet(tmp_path, game) as fleet:
+        planned = fleet.connectors.rename("old", "new")
+        assert any("old and new both run for a moment" in note for note in planned.plan.notes)
+        assert fleet.apply(planned).is_done
+        assert game.states == {"new": "RUNNING"}
+        game.states["new"] = "PAUSED"
+        with pytest.raises(UnsupportedError, match="create connector newer as PAUSED"):
+            fleet.connectors.rename("new", "newer")
+
+
+def test_keys_that_hold_the_old_name_are_named(fleet, game):
+    game.add("old", {**SOURCE_CONFIG, "topic": "old-events"})
+    planned = fleet.connectors.rename("old", "new")
+    assert "these keys hold the old name and stay as they are: topic" in planned.plan.notes
+
+
+def test_names_that_can_not_be_are_refused(fleet, game):
+    game.add("old", SOURCE_CONFIG)
+    game.add("there", SOURCE_CONFIG)
+    with pytest.raises(UsageError, match="is its name already"):
+        fleet.connectors.rename("old", "old")
+    with pytest.raises(AlreadyExistsError, match="there is a connector there already"):
+        fleet.connectors.rename("old", "there")
+    with pytest.raises(NotFoundError):
+        fleet.connectors.rename("nope", "new")
+    game.states["old"] = "UNASSIGNED"
+    with pytest.raises(RefusedError, match="nobody can tell whether game/old is meant to run"):
+        fleet.connectors.rename("old", "new")
+    assert game.writes == 0

@@ -1,0 +1,78 @@
+"""Filling in values: two kinds of slot, and nothing else."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seamark.errors import SpecError
+from seamark.spec.fill import Filler, escape_marks, has_slots
+from seamark.spec.nodes import Document, Scalar
+
+
+def fill(text, *, row=None, **environ):
+    document = Document("x.yaml", f"key: {text}\n")
+    return Filler(environ, row).fill(Scalar(text, 5, 5 + len(text)), document)
+
+
+@pytest.mark.parametrize(
+    ("text", "filled"),
+    [
+        ("${{ each.a }}-${{env.B}}", "1-2"),
+        ("${file:/x:y}", "${file:/x:y}"),
+        ("$${{ each.a }}", "${{ each.a }}"),
+        ("$$${{ x", "$${{ x"),
+        ("${ {", "${ {"),
+        ("{{ each.a }}", "{{ each.a }}"),
+        ("${{ env.B }}${{ env.B }}", "22"),
+    ],
+)
+def test_slots_are_filled_and_all_else_is_left(text, filled):
+    assert fill(text, row={"a": "1"}, B="2") == filled
+
+
+def test_what_is_filled_in_is_not_looked_at_again():
+    assert fill("${{ env.B }}", B="${{ env.C }}") == "${{ env.C }}"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a ${{ env.GONE }}", "x.yaml:1:8: the environment variable GONE is not set"),
+        ("${{ each.c }}", "x.yaml:1:6: each.c is not in the row; it has: a"),
+        ("$${{ ${{ 1 + 1 }}", "x.yaml:1:11: only ${{ each.NAME }}"),
+        ("${{ each.a | upper }}", "x.yaml:1:6: only"),
+        ("${{", "x.yaml:1:6: only"),
+        ("${{ secrets.X }}", "x.yaml:1:6: only"),
+        ("${{ env.DB_PASSWORD }}", "x.yaml:1:6: env.DB_PASSWORD looks like a secret"),
+        ("${{ env.URL }}", "x.yaml:1:6: env.URL looks like a secret, or holds one"),
+    ],
+)
+def test_anything_else_is_an_error_with_its_place(text, problem):
+    with pytest.raises(SpecError) as caught:
+        fill(text, row={"a": "1"}, DB_PASSWORD="hunter2", URL="http://me:hunter2@host/")
+    assert caught.value.cause.startswith(problem)
+    assert caught.value.hint
+    assert "hunter2" not in str(caught.value.as_dict())
+
+
+def test_a_row_counts_only_within_each():
+    with pytest.raises(SpecError) as caught:
+        fill("${{ each.a }}")
+    assert "only within each" in caught.value.cause
+
+
+@given(st.text(st.sampled_from("${} aeach.nv"), max_size=30))
+def test_an_escaped_text_comes_back_unchanged(text):
+    assert fill(escape_marks(text)) == text
+    assert not has_slots(escape_marks(text))
+
+
+def test_a_hostile_text_costs_linear_time():
+    begin = time.process_time()
+    assert fill("$" * 200_000 + " $${{") == "$" * 200_000 + " ${{"
+    assert not has_slots("$" * 200_000)
+    assert time.process_time() - begin < 2

@@ -1,0 +1,140 @@
+"""Hostile configs and names against a fleet: all are refused at plan, and no worker ever hears of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from seamark.context import open_context
+from seamark.devstack.fake_connect import FakeConnect
+from seamark.errors import RefusedError, SeamarkError
+from seamark.fleet.fleet import Fleet
+from seamark.model.connector import Connector
+from seamark.model.plan import Plan
+from tests.unit.fleet.builders import StubKafka
+from tests.unit.model.hostile import HOSTILE
+from tests.unit.model.hostile_names import NAMES
+
+CONTEXT = """\
+contexts:
+  dev:
+    kafka: {{bootstrap.servers: 'b:1'}}
+    journal: file
+    connect:
+      game: {{urls: '{url}', group_id: workers, offsets_topic: offsets}}
+"""
+SINK_CLASS = "io.aiven.connect.http.HttpSinkConnector"
+PRESENT = {"connector.class": SINK_CLASS, "topics": "t", "tasks.max": "1"}
+CASES = pytest.mark.parametrize(("config", "rule"), [case[1:] for case in HOSTILE], ids=[case[0] for case in HOSTILE])
+
+
+@pytest.fixture(scope="module")
+def connect() -> Iterator[FakeConnect]:
+    with FakeConnect() as made:
+        made.add_connector("orders", PRESENT)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def fleet(connect: FakeConnect, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    tmp_path = tmp_path_factory.mktemp("hostile")
+    (tmp_path / "seamark.yaml").write_text(CONTEXT.format(url=connect.urls[0]))
+    environ = {"XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
+    context = open_context(environ=environ, cwd=tmp_path, user_dir=tmp_path / "user", system_dir=tmp_path / "etc")
+    with Fleet(context, build_kafka=lambda _: StubKafka()) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def heard_nothing(connect: FakeConnect) -> Iterator[None]:
+    """No test here ends with a worker that was asked to change or to validate something."""
+    yield
+    assert [line for line in connect.asked() if not line.startswith("GET ")] == []
+
+
+@pytest.fixture(scope="module")
+def orders(fleet: Fleet) -> Connector:
+    return fleet.connectors.one("orders")
+
+
+@pytest.fixture(scope="module")
+def saved(fleet: Fleet) -> list[str]:
+    """Two plans as files hold them: a new connector, and a change."""
+    plans = (fleet.connectors.create("new", PRESENT), fleet.connectors.set("orders", {"tasks.max": "2"}))
+    return [json.dumps(planned.plan.to_dict()) for planned in plans]
+
+
+def refusal(act: Callable[..., object], *arguments: object) -> SeamarkError:
+    with pytest.raises(RefusedError) as caught:
+        act(*arguments)
+    assert "the policy of context dev does not allow" in caught.value.message
+    return caught.value
+
+
+@CASES
+def test_a_hostile_config_is_refused_at_create(fleet, connect, config, rule) -> None:
+    asked = len(connect.requests)
+    error = refusal(fleet.connectors.create, "new", config)
+    assert rule in error.context["rules"].split(", ")
+    assert f"{rule} game/new: " in error.cause
+    # Not even a look: validating a config would load its classes.
+    assert len(connect.requests) == asked
+
+
+@CASES
+def test_a_hostile_config_is_refused_at_change_and_set(fleet, orders, config, rule) -> None:
+    config = {"connector.class": SINK_CLASS} | config
+    assert rule in refusal(fleet.connectors.change, orders, config).context["rules"]
+    assert rule in refusal(fleet.connectors.set, orders, config).context["rules"]
+
+
+@CASES
+def test_a_hostile_config_in_a_saved_plan_is_refused(fleet, saved, config, rule) -> None:
+    for text in saved:
+        data = json.loads(text)
+        data["steps"][0]["arguments"]["config"] = config
+        plan = Plan.from_dict(data)
+        assert rule in refusal(fleet.review, plan).context["rules"]
+
+
+def test_hostile_configs_in_a_spec_are_refused_all_at_once(fleet, tmp_path) -> None:
+    for name, config, _ in HOSTILE:
+        (tmp_path / f"{name}.json").write_text(json.dumps({"name": name, "config": config}))
+    error = refusal(fleet.plan, tmp_path)
+    assert error.message.endswith(f"does not allow {len(HOSTILE)} connectors")
+    assert {case[2] for case in HOSTILE} <= set(error.context["rules"].split(", "))
+
+
+def test_no_hostile_name_reaches_connect(fleet, connect, saved) -> None:
+    asked = len(connect.requests)
+    for name in NAMES:
+        data = json.loads(saved[0])
+        data["steps"][0]["arguments"]["name"] = name
+        assert refusal(fleet.connectors.create, name, PRESENT).context["rules"] == "P001"
+        assert refusal(fleet.review, Plan.from_dict(data)).context["rules"] == "P001"
+    assert len(connect.requests) == asked
+
+
+def test_nothing_is_renamed_to_a_hostile_name(fleet, connect, orders) -> None:
+    asked = len(connect.requests)
+    # Each asks which versions the workers run, so some of them must do.
+    for name in NAMES[::8]:
+        assert refusal(fleet.connectors.rename, orders, name).context["rules"] == "P001"
+    assert {seen.path for seen in list(connect.requests)[asked:]} <= {"/"}
+
+
+def test_what_is_refused_says_every_rule_and_how_to_allow_it(fleet) -> None:
+    config = PRESENT | {"producer.override.bootstrap.servers": "evil:1", "x": "${env:HOME}"}
+    error = refusal(fleet.connectors.create, "new", config)
+    assert error.message == "the policy of context dev does not allow connector game/new"
+    assert error.cause == (
+        "P005 game/new: producer.override.bootstrap.servers names a client override that is not allowed; "
+        "P012 game/new: x names a variable of the worker's environment: HOME"
+    )
+    assert error.hint == (
+        "if you mean it: client_overrides: [default, KEY] in `policy` of the context, see docs/policy.md; "
+        "if you mean it: environment: [NAME] in `policy` of the context, see docs/policy.md"
+    )
+    assert error.exit_code == 5
