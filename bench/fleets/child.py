@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -30,8 +31,12 @@ class Child:
             env=environ,
             text=True,
         )
-        self._send(json.dumps(order))
-        self.said: Any = self._receive()[READY]
+        try:
+            self._send(json.dumps(order))
+            self.said: Any = self._receive()[READY]
+        except BaseException:
+            self.end()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -57,7 +62,8 @@ class Child:
         """Let it end, which it does when nobody can say anything to it any more."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                stream.close()
+                with suppress(BrokenPipeError):
+                    stream.close()
         try:
             self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -67,8 +73,10 @@ class Child:
     def _send(self, line: str) -> None:
         if self._process.stdin is None:
             raise AssertionError
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
+        # One that is gone already is told apart when its answer is read.
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
 
     def _receive(self) -> Any:
         if self._process.stdout is None:

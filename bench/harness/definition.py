@@ -134,7 +134,7 @@ class Bench(Generic[S, V]):
         """Refuse a bench that can't be judged."""
         names = [leg.name for leg in self.legs]
         asked = {name for ratio in self.ratios for name in (ratio.over, ratio.under)}
-        asked |= {claim.leg for claim in (*self.growths, *self.limits)}
+        asked |= {growth.leg for growth in self.growths} | {limit.leg for limit in self.limits}
         has_gauge = bool(self.limits) or any(growth.gauge for growth in self.growths)
         claims = [claim.name for claim in self.claims]
         faults = {

@@ -94,19 +94,18 @@ def _render_legs(last: Record) -> list[str]:
 
 
 def _render_past(records: Sequence[Record]) -> list[str]:
-    rows = []
-    for record in reversed(records):
-        rows.append(
-            [
-                record.date,
-                record.commit,
-                "; ".join(f"{name} {_figure(figure)}" for name, figure in record.build_figures().items()),
-                "yes" if record.held else "**no**",
-                "quick" if record.quick else str(max(map(len, record.pairs.values()), default=0)),
-                ", ".join(f"{name} {number}" for name, number in record.versions.items()),
-                f"{record.machine.cores} cores, {record.machine.system}",
-            ]
-        )
+    rows = [
+        [
+            record.date,
+            record.commit,
+            "; ".join(f"{name} {_figure(figure)}" for name, figure in record.build_figures().items()),
+            "yes" if record.held else "**no**",
+            "quick" if record.quick else str(max(map(len, record.pairs.values()), default=0)),
+            ", ".join(f"{name} {number}" for name, number in record.versions.items()),
+            f"{record.machine.cores} cores, {record.machine.system}",
+        ]
+        for record in reversed(records)
+    ]
     return _table(["date", "commit", "figures", "held", "pairs", "versions", "machine"], rows)
 
 

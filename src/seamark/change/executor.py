@@ -16,7 +16,6 @@ from seamark.change.failpoint import reach
 from seamark.change.interrupt import Interrupt
 from seamark.change.journal import Journal, JournalWriter, Opening
 from seamark.change.lanes import Lanes, Writers
-from seamark.change.pace import Pace
 from seamark.change.pen import SharedPen
 from seamark.change.precondition import check_preconditions
 from seamark.change.progress import Guarded, Progress, Silent
@@ -31,6 +30,7 @@ from seamark.change.without_journal import WithoutJournal
 from seamark.change.world import World
 from seamark.errors import DeadlineError, FencedError, JournalError, SeamarkError, UnknownOutcomeError
 from seamark.model.entry import Ending, EntryKind
+from seamark.model.pace import Pace
 from seamark.model.plan import Plan
 
 # A journal that needs longer than `begin_seconds` for an entry this often will not be fast enough the next time either.
@@ -85,6 +85,7 @@ class Executor:
             JournalError, FencedError: the journal failed, or the change was taken over; the error says what is left.
         """
         tasks = build_tasks(plan, steps)
+        self._pace.refuse_too_many(len(tasks.lanes))
         check_preconditions(plan, [task.step for task in tasks], self._world)
         opening = Opening(
             change=self._actor.new_id(),

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
-from seamark.change.pace import Pace
 from seamark.change.task import Task
 from seamark.change.walk import Walk
+from seamark.model.pace import Pace
 
 
 class Lanes:

@@ -22,6 +22,11 @@ def group_lock(group: str, *, workers: str = "") -> str:
     return f"group.{group}@{workers}" if workers else f"group.{group}"
 
 
+def topic_lock(topic: str) -> str:
+    """The lock of a data topic."""
+    return f"data.{topic}"
+
+
 def cluster_lock(workers: str) -> str:
     """The lock of a whole Connect cluster."""
     return f"connect.{workers}"

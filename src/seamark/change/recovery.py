@@ -8,7 +8,6 @@ from datetime import datetime
 from seamark.change.actor import Actor
 from seamark.change.executor import Executor, write_outcome
 from seamark.change.journal import Journal, JournalWriter
-from seamark.change.pace import Pace
 from seamark.change.past import Past, read_past
 from seamark.change.progress import Progress
 from seamark.change.result import ChangeResult
@@ -21,6 +20,7 @@ from seamark.change.undo import build_undo_plan
 from seamark.change.walk import Walk
 from seamark.change.world import World
 from seamark.errors import RefusedError, UnknownOutcomeError
+from seamark.model.pace import Pace
 from seamark.model.plan import Plan
 from seamark.model.result import GOOD
 

@@ -1,30 +1,31 @@
-"""Many looks in one: the connectors of a cluster are read together and then asked about one by one."""
+"""A world that stands still: what one reading of each Connect cluster showed.
+
+Steps look at it as they look at the running one, so that what they find is the same, without one request for each.
+"""
 
 from __future__ import annotations
 
 import threading
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from seamark.change.world import Clock, ConnectPort, World
+from seamark.change.world import BrokerPort, Clock, ConnectPort, World
 from seamark.errors import NotFoundError
 from seamark.model.connector import Connector, ConnectorStatus
 
 
-class _Connectors(Protocol):
-    """What a snapshot needs to read of a cluster."""
-
-    def read_names(self) -> tuple[str, ...]: ...
-    def read_connectors(self) -> tuple[Connector, ...]: ...
-    def read_connector(self, name: str) -> Connector: ...
-
-
 class SnapshotWorld:
-    """A `World` that is read once, at the first question to each cluster. It is for looking only."""
+    """A `World` of what was read. It is for looking only.
 
-    def __init__(self, world: World) -> None:
+    `readings` are the connectors of each cluster. Without them a cluster is read when it is first asked about.
+    """
+
+    def __init__(self, world: World, readings: Mapping[str, Iterable[Connector]] | None = None) -> None:
         self._world = world
-        self._clusters: dict[str, _SnapshotConnect] = {}
+        self._clusters = {name: _SnapshotConnect(connectors) for name, connectors in (readings or {}).items()}
         self._lock = threading.Lock()
+        # Ten thousand connectors have a handful of passwords; each is looked up once, and only for one plan.
+        self._revealed: dict[str, str] = {}
 
     @property
     def clock(self) -> Clock:
@@ -32,19 +33,25 @@ class SnapshotWorld:
         return self._world.clock
 
     def connect(self, cluster: str) -> ConnectPort:
-        """The Connect cluster as it was a moment ago."""
+        """The Connect cluster as it was read."""
         with self._lock:
             if cluster not in self._clusters:
-                self._clusters[cluster] = _SnapshotConnect(self._world.connect(cluster))
+                self._clusters[cluster] = _read_cluster(self._world.connect(cluster))
             return self._clusters[cluster]
 
+    def kafka(self) -> BrokerPort:
+        """The brokers as they are: nobody has read them ahead."""
+        return self._world.kafka()
+
     def read_status(self, cluster: str, name: str) -> ConnectorStatus:
-        """The status that the snapshot holds."""
+        """The status that was read."""
         return self.connect(cluster).read_status(name)
 
     def reveal(self, reference: str) -> str:
         """The value behind a reference."""
-        return self._world.reveal(reference)
+        if reference not in self._revealed:
+            self._revealed[reference] = self._world.reveal(reference)
+        return self._revealed[reference]
 
     def seal(self, value: str) -> str:
         """A keyed hash of a secret."""
@@ -52,19 +59,19 @@ class SnapshotWorld:
 
 
 class _SnapshotConnect:
-    """The reads that steps do before they act, from one reading. Anything else is the real cluster's."""
+    """The reads that steps do before they act, answered from one reading."""
 
-    def __init__(self, port: _Connectors) -> None:
-        self._port = port
-        self._found = {connector.name: connector for connector in port.read_connectors()}
-        # Connect leaves a connector without a status out of the reading; its name tells that it is there.
-        self._hidden = frozenset(port.read_names()) - self._found.keys()
+    def __init__(
+        self, connectors: Iterable[Connector], *, read_hidden: Callable[[str], Connector] | None = None
+    ) -> None:
+        self._connectors = {connector.name: connector for connector in connectors}
+        self._read_hidden = read_hidden
 
     def read_connector(self, name: str) -> Connector:
-        if name in self._found:
-            return self._found[name]
-        if name in self._hidden:
-            return self._port.read_connector(name)
+        if name in self._connectors:
+            return self._connectors[name]
+        if self._read_hidden is not None:
+            return self._read_hidden(name)
         raise NotFoundError(f"there is no connector {name}", hint="seamark connectors list shows all of them")
 
     def read_config(self, name: str) -> dict[str, str]:
@@ -79,3 +86,16 @@ class _SnapshotConnect:
     def __getattr__(self, name: str) -> Any:
         # A snapshot that is acted on would be a fault of ours, not of the operator's.
         raise AttributeError(f"a snapshot is for looking, and has no {name}")
+
+
+def _read_cluster(port: ConnectPort) -> _SnapshotConnect:
+    found = port.read_connectors()
+    # Connect leaves a connector without a status out of the reading; its name tells that it is there.
+    hidden = frozenset(port.read_names()) - {connector.name for connector in found}
+
+    def read_hidden(name: str) -> Connector:
+        if name in hidden:
+            return port.read_connector(name)
+        raise NotFoundError(f"there is no connector {name}", hint="seamark connectors list shows all of them")
+
+    return _SnapshotConnect(found, read_hidden=read_hidden)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from seamark.model.connector import Connector, ConnectorStatus
+from seamark.model.group import Committed, GroupListing, GroupOffsets, GroupStatus
 from seamark.model.logger import LoggerLevel
+from seamark.model.reading import Reading
+from seamark.model.spot import Bounds, Spot, SpotReading
+from seamark.model.topic import TopicStatus
 
 
 class ConnectPort(Protocol):
@@ -29,6 +33,34 @@ class ConnectPort(Protocol):
     def set_logger(self, name: str, level: str, *, scope: str = "worker", url: str | None = None) -> object: ...
 
 
+class BrokerPort(Protocol):
+    """What steps need of the brokers. `seamark.kafka.Brokers` is one; the tests have another."""
+
+    def read_topics(self, names: Sequence[str]) -> Reading[TopicStatus]: ...
+    def read_bounds(self, spots: Iterable[Spot]) -> SpotReading[Bounds]: ...
+    def read_groups(self, names: Sequence[str]) -> Reading[GroupStatus]: ...
+    def read_consumer_groups(self) -> Reading[GroupListing]: ...
+    def read_committed(
+        self, groups: Mapping[str, Collection[Spot] | None], *, only_stable: bool = False
+    ) -> Reading[GroupOffsets]: ...
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str] | None = None,
+    ) -> None: ...
+    def delete_topic(self, name: str) -> None: ...
+    def grow_topic(self, name: str, *, partitions: int) -> None: ...
+    def alter_topic_config(
+        self, name: str, *, values: Mapping[str, str] | None = None, remove: Collection[str] = ()
+    ) -> None: ...
+    def alter_group_offsets(self, group: str, offsets: Mapping[Spot, Committed]) -> None: ...
+    def delete_group_offsets(self, group: str, spots: Collection[Spot]) -> None: ...
+    def delete_group(self, group: str) -> None: ...
+
+
 class Clock(Protocol):
     """Time, so that a simulation can have its own."""
 
@@ -49,6 +81,10 @@ class World(Protocol):
 
     def connect(self, cluster: str) -> ConnectPort:
         """The Connect cluster of that name."""
+        ...
+
+    def kafka(self) -> BrokerPort:
+        """The brokers of the context."""
         ...
 
     def read_status(self, cluster: str, name: str) -> ConnectorStatus:

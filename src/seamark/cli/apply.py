@@ -10,7 +10,7 @@ import click
 from seamark.cli.carry_out import ChangeOptions, carry_out, change_options
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
-from seamark.cli.spec_options import SpecOptions, spec_options
+from seamark.cli.spec_options import RunOptions, SpecOptions, plan_spec, run_options, spec_options
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,10 +21,24 @@ if TYPE_CHECKING:
 @click.command("apply")
 @spec_options(required=False, metavar="PLANFILE|[NAME|GLOB]...")
 @option("--prune", is_flag=True, help="With -f: delete everything in its clusters that the spec does not name.")
+@run_options
+@option("--canary", type=click.IntRange(min=0), default=0, metavar="N", help="Change N alone; go on if they run.")
+@option("--max-failures", type=click.IntRange(min=0), metavar="N", help="Begin no other after more failures than N.")
+@option("--max-changes", type=click.IntRange(min=0), metavar="N", help="Refuse a plan with more changes than N.")
 @change_options
 @global_options
 @pass_session
-def apply(session: Session, *, what: SpecOptions, prune: bool, how: ChangeOptions) -> None:
+def apply(
+    session: Session,
+    *,
+    what: SpecOptions,
+    trial: RunOptions,
+    prune: bool,
+    canary: int,
+    max_failures: int | None,
+    max_changes: int | None,
+    how: ChangeOptions,
+) -> None:
     """Make what runs as the files say, or apply a saved plan.
 
     With -f the plan is made, shown and applied; names and globs choose connectors of the files.
@@ -32,15 +46,13 @@ def apply(session: Session, *, what: SpecOptions, prune: bool, how: ChangeOption
     has moved since.
     """
     with session.fleet() as fleet:
-        planned = _plan(fleet, what, prune=prune) if what.paths else _review(fleet, what, prune=prune)
-        carry_out(session, fleet, planned, how)
+        make = plan_spec if what.paths else _review
+        planned = make(fleet, what, trial, prune=prune)
+        pace = fleet.build_pace(canary=canary, max_failures=max_failures, max_changes=max_changes)
+        carry_out(session, fleet, planned, how, pace=pace)
 
 
-def _plan(fleet: Fleet, what: SpecOptions, *, prune: bool) -> Planned:
-    return fleet.plan(what.paths, prune=prune, names=what.names, adopt=what.adopt, allow_python=what.allow_python)
-
-
-def _review(fleet: Fleet, what: SpecOptions, *, prune: bool) -> Planned:
+def _review(fleet: Fleet, what: SpecOptions, trial: RunOptions, *, prune: bool) -> Planned:
     if len(what.names) != 1:
         raise UsageError("what shall be applied?", hint="give the files with -f PATH, or one plan that --out saved")
     if prune or what.adopt or what.allow_python:
@@ -49,4 +61,4 @@ def _review(fleet: Fleet, what: SpecOptions, *, prune: bool) -> Planned:
         )
     from seamark.fleet.plan_file import read_plan_file  # noqa: PLC0415
 
-    return fleet.review(read_plan_file(Path(what.names[0])))
+    return fleet.review(read_plan_file(Path(what.names[0])), validate=trial.validate)

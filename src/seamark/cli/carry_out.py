@@ -25,6 +25,7 @@ from seamark.report.views.change import build_change_view
 if TYPE_CHECKING:
     from seamark.fleet import Fleet
     from seamark.fleet.planned import Planned
+    from seamark.model.pace import Pace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -62,7 +63,9 @@ def change_options(command: F) -> F:
     return result
 
 
-def carry_out(session: Session, fleet: Fleet, planned: Planned, how: ChangeOptions) -> None:
+def carry_out(
+    session: Session, fleet: Fleet, planned: Planned, how: ChangeOptions, *, pace: Pace | None = None
+) -> None:
     """Take a plan from its first look to its end."""
     only_shown = how.dry_run or how.out is not None or planned.is_empty
     show_plan(session, planned, is_data=only_shown)
@@ -71,7 +74,7 @@ def carry_out(session: Session, fleet: Fleet, planned: Planned, how: ChangeOptio
     if only_shown:
         return
     confirm(session, yes=how.yes, word=choose_word(planned, is_protected=fleet.context.protected))
-    run_change(session, lambda progress: fleet.apply(planned, progress))
+    run_change(session, lambda progress: fleet.apply(planned, progress, pace=pace))
 
 
 def run_change(session: Session, act: Callable[[StepLines], ChangeResult], *, change: str = "") -> ChangeResult:

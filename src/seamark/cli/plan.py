@@ -10,7 +10,7 @@ from seamark.cli.answer import Answer
 from seamark.cli.carry_out import ChangeOptions, carry_out
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
-from seamark.cli.spec_options import SpecOptions, spec_options
+from seamark.cli.spec_options import RunOptions, SpecOptions, plan_spec, run_options, spec_options
 from seamark.errors import UsageError
 
 _CHANGES_PRESENT = 2
@@ -26,11 +26,19 @@ _CHANGES_PRESENT = 2
     help="Save the plan for seamark apply.",
 )
 @option("--detailed-exitcode", is_flag=True, help="End with 2 where there is something to do.")
+@run_options
 @option("--offline", is_flag=True, help="Load and check the files, and ask no server.")
 @global_options
 @pass_session
 def plan(
-    session: Session, *, what: SpecOptions, prune: bool, out: Path | None, detailed_exitcode: bool, offline: bool
+    session: Session,
+    *,
+    what: SpecOptions,
+    trial: RunOptions,
+    prune: bool,
+    out: Path | None,
+    detailed_exitcode: bool,
+    offline: bool,
 ) -> None:
     """Show the way from what runs to what the files say; nothing is changed."""
     if offline:
@@ -39,9 +47,7 @@ def plan(
         _show_desired(session, what)
         return
     with session.fleet() as fleet:
-        planned = fleet.plan(
-            what.paths, prune=prune, names=what.names, adopt=what.adopt, allow_python=what.allow_python
-        )
+        planned = plan_spec(fleet, what, trial, prune=prune)
         carry_out(session, fleet, planned, ChangeOptions(dry_run=True, out=out))
     if detailed_exitcode and not planned.is_empty:
         session.exit_code = _CHANGES_PRESENT

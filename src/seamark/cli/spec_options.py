@@ -6,12 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from seamark.cli.complete import complete_connectors
+from seamark.cli.duration import Duration
 from seamark.cli.options import option
+
+if TYPE_CHECKING:
+    from seamark.fleet import Fleet
+    from seamark.fleet.planned import Planned
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,6 +29,38 @@ class SpecOptions:
     names: tuple[str, ...] = ()
     adopt: bool = False
     allow_python: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How new configs are tried: asked about beforehand, waited for."""
+
+    validate: bool = True
+    wait_seconds: float = 60.0
+
+
+def run_options(command: F) -> F:
+    """Add `--wait` and `--no-validate`; the command gets them as one value, `trial`."""
+
+    @wraps(command)
+    def gather(*args: Any, wait: float, no_validate: bool, **kwargs: Any) -> Any:
+        return command(*args, trial=RunOptions(validate=not no_validate, wait_seconds=wait), **kwargs)
+
+    decorated: Any = gather
+    for add in (
+        option("--no-validate", is_flag=True, help="Do not ask the plugins what they think of new configs."),
+        option(
+            "--wait",
+            type=Duration(minimum_seconds=1.0),
+            default=60.0,
+            show_default="60s",
+            metavar="TIME",
+            help="How long a connector may take until it runs; then its former config is put back.",
+        ),
+    ):
+        decorated = add(decorated)
+    result: F = decorated
+    return result
 
 
 def spec_options(*, required: bool = True, metavar: str = "[NAME|GLOB]...") -> Callable[[F], F]:
@@ -63,4 +100,17 @@ def _build_decorators(*, required: bool, metavar: str) -> tuple[Callable[[Any], 
         ),
         option("--adopt", is_flag=True, help="Take connectors over that another spec has."),
         option("--allow-python", is_flag=True, help="Run spec files that are Python programs."),
+    )
+
+
+def plan_spec(fleet: Fleet, what: SpecOptions, trial: RunOptions, *, prune: bool) -> Planned:
+    """The plan that was asked for."""
+    return fleet.plan(
+        what.paths,
+        prune=prune,
+        names=what.names,
+        adopt=what.adopt,
+        allow_python=what.allow_python,
+        validate=trial.validate,
+        wait_seconds=trial.wait_seconds,
     )

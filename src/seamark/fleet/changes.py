@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from seamark.change.actor import Actor
 from seamark.change.executor import Executor
 from seamark.change.journal import Journal
-from seamark.change.pace import FLEET_PACE, Pace
 from seamark.change.precondition import check_preconditions
 from seamark.change.progress import Progress
 from seamark.change.recovery import Recovery
@@ -24,9 +23,11 @@ from seamark.fleet.planner import Planner
 from seamark.fleet.policy import refuse_forbidden_steps
 from seamark.fleet.review import build_steps, refuse_foreign_context, refuse_hidden, refuse_unguarded
 from seamark.fleet.seal import find_key_names
+from seamark.fleet.validation import refuse_invalid
 from seamark.fleet.world import FleetWorld
 from seamark.model.entry import Ending, Entry
 from seamark.model.head import find_spec
+from seamark.model.pace import FLEET_PACE, Pace
 from seamark.model.plan import Plan
 from seamark.model.result import ChangeResult
 
@@ -77,11 +78,12 @@ class Changes:
         )
         return executor.apply(plan, planned.steps)
 
-    def review(self, plan: Plan) -> Planned:
+    def review(self, plan: Plan, *, validate: bool = True) -> Planned:
         """A plan that was saved: whether it can be applied here and now, and what it means.
 
         Raises:
-            RefusedError: it is for another context, lacks secrets, locks or preconditions, or breaks the policy.
+            RefusedError: it is for another context, lacks secrets, locks or preconditions, breaks the policy, or
+                a plugin would not take a config.
             StalePlanError: the world has moved since it was made.
         """
         refuse_foreign_context(plan, self._context.name)
@@ -90,7 +92,10 @@ class Changes:
         refuse_forbidden_steps(steps, self._clusters, self._context)
         refuse_unguarded(plan, steps, self._clusters)
         check_preconditions(plan, steps, self._world)
-        return self._planner.explain(refresh_spec(plan, self._journal), steps)
+        planned = self._planner.explain(refresh_spec(plan, self._journal), steps)
+        if validate:
+            refuse_invalid(planned, self._clusters, self._world)
+        return planned
 
     def undo(self, change: str) -> Planned:
         """The plan that takes a closed change back. Refused where something has moved since."""

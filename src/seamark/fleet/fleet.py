@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -20,7 +21,6 @@ from seamark.model.wait import Wait
 if TYPE_CHECKING:
     from seamark.change.actor import Actor
     from seamark.change.journal import Journal as JournalPort
-    from seamark.change.pace import Pace
     from seamark.change.progress import Progress
     from seamark.context import ConnectSettings, Context, KafkaSettings
     from seamark.fleet.changes import Changes
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from seamark.fleet.spec_plan import SpecPlans
     from seamark.fleet.spec_plan.source import SpecSource
     from seamark.fleet.world import FleetWorld
+    from seamark.model.pace import Pace
     from seamark.model.plan import Plan
     from seamark.model.result import ChangeResult
     from seamark.model.spec import DesiredConnector
@@ -141,9 +142,15 @@ class Fleet:
         """
         return self._changes.apply(planned, progress=progress, pace=pace)
 
-    def review(self, plan: Plan) -> Planned:
+    def build_pace(self, *, canary: int = 0, max_failures: int | None = None, max_changes: int | None = None) -> Pace:
+        """How a large change shall go: the first `canary` connectors alone, then the rest; see `Pace`."""
+        from seamark.model.pace import FLEET_PACE  # noqa: PLC0415
+
+        return replace(FLEET_PACE, canary=canary, max_failures=max_failures, max_changes=max_changes)
+
+    def review(self, plan: Plan, *, validate: bool = True) -> Planned:
         """Look at a saved plan: whether it can be applied here and now, and what it would do."""
-        return self._changes.review(plan)
+        return self._changes.review(plan, validate=validate)
 
     def undo(self, change: str | ChangeResult) -> Planned:
         """Plan the way back from a change that is closed."""
@@ -157,22 +164,34 @@ class Fleet:
         names: Sequence[str] = (),
         adopt: bool = False,
         allow_python: bool = False,
+        validate: bool = True,
+        wait_seconds: float = 60.0,
     ) -> Planned:
         """Plan the way from what runs to what files, folders or a spec say.
 
         What a former apply of the same spec made, and it does not name any more, is deleted; with `prune` everything
         that it does not name in its clusters. `names` are names and globs: the plan is about those alone. With `adopt`
-        it takes connectors over that another spec has. `allow_python` lets Python files run.
+        it takes connectors over that another spec has. `allow_python` lets Python files run. The plugins are asked
+        what they think of new configs, unless `validate` is false. A connector that shall run has `wait_seconds` for
+        it; then its former config is put back, where it ran with that.
 
         Raises:
             UsageError, ConfigurationError: the files are wrong.
-            RefusedError: another spec has a connector of these, or a policy says no.
+            RefusedError: another spec has a connector of these, or a policy or a plugin says no.
             UnreachableError: a cluster did not answer. There is no plan for a half.
         """
         from seamark.fleet.spec_plan.source import build_title, read_spec  # noqa: PLC0415
 
         spec = read_spec(what, allow_python=allow_python)
-        return self._spec_plans.plan(spec, title=build_title("apply", what), prune=prune, names=names, adopt=adopt)
+        return self._spec_plans.plan(
+            spec,
+            title=build_title("apply", what),
+            prune=prune,
+            names=names,
+            adopt=adopt,
+            validate=validate,
+            wait_seconds=wait_seconds,
+        )
 
     def destroy(
         self, what: SpecSource, *, names: Sequence[str] = (), adopt: bool = False, allow_python: bool = False

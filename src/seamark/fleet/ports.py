@@ -16,7 +16,7 @@ from seamark.model.wait import Wait
 from seamark.model.worker import Plugin, Worker
 
 if TYPE_CHECKING:
-    from seamark.connect import Capabilities
+    from seamark.connect import Capabilities, Validation
 
 
 class ConnectPort(ChangingPort, Protocol):
@@ -27,6 +27,9 @@ class ConnectPort(ChangingPort, Protocol):
 
     def read_workers(self) -> tuple[Worker, ...]:
         """Every worker by its url; one that did not answer says so in `error`."""
+
+    def validate_config(self, plugin: str, config: Mapping[str, str]) -> Validation:
+        """What the plugin says of a config. Changes nothing."""
 
     def read_plugins(self, url: str | None = None) -> tuple[Plugin, ...]:
         """The plugins of the worker at that url, or of any."""

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from seamark.change.image import find_references, reveal_config
-from seamark.change.step import Step
 from seamark.change.steps.connector import CreateConnector, PutConfig
 from seamark.change.world import World
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnreachableError
 from seamark.fleet.clusters import Clusters
+from seamark.fleet.planned import Planned
 from seamark.model.sensitive import MASK, mask_text, mask_value
 
 # Validating is work for a worker's processor, and for a database where the plugin asks one.
@@ -28,14 +28,17 @@ class _Judgement:
     trouble: SeamarkError | None = None
 
 
-def refuse_invalid(steps: Iterable[Step], clusters: Clusters, world: World) -> None:
-    """Refuse steps whose configs their plugins would not take, naming all of them.
+def refuse_invalid(planned: Planned, clusters: Clusters, world: World) -> None:
+    """Refuse a plan with configs that their plugins would not take, naming all of them. A way back is not looked at.
 
     Raises:
         RefusedError: Connect would refuse, or the plugin finds a fault.
         UnreachableError: a worker did not answer in time; nobody can tell.
     """
-    configs = [step for step in steps if isinstance(step, CreateConnector | PutConfig)]
+    ahead = [step for step, data in zip(planned.steps, planned.plan.steps, strict=True) if not data.fallback]
+    configs = [step for step in ahead if isinstance(step, CreateConnector | PutConfig)]
+    if not configs:
+        return
     judge = _build_judge(clusters, world)
     with ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="seamark-validate") as pool:
         judgements = list(pool.map(judge, configs))
@@ -60,7 +63,8 @@ def _build_judge(clusters: Clusters, world: World) -> Callable[[CreateConnector 
         try:
             config = reveal_config(step.config, world)
             if isinstance(step, PutConfig) and step.keep:
-                present = client.read_config(step.name)
+                # From the reading that the plan is made of, where there is one.
+                present = world.connect(step.cluster).read_config(step.name)
                 config |= {key: present[key] for key in step.keep if key in present}
             found = client.validate_config(config.get("connector.class", ""), config | {"name": step.name})
         except NotFoundError as error:

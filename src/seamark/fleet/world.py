@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from seamark.change.timing import build_timing
+from seamark.change.world import BrokerPort
 from seamark.fleet.clusters import Clusters, build_connect_client
 from seamark.fleet.ports import ConnectPort
 from seamark.fleet.seal import SealKey, read_seal_key
@@ -15,6 +18,10 @@ from seamark.model.connector import ConnectorStatus
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context
+
+# As long as the brokers are asked for anything else. A step may send two requests one after the other, and both must
+# be answered within `ChangeTiming.send_seconds`.
+_KAFKA_SECONDS = 10.0
 
 
 class SystemClock:
@@ -40,9 +47,14 @@ class SystemClock:
 class FleetWorld:
     """A `World` over the clients of one context."""
 
-    def __init__(self, context: Context, *, clusters: Clusters) -> None:
+    def __init__(
+        self, context: Context, *, clusters: Clusters, build_brokers: Callable[[Context], BrokerPort] | None = None
+    ) -> None:
         self._context = context
         self._clusters = clusters
+        self._build_brokers = build_brokers or build_changing_brokers
+        self._brokers: BrokerPort | None = None
+        self._opening = threading.Lock()
         self._clock = SystemClock()
         self._boards: dict[str, StatusBoard] = {}
 
@@ -64,6 +76,13 @@ class FleetWorld:
         client.read_capabilities()
         return client
 
+    def kafka(self) -> BrokerPort:
+        """The brokers of the context. They are not connected to before somebody asks."""
+        with self._opening:
+            if self._brokers is None:
+                self._brokers = self._build_brokers(self._context)
+            return self._brokers
+
     def read_status(self, cluster: str, name: str) -> ConnectorStatus:
         """A connector's status; many who wait share one reading."""
         # `setdefault` alone decides which board stays, where two threads are first at once.
@@ -77,6 +96,14 @@ class FleetWorld:
     def seal(self, value: str) -> str:
         """A keyed hash of a secret."""
         return self.seal_key.seal(value)
+
+
+def build_changing_brokers(context: Context) -> BrokerPort:
+    """The client of the brokers that acts: two requests of it end within the time that a step has for sending."""
+    from seamark.kafka import Brokers  # noqa: PLC0415
+
+    send_seconds = build_timing(context.journal.in_flight_seconds).send_seconds
+    return Brokers(context.kafka.client_config(), timeout_seconds=min(_KAFKA_SECONDS, send_seconds / 2))
 
 
 def build_changing_client(settings: ConnectSettings, *, in_flight_seconds: float) -> ConnectPort:

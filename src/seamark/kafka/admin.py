@@ -9,7 +9,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from seamark.errors import DeadlineError, MissingSettingError, SeamarkError
+from seamark.errors import DeadlineError, MissingSettingError, NotFoundError, SeamarkError
 from seamark.kafka.failures import build_connection_error, build_error, build_setting_error
 from seamark.kafka.outcomes import build_no_answer, build_write_failure
 from seamark.kafka.values import build_cluster, build_group, build_topic
@@ -85,17 +85,8 @@ class KafkaAdmin:
         options = {"include_authorized_operations": True, "request_timeout": self._timeout_seconds}
         futures = self._client.describe_topics(TopicCollection(wanted), **options)
         found, failures = self._settle(futures, action="read the topic", operation="DESCRIBE")
-        configs, denied = self._read_configs([name for name in wanted if name in found])
-        topics = tuple(
-            build_topic(
-                found[name],
-                configs=configs.get(name, {}),
-                configs_error=denied[name].message if name in denied else "",
-            )
-            for name in wanted
-            if name in found
-        )
-        return Reading(items=topics, failures=failures)
+        topics, gone = self._add_configs({name: found[name] for name in wanted if name in found})
+        return Reading(items=topics, failures=failures | gone)
 
     def read_groups(self, names: Sequence[str]) -> Reading[GroupStatus]:
         """Consumer groups by name, in the order asked. A group that nobody ever joined is DEAD."""
@@ -122,6 +113,26 @@ class KafkaAdmin:
         for error in failures.values():
             raise error
         return {spot: found.offset for spot, found in results.items()}
+
+    def _add_configs(self, found: Mapping[str, Any]) -> tuple[tuple[TopicStatus, ...], dict[str, SeamarkError]]:
+        """The described topics with their configs. The two questions may go to two brokers.
+
+        A topic that only one of them knows is coming or going, and counts as not there.
+        """
+        configs, denied = self._read_configs(list(found))
+        gone: dict[str, SeamarkError] = {
+            name: error for name, error in denied.items() if isinstance(error, NotFoundError)
+        }
+        topics = tuple(
+            build_topic(
+                description,
+                configs=configs.get(name, {}),
+                configs_error=denied[name].message if name in denied else "",
+            )
+            for name, description in found.items()
+            if name not in gone
+        )
+        return topics, gone
 
     def _read_configs(self, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, SeamarkError]]:
         if not names:

@@ -7,8 +7,11 @@ a broken one. Loading the library takes a third of a second, so it is not loaded
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from seamark.errors import SeamarkError, UnsupportedError
@@ -24,6 +27,13 @@ from seamark.model.topic import TopicSize
 _NAMES = {"UNKNOWN_TOPIC_OR_PARTITION": "UNKNOWN_TOPIC_OR_PART"}
 _LATE = frozenset({"KafkaTimeoutError"})
 _CONNECTION = frozenset({"KafkaConnectionError", "NodeNotReadyError", "UnknownBrokerIdError", "Cancelled"})
+
+
+def load(module: str) -> ModuleType:
+    """A module of kafka-python. It reads its own files in a way that Python 3.11 and 3.12 warn of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return import_module(module)
 
 
 class SecondError:
@@ -105,10 +115,9 @@ class SecondClient:
         """Forget commits of a group. Gives the errors of single partitions; what the whole met is raised."""
         action = f"forget offsets of the group {group}"
         with self._open(action) as client:
-            from kafka.structs import TopicPartition  # noqa: PLC0415
-
+            partition = load("kafka.structs").TopicPartition
             try:
-                found = client.delete_group_offsets(group, [TopicPartition(*spot) for spot in spots])
+                found = client.delete_group_offsets(group, [partition(*spot) for spot in spots])
             except _find_kinds() as failure:
                 error = SecondError(failure)
                 raise build_write_failure(error, action=action, subject=group, operation="DELETE") from None
@@ -136,9 +145,8 @@ class SecondClient:
         return build_error(error, action=action, subject=self._address, operation="DESCRIBE")
 
     def _translate_code(self, code: int, *, action: str) -> SeamarkError:
-        from kafka.errors import for_code  # noqa: PLC0415
-
-        return build_error(SecondError(for_code(code)), action=action, subject=self._address, operation="DESCRIBE")
+        error = SecondError(load("kafka.errors").for_code(code))
+        return build_error(error, action=action, subject=self._address, operation="DESCRIBE")
 
 
 def _find_name(kind: type[BaseException], text: str) -> str:
@@ -151,9 +159,7 @@ def _find_name(kind: type[BaseException], text: str) -> str:
 
 def _find_kinds() -> tuple[type[Exception], ...]:
     """The errors that are the client's own. Any other is a fault of ours, and must not be dressed up."""
-    from kafka.errors import KafkaError  # noqa: PLC0415
-
-    return (KafkaError, OSError)
+    return (load("kafka.errors").KafkaError, OSError)
 
 
 def _take_sizes(sizes: dict[str, dict[tuple[int, int], int]], folder: Mapping[str, Any], *, broker: int) -> None:
@@ -165,18 +171,16 @@ def _take_sizes(sizes: dict[str, dict[tuple[int, int], int]], folder: Mapping[st
 
 
 def _build_client(settings: Mapping[str, Any]) -> Any:
-    from kafka.admin import KafkaAdminClient  # noqa: PLC0415
-    from kafka.net.compat import KafkaNetClient  # noqa: PLC0415
-
+    admin, network_client = load("kafka.admin").KafkaAdminClient, load("kafka.net.compat").KafkaNetClient
     _hide_logins()
     opened: list[Any] = []
 
     def open_network(**config: Any) -> Any:
-        opened.append(KafkaNetClient(**config))
+        opened.append(network_client(**config))
         return opened[-1]
 
     try:
-        return KafkaAdminClient(**settings, kafka_client=open_network)
+        return admin(**settings, kafka_client=open_network)
     except BaseException:
         # Its constructor starts a thread before it connects, and leaves it running where that fails.
         for network in opened:

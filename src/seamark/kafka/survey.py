@@ -35,16 +35,11 @@ class SurveyAdmin(KafkaAdmin):
         options = {"include_authorized_operations": True, "request_timeout": self._timeout_seconds}
         futures = self._client.describe_topics(TopicCollection(names), **options)
         found, failures = self._settle(futures, action="read the topic", operation="DESCRIBE")
-        configs, denied = self._read_configs(list(found)) if with_configs else ({}, {})
-        topics = tuple(
-            build_topic(
-                description,
-                configs=configs.get(name, {}),
-                configs_error=denied[name].message if name in denied else "",
-            )
-            for name, description in found.items()
-        )
-        return Reading(topics, failures=_without_missing(failures))
+        if with_configs:
+            topics, gone = self._add_configs(found)
+        else:
+            topics, gone = tuple(build_topic(one, configs={}, configs_error="") for one in found.values()), {}
+        return Reading(topics, failures=_without_missing(failures | gone))
 
     def read_bounds(self, spots: Iterable[Spot]) -> SpotReading[Bounds]:
         """The first and the next offset of many partitions. One that nobody leads holds up the rest: leave it out."""

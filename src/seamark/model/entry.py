@@ -51,6 +51,8 @@ class Entry:
     by: str
     body: Mapping[str, Any] = field(default_factory=dict)
     previous: str = NO_HASH
+    # Of an entry that was read: the hash of those bytes, which are its own spelling. A copy with other fields has none.
+    _read_hash: str = field(default="", init=False, repr=False, compare=False)
 
     def to_bytes(self) -> bytes:
         """The one spelling that is stored and hashed: sorted keys, no spaces, UTF-8."""
@@ -69,7 +71,7 @@ class Entry:
     @property
     def hash(self) -> str:
         """SHA-256 over the stored bytes."""
-        return hashlib.sha256(self.to_bytes()).hexdigest()
+        return self._read_hash or hashlib.sha256(self.to_bytes()).hexdigest()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Entry:
@@ -94,6 +96,7 @@ class Entry:
             raise TamperedJournalError("a journal entry can't be read", cause=str(error)) from None
         if entry.to_bytes() != data:
             raise TamperedJournalError(f"entry {entry.number} of change {entry.change} is not as seamark writes it")
+        object.__setattr__(entry, "_read_hash", hashlib.sha256(data).hexdigest())
         return entry
 
 

@@ -71,7 +71,7 @@ def _build_class_check(rule: str, pick: Callable[[Policy], tuple[str, ...]]) -> 
 
     def check(key: str, value: str, policy: Policy) -> Iterator[Violation]:
         patterns = pick(policy)
-        for text in map(str.strip, value.split(",")):
+        for text in filter(None, map(str.strip, value.split(","))):
             if has_reference(text) or not is_listed(text, patterns):
                 yield build_violation(rule, key, _show_class(text))
             elif not policy.scripts and _SCRIPTING.fullmatch(text):
@@ -80,7 +80,7 @@ def _build_class_check(rule: str, pick: Callable[[Policy], tuple[str, ...]]) -> 
     return check
 
 
-def _build_check(rule: str, is_broken: Callable[[str, str, Policy], bool]) -> Check:
+def _build_check(rule: str, is_broken: Callable[[str, str, Policy], object]) -> Check:
     def check(key: str, value: str, policy: Policy) -> Iterator[Violation]:
         if is_broken(key, value, policy):
             yield build_violation(rule, key)
@@ -101,7 +101,7 @@ _CHECKS: Mapping[Concern, Check] = MappingProxyType(
         Concern.FILE: _build_check("P004", lambda _, value, policy: not is_listed_path(value, policy.files)),
         Concern.OVERRIDE: _build_check("P005", lambda key, _, policy: not is_listed(key, policy.client_overrides)),
         Concern.LOGIN: check_jaas,
-        Concern.OAUTH: _build_check("P007", lambda _, value, policy: not is_listed(value, policy.oauth_urls)),
+        Concern.OAUTH: _build_check("P007", lambda _, value, policy: value and not is_listed(value, policy.oauth_urls)),
         Concern.PROVIDERS: _build_check("P009", lambda *_: True),
         Concern.PARAMETER: _check_parameter,
         Concern.JNDI: _build_check("P015", lambda _, __, policy: not policy.jndi),

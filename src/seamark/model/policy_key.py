@@ -44,7 +44,7 @@ _BY_END: tuple[tuple[Concern, str], ...] = (
             r"(?:^|\.)(?:interceptor\.classes|metric\.reporters|sasl\.login\.class|security\.providers"
             r"|sasl\.(?:client|login|server)\.callback\.handler\.class|ssl\.engine\.factory\.class"
             r"|sasl\.oauthbearer\.[\w.]+\.class|partition\.assignment\.strategy)$|\.override\.partitioner\.class$"
-            r"|\.override\.(?:key|value)\.(?:de)?serializer$"
+            r"|\.override\.(?:key|value)\.(?:de)?serializer$|^hibernate\..*class$"
         ),
     ),
     (Concern.PROVIDERS, r"(?:^|\.)config\.providers(?:$|\.)"),

@@ -116,13 +116,13 @@ class _Loader:
 
     def read_file(self, file: FoundFile) -> Contents:
         """Everything one file defines."""
-        shared = self.read_shared(file.path.parent.resolve(), file.top)
+        shared = self.read_shared(file.folder, file.top)
         suffix = file.path.suffix.lower()
         if suffix == ".py":
             from seamark.spec.py_file import read_py_file  # noqa: PLC0415
 
             return read_py_file(file.path, shared=shared, environ=self.environ)
-        document = self._open(file.path, str(file.path), latin=suffix == ".properties")
+        document = self._open(file.path, str(file.path), folder=file.folder, latin=suffix == ".properties")
         if suffix in {".yaml", ".yml"}:
             return read_yaml_file(document, above=shared, environ=self.environ)
         cluster = shared.cluster and Filler(self.environ).fill(shared.cluster.scalar, shared.cluster.document)
@@ -147,14 +147,14 @@ class _Loader:
         if path.is_file():
             if not path.resolve().is_relative_to(top):
                 raise build_spec_error(Place(_show(path)), "the link leads out of the folder", hint="put a copy there")
-            document = self._open(path, _show(path))
+            document = self._open(path, _show(path), folder=folder)
             shared, name = read_folder(parse_yaml(document), document, above=above)
             if name is not None:
                 self.names[folder] = Filler(self.environ).fill(name, document)
         self.folders[folder, top] = shared
         return shared
 
-    def _open(self, path: Path, shown: str, *, latin: bool = False) -> Document:
+    def _open(self, path: Path, shown: str, *, folder: Path, latin: bool = False) -> Document:
         problem, place = "", Place(shown)
         data = b""
         try:
@@ -174,7 +174,7 @@ class _Loader:
                 place = Place(shown, data.count(b"\n", 0, error.start) + 1)
         if problem:
             raise build_spec_error(place, problem, hint="look whether this is the file you meant, and you may read it")
-        return Document(shown, text, folder=str(path.parent.resolve()), encoding=encoding)
+        return Document(shown, text, folder=str(folder), encoding=encoding)
 
 
 def _read_bytes(path: Path) -> bytes:

@@ -7,8 +7,11 @@ import re
 
 from seamark.spec.fill import escape_marks
 
-# Words and numbers that every reader of YAML takes for this text, and paths and addresses without blanks.
-_PLAIN = re.compile(r"[A-Za-z0-9_./](?:[A-Za-z0-9_./@+=-]|:(?=[A-Za-z0-9_./]))*")
+# What no reader of YAML takes for anything but this text: words, numbers, paths, addresses, simple statements. A colon
+# or a blank only stands between two of them.
+_PLAIN = re.compile(
+    r"[A-Za-z0-9_./$](?:[A-Za-z0-9_./$@+=,()*;<>%{}?&-]|:(?=[A-Za-z0-9_./$])| (?=[A-Za-z0-9_./$(*=<>]))*"
+)
 _PLAIN_FLOW = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./@+-]*")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
 # Readers of YAML 1.1 take these for truth values and nothing; seamark would not, but people look twice.

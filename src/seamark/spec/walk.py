@@ -20,19 +20,20 @@ _MAX_FILES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file to be read. `top` is the outermost folder whose `_defaults.yaml` counts for it."""
+    """A file to be read. `folder` is where it stands, made whole; `top` the outermost whose `_defaults.yaml` counts."""
 
     path: Path
+    folder: Path
     top: Path
 
 
 def find_files(paths: Sequence[Path], *, top: Path | None = None) -> tuple[FoundFile, ...]:
     """Every file below the paths, each real file once, in a fixed order. `top` is where defaults begin, if given."""
-    found: dict[Path, FoundFile] = {}
+    found: dict[str, FoundFile] = {}
     for path in paths:
         start = find_top(top or (path if path.is_dir() else path.parent))
-        for file in _find_below(path):
-            found.setdefault(file.resolve(), FoundFile(file, start))
+        for file, folder, real in _find_below(path):
+            found.setdefault(real, FoundFile(file, folder, start))
             if len(found) > _MAX_FILES:
                 raise SpecError(
                     f"{path} has more than {_MAX_FILES} spec files", hint="look whether this is the folder you meant"
@@ -54,7 +55,11 @@ def find_repository(path: Path) -> Path | None:
     return None
 
 
-def _find_below(path: Path) -> Iterator[Path]:
+# A file as it was found, its folder made whole, and its own whole path.
+_Spot = tuple[Path, Path, str]
+
+
+def _find_below(path: Path) -> Iterator[_Spot]:
     if path.is_dir():
         yield from _walk(path)
         return
@@ -66,38 +71,42 @@ def _find_below(path: Path) -> Iterator[Path]:
             f"its ending is none of {', '.join(sorted(SUFFIXES))}",
             hint="give the file its right ending",
         )
-    yield path
+    yield _build_spot(path)
 
 
-def _walk(root: Path) -> Iterator[Path]:
-    """Files of a folder. Real ones come first, so that a link never takes the place of what it leads to."""
+def _walk(root: Path) -> Iterator[_Spot]:
+    """Files of a folder. Links come last, so that none takes the place of what it leads to."""
     inside = root.resolve()
-    linked: list[Path] = []
+    links: list[Path] = []
     seen: set[Path] = set()
     folders = [root]
-    while folders or linked:
-        folder = folders.pop() if folders else linked.pop()
+    while folders or links:
+        if not folders:
+            link = links.pop(0)
+            if link.is_dir():
+                folders.append(link)
+            elif link.is_file() and link.suffix.lower() in SUFFIXES:
+                yield _build_spot(link)
+            continue
+        folder = folders.pop()
         real = folder.resolve()
         if real in seen:
             continue
         seen.add(real)
         below: list[Path] = []
-        links: list[Path] = []
         for entry in _list(folder):
-            path = folder / entry.name
             if entry.is_symlink():
-                _refuse_leaving(path, inside)
-                links.append(path)
+                _refuse_leaving(folder / entry.name, inside)
+                links.append(folder / entry.name)
             elif entry.is_dir():
-                below.append(path)
-            elif _is_resource(path):
-                yield path
+                below.append(folder / entry.name)
+            elif entry.is_file() and os.path.splitext(entry.name)[1].lower() in SUFFIXES:  # noqa: PTH122 - no Path yet
+                yield folder / entry.name, real, f"{real}/{entry.name}"
         folders += reversed(below)
-        for path in links:
-            if path.is_dir():
-                linked.append(path)
-            elif _is_resource(path):
-                yield path
+
+
+def _build_spot(path: Path) -> _Spot:
+    return path, path.parent.resolve(), str(path.resolve())
 
 
 def _list(folder: Path) -> list[os.DirEntry[str]]:
@@ -107,10 +116,6 @@ def _list(folder: Path) -> list[os.DirEntry[str]]:
     except OSError as error:
         cause = error.strerror or type(error).__name__
         raise SpecError(f"{folder} can't be read", cause=cause, hint="look whether you may read it") from None
-
-
-def _is_resource(path: Path) -> bool:
-    return path.suffix.lower() in SUFFIXES and path.is_file()
 
 
 def _refuse_leaving(path: Path, inside: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from bench.harness.definition import Bench, Growth, Leg, Prepared, Ratio, WrongResultError
 
@@ -35,7 +36,7 @@ class Stage:
 
 
 def build_bench(
-    stage: Stage, *, bar: float = 0.7, sizes: tuple[int, ...] = (1,), growths: tuple[Growth, ...] = (), **more: int
+    stage: Stage, *, bar: float = 0.7, sizes: tuple[int, ...] = (1,), growths: tuple[Growth, ...] = (), **more: Any
 ) -> Bench[Stage, str]:
     """Two legs, a and b; the ratio is a over b."""
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from bench.harness.definition import Direction, Growth, Leg, Quantity, Ratio
+from bench.harness.definition import Direction, Growth, Leg, Limit, Quantity, Ratio
 from bench.harness.execute import execute_bench
 from tests.unit.bench.fakes import Stage, build_bench
 
@@ -149,6 +149,49 @@ def test_growth_is_fitted_over_all_sizes() -> None:
     assert result.misses() == ["a grows is 2, the bar is at most 1.1"]
 
 
+def grow(stage: Stage, *, power: float) -> float:
+    return float(stage.size**power)
+
+
+def test_growth_of_a_gauge_is_fitted_over_all_sizes() -> None:
+    stage = Stage({"a": [1.0], "b": [1.0]})
+    growth = Growth("memory grows", leg="a", bar=1.2, gauge="MB")
+    bench = build_bench(stage, sizes=(10, 100), growths=(growth,), read_gauges=lambda _: {"MB": grow(stage, power=1.5)})
+    result = run(bench, stage)
+    fit = result.growth["memory grows"]
+    assert (fit.exponent, fit.of, fit.sizes) == (1.5, "MB", [10, 100])
+    assert result.misses() == ["memory grows is 1.5, the bar is at most 1.2"]
+
+
+def test_limit_is_judged_by_the_median_at_the_last_size() -> None:
+    stage = Stage({"a": [1.0], "b": [1.0]})
+    seen = iter([99.0, 99.0, 7.0, 7.0, 8.0, 8.0, 90.0, 90.0])
+    limit = Limit("memory", leg="a", gauge="MB", bar=8.0)
+    bench = build_bench(stage, limits=(limit,), read_gauges=lambda _: {"MB": next(seen)})
+    result = run(bench, stage, quick=True)
+    assert result.limits == {"memory": 8.0}, "the warm-up does not count"
+    assert (result.intervals["memory"].low, result.intervals["memory"].high) == (7.0, 90.0)
+    assert result.held
+
+
+def test_limit_that_is_passed_is_a_miss() -> None:
+    stage = Stage({"a": [1.0], "b": [1.0]})
+    bench = build_bench(
+        stage, limits=(Limit("memory", leg="b", gauge="MB", bar=8.0),), read_gauges=lambda _: {"MB": 8.5}
+    )
+    result = run(bench, stage)
+    assert not result.held
+    assert result.misses() == ["memory is 8.5, the bar is at most 8"]
+
+
+def test_quick_run_takes_the_quick_sizes() -> None:
+    stage = Stage({"a": [1.0], "b": [1.0]})
+    bench = build_bench(stage, sizes=(500,), quick_sizes=(100,))
+    assert run(bench, stage, quick=True).sizes == [100]
+    assert stage.size == 100
+    assert run(bench, stage).sizes == [500]
+
+
 def test_a_ratio_of_cpu_seconds_needs_some() -> None:
     stage = Stage({"a": [1.0], "b": [1.0]})
     bench = build_bench(stage)
@@ -186,6 +229,8 @@ def test_cpu_seconds_are_told_by_leg_and_process() -> None:
         ({"ratios": ()}, "claims nothing"),
         ({"growths": (Growth("g", leg="a", bar=1),)}, "growth needs two sizes"),
         ({"ratios": (Ratio("r", over="a", under="z", bar=1),)}, "no leg is called z"),
+        ({"limits": (Limit("l", leg="y", gauge="MB", bar=1),)}, "no leg is called y"),
+        ({"limits": (Limit("l", leg="a", gauge="MB", bar=1),)}, "nobody reads the gauges"),
         ({"ratios": (Ratio("r", over="a", under="b", bar=1), Ratio("r", over="b", under="a", bar=1))}, "two claims"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from bench.harness.catalog import load_benches
-from bench.harness.definition import BenchError, Growth
+from bench.harness.definition import BenchError, Growth, Limit
 from bench.harness.execute import execute_bench
 from bench.harness.record import ROOT, Record, append_record, build_record, read_commit, read_records
 from bench.harness.report import PAGE, PLOTS, build_report, write_report
@@ -114,6 +114,18 @@ def test_growth_is_reported_with_its_sizes() -> None:
     files = build_report([record], benches=[bench])
     assert "| a grows: size | 10 | 100 |" in files[PAGE]
     assert PLOTS / "fake-a-grows.svg" in files
+
+
+def test_limit_is_reported_with_its_interval() -> None:
+    stage = Stage({"a": [1.0], "b": [1.0]})
+    limit = Limit("memory in MB", leg="a", gauge="MB", bar=600)
+    bench = build_bench(stage, limits=(limit,), read_gauges=lambda _: {"MB": 90.5})
+    outcome = execute_bench(bench, quick=False, note=lambda _: None, clock=stage.clock)
+    record = build_record(outcome.result, commit="c", date="2026-11-15T00:00:00Z", versions={})
+    files = build_report([record], benches=[bench])
+    assert "| memory in MB | at most 600 | 90.5 | 90.5 to 90.5 (94%) | yes |" in files[PAGE]
+    assert "a over b 1; memory in MB 90.5" in files[PAGE]
+    assert PLOTS / "fake-memory-in-mb.svg" in files
 
 
 def test_writing_removes_plots_of_claims_that_are_gone(tmp_path: Path) -> None:

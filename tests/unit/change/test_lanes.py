@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from seamark.change.file_journal import FileJournal
-from seamark.change.pace import Pace
+from seamark.model.pace import Pace
 from seamark.change.pen import SharedPen
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig

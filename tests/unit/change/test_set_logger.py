@@ -153,7 +153,7 @@ NAMES = st.sampled_from(["a", "a.b", "a.b.c", "a.bx", "ab", "a.b.c.d", "x", "x.y
 LEVEL = st.sampled_from([level for level in LEVELS if level != "OFF"])
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @example(known={"a.bx", "a"}, own={"a.b": "FATAL"}, root="ERROR", target="root", level="FATAL", modern=False)
 @given(
     known=st.sets(NAMES, min_size=1),

@@ -13,8 +13,11 @@ from seamark.change.step import CanNotUndo, Intent, Observed, Outcome
 from seamark.change.steps import STEPS, build_step
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.logger import SetLogger
 from seamark.change.steps.run_state import RestartFailed, SetRunState
+from seamark.change.steps.topic import CreateTopic, DeleteNewTopic, DeleteTopic
+from seamark.change.steps.topic_change import AlterTopicConfig, GrowTopic
 from seamark.errors import (
     DeadlineError,
     JournalError,
@@ -24,6 +27,7 @@ from seamark.errors import (
     UnreachableError,
     UsageError,
 )
+from seamark.model.group import Committed
 from seamark.model.plan import StepData
 from seamark.model.sensitive import MASK
 from tests.simulation.world import CLUSTER, TIMING
@@ -37,6 +41,13 @@ EXAMPLES = (
     SetRunState(CLUSTER, "orders", "STOPPED"),
     RestartFailed(CLUSTER, "orders"),
     SetLogger(CLUSTER, "org.apache", {"http://w1:8083": {"org.apache": "DEBUG"}}, worker="http://w1:8083"),
+    CreateTopic("orders", partitions=3, replication_factor=2, configs={"cleanup.policy": "compact"}),
+    DeleteNewTopic("orders", partitions=3, configs={"cleanup.policy": "compact"}),
+    DeleteTopic("orders"),
+    GrowTopic("orders", 6),
+    AlterTopicConfig("orders", {"retention.ms": "1000"}, remove=("segment.ms",)),
+    MoveGroup("billing", {"orders": {0: Committed(7, "by me", 4), 11: Committed(0)}, "other": {0: None}}),
+    DeleteGroup("billing"),
 )
 KINDS = [step.kind for step in EXAMPLES]
 

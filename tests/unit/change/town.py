@@ -10,7 +10,7 @@ from seamark.change.actor import Actor
 from seamark.change.executor import Executor
 from seamark.change.file_journal import FileJournal
 from seamark.change.locks import cluster_lock
-from seamark.change.pace import Pace
+from seamark.model.pace import Pace
 from seamark.change.precondition import build_preconditions
 from seamark.change.recovery import Recovery
 from seamark.change.timing import ChangeTiming

@@ -328,7 +328,7 @@ class Ready:
     def __getattr__(self, name):
         return getattr(self._fleet, name)
 
-    def apply(self, planned, progress):
+    def apply(self, planned, progress, *, pace=None):
         progress.opened("01ID", steps=len(planned.steps))
         progress.waiting("an answer is missing")
         if isinstance(self._result, BaseException):

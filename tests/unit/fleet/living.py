@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from seamark.change.file_journal import FileJournal
+from seamark.connect import Validation
 from seamark.connect.capability import build_capabilities
 from seamark.context import ConnectSettings, Context, JournalSettings, KafkaSettings
 from seamark.context.journal import JournalKind
@@ -33,6 +34,7 @@ class LivingConnect:
         self.failed_tasks = {}
         self.offsets = {}
         self.failing = {}
+        self.invalid = {}
         self.before = {}
         self.calls = Counter()
 
@@ -50,6 +52,15 @@ class LivingConnect:
     def read_names(self):
         self._called("read_names", "")
         return tuple(sorted(self.configs))
+
+    def read_statuses(self):
+        self._called("read_statuses", "")
+        return {name: self._build(name).status for name in self.configs}
+
+    def validate_config(self, plugin, config):
+        self._called("validate_config", config["name"])
+        errors = self.invalid.get(config["name"], {})
+        return Validation(plugin, len(errors), errors)
 
     def read_connector(self, name):
         self._called("read_connector", name)

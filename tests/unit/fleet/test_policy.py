@@ -130,7 +130,7 @@ def test_a_saved_plan_that_puts_back_what_is_there_passes(fleet, game) -> None:
     game.add("a", SOURCE_CONFIG | {"db.password": CANARY})
     data = fleet.connectors.set("a", {"tasks.max": "2"}).plan.to_dict()
     assert data["steps"][0]["arguments"]["keep"] == ["db.password"]
-    fleet.review(Plan.from_dict(json.loads(json.dumps(data))))
+    fleet.review(Plan.from_dict(json.loads(json.dumps(data))), validate=False)
 
 
 def test_a_saved_plan_can_not_hide_behind_what_it_keeps(fleet, game) -> None:
@@ -149,7 +149,7 @@ def test_a_large_saved_plan_is_read_in_one_go(fleet, game) -> None:
     parts = [fleet.connectors.set(f"c{number}", {"tasks.max": "2"}).plan.to_dict() for number in range(30)]
     data = parts[0] | {key: [one for part in parts for one in part[key]] for key in ("steps", "preconditions", "locks")}
     game.calls.clear()
-    fleet.review(Plan.from_dict(data))
+    fleet.review(Plan.from_dict(data), validate=False)
     # Each step looks at its own subject; the policy adds one reading of all.
     assert game.calls["read_connectors"] >= 1
     data["steps"][29]["arguments"]["config"]["file"] = "/etc/shadow"

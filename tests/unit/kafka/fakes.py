@@ -3,6 +3,8 @@
 from concurrent.futures import Future
 from types import SimpleNamespace
 
+from confluent_kafka import KafkaException
+
 
 class FakeError:
     """What confluent_kafka.KafkaError tells."""
@@ -89,4 +91,66 @@ class FakeAdminClient:
         return {name: self.groups[name] for name in names}
 
     def list_offsets(self, request, **options):
-        return {spot: self.offsets[spot.topic, spot.partition] for spot in request}
+        self.asked.append(("offsets", [(spot.topic, spot.partition) for spot in request]))
+        specs = {spot: type(spec).__name__ for spot, spec in request.items()}
+        by_edge = {
+            (spot.topic, spot.partition, specs[spot]): self.offsets.get((spot.topic, spot.partition, specs[spot]))
+            for spot in request
+        }
+        return {
+            spot: by_edge[spot.topic, spot.partition, specs[spot]] or self.offsets[spot.topic, spot.partition]
+            for spot in request
+        }
+
+
+class FakeBrokersClient(FakeAdminClient):
+    """A `FakeAdminClient` that can also list and change. `answers` holds a future, or an error, by call."""
+
+    def __init__(self, *, names=(), answers=None, committed=None, **rest):
+        super().__init__(**rest)
+        self.cluster = self.cluster or done(
+            SimpleNamespace(cluster_id="abc", controller=node(1), nodes=[node(1), node(2)], authorized_operations=None)
+        )
+        self.names, self.answers, self.committed = names, answers or {}, committed or {}
+
+    def list_topics(self, timeout):
+        if isinstance(self.names, FakeError):
+            raise KafkaException(self.names)
+        return SimpleNamespace(topics=dict.fromkeys(self.names))
+
+    def list_consumer_groups(self, **options):
+        return self.answers["list"]
+
+    def list_consumer_group_offsets(self, request, *, require_stable, **options):
+        (one,) = request
+        spots = one.topic_partitions and [(spot.topic, spot.partition) for spot in one.topic_partitions]
+        self.asked.append(("committed", one.group_id, spots, require_stable))
+        return {one.group_id: self.committed[one.group_id]}
+
+    def create_topics(self, topics, **options):
+        self.asked.append(("create", topics[0], options))
+        return {topics[0].topic: self.answers["write"]}
+
+    def delete_topics(self, names, **options):
+        self.asked.append(("delete", names, options))
+        return {names[0]: self.answers["write"]}
+
+    def create_partitions(self, new, **options):
+        self.asked.append(("grow", new[0].topic, new[0].new_total_count))
+        return {new[0].topic: self.answers["write"]}
+
+    def incremental_alter_configs(self, resources, **options):
+        entries = [
+            (entry.name, entry.value, entry.incremental_operation.name) for entry in resources[0].incremental_configs
+        ]
+        self.asked.append(("alter", resources[0].name, entries))
+        return {resources[0]: self.answers["write"]}
+
+    def alter_consumer_group_offsets(self, request, **options):
+        (one,) = request
+        self.asked.append(("move", one.group_id, one.topic_partitions))
+        return {one.group_id: self.answers["write"]}
+
+    def delete_consumer_groups(self, names, **options):
+        self.asked.append(("delete-group", names))
+        return {names[0]: self.answers["write"]}

@@ -62,7 +62,13 @@ def test_topics_come_in_the_order_asked_with_partitions_and_configs():
     client = FakeAdminClient(
         topics={"b": done(topic("b", partitions=3, isr=(1,))), "a": done(topic("a", leader=None))},
         configs={
-            "a": done({"cleanup.policy": SimpleNamespace(value="compact", source=1), "other": SimpleNamespace(value="x", source=5), "retention.bytes": SimpleNamespace(value="7", source=1)}),
+            "a": done(
+                {
+                    "cleanup.policy": SimpleNamespace(value="compact", source=1),
+                    "other": SimpleNamespace(value="x", source=5),
+                    "retention.bytes": SimpleNamespace(value="7", source=1),
+                }
+            ),
             "b": done({"cleanup.policy": SimpleNamespace(value="delete", source=5)}),
         },
     )

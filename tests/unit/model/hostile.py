@@ -55,15 +55,13 @@ HOSTILE: list[tuple[str, dict[str, str], str]] = [
     ("client-interceptor", SINK | {"consumer.override.interceptor.classes": "com.evil.Interceptor"}, "P008"),
     ("client-reporter", SINK | {"producer.override.metric.reporters": "com.evil.Reporter"}, "P005"),
     ("client-callback", SINK | {"x.sasl.client.callback.handler.class": "com.evil.Callback"}, "P008"),
+    ("hibernate-pool", SINK | {"hibernate.connection.provider_class": "com.evil.Pool"}, "P008"),
     ("client-login-class", SINK | {"x.sasl.login.class": "com.evil.Login"}, "P008"),
     ("client-ssl-engine", SINK | {"source.cluster.ssl.engine.factory.class": "com.evil.Engine"}, "P008"),
     ("client-security-providers", SINK | {"security.providers": "com.evil.Provider"}, "P008"),
     (
         "client-second-assignor",
-        SINK
-        | {
-            "consumer.override.partition.assignment.strategy": "org.apache.kafka.clients.consumer.A, com.evil.A"
-        },
+        SINK | {"consumer.override.partition.assignment.strategy": "org.apache.kafka.clients.consumer.A, com.evil.A"},
         "P008",
     ),
     ("client-partitioner", SINK | {"producer.override.partitioner.class": "com.evil.Partitioner"}, "P008"),

@@ -251,6 +251,7 @@ ORDINARY: list[tuple[str, dict[str, str]]] = [
             "io.confluent.connect.s3.S3SinkConnector",
             **{
                 "consumer.override.max.poll.records": "5000",
+                "x.interceptor.classes": "",
                 "consumer.override.fetch.max.bytes": "52428800",
                 "consumer.override.isolation.level": "read_committed",
                 "consumer.override.partition.assignment.strategy": _STICKY,

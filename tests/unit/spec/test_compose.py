@@ -15,7 +15,7 @@ def test_a_new_file_reads_well():
     assert compose_file("log", config, cluster="game", without=["gone"]) == (
         "cluster: game\nconnectors:\n  - name: log\n    config:\n      connector.class: a.B\n"
         '      "on": "on"\n      query: |\n        SELECT a\n          FROM b\n      tasks.max: 4\n'
-        '      topics: "a,b"\n'
+        "      topics: a,b\n"
         "      gone: null\n"
     )
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from seamark.change.step import Step
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.logger import SetLogger
 from seamark.change.steps.run_state import RestartFailed, SetRunState
+from seamark.change.steps.topic import CreateTopic, DeleteNewTopic, DeleteTopic
+from seamark.change.steps.topic_change import AlterTopicConfig, GrowTopic
 from seamark.errors import UsageError
 from seamark.model.plan import StepData
 
-STEPS: dict[str, type[Step]] = {
-    step.kind: step
-    for step in (AwaitRunning, CreateConnector, PutConfig, DeleteConnector, SetRunState, RestartFailed, SetLogger)
-}
+_CONNECT = (AwaitRunning, CreateConnector, PutConfig, DeleteConnector, SetRunState, RestartFailed, SetLogger)
+_KAFKA = (CreateTopic, DeleteNewTopic, DeleteTopic, GrowTopic, AlterTopicConfig, MoveGroup, DeleteGroup)
+
+STEPS: dict[str, type[Step]] = {step.kind: step for step in (*_CONNECT, *_KAFKA)}
 
 
 def build_step(data: StepData) -> Step:

@@ -12,7 +12,8 @@ from seamark.errors import DeadlineError, RefusedError, SeamarkError
 from seamark.model.connector import ConnectorStatus, State
 from seamark.model.plan import StepData
 
-LOOK_SECONDS = 1.0
+# A look costs a request, or a share in one.
+_LOOK_SECONDS = 1.0
 # Right behind a change the status is still that of the tasks before it. A rebalance and a restart show within some
 # seconds; a failure that lasts longer is that of the new config.
 _FAILED_SECONDS = 8.0
@@ -65,7 +66,7 @@ class AwaitRunning:
                 return
             if now >= watch.began_at + self.deadline_seconds:
                 raise watch.build_late(status, trouble)
-            clock.sleep(LOOK_SECONDS)
+            clock.sleep(min(_LOOK_SECONDS, self.stable_seconds / 3))
 
     def observe(self, world: World, intent: Intent) -> Observed:
         del intent

@@ -20,9 +20,10 @@ _WORKER, _CLUSTER = "worker", "cluster"
 class SetLogger:
     """Loggers get levels: `levels` holds them by worker URL, then by name.
 
-    Connect sets a logger and everything whose name begins with it. So the images hold every such name whose level
-    differs, and undo puts all of them back, the shortest names first. A level can't be taken away: a logger that only
-    followed another one gets, by undo, the level that it followed.
+    Connect sets a logger and everything below it, so the images hold every level there that differs, and undo puts all
+    of them back, from above to below. A level can't be taken away: a logger that only followed another one gets, by
+    undo, the level that it followed. Up to 3.9 Connect looks at the letters alone, and `a.Work` touches `a.Worker` too:
+    `extra` holds those, and undo is `exact`: it puts right what its own requests touch beside what they are for.
 
     With `scope` "cluster" one request reaches all workers, also those that no URL leads to; every worker of `levels`
     then has the same. What is seen are the workers of `levels`. `worker` is the one that is meant alone.
@@ -41,6 +42,7 @@ class SetLogger:
     levels: Mapping[str, Levels]
     scope: str = _WORKER
     worker: str = ""
+    exact: bool = False
 
     @property
     def subject(self) -> str:
@@ -51,8 +53,12 @@ class SetLogger:
         return f"set {self.subject} to {' and '.join(sorted(words))}"
 
     def intend(self, world: World) -> Intent:
-        before = {url: self._read_image(world, url) for url in self.levels}
-        return Intent(before=before, after={url: dict(wanted) for url, wanted in self.levels.items()})
+        known = {url: _read_levels(world, self.cluster, url) for url in self.levels}
+        return Intent(
+            before={url: self._build_image(world, url, levels) for url, levels in known.items()},
+            after={url: dict(wanted) for url, wanted in self.levels.items()},
+            extra={url: _find_beside(self.levels[url], levels) for url, levels in known.items()},
+        )
 
     def perform(self, world: World, intent: Intent) -> None:
         del intent
@@ -78,12 +84,13 @@ class SetLogger:
         return found.pop() if len(found) == 1 else Observed.BETWEEN
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        before: Mapping[str, Levels] = {url: found for url, found in intent.before.items() if all(found.values())}
-        if not before:
+        told = {url: found for url, found in intent.before.items() if all(found.values())}
+        if not told:
             return CanNotUndo("the worker did not tell the levels it had")
-        same = len({tuple(sorted(found.items())) for found in before.values()}) == 1
-        scope = self.scope if same and len(before) == len(intent.before) else _WORKER
-        return SetLogger(self.cluster, self.logger, before, scope=scope, worker=self.worker)
+        levels: Mapping[str, Levels] = {url: found | intent.extra[url] for url, found in told.items()}
+        same = len({tuple(sorted(found.items())) for found in levels.values()}) == 1
+        scope = self.scope if same and len(levels) == len(intent.before) else _WORKER
+        return SetLogger(self.cluster, self.logger, levels, scope=scope, worker=self.worker, exact=True)
 
     def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
         levels = {url: dict(found) for url, found in self.levels.items()}
@@ -93,6 +100,7 @@ class SetLogger:
             "levels": levels,
             "scope": self.scope,
             "worker": self.worker,
+            "exact": self.exact,
         }
         return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
 
@@ -107,20 +115,17 @@ class SetLogger:
         """Every request to be sent: worker, logger, level. What stands above comes before what stands below."""
         is_one = self.scope == _CLUSTER
         for url, wanted in list(self.levels.items())[: 1 if is_one else None]:
-            # Several levels are those of an undo, which must not leave others touched by the way.
-            known = _read_levels(world, self.cluster, url) if len(wanted) > 1 else {}
-            levels = _spare_others(wanted, known)
+            levels = _spare_others(wanted, _read_levels(world, self.cluster, url)) if self.exact else wanted
             yield from ((None if is_one else url, name, levels[name]) for name in sorted(levels, key=rank_name))
 
-    def _read_image(self, world: World, url: str) -> dict[str, str]:
-        """The levels that may be touched, without those that only follow the one before them."""
-        levels = _read_levels(world, self.cluster, url)
+    def _build_image(self, world: World, url: str, levels: Levels) -> dict[str, str]:
+        """The levels of the branches that are meant, without those that only follow the one above them."""
         read = self._build_reader(world, url)
-        top = [name for name in self.levels[url] if not any(_begins(name, other) for other in self.levels[url])]
+        wanted = self.levels[url]
+        top = [name for name in wanted if not any(is_below(name, other) for other in wanted if other != name)]
         image = {name: read(name, levels) for name in sorted(top, key=rank_name)}
         for name in sorted(levels, key=rank_name):
-            above = [kept for kept in image if _begins(name, kept)]
-            if above and name not in image and levels[name] != image[max(above, key=rank_name)]:
+            if name not in image and expect_level(name, image) not in ("", levels[name]):
                 image[name] = levels[name]
         return image
 
@@ -155,17 +160,28 @@ def _compare(levels: Levels, *, before: Levels, after: Levels, read: _Read) -> O
     return Observed.BEFORE if all(now[name] == expect_level(name, before) for name in names) else Observed.BETWEEN
 
 
-def _spare_others(wanted: Levels, known: Iterable[str]) -> dict[str, str]:
-    """The levels, and those of loggers that a request for another one would touch for its letters alone."""
-    levels = dict(wanted)
-    for name in sorted(known, key=rank_name):
-        touching = [other for other in levels if _begins(name, other)]
-        own = expect_level(name, wanted)
-        if name not in levels and touching and own and levels[max(touching, key=rank_name)] != own:
-            levels[name] = own
-    return levels
+def _find_beside(wanted: Levels, levels: Levels) -> dict[str, str]:
+    """The levels of loggers that a request would touch for their letters alone, one for each branch of them."""
+    beside: dict[str, str] = {}
+    for name in sorted(levels, key=rank_name):
+        if _is_beside(name, wanted) and expect_level(name, beside) != levels[name]:
+            beside[name] = levels[name]
+    return beside
 
 
-def _begins(name: str, other: str) -> bool:
-    """Whether a request for `other` may touch `name`, which is not the same. Connect looks at the letters alone."""
-    return name != other and (other == ROOT or name.startswith(other))
+def _spare_others(wanted: Levels, levels: Levels) -> dict[str, str]:
+    """The levels that are wanted, and those of loggers beside them, which shall be what they follow."""
+    spared = dict(wanted)
+    truth = {**levels, **wanted}
+    for name in sorted(levels, key=rank_name):
+        if name in wanted or not _is_beside(name, spared):
+            continue
+        own = expect_level(name, wanted) or find_level(name.rpartition(".")[0] or ROOT, truth)
+        if own:
+            spared[name] = truth[name] = own
+    return spared
+
+
+def _is_beside(name: str, others: Iterable[str]) -> bool:
+    """Whether a name only looks as if it stood below one of the others, as `a.Worker` does below `a.Work`."""
+    return any(name.startswith(other) and not is_below(name, other) for other in others)

@@ -9,6 +9,7 @@ from seamark.change.actor import Actor
 from seamark.change.image import find_sealed
 from seamark.change.locks import cluster_lock
 from seamark.change.precondition import build_precondition
+from seamark.change.snapshot import SnapshotWorld
 from seamark.connect.capability import Capability
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_config import build_config
@@ -21,8 +22,7 @@ from seamark.fleet.ports import KafkaPort
 from seamark.fleet.spec_plan.consequences import Consequences
 from seamark.fleet.spec_plan.difference import Difference
 from seamark.fleet.spec_plan.drift import build_drift, build_gone
-from seamark.fleet.spec_plan.lanes import LaneStep, build_lane
-from seamark.fleet.spec_plan.snapshot import Snapshot
+from seamark.fleet.spec_plan.lanes import STABLE_SECONDS, WAIT_SECONDS, LaneStep, build_lane
 from seamark.fleet.spec_plan.survey import Readings, shorten
 from seamark.model.connector import ConnectorType
 from seamark.model.effect import ClusterSurvey, Drift, Effect, Sign
@@ -31,6 +31,9 @@ from seamark.model.spec import Spec
 
 if TYPE_CHECKING:
     from seamark.context import Context
+
+# Tests shorten `in_flight`, and with it all that is waited for: 3 s of 90.
+_STABLE_SHARE = 30
 
 
 class Assembly:
@@ -41,11 +44,12 @@ class Assembly:
         context: Context,
         *,
         clusters: Clusters,
-        world: Snapshot,
+        world: SnapshotWorld,
         readings: Readings,
         actor: Actor,
         claims: Claims,
         build_kafka: Callable[[], KafkaPort],
+        wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self._context = context
         self._clusters = clusters
@@ -53,6 +57,7 @@ class Assembly:
         self._readings = readings
         self._actor = actor
         self._claims = claims
+        self._wait_seconds = wait_seconds
         self._consequences = Consequences(clusters, build_kafka=build_kafka)
         self._kinds: dict[tuple[str, str], ConnectorType] = {}
         self.notes: list[str] = []
@@ -101,6 +106,8 @@ class Assembly:
             state="" if wanted is None else wanted.state,
             # What the spec once gave as a reference is a secret, also where its key does not say so.
             secret=find_sealed(_config_of(applied)),
+            wait_seconds=self._wait_seconds,
+            stable_seconds=min(STABLE_SECONDS, self._context.journal.in_flight_seconds / _STABLE_SHARE),
             revealed=difference.revealed,
         )
 

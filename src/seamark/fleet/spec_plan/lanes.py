@@ -15,6 +15,8 @@ from seamark.model.plan import StepData
 
 # A rebalance, a restart and the first connection of a task; a database that does not answer is given up by then too.
 WAIT_SECONDS = 60.0
+# Most configs that can't work fail at once; some fail when the first rows are read.
+STABLE_SECONDS = 3.0
 _AT_REST = frozenset({State.PAUSED, State.STOPPED})
 
 
@@ -40,6 +42,7 @@ def build_lane(
     secret: Sequence[str] = (),
     revealed: Mapping[str, str] | None = None,
     wait_seconds: float = WAIT_SECONDS,
+    stable_seconds: float = STABLE_SECONDS,
 ) -> tuple[LaneStep, ...]:
     """The steps from `present` to `config`; None stands for a connector that is not there.
 
@@ -49,7 +52,7 @@ def build_lane(
     is waited for; where it did run before and does not within `wait_seconds`, its former config is put back.
     """
     hidden = tuple(secret)
-    wait = AwaitRunning(cluster, name, deadline_seconds=wait_seconds)
+    wait = AwaitRunning(cluster, name, deadline_seconds=wait_seconds, stable_seconds=stable_seconds)
     if config is None:
         return (LaneStep(DeleteConnector(cluster, name, secret=hidden)),)
     if present is None:

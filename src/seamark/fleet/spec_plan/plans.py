@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from seamark.change.actor import Actor
 from seamark.change.journal import Journal
+from seamark.change.snapshot import SnapshotWorld
 from seamark.change.world import World
 from seamark.errors import RefusedError, UsageError
 from seamark.fleet.clusters import Clusters
@@ -17,9 +18,10 @@ from seamark.fleet.ports import KafkaPort
 from seamark.fleet.spec_plan.assembly import Assembly
 from seamark.fleet.spec_plan.desired import build_desired, group_owners, select_owners, split_owner
 from seamark.fleet.spec_plan.difference import Difference, find_differences, find_surplus
+from seamark.fleet.spec_plan.lanes import WAIT_SECONDS
 from seamark.fleet.spec_plan.offline import refuse_references
-from seamark.fleet.spec_plan.snapshot import Snapshot
 from seamark.fleet.spec_plan.survey import Readings, build_survey, read_clusters, shorten
+from seamark.fleet.validation import refuse_invalid
 from seamark.model.spec import DesiredConnector, Spec
 
 if TYPE_CHECKING:
@@ -47,7 +49,15 @@ class SpecPlans:
         self._build_kafka = build_kafka
 
     def plan(
-        self, spec: Spec, *, title: str, prune: bool = False, names: Sequence[str] = (), adopt: bool = False
+        self,
+        spec: Spec,
+        *,
+        title: str,
+        prune: bool = False,
+        names: Sequence[str] = (),
+        adopt: bool = False,
+        validate: bool = True,
+        wait_seconds: float = WAIT_SECONDS,
     ) -> Planned:
         """The plan from what runs to what the spec says."""
         desired = build_desired(spec, self._clusters)
@@ -61,14 +71,14 @@ class SpecPlans:
         readings = self._read([*chosen, *(desired if prune else ())], wanted=chosen)
         if prune:
             chosen = select_owners({*desired, *claims.own, *readings.live}, names)
-        world = Snapshot(self._world, readings.connectors)
+        world = SnapshotWorld(self._world, readings.connectors)
         wanted = {owner: connector for owner, connector in desired.items() if owner in chosen}
         # A reference that is not allowed is not even looked up, which comparing does.
         refuse_references(wanted.values(), self._context)
         changes = find_differences(wanted, readings.live, world)
         self._refuse_forbidden(changes)
         surplus = {owner for owner in (readings.live if prune else claims.own) if owner in chosen} - desired.keys()
-        assembly = self._begin(claims, readings, world)
+        assembly = self._begin(claims, readings, world, wait_seconds=wait_seconds)
         going = self._leave_foreign(find_surplus(surplus, readings.live), claims, assembly)
         if not adopt:
             _refuse_foreign(changes, claims)
@@ -76,7 +86,10 @@ class SpecPlans:
         unchanged = wanted.keys() - {difference.owner for difference in changes}
         survey = build_survey(readings, unchanged=unchanged, known=desired.keys() | claims.own.keys())
         owned = _find_owned(claims, desired, readings)
-        return assembly.build(title, (*changes, *going), owned=owned, survey=survey)
+        planned = assembly.build(title, (*changes, *going), owned=owned, survey=survey)
+        if validate:
+            refuse_invalid(planned, self._clusters, world)
+        return planned
 
     def destroy(self, spec: Spec, *, title: str, names: Sequence[str] = (), adopt: bool = False) -> Planned:
         """The plan that deletes every connector of the spec that is there."""
@@ -89,7 +102,7 @@ class SpecPlans:
         going = find_surplus(chosen, readings.live)
         if not adopt:
             _refuse_foreign(going, claims)
-        assembly = self._begin(claims, readings, Snapshot(self._world, readings.connectors))
+        assembly = self._begin(claims, readings, SnapshotWorld(self._world, readings.connectors))
         survey = build_survey(readings, unchanged=(), known=desired.keys())
         owned = _find_owned(claims, desired, readings)
         return assembly.build(title, going, owned=owned, survey=survey)
@@ -106,7 +119,9 @@ class SpecPlans:
         names = [name for name in group_owners(owners) if name in self._clusters.names]
         return read_clusters(self._clusters, sorted(names, key=self._clusters.names.index), wanted=sorted(wanted))
 
-    def _begin(self, claims: Claims, readings: Readings, world: Snapshot) -> Assembly:
+    def _begin(
+        self, claims: Claims, readings: Readings, world: SnapshotWorld, *, wait_seconds: float = WAIT_SECONDS
+    ) -> Assembly:
         return Assembly(
             self._context,
             clusters=self._clusters,
@@ -115,6 +130,7 @@ class SpecPlans:
             actor=self._actor,
             claims=claims,
             build_kafka=self._build_kafka,
+            wait_seconds=wait_seconds,
         )
 
     def _leave_foreign(

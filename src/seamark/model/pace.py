@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from seamark.errors import RefusedError
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -11,13 +13,22 @@ class Pace:
 
     `at_once` lanes are in hand at a time; most of them wait for what Connect does. `writers` of them at a time send
     something to one cluster. The first `canary` lanes go alone, and nothing follows where one of them fails. With more
-    than `max_failures` failed lanes no other is begun.
+    than `max_failures` failed lanes no other is begun. A plan with more than `max_changes` lanes is not begun at all.
     """
 
     at_once: int = 1
     writers: int = 1
     canary: int = 0
     max_failures: int | None = None
+    max_changes: int | None = None
+
+    def refuse_too_many(self, changes: int) -> None:
+        """Refuse a plan that changes more than is allowed."""
+        if self.max_changes is not None and changes > self.max_changes:
+            raise RefusedError(
+                f"the plan changes {changes} things, and {self.max_changes} are allowed; nothing was changed",
+                hint="look at it again; if it is right, allow more: --max-changes",
+            )
 
 
 # Connect's herder does one thing at a time, and every config written while a rebalance is due joins that rebalance: a
