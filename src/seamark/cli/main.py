@@ -31,6 +31,7 @@ COMMANDS = {
         "seamark.cli.destroy:destroy",
         "Delete the connectors that the files name; their offsets and groups stay.",
     ),
+    "pull": ("seamark.cli.pull:pull", "Write what runs into spec files."),
     "journal": ("seamark.cli.journal:journal", "Look at what was changed, finish it, or take it back."),
     "init": ("seamark.cli.init:init", "Make the journal's topics or folder, before the first change."),
     "doctor": ("seamark.cli.doctor:doctor", "Look for what is wrong, and say how to mend it."),

@@ -40,6 +40,7 @@ def test_commands_are_the_ones_of_the_design():
         "connectors loggers set",
         "plan",
         "apply",
+        "pull",
         "destroy",
         "journal list",
         "journal show",
