@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from seamark.cli.answer import Answer, choose_exit_code
-from seamark.cli.complete import complete_connectors
+from seamark.cli.complete import complete_clusters, complete_connectors
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.errors import PartialError
@@ -29,7 +29,9 @@ _FOLDER = "config"
     metavar="DIR",
     help="The folder of spec files to write.",
 )
-@option("--cluster", metavar="NAME", help="Only the connectors of this Connect cluster.")
+@option(
+    "--cluster", metavar="NAME", shell_complete=complete_clusters, help="Only the connectors of this Connect cluster."
+)
 @option("--dry-run", is_flag=True, help="Show every changed line and write nothing.")
 @option("--allow-python", is_flag=True, help="Run spec programs in the folder, to know what they define.")
 @global_options

@@ -99,7 +99,8 @@ class TestOutcomes:
         with pytest.raises(DeadlineError):
             write(open_brokers(client_that(failed("_TIMED_OUT", text))))
 
-    def test_no_answer_at_all_is_unknown(self, write):
+    def test_no_answer_at_all_is_unknown(self, write, monkeypatch):
+        monkeypatch.setattr("seamark.kafka.wait._MARGIN_SECONDS", 0.05)
         with pytest.raises(UnknownOutcomeError, match="no answer within"):
             write(Brokers({"bootstrap.servers": "b:1"}, build_client=client_that(Future()).build, timeout_seconds=0))
 
