@@ -2,7 +2,8 @@
 
     python -m tests.fault.guarded NAME KEY VALUE
 
-It is what faults are tried on: three steps in one lane, the last of which must run whatever happens.
+It is what faults are tried on: three steps in one lane, the last of which must run whatever happens. It says `opened`
+when it has its lock.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 
 import seamark
 from seamark.change.locks import connector_lock
+from seamark.change.progress import Silent
 from seamark.change.steps.connector import PutConfig
 from seamark.change.steps.run_state import SetRunState
 from seamark.errors import SeamarkError
@@ -18,6 +20,13 @@ from seamark.fleet.planned import Planned
 from seamark.model.plan import Plan
 
 STEPS = 3
+
+
+class Speaking(Silent):
+    """Says when the change is open."""
+
+    def opened(self, change, *, steps):
+        print("opened", change, steps, flush=True)
 
 
 def build_planned(fleet, name, *, key, value):
@@ -44,7 +53,7 @@ def build_planned(fleet, name, *, key, value):
 def main(name, key, value):
     try:
         with seamark.open() as fleet:
-            result = fleet.apply(build_planned(fleet, name, key=key, value=value))
+            result = fleet.apply(build_planned(fleet, name, key=key, value=value), progress=Speaking())
     except SeamarkError as error:
         print(f"{type(error).__name__}: {error.message} | {error.cause} | {error.hint}", file=sys.stderr)
         return error.exit_code

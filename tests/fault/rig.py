@@ -19,13 +19,17 @@ ROOT = Path(__file__).parents[2]
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 # Short, so that a lost answer is settled within seconds; one case runs with the real 90 s.
 IN_FLIGHT = "3s"
+TOPIC = "seamark-journal"
 
 
 class Rig:
     """One connector on a stack, and the commands that change it."""
 
-    def __init__(self, stack, folder, *, journal="kafka", in_flight=IN_FLIGHT):
+    def __init__(self, stack, folder, *, journal="kafka", in_flight=IN_FLIGHT, topic=TOPIC):
         self.stack = stack
+        self.folder = folder
+        self.journal = journal
+        self.topic = topic
         self.name = f"fault-{uuid.uuid4().hex[:10]}"
         self.input = folder / f"{self.name}.txt"
         self.input.write_text("one\ntwo\n")
@@ -34,9 +38,10 @@ class Rig:
             "SEAMARK_CONFIG": stack.context_file,
             "SEAMARK_CONTEXTS__DEV__IN_FLIGHT": in_flight,
             "SEAMARK_CONTEXTS__DEV__JOURNAL": journal,
+            "SEAMARK_CONTEXTS__DEV__JOURNAL_TOPIC": topic,
             "SEAMARK_CONTEXTS__DEV__JOURNAL_FOLDER": str(folder / "journal"),
             "XDG_STATE_HOME": str(folder / "state"),
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
         }
         self.env.pop("SEAMARK_FAILPOINT", None)
 
@@ -90,7 +95,15 @@ class Rig:
         return self.read(f"/connectors/{self.name}/config")
 
     def state(self):
-        return self.read(f"/connectors/{self.name}/status")["connector"]["state"]
+        """The run state. A rebalance of another connector shows this one UNASSIGNED for a moment."""
+        states = []
+
+        def assigned():
+            states.append(self.read(f"/connectors/{self.name}/status")["connector"]["state"])
+            return states[-1] != "UNASSIGNED"
+
+        wait_until(assigned, f"{self.name} was assigned to a worker", seconds=60, every_seconds=0.3)
+        return states[-1]
 
     def runs(self):
         try:
@@ -131,6 +144,17 @@ class Rig:
 
     def seamark(self, *arguments, **options):
         return self.run("seamark.cli", *arguments, **options)
+
+    def repeat(self, *arguments):
+        """A command, again while it is refused because of a rebalance (exit code 6): its hint says to repeat it."""
+        ended = []
+
+        def is_over():
+            ended.append(self.seamark(*arguments))
+            return ended[-1][0] != 6
+
+        wait_until(is_over, f"the rebalances did not hinder {arguments}", seconds=60)
+        return ended[-1]
 
     def guarded(self, value, **options):
         # A rebalance of another connector shows this one UNASSIGNED for a moment, and seamark then rightly waits.

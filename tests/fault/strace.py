@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -59,3 +60,27 @@ def run_traced(command, *, log, cache):
     )
     assert "Traceback" not in done.stderr, done.stderr
     return Traced(done.returncode, said=tuple(done.stdout.splitlines()), log=Path(log).read_text())
+
+
+def find_unsynced(log):
+    """What was acknowledged or renamed before it was on the disk, from a log of writes, fsyncs and renames.
+
+    Written bytes are on the disk after an fsync of their file; a rename after an fsync of the folder it went to.
+    Lock files need neither: a lock ends with its process.
+    """
+    dirty, wrong, acks = set(), [], 0
+    for line in log.splitlines():
+        if found := re.search(r'\bwrite\(1<.*?>, "ack (\d+)', line):
+            acks += 1
+            wrong += [f"ack {found[1]} before fsync of {path}" for path in sorted(dirty)]
+        elif found := re.search(r"\bwrite\(\d+<(.*?)>", line):
+            dirty |= {found[1]} if re.search(r"/(changes|open|drafts)/.*(?<!\.lock)$", found[1]) else set()
+        elif found := re.search(r"\bfsync\(\d+<(.*?)>\) += 0", line):
+            dirty.discard(found[1])
+        elif found := re.search(r'\brename\w*\(.*?"(.*?)",.*?"(.*?)"', line):
+            wrong += [f"rename before fsync of {found[1]}"] if found[1] in dirty else []
+            # Python's own cache of compiled modules is renamed into place too, where it is cold.
+            if "/journal/" in found[2] and not found[2].endswith(".lock"):
+                dirty.add(found[2].rpartition("/")[0])
+            dirty.discard(found[1])
+    return wrong, acks

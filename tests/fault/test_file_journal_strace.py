@@ -11,6 +11,7 @@ import pytest
 
 from tests.fault.journal_child import APPENDS, FAILED
 from tests.fault.journal_stage import CALLS, Stage
+from tests.fault.strace import find_unsynced
 
 # `begin` is the open entry, five entries and the close; `take-over` the note and `taken`, and the same.
 ACTS = ("begin", "take-over")
@@ -90,32 +91,6 @@ def test_write_that_the_disk_cuts_short_is_a_torn_tail(tmp_path, cache, limit):
     stage.check(run)
 
 
-# --- the tests can fail ------------------------------------------------------------------------------------------
-
-
-def find_unsynced(log):
-    """What was acknowledged or renamed before it was on the disk, from a log of writes, fsyncs and renames.
-
-    Written bytes are on the disk after an fsync of their file; a rename after an fsync of the folder it went to.
-    Lock files need neither: a lock ends with its process.
-    """
-    dirty, wrong, acks = set(), [], 0
-    for line in log.splitlines():
-        if found := re.search(r'\bwrite\(1<.*?>, "ack (\d+)', line):
-            acks += 1
-            wrong += [f"ack {found[1]} before fsync of {path}" for path in sorted(dirty)]
-        elif found := re.search(r"\bwrite\(\d+<(.*?)>", line):
-            dirty |= {found[1]} if re.search(r"/(changes|open|drafts)/.*(?<!\.lock)$", found[1]) else set()
-        elif found := re.search(r"\bfsync\(\d+<(.*?)>\) += 0", line):
-            dirty.discard(found[1])
-        elif found := re.search(r'\brename\w*\(.*?"(.*?)",.*?"(.*?)"', line):
-            wrong += [f"rename before fsync of {found[1]}"] if found[1] in dirty else []
-            if not found[2].endswith(".lock"):
-                dirty.add(found[2].rpartition("/")[0])
-            dirty.discard(found[1])
-    return wrong, acks
-
-
 @pytest.mark.parametrize("act", ACTS)
 def test_everything_acknowledged_was_synced_before(tmp_path, cache, act):
     stage = Stage(tmp_path / "run", act, cache=cache)
@@ -123,21 +98,3 @@ def test_everything_acknowledged_was_synced_before(tmp_path, cache, act):
     run = stage.run(calls="write,fsync,/^rename", is_filtered=False)
     assert is_complete(run)
     assert find_unsynced(run.log) == ([], APPENDS + 2)
-
-
-@pytest.mark.parametrize("act", ACTS)
-def test_planted_missed_fsync_is_found(tmp_path, cache, act):
-    stage = Stage(tmp_path / "run", act, cache=cache)
-    run = stage.run("missed-fsync", calls="write,fsync,/^rename", is_filtered=False)
-    assert is_complete(run)
-    wrong, acks = find_unsynced(run.log)
-    assert acks == APPENDS + 2
-    assert len(wrong) > APPENDS
-
-
-def test_planted_silent_repair_of_a_torn_tail_is_found(tmp_path, cache):
-    stage = Stage(tmp_path / "run", "take-over", cache=cache)
-    run = stage.run("torn-repaired")
-    assert is_complete(run)
-    with pytest.raises(AssertionError):
-        stage.check(run)

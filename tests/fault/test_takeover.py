@@ -18,7 +18,7 @@ def take_over_a_stopped_holder(rig, *, resume_timeout):
         assert change["state"] == "open"
 
         # Somebody else is refused first, not pre-empted.
-        code, _, err = rig.seamark("connectors", "pause", f"connect/{rig.name}", "--yes")
+        code, _, err = rig.repeat("connectors", "pause", f"connect/{rig.name}", "--yes")
         assert code == 5, err
         assert change["change"] in err
 
@@ -26,7 +26,7 @@ def take_over_a_stopped_holder(rig, *, resume_timeout):
         assert code == 0, err
         config = rig.config()
         assert config["mark"] == "7"
-        code, _, err = rig.seamark("connectors", "pause", f"connect/{rig.name}", "--yes")
+        code, _, err = rig.repeat("connectors", "pause", f"connect/{rig.name}", "--yes")
         assert code == 0, err
 
         holder.send_signal(signal.SIGCONT)

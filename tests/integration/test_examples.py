@@ -66,6 +66,7 @@ class Operator:
                     "journal": "file",
                     "journal_folder": str(folder / "journal"),
                     "in_flight": "3s",
+                    "policy": {"files": ["/**"], "provider_paths": ["default", f"{stack.folder}/secrets/**"]},
                     "kafka": {"bootstrap.servers": stack.kafka.bootstrap_servers},
                     "connect": {
                         "connect": {"urls": list(self.endpoint.urls), "worker_config": self.endpoint.worker_config}

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from seamark.change.snapshot_brokers import SnapshotBrokers
 from seamark.change.world import BrokerPort, Clock, ConnectPort, World
 from seamark.errors import NotFoundError
 from seamark.model.connector import Connector, ConnectorStatus
@@ -23,6 +24,7 @@ class SnapshotWorld:
     def __init__(self, world: World, readings: Mapping[str, Iterable[Connector]] | None = None) -> None:
         self._world = world
         self._clusters = {name: _SnapshotConnect(connectors) for name, connectors in (readings or {}).items()}
+        self._brokers: SnapshotBrokers | None = None
         self._lock = threading.Lock()
         # Ten thousand connectors have a handful of passwords; each is looked up once, and only for one plan.
         self._revealed: dict[str, str] = {}
@@ -40,8 +42,11 @@ class SnapshotWorld:
             return self._clusters[cluster]
 
     def kafka(self) -> BrokerPort:
-        """The brokers as they are: nobody has read them ahead."""
-        return self._world.kafka()
+        """The brokers, with their topics as they were at the first question."""
+        with self._lock:
+            if self._brokers is None:
+                self._brokers = SnapshotBrokers(self._world.kafka())
+            return self._brokers
 
     def read_status(self, cluster: str, name: str) -> ConnectorStatus:
         """The status that was read."""

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 from seamark.context.layer import POLICY, KeyPath, Layer, Leaf, show_key
 from seamark.context.schema import POLICY_KEYS, Kind
+from seamark.context.search import PROJECT_FILE
 from seamark.context.typed import build_invalid, read_bool
 from seamark.context.value import Value
 from seamark.model.policy import DEFAULT_WORD, Policy, build_policy
 
+_CONSENT = "python"
 # An entry that begins otherwise fits nothing, and somebody would wonder why.
 _STARTS = {
     "files": ("/", "**"),
@@ -52,11 +54,19 @@ def _choose(paths: Sequence[KeyPath], trusted: Sequence[Layer]) -> dict[KeyPath,
     chosen: dict[KeyPath, Value] = {}
     for key in POLICY_KEYS:
         spots = ((layer, (*path, key)) for layer in trusted for path in paths)
-        spot = next(((layer, path) for layer, path in spots if path in layer.values), None)
+        spot = next(((layer, path) for layer, path in spots if _is_said(layer, path)), None)
         if spot is not None:
             layer, path = spot
             chosen[path] = _build_value(path, layer.values[path])
     return chosen
+
+
+def _is_said(layer: Layer, path: KeyPath) -> bool:
+    """Whether a file says a key. A program's consent can't come along with the program."""
+    leaf = layer.values.get(path)
+    if leaf is None:
+        return False
+    return path[-1] != _CONSENT or leaf.origin.path is None or leaf.origin.path.name != PROJECT_FILE
 
 
 def _build_value(path: KeyPath, leaf: Leaf) -> Value:

@@ -71,7 +71,7 @@ def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: in
         servers.append(standalone[1])
     _write_secrets(folder / "secrets", postgres=postgres, s3=s3)
     context_file = folder / "seamark.yaml"
-    context_file.write_text(_context(kafka, clusters))
+    context_file.write_text(_context(kafka, clusters, folder=folder))
     stack = Stack(
         name=name,
         folder=str(folder),
@@ -112,7 +112,7 @@ def _standalone(
     )
 
 
-def _context(kafka: KafkaEndpoint, clusters: dict[str, ConnectEndpoint]) -> str:
+def _context(kafka: KafkaEndpoint, clusters: dict[str, ConnectEndpoint], *, folder: Path) -> str:
     lines = [
         "# The seamark context of a devstack. It goes with the stack.",
         "current: dev",
@@ -120,6 +120,10 @@ def _context(kafka: KafkaEndpoint, clusters: dict[str, ConnectEndpoint]) -> str:
         "  dev:",
         "    kafka:",
         f"      bootstrap.servers: {kafka.bootstrap_servers}",
+        # Connectors over files, and secrets in the stack's own folder: what no real context should allow.
+        "    policy:",
+        "      files: [/**]",
+        f"      provider_paths: [default, {folder}/secrets/**]",
     ]
     if clusters:
         lines.append("    connect:")

@@ -182,7 +182,7 @@ class Fleet:
         """
         from seamark.fleet.spec_plan.source import build_title, read_spec  # noqa: PLC0415
 
-        spec = read_spec(what, allow_python=allow_python)
+        spec = read_spec(what, allow_python=allow_python or self.context.policy.python)
         return self._spec_plans.plan(
             spec,
             title=build_title("apply", what),
@@ -199,7 +199,7 @@ class Fleet:
         """Plan the end of every connector that files, folders or a spec name and that is there."""
         from seamark.fleet.spec_plan.source import build_title, read_spec  # noqa: PLC0415
 
-        spec = read_spec(what, allow_python=allow_python)
+        spec = read_spec(what, allow_python=allow_python or self.context.policy.python)
         return self._spec_plans.destroy(spec, title=build_title("destroy", what), names=names, adopt=adopt)
 
     def check(
@@ -209,7 +209,7 @@ class Fleet:
         from seamark.fleet.spec_plan.offline import check_spec  # noqa: PLC0415
         from seamark.fleet.spec_plan.source import read_spec  # noqa: PLC0415
 
-        spec = read_spec(what, allow_python=allow_python)
+        spec = read_spec(what, allow_python=allow_python or self.context.policy.python)
         return check_spec(spec, self.context, self._clusters, names=names)
 
     def status(self) -> FleetStatus:

@@ -44,7 +44,11 @@ def read_pull(
         raise UsageError(f"{folder} is not a folder", hint="pull writes into a folder: give one")
     reading = fleet.connectors.all(cluster=cluster)
     wanted = _select(reading.items, tuple(names), complete=reading.is_complete)
-    loaded = load_definitions([folder], environ=environ, allow_python=allow_python) if folder.is_dir() else None
+    loaded = (
+        load_definitions([folder], environ=environ, allow_python=allow_python or fleet.context.policy.python)
+        if folder.is_dir()
+        else None
+    )
     clusters = tuple(fleet.context.connect)
     puller = _Puller(folder, environ, clusters, SecretKeeper(fleet.context.reveal))
     for definition in loaded.definitions if loaded else ():

@@ -117,6 +117,8 @@ class Policy:
     files: tuple[str, ...] = ()
     scripts: bool = False
     jndi: bool = False
+    # Whether spec files may be Python programs without being asked each time. It says nothing about configs.
+    python: bool = False
 
 
 DEFAULT_POLICY = Policy()

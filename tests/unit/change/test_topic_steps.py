@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from seamark.change.snapshot_brokers import SnapshotBrokers
 from seamark.change.step import CanNotUndo, Intent, Observed
 from seamark.change.steps.topic import CreateTopic, DeleteNewTopic, DeleteTopic
 from seamark.change.steps.topic_change import AlterTopicConfig, GrowTopic
@@ -301,3 +302,35 @@ def test_a_partly_unknown_answer_is_looked_at(brokers, world):
 def test_a_delete_of_a_new_topic_that_is_gone_has_no_way_back():
     assert DeleteNewTopic("orders").undo(Intent(None, None)) is None
     assert isinstance(DeleteTopic("orders").undo(Intent({"topic_id": "a"}, None)), CanNotUndo)
+
+
+class TestManyAtOnce:
+    def test_the_topics_of_a_long_plan_are_read_together(self, brokers, world):
+        steps = [CreateTopic(f"t{number}", partitions=1) for number in range(20)]
+        plan = world.plan(*steps)
+        brokers.calls.clear()
+
+        result = world.apply(plan=plan)
+
+        assert result.is_done
+        # What must still be so is looked at together; then each step looks for itself before and after it acts.
+        assert 1 <= brokers.calls["read_all_topics"] <= 2
+        assert brokers.calls["read_topics"] == 40
+
+    def test_a_snapshot_tells_what_is_missing_and_what_could_not_be_read(self, brokers):
+        brokers.add_topic("a", records=2)
+        brokers.add_group("g", {("a", 0): 1})
+        looking = SnapshotBrokers(brokers)
+        assert len(looking.read_all_topics()) == 1
+
+        reading = looking.read_topics(["a", "gone"])
+
+        assert [found.name for found in reading] == ["a"]
+        assert isinstance(reading.failures["gone"], NotFoundError)
+        assert looking.read_bounds([("a", 0)]).found["a", 0].latest == 2
+        assert looking.read_groups(["g"]).items[0].state == "EMPTY"
+        assert [found.name for found in looking.read_consumer_groups()] == ["g"]
+        assert looking.read_committed({"g": None}).items[0].offsets == {("a", 0): Committed(1)}
+        assert brokers.calls["read_all_topics"] == 1
+        with pytest.raises(AttributeError, match="for looking"):
+            looking.delete_topic("a")

@@ -2,9 +2,11 @@
 
 import time
 
-from seamark.change.timing import ChangeTiming
+from seamark.change.timing import ChangeTiming, build_timing
 from seamark.connect import ConnectClient
-from seamark.fleet.world import FleetWorld, SystemClock, build_changing_client
+from seamark.fleet.world import FleetWorld, SystemClock, build_changing_brokers, build_changing_client
+from seamark.kafka import Brokers
+from tests.unit.change.brokers import FakeBrokers
 from tests.unit.fleet.builders import settings
 from tests.unit.fleet.living import LivingConnect, living_context, open_living_fleet
 
@@ -30,6 +32,25 @@ def test_secrets_are_revealed_by_the_context_and_sealed_by_its_key(tmp_path, mon
     assert world.reveal("secret://env/A_SECRET") == "hunter2"
     assert world.seal("hunter2") == world.seal_key.seal("hunter2")
     assert world.clock.now() > 0
+
+
+def test_the_brokers_are_opened_once_and_not_before_somebody_asks(tmp_path):
+    opened = []
+    world = FleetWorld(
+        living_context(tmp_path),
+        clusters=open_living_fleet(tmp_path, LivingConnect())._hands,
+        build_brokers=lambda context: opened.append(context.name) or FakeBrokers(),
+    )
+    assert opened == []
+    assert world.kafka() is world.kafka()
+    assert opened == ["dev"]
+
+
+def test_two_requests_to_the_brokers_end_within_the_time_for_sending(tmp_path):
+    brokers = build_changing_brokers(living_context(tmp_path))
+    assert isinstance(brokers, Brokers)
+    assert 2 * brokers._timeout_seconds <= build_timing(0.1).send_seconds
+    brokers.close()
 
 
 def test_the_clock_goes_on_evenly_when_somebody_sets_the_wall_clock(monkeypatch):

@@ -159,7 +159,7 @@ def test_a_list_replaces_the_default_and_the_word_default_adds_to_it() -> None:
 
 
 def test_every_key_is_a_list_or_a_flag() -> None:
-    assert set(FLAG_KEYS) == {"scripts", "jndi"}
+    assert set(FLAG_KEYS) == {"scripts", "jndi", "python"}
     assert len(LIST_KEYS) + len(FLAG_KEYS) == len(Policy.__slots__)
 
 

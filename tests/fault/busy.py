@@ -1,0 +1,68 @@
+"""A child process that changes one connector again and again, at random, as one operator of several.
+
+    python -m tests.fault.busy NAME SECONDS SEED
+
+It tells one JSON object a line: `opened` when it has its lock, then how the change ended.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+
+import seamark
+from seamark.change.progress import Silent
+from seamark.errors import SeamarkError
+from tests.fault.guarded import build_planned
+
+
+def say(**told):
+    """One line, at once."""
+    print(json.dumps(told), flush=True)
+
+
+class Speaking(Silent):
+    """Says when a change has its lock."""
+
+    def __init__(self):
+        self.change = ""
+
+    def opened(self, change, *, steps):
+        self.change = change
+        say(event="opened", change=change, steps=steps)
+
+
+def plan_one(fleet, name, rng):
+    """A random change: of the config, of the run state, or of the config while it is stopped."""
+    verb, value = rng.choice(("set", "set", "guarded", "guarded", "pause", "resume", "stop")), str(rng.getrandbits(30))
+    if verb == "guarded":
+        return build_planned(fleet, name, key="mark", value=value)
+    if verb == "set":
+        return fleet.connectors.set(f"connect/{name}", {"mark": value})
+    return getattr(fleet.connectors, verb)(f"connect/{name}")
+
+
+def change_once(fleet, name, rng):
+    """Try one change; say what became of it."""
+    progress = Speaking()
+    try:
+        result = fleet.apply(plan_one(fleet, name, rng), progress=progress)
+        say(event="ended", change=result.change, ending=result.ending, opened=bool(progress.change))
+    except SeamarkError as error:
+        say(event="failed", change=progress.change, code=error.code, message=error.message, cause=error.cause)
+
+
+def main(name, seconds, seed):
+    rng = random.Random(int(seed))
+    until = time.monotonic() + float(seconds)
+    with seamark.open() as fleet:
+        while time.monotonic() < until:
+            change_once(fleet, name, rng)
+            time.sleep(rng.uniform(0, 0.5))
+    say(event="over")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

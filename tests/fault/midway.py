@@ -1,0 +1,65 @@
+"""A guarded change that is held in the middle, so that something can break under it; and what it must have said."""
+
+from __future__ import annotations
+
+import re
+import signal
+from contextlib import contextmanager
+
+from seamark.devstack.wait import wait_until
+from tests.fault.rig import kill_quietly, wait_stopped
+
+# The connector is stopped and nothing else was done; the config is about to be put; it was put, and is to be restored.
+POINTS = ("after-outcome:0", "after-intent:1", "after-outcome:1")
+VALUE = "7"
+
+
+class Midway:
+    """The change in the middle of which a test stands. `go_on` lets it go."""
+
+    def __init__(self, rig, holder):
+        self.rig = rig
+        self.before = rig.config()
+        self.after = self.before | {"mark": VALUE}
+        self._holder = holder
+        self.code, self.out, self.err = None, "", ""
+
+    def go_on(self, *, seconds=150):
+        """Continue it and wait for its end."""
+        self._holder.send_signal(signal.SIGCONT)
+        self.out, self.err = self._holder.communicate(timeout=seconds)
+        self.code = self._holder.returncode
+
+    def told_command(self):
+        """The one command that the operator was told to type."""
+        told = set(re.findall(r"seamark (journal resume \w{26})", self.err))
+        assert len(told) == 1, self.err
+        return told.pop().split()
+
+    def check_restored(self):
+        """The connector runs again, with the old config or the new one, and nothing is left open."""
+        wait_until(self.rig.runs, f"{self.rig.name} ran again", seconds=60, every_seconds=0.3)
+        assert self.rig.config() in (self.before, self.after)
+        assert [change["state"] for change in self.rig.changes() if change["state"] == "open"] == []
+
+    def type_what_was_told(self):
+        """The operator types it when the fault is over; that must be enough."""
+        code, out, err = self.rig.seamark(*self.told_command(), "--yes")
+        assert code == 0, out + err
+        self.check_restored()
+
+
+@contextmanager
+def hold_midway(rig, point):
+    """Begin a guarded change and hold it at a point."""
+    wait_until(rig.runs, f"{rig.name} ran", seconds=60)
+    config = rig.config()
+    holder = rig.start("tests.fault.guarded", rig.name, "mark", VALUE, failpoint=f"{point}:stop")
+    try:
+        wait_stopped(holder)
+        midway = Midway(rig, holder)
+        midway.before = config
+        midway.after = config | {"mark": VALUE}
+        yield midway
+    finally:
+        kill_quietly(holder)
