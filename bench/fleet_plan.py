@@ -151,7 +151,8 @@ BENCH: Bench[Stage, Taken] = Bench(
         Leg("bare", Stage.go, prepare=lambda stage: stage.start("bare")),
         Leg("ours", Stage.go, prepare=lambda stage: stage.start("ours")),
     ),
-    ratios=(Ratio("bare over ours", over="bare", under="ours", bar=0.1),),
+    # No goal but a guard: what the files, the journal and the comparison cost beside the bare reading.
+    ratios=(Ratio("bare over ours", over="bare", under="ours", bar=0.05),),
     sizes=(1_000, 10_000),
     growths=(
         Growth("growth of seconds", leg="ours", bar=1.15),

@@ -118,8 +118,8 @@ def test_demo_runs_to_its_end_and_leaves_nothing(place):
     assert "Plan: 0 to create, 2 to change, 0 to delete" in changed
 
     trouble = shown["trouble"]
-    assert re.search(r"write-login .*(FAILED|DEGRADED)", answer(trouble, "connectors list"))
-    assert "write-login" in answer(trouble, "doctor")
+    assert re.search(r"write-login .*UNHEALTHY +0/1", answer(trouble, "connectors list"))
+    assert re.search(r"connect/write-login  1 of 1 tasks FAILED: .*nowhere/login.txt", answer(trouble, "doctor"))
     assert "drift connector/connect/write-login" in answer(trouble, "plan -f config")
     assert "until every connector of config/ ran" in answer(trouble, "apply -f config")
     assert "runs again" in answer(trouble, "connectors heal")

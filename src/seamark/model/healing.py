@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from seamark.errors import UsageError
 from seamark.model.connector import ConnectorStatus, State
-from seamark.model.sensitive import mask_text
+from seamark.model.trace import explain_trace
 
 # A worker that is lost keeps its tasks for five minutes (scheduled.rebalance.max.delay.ms); a minute for what follows.
 _UNSEEN_SECONDS = 360.0
@@ -199,12 +199,4 @@ def describe_failure(status: ConnectorStatus) -> str:
     """Every failed part with its trace's first line and innermost cause; "" where nothing has failed."""
     parts = [("connector", status.trace)] if status.state is State.FAILED else []
     parts += [(f"task {task.id}", task.trace) for task in status.tasks if task.state is State.FAILED]
-    return "; ".join(f"{name}: {_shorten(trace)}" for name, trace in parts)
-
-
-def _shorten(trace: str) -> str:
-    lines = [line.strip() for line in mask_text(trace).splitlines() if line.strip()]
-    if not lines:
-        return "no trace"
-    causes = [line for line in lines[1:] if line.startswith("Caused by:")]
-    return f"{lines[0]} ({causes[-1]})" if causes else lines[0]
+    return "; ".join(f"{name}: {explain_trace(trace)}" for name, trace in parts)

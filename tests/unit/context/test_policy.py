@@ -123,6 +123,8 @@ def test_what_can_never_fit_is_refused(workplace, text: str) -> None:
 def test_consent_to_programs_counts_only_where_it_does_not_come_with_them(workplace) -> None:
     workplace.write(file("python: true"))
     assert not workplace.open("dev").policy.python
+    workplace.write_user(file("python: true"))
+    assert workplace.open("dev").policy.python
 
 
 # --- the page

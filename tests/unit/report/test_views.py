@@ -24,7 +24,7 @@ from seamark.report.views.error import render_error
 from seamark.report.views.health import render_health, render_state, style_health
 from seamark.report.views.offsets import build_offsets_view
 from seamark.report.views.status import build_status_view
-from seamark.report.views.trace import fold_trace
+from seamark.model.trace import fold_trace
 from seamark.report.views.workers import build_workers_view
 from tests.unit.cli.stubs import TRACE, connector
 from tests.unit.report.samples import OUR_STYLES, SomeSetting

@@ -10,6 +10,7 @@ from seamark.change.steps.read import read_status
 from seamark.change.world import World
 from seamark.errors import DeadlineError, RefusedError, SeamarkError
 from seamark.model.connector import ConnectorStatus, State
+from seamark.model.healing import describe_failure
 from seamark.model.plan import StepData
 
 # A look costs a request, or a share in one.
@@ -103,13 +104,13 @@ class _Watch:
     def is_over(self, status: ConnectorStatus | None, *, now: float) -> bool:
         """Whether it runs for good. Raises where it has failed for good."""
         runs = status is not None and is_running(status)
-        fails = status is not None and bool(find_failures(status))
+        fails = status is not None and describe_failure(status) != ""
         self._running_since = (self._running_since or now) if runs else None
         self._failed_since = (self._failed_since or now) if fails else None
         if status is not None and fails and _lasts(self._failed_since, now, _FAILED_SECONDS):
             raise RefusedError(
                 f"{self._step.subject} does not run with this config",
-                cause="; ".join(find_failures(status)),
+                cause=describe_failure(status),
                 hint=f"seamark connectors show {self._step.cluster}/{self._step.name} has the whole trace",
             )
         needed = self._step.stable_seconds if status is not None and status.tasks else _EMPTY_SECONDS
@@ -130,17 +131,6 @@ def is_running(status: ConnectorStatus) -> bool:
     return status.state is State.RUNNING and all(task.state is State.RUNNING for task in status.tasks)
 
 
-def find_failures(status: ConnectorStatus) -> tuple[str, ...]:
-    """Every failed part with the first line of its trace."""
-    parts = [("connector", status.state, status.trace)]
-    parts += [(f"task {task.id}", task.state, task.trace) for task in status.tasks]
-    return tuple(f"{name} failed: {_first_line(trace)}" for name, state, trace in parts if state is State.FAILED)
-
-
-def _first_line(trace: str) -> str:
-    return trace.strip().partition("\n")[0].strip() or "without a trace"
-
-
 def _lasts(since: float | None, now: float, seconds: float) -> bool:
     return since is not None and now - since >= seconds
 
@@ -148,7 +138,7 @@ def _lasts(since: float | None, now: float, seconds: float) -> bool:
 def _say(status: ConnectorStatus | None) -> str:
     if status is None:
         return "Connect has no status of it"
-    if failures := find_failures(status):
-        return "; ".join(failures)
+    if failure := describe_failure(status):
+        return failure
     states = ", ".join(f"task {task.id} {task.state}" for task in status.tasks) or "no task"
     return f"connector {status.state}, {states}"

@@ -44,13 +44,13 @@ TROUBLE = Chapter(
         Act(
             "Connect itself still calls this connector RUNNING: only its task has failed.",
             "seamark connectors list",
-            look="The list says it, and with which words the task died.",
+            look="UNHEALTHY: none of its tasks runs.",
         ),
         Act(
-            "The doctor looks at everything and says what to do.",
+            "Why? The doctor looks at everything, and says what to do.",
             "seamark doctor",
-            codes=(0, 1),
-            look="Exit code 1 is for programs: something needs mending.",
+            codes=(1,),
+            look="The words with which the task died. Exit code 1 is for programs: something needs mending.",
         ),
         Act(
             "What differs from the files?",

@@ -10,11 +10,11 @@ from seamark.model.connector import Connector, State, Task
 from seamark.model.health import Health, build_health
 from seamark.model.reading import Reading
 from seamark.model.sensitive import mask_config
+from seamark.model.trace import clean_trace, fold_trace
 from seamark.report.listing import Column, Listing, View
 from seamark.report.text import Line, Screen, Span, Style, line
 from seamark.report.views.error import build_failures
 from seamark.report.views.health import render_health, render_state, style_health, style_state
-from seamark.report.views.trace import clean_trace, fold_trace
 from seamark.report.words import render_count
 
 

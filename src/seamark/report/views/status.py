@@ -8,13 +8,13 @@ from typing import Any
 from seamark.model.connector import Connector, State
 from seamark.model.health import build_health
 from seamark.model.status import ClusterStatus, FleetStatus
+from seamark.model.trace import fold_trace
 from seamark.report.listing import Column, Listing, View
 from seamark.report.table import Cell, build_table
 from seamark.report.text import Line, Screen, Span, Style, line
 from seamark.report.views.connectors import LISTING as CONNECTORS
 from seamark.report.views.error import build_failures
 from seamark.report.views.health import build_health_spans, render_health, style_health
-from seamark.report.views.trace import fold_trace
 from seamark.report.words import render_count, render_number
 
 # A screen has some forty lines; `connectors list --state …` shows the rest.

@@ -32,6 +32,15 @@ def fold_trace(trace: str) -> FoldedTrace:
     return FoldedTrace(kept, len(lines) - len(kept))
 
 
+def explain_trace(trace: str) -> str:
+    """One line that says what failed and why: the first line, and the innermost cause where there is one."""
+    folded = fold_trace(trace)
+    if not folded.lines:
+        return "without a trace"
+    first = folded.lines[0]
+    return first if len(folded.lines) == 1 else f"{first} ({folded.root})"
+
+
 def clean_trace(trace: str) -> list[str]:
     """Every line of a trace, without secrets and without the blanks at the ends."""
     return [text.rstrip().replace("\t", "    ") for text in mask_text(trace).split("\n") if text.strip()]
