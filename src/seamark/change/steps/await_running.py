@@ -45,7 +45,7 @@ class AwaitRunning:
         return self.deadline_seconds
 
     def describe(self) -> str:
-        return f"wait until {self.subject} and its tasks run"
+        return f"check that {self.subject} and its tasks run"
 
     def intend(self, world: World) -> Intent:
         del world

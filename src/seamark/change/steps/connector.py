@@ -48,7 +48,7 @@ class CreateConnector:
         return f"connector/{self.cluster}/{self.name}"
 
     def describe(self) -> str:
-        start = "and starts" if self.state == "RUNNING" else f"as {self.state}"
+        start = "and start it" if self.state == "RUNNING" else f"as {self.state}"
         return f"create {self.subject} {start}"
 
     def intend(self, world: World) -> Intent:
