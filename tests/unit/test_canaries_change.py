@@ -193,6 +193,8 @@ LOOKS = [
     ("plan", "-f", "{spec}"),
     ("plan", "-f", "{spec}", "--offline"),
     ("destroy", "-f", "{spec}", "--dry-run"),
+    ("pull", "-f", "{pulled}", "--dry-run"),
+    ("journal", "export", "{change}"),
 ]
 
 
@@ -204,6 +206,7 @@ def test_no_command_shows_a_secret(desk: Desk) -> None:
     }
     desk.must("connectors", "create", "-f", places["a"], "--name", "a", "--yes")
     assert desk.held("a") == clear()
+    places["pulled"] = str(Path(places["spec"]).parent / "pulled")
     desk.connect.add_connector("failed", clear(), state="FAILED", tasks=["FAILED"], trace=TRACE, task_traces=[TRACE])
     places["change"] = desk.newest()
     for argv in LOOKS:

@@ -58,7 +58,8 @@ def _has_arrived(stage: Stage) -> bool:
 
 
 def _count_lines(stage: Stage) -> int:
-    return sum(path.read_bytes().count(b"\n") for path in stage.bucket.glob("game-quest*") if path.is_file())
+    # The last line of an object may have no end, so ends can't be counted.
+    return sum(len(path.read_bytes().splitlines()) for path in stage.bucket.glob("game-quest*") if path.is_file())
 
 
 TABLE = Chapter(
@@ -78,6 +79,6 @@ TABLE = Chapter(
             until=Moment("every row had arrived in the bucket", _has_arrived),
         ),
         Act("Rows in the table:", "psql -Atc 'SELECT count(*) FROM quest'"),
-        Act("Lines in the bucket:", "sh -c 'cat {bucket}/game-quest* | wc -l'", look="The same number."),
+        Act("Lines in the bucket:", "sh -c 'grep -h . {bucket}/game-quest* | wc -l'", look="The same number."),
     ),
 )
