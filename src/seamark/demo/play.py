@@ -28,7 +28,7 @@ def _perform(act: Act, stage: Stage, audience: Audience) -> bool:
     if command:
         audience.show("$", command)
     if act.event is not None:
-        audience.show("!", act.event.words)
+        audience.show(">", act.event.words)
     if (command or act.event) and not audience.goes_on():
         return False
     if command:

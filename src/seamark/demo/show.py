@@ -31,7 +31,7 @@ def run_show(
         audience.tell(f"chapter {entry.number}, {entry.chapter.name}, is left out: {_join(entry.lacks)}")
     with _open_folder(keep=keep) as folder:
         file = folder / _STACK_FILE
-        audience.say("Real servers start: a Kafka broker and two Connect workers. This takes about 20 s.")
+        audience.say(f"Real servers start: {_name_servers(programme)}. This takes about 20 s.")
         with servers(file, options=programme.options, keep=keep, tell=audience.tell) as stack:
             stage = Stage(stack, folder=folder, file=file, color=color)  # type: ignore[arg-type]
             stage.write_context()
@@ -72,6 +72,11 @@ def _open_folder(*, keep: bool) -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
     yield folder
+
+
+def _name_servers(programme: Programme) -> str:
+    more = [name for option, name in (("--postgres", "PostgreSQL"), ("--s3", "S3")) if option in programme.options]
+    return ", ".join(["a Kafka broker", "two Connect workers", *more])
 
 
 def _join(lacks: tuple[object, ...]) -> str:

@@ -25,6 +25,15 @@ _AUTHENTICATION = {
 }
 _UNREACHABLE = {"_TRANSPORT", "_RESOLVE", "_ALL_BROKERS_DOWN", "BROKER_NOT_AVAILABLE", "NETWORK_EXCEPTION"}
 _LATE = {"_TIMED_OUT", "_TIMED_OUT_QUEUE", "REQUEST_TIMED_OUT"}
+# The brokers are busy with themselves, or with a transaction that is still open. It passes.
+_LATER = {
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "LEADER_NOT_AVAILABLE",
+    "NOT_COORDINATOR",
+    "NOT_LEADER_FOR_PARTITION",
+    "UNSTABLE_OFFSET_COMMIT",
+}
 _MISSING = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "_NOENT", "GROUP_ID_NOT_FOUND"}
 _DENIED = {
     "TOPIC_AUTHORIZATION_FAILED": "topic",
@@ -72,6 +81,10 @@ def build_error(error: Any, *, action: str, subject: str, operation: str, last_e
         return build_connection_error(last_event, action=action, subject=subject, was_late=name in _LATE)
     if name in IMMEDIATE | _UNREACHABLE | _LATE:
         return build_connection_error(error, action=action, subject=subject, was_late=False)
+    if name in _LATER:
+        return UnreachableError(
+            f"could not {action} just now", cause=cause, hint="try again in a moment", context=context
+        )
     return RejectedError(
         f"the brokers refused to {action}", cause=cause, hint="see the brokers' log for the reason", context=context
     )

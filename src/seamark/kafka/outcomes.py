@@ -17,11 +17,13 @@ from seamark.errors import (
     RejectedError,
     SeamarkError,
     UnknownOutcomeError,
+    UnreachableError,
     UnsupportedError,
 )
 from seamark.kafka.failures import build_error
 from seamark.model.sensitive import mask_text
 
+# The names are librdkafka's, which are not always Kafka's own.
 _REJECTED: dict[str, tuple[type[SeamarkError], str]] = {
     "TOPIC_ALREADY_EXISTS": (AlreadyExistsError, "choose another name, or change the one that is there"),
     "UNKNOWN_TOPIC_OR_PART": (NotFoundError, "seamark topics list shows what is there"),
@@ -38,8 +40,8 @@ _REJECTED: dict[str, tuple[type[SeamarkError], str]] = {
     "INVALID_GROUP_ID": (RejectedError, "check the name of the group"),
     "OFFSET_METADATA_TOO_LARGE": (RejectedError, "the brokers' offset.metadata.max.bytes is smaller than the text"),
     "INVALID_COMMIT_OFFSET_SIZE": (RejectedError, "commit fewer partitions at once"),
-    "COORDINATOR_LOAD_IN_PROGRESS": (RejectedError, "the coordinator has just started: try again in a moment"),
-    "INVALID_TOPIC_EXCEPTION": (RejectedError, "a topic has letters, digits, dots, dashes and underscores, up to 249"),
+    "COORDINATOR_LOAD_IN_PROGRESS": (UnreachableError, "the coordinator has just started: try again in a moment"),
+    "TOPIC_EXCEPTION": (RejectedError, "a topic has letters, digits, dots, dashes and underscores, up to 249"),
     "INVALID_PARTITIONS": (RejectedError, "partitions can only become more"),
     "INVALID_REPLICATION_FACTOR": (RejectedError, "there are not so many brokers to hold copies"),
     "INVALID_REPLICA_ASSIGNMENT": (RejectedError, "check the brokers that shall hold copies"),
@@ -58,6 +60,9 @@ _DENIED = frozenset(
 )
 # librdkafka tells at which stage an operation ended. Before "waiting for response" nothing had been sent.
 _UNSENT = re.compile(r"(?:Failed while|Timed out) (?:initializing|constructing request|waiting for (?!response))")
+# What a group needs goes to its coordinator, who is asked for first. An answer told in these words is the one
+# to that question; the answer to the write itself is told in other words.
+_NO_COORDINATOR = "worker coordinator request failed"
 _LOOK = "look at it before you repeat it"
 
 
@@ -70,7 +75,7 @@ def build_write_failure(
     if name in _REJECTED:
         kind, hint = _REJECTED[name]
         return kind(f"could not {action}", cause=cause, hint=hint, context=context)
-    if name in _DENIED or _UNSENT.search(error.str()):
+    if name in _DENIED or _is_unsent(error):
         return build_error(error, action=action, subject=subject, operation=operation, last_event=last_event)
     said = mask_text(last_event.str()) if last_event is not None else ""
     return UnknownOutcomeError(
@@ -79,6 +84,12 @@ def build_write_failure(
         hint=_LOOK,
         context=context,
     )
+
+
+def _is_unsent(error: Any) -> bool:
+    """Whether it was never sent."""
+    is_lookup = _NO_COORDINATOR in error.str() and not error.name().startswith("_")
+    return is_lookup or _UNSENT.search(error.str()) is not None
 
 
 def build_no_answer(*, action: str, subject: str, seconds: float) -> UnknownOutcomeError:

@@ -23,8 +23,7 @@ from seamark.model.reading import Reading
 from seamark.model.spot import Spot
 from seamark.model.topic import TopicSize
 
-# The two libraries differ in these names; where there is no answer at all, in all of them.
-_NAMES = {"UNKNOWN_TOPIC_OR_PARTITION": "UNKNOWN_TOPIC_OR_PART"}
+# Where there is no answer, the two libraries have different names for it.
 _LATE = frozenset({"KafkaTimeoutError"})
 _CONNECTION = frozenset({"KafkaConnectionError", "NodeNotReadyError", "UnknownBrokerIdError", "Cancelled"})
 
@@ -41,11 +40,10 @@ class SecondError:
 
     def __init__(self, failure: BaseException | type[BaseException]) -> None:
         kind = failure if isinstance(failure, type) else type(failure)
-        told = getattr(kind, "message", None) or ""
         self._text = str(getattr(kind, "description", "") or kind.__name__)
         if not isinstance(failure, type):
             self._text = str(failure)
-        self._name = _NAMES.get(told, told) or _find_name(kind, self._text)
+        self._name = _find_name(kind, self._text)
 
     def name(self) -> str:
         """Kafka's name of it, or librdkafka's for trouble with a connection."""
@@ -150,6 +148,12 @@ class SecondClient:
 
 
 def _find_name(kind: type[BaseException], text: str) -> str:
+    code = getattr(kind, "errno", None)
+    if isinstance(code, int):
+        from confluent_kafka import KafkaError  # noqa: PLC0415
+
+        # An answer of the brokers has a number, which both libraries name, not always alike.
+        return str(KafkaError(code).name())
     if kind.__name__ in _LATE:
         return "_TIMED_OUT"
     if "certificate" in text.lower() or "ssl" in text.lower():

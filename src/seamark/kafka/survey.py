@@ -42,7 +42,7 @@ class SurveyAdmin(KafkaAdmin):
         return Reading(topics, failures=_without_missing(failures | gone))
 
     def read_bounds(self, spots: Iterable[Spot]) -> SpotReading[Bounds]:
-        """The first and the next offset of many partitions. One that nobody leads holds up the rest: leave it out."""
+        """The first and the next offset of many partitions: see `read_log_offsets`, and `TopicStatus.led_spots`."""
         wanted = list(dict.fromkeys(spots))
         earliest = self.read_log_offsets(wanted, at=Edge.EARLIEST)
         latest = self.read_log_offsets(earliest.found, at=Edge.LATEST)
@@ -56,8 +56,31 @@ class SurveyAdmin(KafkaAdmin):
     def read_log_offsets(self, spots: Iterable[Spot], *, at: Edge | int) -> SpotReading[Stamp | None]:
         """One offset of many partitions: at an edge, or the first record of a time (ms since the epoch) or later.
 
-        None where there is no such record.
+        None where there is no such record. A partition that is not there, or that nobody leads, may take all the others
+        with it, the latter after the whole deadline. Then those that are well are asked for once more.
         """
+        wanted = list(dict.fromkeys(spots))
+        reading = self._ask_offsets(wanted, at)
+        if reading.is_complete or reading.found:
+            return reading
+        well = self._find_led(wanted)
+        if not well or len(well) == len(wanted):
+            return reading
+        second = self._ask_offsets(well, at)
+        left = {spot: error for spot, error in reading.failures.items() if spot not in well}
+        return SpotReading(second.found, failures={**left, **second.failures})
+
+    def _find_led(self, spots: Sequence[Spot]) -> list[Spot]:
+        """Those of the partitions that are there and led."""
+        from confluent_kafka import TopicCollection  # noqa: PLC0415
+
+        names = list({topic for topic, _ in spots})
+        futures = self._client.describe_topics(TopicCollection(names), request_timeout=self._timeout_seconds)
+        found, _ = self._settle(futures, action="read the topic", operation="DESCRIBE")
+        led = {(name, one.id) for name, topic in found.items() for one in topic.partitions if one.leader is not None}
+        return [spot for spot in spots if spot in led]
+
+    def _ask_offsets(self, spots: Sequence[Spot], at: Edge | int) -> SpotReading[Stamp | None]:
         from confluent_kafka import TopicPartition  # noqa: PLC0415
 
         spec = _build_offset_spec(at)

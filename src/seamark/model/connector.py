@@ -75,7 +75,7 @@ class Connector:
     name: str
     cluster: str
     type: ConnectorType
-    config: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, str] = field(default_factory=dict, repr=False)
     status: ConnectorStatus | None = None
 
     @property

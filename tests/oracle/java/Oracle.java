@@ -21,13 +21,11 @@ import java.io.ObjectOutputStream;
 import java.io.PrintStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -77,7 +75,7 @@ public final class Oracle {
     private static void answer(JsonNode question, ObjectNode answer) throws Exception {
         switch (question.get("ask").textValue()) {
             case "write" -> write(question, answer);
-            case "read" -> answer.set("value", tagged(KEYS.toConnectData("", bytes(question.get("bytes"))).value()));
+            case "read" -> read(question, answer);
             case "worker" -> worker(question, answer);
             case "hashmap" -> hashMap(question, answer);
             case "double" -> answer.put("text", Double.toString(Double.longBitsToDouble(Long.parseUnsignedLong(question.get("bits").textValue(), 16))));
@@ -86,6 +84,24 @@ public final class Oracle {
             case "read-map" -> readMap(question, answer);
             default -> throw new IllegalArgumentException("no such question");
         }
+    }
+
+    private static void read(JsonNode question, ObjectNode answer) {
+        Object value = KEYS.toConnectData("", bytes(question.get("bytes"))).value();
+        if (isDeep(value, 100)) {
+            answer.put("deep", true);
+        } else {
+            answer.set("value", tagged(value));
+        }
+    }
+
+    private static boolean isDeep(Object value, int left) {
+        if (value instanceof List<?> list) {
+            return left == 0 || list.stream().anyMatch(item -> isDeep(item, left - 1));
+        } else if (value instanceof Map<?, ?> map) {
+            return left == 0 || map.values().stream().anyMatch(item -> isDeep(item, left - 1));
+        }
+        return false;
     }
 
     /** What OffsetStorageWriter hands to its store for one partition and its offset. */

@@ -101,7 +101,7 @@ def test_acts_are_done_in_order_and_the_servers_end(theatre, capfd):
         "We write.",
         "$ sh -c",
         "→ A word.",
-        "! rm note.txt",
+        "> rm note.txt",
         "exit code 3",
         "until it was seen twice",
     ]

@@ -4,6 +4,7 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError
 
 from seamark.errors import (
     AlreadyExistsError,
@@ -14,10 +15,11 @@ from seamark.errors import (
     RefusedError,
     RejectedError,
     UnknownOutcomeError,
+    UnreachableError,
     UnsupportedError,
 )
-from seamark.kafka import Brokers
-from seamark.kafka.second import load
+from seamark.kafka import Brokers, outcomes
+from seamark.kafka.second import SecondError, load
 from seamark.model.group import Committed, GroupType
 from tests.unit.kafka.fakes import FakeBrokersClient, FakeError, done, failed
 from tests.unit.kafka.test_survey import listing, spot
@@ -99,10 +101,34 @@ class TestOutcomes:
         with pytest.raises(DeadlineError):
             write(open_brokers(client_that(failed("_TIMED_OUT", text))))
 
+    def test_a_coordinator_that_was_not_found_was_sent_nothing(self, write):
+        text = "DELETEGROUPS worker coordinator request failed: Broker: Coordinator not available"
+        with pytest.raises(UnreachableError):
+            write(open_brokers(client_that(failed("COORDINATOR_NOT_AVAILABLE", text))))
+        with pytest.raises(UnknownOutcomeError):
+            write(open_brokers(client_that(failed("_TRANSPORT", text))))
+
     def test_no_answer_at_all_is_unknown(self, write, monkeypatch):
         monkeypatch.setattr("seamark.kafka.wait._MARGIN_SECONDS", 0.05)
         with pytest.raises(UnknownOutcomeError, match="no answer within"):
             write(Brokers({"bootstrap.servers": "b:1"}, build_client=client_that(Future()).build, timeout_seconds=0))
+
+
+def test_every_name_of_the_table_is_one_of_librdkafkas():
+    codes = [getattr(KafkaError, name) for name in dir(KafkaError) if name.strip("_").isupper()]
+    known = {KafkaError(code).name() for code in codes if isinstance(code, int)}
+
+    assert set(outcomes._REJECTED) | outcomes._DENIED <= known
+
+
+def test_both_clients_name_an_error_alike():
+    errors = load("kafka.errors")
+
+    assert SecondError(errors.UnknownTopicOrPartitionError("x")).name() == "UNKNOWN_TOPIC_OR_PART"
+    assert SecondError(errors.InvalidTopicError).name() == "TOPIC_EXCEPTION"
+    assert SecondError(errors.KafkaConnectionError("Handshake failed: CERTIFICATE_VERIFY_FAILED")).name() == "_SSL"
+    assert SecondError(errors.NodeNotReadyError("1")).name() == "_TRANSPORT"
+    assert SecondError(errors.KafkaConfigurationError("x")).name() == "_FAIL"
 
 
 def test_a_write_waits_for_the_clients_own_word_even_where_there_is_no_hope():

@@ -103,6 +103,29 @@ class TestOffsets:
         with pytest.raises(PartialError, match="bounds could not be read of gone-0"):
             reading.require_complete(what="bounds")
 
+    def test_partitions_that_took_all_others_with_them_are_left_out_and_the_rest_asked_again(self):
+        answers = [failed("_NOENT", "No leaders found"), at(4)]
+        client = FakeBrokersClient(
+            topics={"a": done(topic("a")), "b": done(topic("b", leader=None)), "gone": failed("UNKNOWN_TOPIC_OR_PART")},
+            offsets={("b", 0): failed("_NOENT"), ("gone", 0): failed("_NOENT")},
+        )
+        client.list_offsets = lambda request, ask=client.list_offsets, **options: (
+            client.offsets.update({("a", 0): answers.pop(0)}),
+            ask(request),
+        )[1]
+
+        reading = open_admin(client).read_log_offsets([("a", 0), ("b", 0), ("gone", 0)], at=Edge.LATEST)
+
+        assert reading.found == {("a", 0): Stamp(4)}
+        assert set(reading.failures) == {("b", 0), ("gone", 0)}
+
+    def test_where_nothing_is_well_the_first_answer_stays(self):
+        client = FakeBrokersClient(
+            topics={"gone": failed("UNKNOWN_TOPIC_OR_PART")}, offsets={("gone", 0): failed("UNKNOWN_TOPIC_OR_PART")}
+        )
+
+        assert isinstance(open_admin(client).read_log_offsets([("gone", 0)], at=5).failures["gone", 0], NotFoundError)
+
     @pytest.mark.parametrize(
         ("asked", "spec"),
         [(Edge.EARLIEST, "EarliestSpec"), (Edge.LATEST, "LatestSpec"), (Edge.NEWEST, "MaxTimestampSpec")],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from seamark.change.image import build_config_image, find_references, find_sealed, reveal_config
@@ -39,7 +39,7 @@ class CreateConnector:
 
     cluster: str
     name: str
-    config: Mapping[str, str]
+    config: Mapping[str, str] = field(repr=False)
     state: str = "RUNNING"
     secret: tuple[str, ...] = ()
 
@@ -111,7 +111,7 @@ class PutConfig:
 
     cluster: str
     name: str
-    config: Mapping[str, str]
+    config: Mapping[str, str] = field(repr=False)
     keep: tuple[str, ...] = ()
     secret: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()

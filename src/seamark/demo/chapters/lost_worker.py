@@ -19,6 +19,13 @@ def _all_moved(stage: Stage) -> bool:
     return True
 
 
+def _is_shared(stage: Stage) -> bool:
+    """Whether each worker has at least one task."""
+    listed = stage.call("GET", "/connectors?expand=status") or {}
+    busy = {task["worker_id"] for found in listed.values() for task in found["status"]["tasks"]}
+    return len(busy) == len(stage.stack.connect["connect"].urls)
+
+
 LOST_WORKER = Chapter(
     name="worker",
     title="A worker dies",
@@ -37,9 +44,14 @@ LOST_WORKER = Chapter(
             "seamark connectors list",
             codes=(0, 3),
             until=Moment("everything ran on the worker that is left", _all_moved),
+            look="Until then Connect's word on those tasks was old. seamark can't know better, but workers list does.",
         ),
         Act("Where is it all now?", "seamark status", codes=(0, 3)),
-        Act("The worker comes back.", "python -m seamark.devstack restart worker-2"),
+        Act(
+            "The worker comes back.",
+            "python -m seamark.devstack restart worker-2",
+            until=Moment("both had something to do again", _is_shared),
+        ),
         Act("Both are there.", "seamark workers list"),
     ),
 )
