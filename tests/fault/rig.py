@@ -173,9 +173,14 @@ class Rig:
         return json.loads(out)
 
 
-def wait_stopped(process, *, seconds=60):
-    """Wait until a child has stopped itself at its failpoint."""
-    wait_until(lambda: state_of(process.pid) == "stopped", "the child stopped at its failpoint", seconds=seconds)
+def wait_stopped(process, *, seconds=120):
+    """Wait until a child has stopped itself at its failpoint. A neighbour's rebalance can hold it up for a minute."""
+
+    def is_stopped():
+        assert process.poll() is None, f"the child ended with {process.returncode}: {process.communicate()[1]}"
+        return state_of(process.pid) == "stopped"
+
+    wait_until(is_stopped, "the child stopped at its failpoint", seconds=seconds)
 
 
 def kill_quietly(process):

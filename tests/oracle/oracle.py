@@ -27,7 +27,12 @@ class Oracle:
     """The running program. A batch of questions costs one line, so thousands of them are fast."""
 
     def __init__(self, classes):
-        options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={LOG_CONFIG}"]
+        options = [
+            "-Xmx128m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            f"-Dlog4j2.configurationFile={LOG_CONFIG}",
+        ]
         self._process = subprocess.Popen(
             [find_java(), *options, "-cp", f"{classes}:{kafka_jars()}/*", "Oracle"],
             stdin=subprocess.PIPE,

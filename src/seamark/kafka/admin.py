@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from threading import Lock
@@ -10,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from seamark.errors import DeadlineError, MissingSettingError, NotFoundError, SeamarkError
-from seamark.kafka.failures import build_connection_error, build_error, build_setting_error
+from seamark.kafka.failures import build_connection_error, build_error, build_setting_error, is_passing
 from seamark.kafka.outcomes import build_no_answer, build_write_failure
 from seamark.kafka.values import build_cluster, build_group, build_topic
 from seamark.kafka.wait import ConnectionEvents, wait_for
@@ -22,6 +23,9 @@ from seamark.model.topic import TopicStatus
 # A healthy cluster answers a describe in milliseconds, and a broker's session ends after 9 s by
 # default. Whatever has not answered by then will not soon.
 DEFAULT_TIMEOUT_SECONDS = 10.0
+
+# A partition or a group that has moved is known at its new place within some heartbeats.
+_AGAIN_SECONDS = 0.2
 
 K = TypeVar("K", bound=Hashable)
 
@@ -143,6 +147,24 @@ class KafkaAdmin:
         futures = self._client.describe_configs(resources, request_timeout=self._timeout_seconds)
         named = {resource.name: future for resource, future in futures.items()}
         return self._settle(named, action="read the configs of the topic", operation="DESCRIBE_CONFIGS")
+
+    def _ask(
+        self,
+        keys: Sequence[K],
+        ask: Callable[[Sequence[K]], Mapping[K, Future[Any]]],
+        *,
+        action: str,
+        operation: str = "DESCRIBE",
+    ) -> tuple[dict[K, Any], dict[K, SeamarkError]]:
+        """Read many things, and again those whose leader or coordinator has just moved, until the deadline."""
+        deadline = time.monotonic() + self._timeout_seconds
+        results, failures = self._settle(ask(keys), action=action, operation=operation)
+        while (again := [key for key, error in failures.items() if is_passing(error)]) and time.monotonic() < deadline:
+            time.sleep(_AGAIN_SECONDS)
+            more, failed = self._settle(ask(again), action=action, operation=operation)
+            results |= more
+            failures = {key: error for key, error in failures.items() if key not in more} | failed
+        return results, failures
 
     def _settle(
         self, futures: Mapping[K, Future[Any]], *, action: str, operation: str, is_write: bool = False

@@ -90,6 +90,11 @@ def build_error(error: Any, *, action: str, subject: str, operation: str, last_e
     )
 
 
+def is_passing(error: SeamarkError) -> bool:
+    """Whether the brokers were only busy with themselves: asked again, they know where to send us."""
+    return error.context.get("kafka_error") in _LATER - {"UNSTABLE_OFFSET_COMMIT"}
+
+
 def build_connection_error(error: Any, *, action: str, subject: str, was_late: bool) -> SeamarkError:
     """Our error for a connection that could not be made or kept."""
     name, cause = error.name(), mask_text(error.str())

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
 from seamark.errors import NotFoundError, SeamarkError
-from seamark.kafka.admin import KafkaAdmin
 from seamark.kafka.failures import build_error
+from seamark.kafka.log_offsets import LogOffsetsAdmin
 from seamark.kafka.values import build_committed, build_listing, build_members, build_topic
 from seamark.model.group import Group, GroupListing, GroupOffsets
 from seamark.model.reading import Reading
-from seamark.model.spot import Bounds, Edge, Spot, SpotReading, Stamp
+from seamark.model.spot import Spot
 from seamark.model.topic import TopicStatus
 
 T = TypeVar("T")
@@ -22,7 +24,7 @@ T = TypeVar("T")
 _GROUPS_AT_ONCE = 500
 
 
-class SurveyAdmin(KafkaAdmin):
+class SurveyAdmin(LogOffsetsAdmin):
     """The brokers, with reads over all that they hold. No call is made for each partition."""
 
     def read_all_topics(self, *, with_configs: bool = True) -> Reading[TopicStatus]:
@@ -41,58 +43,6 @@ class SurveyAdmin(KafkaAdmin):
             topics, gone = tuple(build_topic(one, configs={}, configs_error="") for one in found.values()), {}
         return Reading(topics, failures=_without_missing(failures | gone))
 
-    def read_bounds(self, spots: Iterable[Spot]) -> SpotReading[Bounds]:
-        """The first and the next offset of many partitions: see `read_log_offsets`, and `TopicStatus.led_spots`."""
-        wanted = list(dict.fromkeys(spots))
-        earliest = self.read_log_offsets(wanted, at=Edge.EARLIEST)
-        latest = self.read_log_offsets(earliest.found, at=Edge.LATEST)
-        found = {
-            spot: Bounds(earliest=stamp.offset, latest=end.offset)
-            for spot, end in latest.found.items()
-            if end is not None and (stamp := earliest.found[spot]) is not None
-        }
-        return SpotReading(found, failures={**earliest.failures, **latest.failures})
-
-    def read_log_offsets(self, spots: Iterable[Spot], *, at: Edge | int) -> SpotReading[Stamp | None]:
-        """One offset of many partitions: at an edge, or the first record of a time (ms since the epoch) or later.
-
-        None where there is no such record. A partition that is not there, or that nobody leads, may take all the others
-        with it, the latter after the whole deadline. Then those that are well are asked for once more.
-        """
-        wanted = list(dict.fromkeys(spots))
-        reading = self._ask_offsets(wanted, at)
-        if reading.is_complete or reading.found:
-            return reading
-        well = self._find_led(wanted)
-        if not well or len(well) == len(wanted):
-            return reading
-        second = self._ask_offsets(well, at)
-        left = {spot: error for spot, error in reading.failures.items() if spot not in well}
-        return SpotReading(second.found, failures={**left, **second.failures})
-
-    def _find_led(self, spots: Sequence[Spot]) -> list[Spot]:
-        """Those of the partitions that are there and led."""
-        from confluent_kafka import TopicCollection  # noqa: PLC0415
-
-        names = list({topic for topic, _ in spots})
-        futures = self._client.describe_topics(TopicCollection(names), request_timeout=self._timeout_seconds)
-        found, _ = self._settle(futures, action="read the topic", operation="DESCRIBE")
-        led = {(name, one.id) for name, topic in found.items() for one in topic.partitions if one.leader is not None}
-        return [spot for spot in spots if spot in led]
-
-    def _ask_offsets(self, spots: Sequence[Spot], at: Edge | int) -> SpotReading[Stamp | None]:
-        from confluent_kafka import TopicPartition  # noqa: PLC0415
-
-        spec = _build_offset_spec(at)
-        request = {TopicPartition(topic, partition): spec for topic, partition in spots}
-        if not request:
-            return SpotReading()
-        futures = self._client.list_offsets(request, request_timeout=self._timeout_seconds)
-        named: dict[Spot, Any] = {(spot.topic, spot.partition): future for spot, future in futures.items()}
-        results, failures = self._settle(named, action="read the offsets of", operation="DESCRIBE")
-        found = {spot: _build_stamp(answer) for spot, answer in results.items()}
-        return SpotReading(found, failures=failures)
-
     def read_consumer_groups(self) -> Reading[GroupListing]:
         """Every classic and consumer group, by name. A broker that did not answer is a failure."""
         future = self._client.list_consumer_groups(request_timeout=self._timeout_seconds)
@@ -109,9 +59,9 @@ class SurveyAdmin(KafkaAdmin):
         found: dict[str, Any] = {}
         failures: dict[str, SeamarkError] = {}
         options = {"include_authorized_operations": True, "request_timeout": self._timeout_seconds}
+        ask = partial(self._client.describe_consumer_groups, **options)
         for names in _chunk(dict.fromkeys(groups), _GROUPS_AT_ONCE):
-            futures = self._client.describe_consumer_groups(names, **options)
-            results, failed = self._settle(futures, action="read the group", operation="DESCRIBE")
+            results, failed = self._ask(names, ask, action="read the group")
             found |= results
             failures |= failed
         items = tuple(build_members(found[name]) for name in dict.fromkeys(groups) if name in found)
@@ -126,11 +76,13 @@ class SurveyAdmin(KafkaAdmin):
         """
         items: list[GroupOffsets] = []
         failures: dict[str, SeamarkError] = {}
+
+        def ask(names: Sequence[str]) -> dict[str, Future[Any]]:
+            asked = ((name, self._ask_committed(name, groups[name], only_stable)) for name in names)
+            return {name: future for name, future in asked if future is not None}
+
         for names in _chunk(groups, _GROUPS_AT_ONCE):
-            futures = {
-                name: future for name in names if (future := self._ask_committed(name, groups[name], only_stable))
-            }
-            results, failed = self._settle(futures, action="read the offsets of the group", operation="DESCRIBE")
+            results, failed = self._ask(names, ask, action="read the offsets of the group")
             failures |= failed
             for name in names:
                 if name in failed:
@@ -176,21 +128,6 @@ class SurveyAdmin(KafkaAdmin):
         return build_error(
             error, action=action, subject=self._address, operation="DESCRIBE", last_event=self._events.last
         )
-
-
-def _build_offset_spec(at: Edge | int) -> Any:
-    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # noqa: PLC0415
-
-    if isinstance(at, Edge):
-        edges = {Edge.EARLIEST: "earliest", Edge.LATEST: "latest", Edge.NEWEST: "max_timestamp"}
-        return getattr(OffsetSpec, edges[at])()
-    return OffsetSpec.for_timestamp(at)
-
-
-def _build_stamp(answer: Any) -> Stamp | None:
-    if answer.offset < 0:
-        return None
-    return Stamp(offset=answer.offset, timestamp_ms=answer.timestamp if answer.timestamp >= 0 else None)
 
 
 def _without_missing(failures: Mapping[str, SeamarkError]) -> dict[str, SeamarkError]:

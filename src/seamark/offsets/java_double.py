@@ -95,7 +95,7 @@ def _free_format(value: float) -> tuple[str, int]:
 def _guess_point(bits: int, shift: int) -> int:
     # The tangent of the logarithm at 1.5, which lies above the curve: the guess is right or one too high.
     binary = bits.bit_length() - 1
-    logarithm = math.log10(1.5) + (bits / 2**binary - 1.5) / (1.5 * math.log(10))
+    logarithm = math.log10(1.5) + (math.ldexp(bits, -binary) - 1.5) / (1.5 * math.log(10))
     return math.floor(logarithm + (binary + shift) * math.log10(2)) + 1
 
 

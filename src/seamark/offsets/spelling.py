@@ -52,10 +52,12 @@ def _spell_field(name: str, value: FieldValue, *, java: int) -> str:
         text = spell_double(value, java=java)
         # JSON has no word for them: Jackson makes a text of each.
         return text if math.isfinite(value) else f'"{text}"'
-    if isinstance(value, int) and _LEAST <= value <= _MOST:
+    # The type says so, but maps come from files and answers.
+    is_number = isinstance(value, int)
+    if is_number and _LEAST <= value <= _MOST:
         return str(value)
     raise UsageError(
         f"the field {name!r} can't be part of an offset",
-        cause="it is a number beyond 64 bits" if isinstance(value, int) else f"it is a {type(value).__name__}",
+        cause="it is a number beyond 64 bits" if is_number else f"it is a {type(value).__name__}",
         hint="Connect takes texts, numbers, true, false and null, and nothing inside of each other",
     )

@@ -99,7 +99,7 @@ def test_heal_gives_up_says_why_and_ends_with_3(desk):
     assert desk.game.calls["restart"] == 2
     assert len(desk.changes()) == 2
     assert "✗ given up" in ended.out
-    assert "error: given up: game/b\ncause: game/b: task 0: no trace\n" in ended.err
+    assert "error: given up: game/b\ncause: game/b: task 0: without a trace\n" in ended.err
     assert 10 <= desk.slept < 30
 
 

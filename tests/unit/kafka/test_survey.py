@@ -119,6 +119,28 @@ class TestOffsets:
         assert reading.found == {("a", 0): Stamp(4)}
         assert set(reading.failures) == {("b", 0), ("gone", 0)}
 
+    def test_a_partition_whose_leader_has_moved_is_asked_for_again(self):
+        answers = [failed("NOT_LEADER_FOR_PARTITION"), failed("LEADER_NOT_AVAILABLE"), at(4)]
+        client = FakeBrokersClient(offsets={("b", 0): at(1)})
+        client.list_offsets = lambda request, ask=client.list_offsets, **options: (
+            client.offsets.update({("a", 0): answers.pop(0)}),
+            ask(request),
+        )[1]
+
+        reading = open_admin(client).read_log_offsets([("a", 0), ("b", 0)], at=Edge.LATEST)
+
+        assert reading.found == {("a", 0): Stamp(4), ("b", 0): Stamp(1)}
+        assert reading.is_complete
+        assert client.asked == [("offsets", [("a", 0), ("b", 0)]), ("offsets", [("a", 0)]), ("offsets", [("a", 0)])]
+
+    def test_one_that_never_finds_its_leader_is_a_failure_in_the_end(self):
+        client = FakeBrokersClient(offsets={("a", 0): failed("LEADER_NOT_AVAILABLE"), ("b", 0): at(1)})
+
+        reading = open_admin(client).read_log_offsets([("a", 0), ("b", 0)], at=Edge.LATEST)
+
+        assert isinstance(reading.failures["a", 0], UnreachableError)
+        assert reading.failures["a", 0].retryable
+
     def test_where_nothing_is_well_the_first_answer_stays(self):
         client = FakeBrokersClient(
             topics={"gone": failed("UNKNOWN_TOPIC_OR_PART")}, offsets={("gone", 0): failed("UNKNOWN_TOPIC_OR_PART")}

@@ -1,0 +1,144 @@
+"""Keys and values of Connect's offsets, to bytes and back.
+
+A key is `["connector",{partition}]`, a value `{offset}`; no value at all means no offset. Connect looks a position up
+by the bytes of its key. The same partition may be spelled in many ways, of which a task knows one: its own. So bytes
+that were read are kept and written back as they are; `encode_key` is for a partition that has none yet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seamark.model.offset import OffsetKey, OffsetMap
+from seamark.offsets.java_double import SHORTEST_SINCE
+from seamark.offsets.java_hash import order_as_hash_map
+from seamark.offsets.reading import NotJsonError, TooLargeError, read_json
+from seamark.offsets.spelling import spell_map, spell_text
+from seamark.offsets.verdict import DecodedKey, DecodedValue, KeyVerdict, Oddity, ValueVerdict
+
+# What a worker of Kafka 4 needs at least. Another Java matters for a double only.
+DEFAULT_JAVA = 17
+
+
+def encode_key(connector: str, partition: OffsetMap | None, *, java: int = DEFAULT_JAVA) -> bytes:
+    """The key a task writes that has this partition with its fields in this order."""
+    fields = "null" if partition is None else spell_map(partition, java=java)
+    return f"[{spell_text(connector)},{fields}]".encode()
+
+
+def encode_value(offset: OffsetMap | None, *, java: int = DEFAULT_JAVA) -> bytes | None:
+    """The value a task writes; None, a tombstone, for no offset."""
+    return None if offset is None else spell_map(offset, java=java).encode()
+
+
+def encode_rest_key(connector: str, partition: OffsetMap, *, java: int = DEFAULT_JAVA) -> bytes:
+    """The key the REST API writes and looks for, whatever order it was given: that of a Java HashMap."""
+    return encode_key(connector, as_rest_map(partition), java=java)
+
+
+def encode_rest_value(offset: OffsetMap | None, *, java: int = DEFAULT_JAVA) -> bytes | None:
+    """The value the REST API writes."""
+    return encode_value(None if offset is None else as_rest_map(offset), java=java)
+
+
+def as_rest_map(fields: OffsetMap) -> OffsetMap:
+    """A map as the REST API holds it: written and read once by Connect's converter, in the order of a HashMap."""
+    read: OffsetMap = read_json(spell_map(fields, java=DEFAULT_JAVA).encode())[0]
+    return order_as_hash_map(read)
+
+
+def foretell_keys(connector: str, partition: OffsetMap) -> tuple[bytes, ...]:
+    """Every key that a worker may be expected to write for this partition, the likeliest first.
+
+    The REST spelling, which is also that of a task with a HashMap; the fields as they are given; both as another Java
+    spells their doubles. In most cases they are one and the same.
+    """
+    keys: dict[bytes, None] = {}
+    for java in (DEFAULT_JAVA, SHORTEST_SINCE):
+        for fields in (as_rest_map(partition), partition):
+            keys.setdefault(encode_key(connector, fields, java=java))
+    return tuple(keys)
+
+
+def decode_key(raw: bytes | None) -> DecodedKey:
+    """What a worker makes of the key of a record. It never raises."""
+    if raw is None:
+        return DecodedKey(None, KeyVerdict.NO_KEY, detail="the record has no key")
+    try:
+        content, oddities = read_json(raw)
+    except NotJsonError as failure:
+        return DecodedKey(raw, KeyVerdict.NOT_JSON, detail=str(failure))
+    except TooLargeError as failure:
+        return DecodedKey(raw, KeyVerdict.TOO_LARGE, detail=str(failure))
+    return _build_key(raw, content, oddities)
+
+
+def decode_value(raw: bytes | None) -> DecodedValue:
+    """What a worker makes of the value of a record. It never raises."""
+    if raw is None:
+        return DecodedValue(None, ValueVerdict.TOMBSTONE)
+    try:
+        content, oddities = read_json(raw)
+    except NotJsonError as failure:
+        return DecodedValue(raw, ValueVerdict.NOT_JSON, detail=str(failure))
+    except TooLargeError as failure:
+        return DecodedValue(raw, ValueVerdict.TOO_LARGE, detail=str(failure))
+    verdict, detail = _judge_value(content)
+    offset = content if verdict is ValueVerdict.GOOD else None
+    return DecodedValue(raw, verdict, offset, detail=detail, oddities=oddities)
+
+
+def _judge_value(content: Any) -> tuple[ValueVerdict, str]:
+    if content is None:
+        return ValueVerdict.NULL, ""
+    if not isinstance(content, dict):
+        return ValueVerdict.NOT_A_MAP, f"it is {_name(content)}"
+    nested = _find_nested(content)
+    return (ValueVerdict.NESTED, nested) if nested else (ValueVerdict.GOOD, "")
+
+
+def _build_key(raw: bytes, content: Any, oddities: tuple[Oddity, ...]) -> DecodedKey:
+    wrong = _judge_list(content)
+    if wrong is not None:
+        return DecodedKey(raw, wrong[0], detail=wrong[1], oddities=oddities)
+    connector, partition = content
+    wrong = _judge_partition(partition)
+    if wrong is not None:
+        return DecodedKey(raw, wrong[0], connector=connector, detail=wrong[1], oddities=oddities)
+    ordered = order_as_hash_map(partition)
+    # Nobody knows the worker's Java: a double in the spelling of either is one that REST may look for.
+    is_rest = any(raw == encode_key(connector, ordered, java=java) for java in (DEFAULT_JAVA, SHORTEST_SINCE))
+    key = OffsetKey(connector, partition)
+    return DecodedKey(raw, KeyVerdict.GOOD, key, connector, oddities=oddities, is_rest_spelling=is_rest)
+
+
+def _judge_list(content: Any) -> tuple[KeyVerdict, str] | None:
+    if not isinstance(content, list):
+        return KeyVerdict.NOT_A_LIST, f"it is {_name(content)}"
+    if len(content) != 2:
+        return KeyVerdict.NOT_TWO, f"it has {len(content)} elements"
+    if not isinstance(content[0], str):
+        return KeyVerdict.NAME_NOT_TEXT, f"it is {_name(content[0])}"
+    return None
+
+
+def _judge_partition(partition: Any) -> tuple[KeyVerdict, str] | None:
+    if partition is None:
+        return KeyVerdict.NO_PARTITION, ""
+    if not isinstance(partition, dict):
+        return KeyVerdict.PARTITION_NOT_A_MAP, f"it is {_name(partition)}"
+    nested = _find_nested(partition)
+    return (KeyVerdict.NESTED, nested) if nested else None
+
+
+def _find_nested(fields: dict[str, Any]) -> str:
+    nested = ((name, value) for name, value in fields.items() if isinstance(value, list | dict))
+    return next((f"the field {name!r} is {_name(value)}" for name, value in nested), "")
+
+
+def _name(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true or false"
+    return {str: "a text", int: "a number", float: "a number", list: "a list", dict: "a map"}[type(value)]
