@@ -14,6 +14,41 @@ from seamark.devstack import Stack, StackSpec, load_stack, start_stack
 SHARED = StackSpec(brokers=3, workers=2, connect_versions=("4.3.1", "3.5.2"), postgres=True, s3=True)
 
 
+# What one process does in a parallel run, by a piece of the test's id: cases of one real cluster would disturb each
+# other with their rebalances, some tests share a stack of their own or a Java process. The rest is shared out one by one.
+TOGETHER = {
+    "tests/contract/": ("[fake", "[real-4.3.1", "[real-3.5.2"),
+    "tests/fault/": ("test_brokers_die_midway.py", "test_like_real_connect.py"),
+    "tests/oracle/": ("tests/oracle/",),
+}
+
+
+def find_scope(nodeid: str) -> str:
+    """The name under which tests are kept together; a test's own id where it goes alone."""
+    for folder, pieces in TOGETHER.items():
+        if folder in nodeid:
+            found = [piece for piece in pieces if piece in nodeid]
+            if found:
+                return f"{folder} {'own stack' if folder == 'tests/fault/' else found[0]}"
+    return nodeid
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """Keep together what belongs together.
+
+    (`--dist loadgroup` is for that, but xdist 3.8 does not find its marks with pytest 9.2.)
+    """
+    if not any(folder.rstrip("/") in str(argument) for argument in config.args for folder in TOGETHER):
+        return None
+    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 - not there where nobody runs in parallel
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return find_scope(nodeid)
+
+    return Together(config, log)
+
+
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
     """The shared stack: the one `SEAMARK_DEVSTACK` names, else one that lives as long as this run."""

@@ -48,15 +48,6 @@ def choose_targets(item: Any) -> list[TargetSpec]:
     ]
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # One process for each target (pytest -n 3 --dist loadgroup): cases of one real cluster would disturb each other
-    # with their rebalances, cases of different targets can't.
-    for item in items:
-        if (spec := getattr(item, "callspec", None)) and "target" in spec.params:
-            item.add_marker(pytest.mark.xdist_group(spec.params["target"].cluster or "fake"))
-
-
 @pytest.fixture(scope="session")
 def shared_sources(stack: Stack) -> Iterator[dict[str, str]]:
     """The shared source of each real cluster, by target; deleted when all cases are done."""

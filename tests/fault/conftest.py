@@ -7,22 +7,6 @@ import pytest
 from seamark.devstack import StackSpec, start_stack
 from tests.fault.rig import Rig
 
-ON_OWN_STACK = ("test_brokers_die_midway.py", "test_like_real_connect.py")
-
-
-def pytest_xdist_make_scheduler(config, log):
-    """Have one process run all that is done on the own stack, from the beginning, and share the rest out.
-
-    (`--dist loadgroup` is for that, but xdist 3.8 does not find its marks with pytest 9.2.)
-    """
-    from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415 - not there where nobody runs in parallel
-
-    class OwnStackFirst(LoadScopeScheduling):
-        def _split_scope(self, nodeid):
-            return "own stack" if any(module in nodeid for module in ON_OWN_STACK) else nodeid
-
-    return OwnStackFirst(config, log)
-
 
 @pytest.fixture(scope="session")
 def journal_topics(stack, tmp_path_factory):
@@ -54,7 +38,7 @@ def kafka_rig(stack, tmp_path, journal_topics):
 def own_stack(tmp_path_factory):
     """Three brokers, two workers and the journal's topics, for those who kill servers or keep Connect rebalancing.
 
-    The modules that use it stand in `ON_OWN_STACK`: then there is one of it in a run.
+    The modules that use it stand in `TOGETHER` of tests/conftest.py: then there is one of it in a run.
     """
     with start_stack(StackSpec(brokers=3, workers=2), name="own") as stack:
         code, _, err = Rig(stack, tmp_path_factory.mktemp("init")).seamark("init", "--yes")

@@ -370,8 +370,10 @@ def test_ctrl_c_finishes_the_step_and_says_what_is_left(build_desk):
     place = f"{desk.endpoint.urls[0]}/connectors/{other}"
     try:
         desk.must("connectors", "create", "-f", desk.write(desk.config(), "other.json"), "--name", other, "--yes")
-        argv = ["connectors", "pause", desk.name, other, "--yes"]
-        child = desk.start(*argv, SEAMARK_FAILPOINT="after-outcome:0:stop")
+        plan = str(desk.folder / "pause.plan")
+        desk.must("connectors", "pause", desk.name, other, "--out", plan)
+        # Connectors are changed at the same time; with a canary the first one goes alone.
+        child = desk.start("apply", plan, "--canary", "1", "--yes", SEAMARK_FAILPOINT="after-outcome:0:stop")
         wait_until(lambda: Path(f"/proc/{child.pid}/stat").read_text().split()[2] == "T", "the first step to end")
         child.send_signal(signal.SIGINT)
         child.send_signal(signal.SIGCONT)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from seamark.errors import UsageError
 from seamark.kafka.partitioner import choose_partition, hash_murmur2
 from seamark.offsets.codec import as_rest_map, decode_key, encode_key, encode_rest_key, encode_rest_value, encode_value
 from seamark.offsets.java_double import spell_double
@@ -70,7 +71,7 @@ def test_a_crowded_slot_doubles_the_table_early(oracle):
         assert order_names(names) == oracle.ask({"ask": "hashmap", "names": names})["order"], count
 
 
-@many(1500)
+@many(800)
 @given(data=spoiled())
 def test_bytes_are_read_as_by_the_converter(oracle, data):
     answer = oracle.ask({"ask": "read", "bytes": data.hex()})
@@ -133,20 +134,20 @@ def test_depth_is_bounded_as_by_the_converter(oracle, depth, is_read):
 @many(300)
 @given(connector=TEXTS, partition=FIELDS, offset=FIELDS)
 def test_what_rest_writes_is_found_and_shown_by_rest(oracle, connector, partition, offset):
-    key, value = encode_rest_key(connector, partition), encode_rest_value(offset)
-    answer = oracle.ask({"ask": "worker", "records": [[key.hex(), value.hex()]]})
-    if decode_key(key).verdict is not KeyVerdict.GOOD:
-        # Half of a surrogate pair in a name: Connect writes what it can't read.
-        assert answer["listed"] == {}
+    try:
+        key, value = encode_rest_key(connector, partition), encode_rest_value(offset)
+    except UsageError:
+        # Half of a surrogate pair in a name: Connect writes what it then can't read.
+        assert any("\ud800" <= unit <= "\udfff" for name in (*partition, *offset) for unit in name)
+        raw = written(oracle, connector, partition, offset)
+        listed = oracle.ask({"ask": "worker", "records": [[raw[0].hex(), raw[1].hex()]]})["listed"]
+        assert all(untag(shown) is None for _, shown in listed.get(connector, []))
         return
+    answer = oracle.ask({"ask": "worker", "records": [[key.hex(), value.hex()]]})
     assert decode_key(key).is_rest_spelling
     ((shown_partition, shown_offset),) = answer["listed"][connector]
     assert sort_fields(shown_partition) == sort_fields(tag(dict(as_rest_map(partition))))
-    try:
-        expected = dict(as_rest_map(offset))
-    except NotJsonError:
-        raise AssertionError(offset) from None
-    assert sort_fields(shown_offset) == sort_fields(tag(expected))
+    assert sort_fields(shown_offset) == sort_fields(tag(dict(as_rest_map(offset))))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

@@ -8,8 +8,9 @@ only when every step's outcome is known and what must always be done is done (`w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from seamark.change.actor import Actor
 from seamark.change.failpoint import reach
@@ -32,6 +33,8 @@ from seamark.errors import DeadlineError, FencedError, JournalError, SeamarkErro
 from seamark.model.entry import Ending, EntryKind
 from seamark.model.pace import Pace
 from seamark.model.plan import Plan
+
+T = TypeVar("T")
 
 # A journal that needs longer than `begin_seconds` for an entry this often will not be fast enough the next time either.
 _CONFIRMATIONS = 3
@@ -137,8 +140,10 @@ class Executor:
 
     def _check_again(self, plan: Plan, tasks: Sequence[Task], writer: JournalWriter) -> None:
         """Look once more under the lock: somebody may have been faster. A change that fails here has done nothing."""
+        steps = [task.step for task in tasks]
         try:
-            check_preconditions(plan, [task.step for task in tasks], self._world)
+            # A rebalance may hide a state for some seconds; that is no reason to give up what was asked for.
+            self._ask_again(lambda: check_preconditions(plan, steps, self._world), seconds=self._timing.send_seconds)
         except (SeamarkError, KeyboardInterrupt) as error:
             told = error.as_dict() if isinstance(error, SeamarkError) else {"message": "interrupted"}
             writer.append(EntryKind.CLOSE, {"ending": str(Ending.FAILED), "error": told})
@@ -185,12 +190,16 @@ class Executor:
         return self._act(task, intent, writer, entered_at=entered_at)
 
     def _intend(self, step: Step) -> Intent:
-        """What the step finds. A worker that can't tell just now is asked again for a while."""
+        """What the step finds."""
+        return self._ask_again(lambda: step.intend(self._world), seconds=step.settle_seconds)
+
+    def _ask_again(self, ask: Callable[[], T], *, seconds: float) -> T:
+        """Ask, and ask again for a while where a worker can't tell just now."""
         clock = self._world.clock
-        deadline = clock.now() + step.settle_seconds
+        deadline = clock.now() + seconds
         while True:
             try:
-                return step.intend(self._world)
+                return ask()
             except SeamarkError as error:
                 if not error.retryable or clock.now() >= deadline:
                     raise

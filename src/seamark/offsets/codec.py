@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from seamark.errors import UsageError
 from seamark.model.offset import OffsetKey, OffsetMap
 from seamark.offsets.java_double import SHORTEST_SINCE
 from seamark.offsets.java_hash import order_as_hash_map
@@ -43,7 +44,10 @@ def encode_rest_value(offset: OffsetMap | None, *, java: int = DEFAULT_JAVA) -> 
 
 def as_rest_map(fields: OffsetMap) -> OffsetMap:
     """A map as the REST API holds it: written and read once by Connect's converter, in the order of a HashMap."""
-    read: OffsetMap = read_json(spell_map(fields, java=DEFAULT_JAVA).encode())[0]
+    try:
+        read: OffsetMap = read_json(spell_map(fields, java=DEFAULT_JAVA).encode())[0]
+    except NotJsonError as failure:
+        raise UsageError("Connect can't read this map back once it is written", cause=str(failure)) from failure
     return order_as_hash_map(read)
 
 

@@ -204,7 +204,8 @@ public final class Oracle {
     }
 
     private static byte[] bytes(JsonNode node) {
-        return node.isNull() ? null : HEX.parseHex(node.textValue());
+        // A copy: all empty arrays of HexFormat are the same object, and Java would write references to it.
+        return node.isNull() ? null : HEX.parseHex(node.textValue()).clone();
     }
 
     private static String hex(ByteBuffer buffer) {

@@ -70,7 +70,7 @@ def test_heal_restarts_what_has_failed_in_one_change_and_ends_with_0(desk):
     assert len(desk.changes()) == 1
     assert [line.split() for line in ended.out.splitlines()] == [
         ["CONNECTOR", "OUTCOME", "RESTARTS", "WHY", "IT", "FAILED"],
-        ["game/b", "✓", "runs", "1", "task", "0:", "no", "trace"],
+        ["game/b", "✓", "runs", "1", "task", "0:", "without", "a", "trace"],
     ]
     assert "game/b: runs again, after 1 restart" in ended.err
     assert 30 <= desk.slept < 40
