@@ -15,7 +15,7 @@ SHARED = StackSpec(brokers=3, workers=2, connect_versions=("4.3.1", "3.5.2"), po
 
 
 # What one process does in a parallel run, by a piece of the test's id: cases of one real cluster would disturb each
-# other with their rebalances, some tests share a stack of their own or a Java process. The rest is shared out one by one.
+# other with their rebalances, some tests share a stack of their own or a Java process. The rest is shared out.
 TOGETHER = {
     "tests/contract/": ("[fake", "[real-4.3.1", "[real-3.5.2"),
     "tests/fault/": ("test_brokers_die_midway.py", "test_like_real_connect.py"),

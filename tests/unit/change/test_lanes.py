@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from seamark.change.file_journal import FileJournal
-from seamark.model.pace import Pace
 from seamark.change.pen import SharedPen
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.change.task import build_tasks
+from seamark.change.walk import Walk
 from seamark.errors import JournalError, RefusedError, SeamarkError
 from seamark.model.entry import Ending, EntryKind
+from seamark.model.pace import Pace
 from seamark.model.result import Outcome
 from tests.unit.change.town import CLASS, CLUSTER, Town, apply, build_plan, open_journal, recover
 
@@ -224,9 +226,6 @@ class TestFaults:
         assert all(step.kind == DeleteConnector.kind for step in plan.steps)
 
     def test_ten_thousand_steps_are_walked_in_linear_time(self, town):
-        from seamark.change.task import build_tasks
-        from seamark.change.walk import Walk
-
         plan, steps = build_plan(town, *([create(f"c-{number}")] for number in range(10_000)))
         walk = Walk(build_tasks(plan, steps), plan.preconditions)
         # Going through all tasks for each of them would be 10^8 steps, and take minutes.

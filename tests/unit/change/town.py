@@ -10,15 +10,16 @@ from seamark.change.actor import Actor
 from seamark.change.executor import Executor
 from seamark.change.file_journal import FileJournal
 from seamark.change.locks import cluster_lock
-from seamark.model.pace import Pace
 from seamark.change.precondition import build_preconditions
 from seamark.change.recovery import Recovery
 from seamark.change.timing import ChangeTiming
 from seamark.errors import NotFoundError
 from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
+from seamark.model.pace import Pace
 from seamark.model.plan import Plan
 
 CLUSTER = "town"
+PACE = Pace(at_once=16, writers=4)
 CLASS = {"connector.class": "Town"}
 # So much faster does the town's clock go than ours.
 SPEED = 50
@@ -145,7 +146,7 @@ def build_plan(town, *lanes):
     ), steps
 
 
-def apply(town, folder, *lanes, pace=Pace(at_once=16, writers=4), journal=None):
+def apply(town, folder, *lanes, pace=PACE, journal=None):
     """Plan and apply."""
     plan, steps = build_plan(town, *lanes)
     return Executor(journal or open_journal(folder), town, actor=Actor("me"), timing=TIMING, pace=pace).apply(
@@ -153,7 +154,7 @@ def apply(town, folder, *lanes, pace=Pace(at_once=16, writers=4), journal=None):
     )
 
 
-def recover(town, folder, *, pace=Pace(at_once=16, writers=4)):
+def recover(town, folder, *, pace=PACE):
     return Recovery(open_journal(folder), town, actor=Actor("other"), timing=TIMING, pace=pace)
 
 

@@ -14,6 +14,7 @@ from seamark.model.offset import Offset
 from seamark.model.owned import OwnedOffsets
 from seamark.model.reading import Reading
 from seamark.model.status import ClusterStatus, FleetStatus
+from seamark.model.trace import fold_trace
 from seamark.model.worker import Worker
 from seamark.report import OutputFormat, render_view
 from seamark.report.text import Screen
@@ -24,7 +25,6 @@ from seamark.report.views.error import render_error
 from seamark.report.views.health import render_health, render_state, style_health
 from seamark.report.views.offsets import build_offsets_view
 from seamark.report.views.status import build_status_view
-from seamark.model.trace import fold_trace
 from seamark.report.views.workers import build_workers_view
 from tests.unit.cli.stubs import TRACE, connector
 from tests.unit.report.samples import OUR_STYLES, SomeSetting
