@@ -132,12 +132,12 @@ HOSTILE: list[tuple[str, dict[str, str], str]] = [
         "file-sink",
         {
             "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
-            "file": "/root/.ssh/authorized_keys",
+            "file": "/var/lib/kafka/.ssh/authorized_keys",
             "topics": "t",
         },
         "P004",
     ),
-    ("file-schema-history", SINK | {"schema.history.internal.file.filename": "/root/.bashrc"}, "P004"),
+    ("file-schema-history", SINK | {"schema.history.internal.file.filename": "/var/lib/kafka/.bashrc"}, "P004"),
     ("file-url-registry", SINK | {"value.converter.schema.registry.url": "file:///etc/passwd"}, "P004"),
     ("file-jar-url", SINK | {"x": "jar:file:/tmp/evil.jar!/"}, "P004"),
     (

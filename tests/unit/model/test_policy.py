@@ -89,7 +89,7 @@ NARROWED: list[tuple[dict[str, str], dict[str, tuple[str, ...]], str]] = [
     (SINK | {"transforms.x.type": "a.B"}, {"plugin_classes": ("org.apache.kafka.*",)}, "P003"),
     (SINK | {"consumer.override.group.id": "g"}, {"client_overrides": ()}, "P005"),
     (SINK | {"x": "${vault:a:b}"}, {"config_providers": ("file",)}, "P010"),
-    (SINK | {"x": "secret://file//root/.ssh/id"}, {"references": ("secret://env/*",)}, "P018"),
+    (SINK | {"x": "secret://file//var/lib/kafka/.ssh/id"}, {"references": ("secret://env/*",)}, "P018"),
     (JDBC | {"connection.url": "jdbc:h2:mem:x;INIT=RUNSCRIPT FROM 'x'"}, {"jdbc_urls": ("jdbc:h2:",)}, "P014"),
     (SINK | {"x.sasl.jaas.config": "a.BModule required;"}, {"client_overrides": ("*",)}, "P006"),
 ]
