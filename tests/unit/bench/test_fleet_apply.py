@@ -108,6 +108,12 @@ def test_connector_too_many_is_seen(site: Site, fake: FakeConnect) -> None:
         check_fleet(site, told)
 
 
+def test_name_with_a_409_in_it_is_no_409(site: Site) -> None:
+    told = apply_bare(site)
+    told.begun(409, "create connector/connect/bench-409abc-0409 as STOPPED")
+    check_fleet(site, told)
+
+
 @pytest.mark.parametrize(
     ("told", "fault"),
     [
