@@ -52,6 +52,8 @@ def start(place, *argv):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        # A shell has Ctrl-C ignored by what it starts in the background, CI perhaps, and that is handed on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         errors="replace",
     )
 

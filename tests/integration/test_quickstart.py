@@ -74,6 +74,7 @@ def test_quickstart_works_word_for_word(tmp_path):
     assert before.count("DOWN") == 1
     assert "DOWN" not in after
     assert after.count("UP") == 2
-    assert "connect/log-purchase RUNNING" in parts[4]
+    # The worker is back, but its tasks may still be on their way to it.
+    assert re.search(r"^connect/log-purchase (RUNNING|UNASSIGNED)$", parts[4], re.MULTILINE), parts[4]
     assert "the stack is down" in parts[5]
     assert "Traceback" not in done.stdout + done.stderr
