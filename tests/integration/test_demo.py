@@ -39,7 +39,8 @@ def start(place, *argv):
     ports.mkdir(mode=0o1777, exist_ok=True)
     (place / "tmp" / "seamark-ports").symlink_to(ports)
     return subprocess.Popen(
-        [sys.executable, "-m", "seamark.cli", "demo", *argv],
+        # What a shell starts in the background, CI perhaps, ignores Ctrl-C and hands that on.
+        ["env", "--default-signal=INT", sys.executable, "-m", "seamark.cli", "demo", *argv],
         env={
             **environ,
             "TMPDIR": str(place / "tmp"),
@@ -52,8 +53,6 @@ def start(place, *argv):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # A shell has Ctrl-C ignored by what it starts in the background, CI perhaps, and that is handed on.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         errors="replace",
     )
 

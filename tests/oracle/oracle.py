@@ -7,16 +7,29 @@ import struct
 import subprocess
 from pathlib import Path
 
-from seamark.devstack.jars import kafka_jars
+from seamark.devstack.jars import connect_jars
 from seamark.devstack.java import find_java
 
 SOURCE = Path(__file__).parent / "java" / "Oracle.java"
-LOG_CONFIG = Path(__file__).parent / "java" / "log4j2.properties"
+# Both of Kafka's kinds of logging, silent: what is logged is asked for nowhere.
+SILENT = [
+    f"-Dlog4j2.configurationFile={SOURCE.with_name('log4j2.properties')}",
+    f"-Dlog4j.configuration=file:{SOURCE.with_name('log4j.properties')}",
+]
 
 
-def compile_oracle(folder):
+def compile_oracle(folder, *, version):
     javac = Path(find_java()).with_name("javac")
-    command = [str(javac), "--release", "17", "-proc:none", "-Xlint:all", "-Werror", "-cp", f"{kafka_jars()}/*"]
+    command = [
+        str(javac),
+        "--release",
+        "17",
+        "-proc:none",
+        "-Xlint:all",
+        "-Werror",
+        "-cp",
+        f"{connect_jars(version)}/*",
+    ]
     done = subprocess.run(
         [*command, "-d", str(folder), str(SOURCE)], capture_output=True, text=True, timeout=120, check=False
     )
@@ -26,15 +39,10 @@ def compile_oracle(folder):
 class Oracle:
     """The running program. A batch of questions costs one line, so thousands of them are fast."""
 
-    def __init__(self, classes):
-        options = [
-            "-Xmx128m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            f"-Dlog4j2.configurationFile={LOG_CONFIG}",
-        ]
+    def __init__(self, classes, *, version="4.3.1"):
+        options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *SILENT]
         self._process = subprocess.Popen(
-            [find_java(), *options, "-cp", f"{classes}:{kafka_jars()}/*", "Oracle"],
+            [find_java(), *options, "-cp", f"{classes}:{connect_jars(version)}/*", "Oracle"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -150,11 +150,28 @@ def test_what_rest_writes_is_found_and_shown_by_rest(oracle, connector, partitio
     assert sort_fields(shown_offset) == sort_fields(tag(dict(as_rest_map(offset))))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_dirty_record_is_shown_as_foretold(oracle, case):
+def read_listing(oracle, case):
     listed = oracle.ask({"ask": "worker", "records": [[hexed(case.key), hexed(case.value)]]})["listed"]
     shown = [untag(offset) for _, offset in listed.get(CONNECTOR, [])]
-    assert ("absent" if not shown else "null" if shown[0] is None else "offset") == case.listing
+    return "absent" if not shown else "null" if shown[0] is None else "offset"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_dirty_record_is_shown_as_foretold(oracle, case):
+    assert read_listing(oracle, case) == case.listing
+
+
+def test_dirty_records_are_shown_as_foretold_by_an_older_connect(older_oracle):
+    differing = {case.id for case in CASES if read_listing(older_oracle, case) != case.listing}
+    assert differing == {case.id for case in CASES if case.only_newer}
+
+
+@pytest.mark.parametrize(
+    ("connector", "partition", "offset"), [("fs", {"filename": "é😀"}, {"position": 8, "x": 1e10})]
+)
+def test_an_older_connect_writes_the_same_bytes(older_oracle, connector, partition, offset):
+    ours = (encode_key(connector, partition), encode_value(offset))
+    assert ours == written(older_oracle, connector, partition, offset)
 
 
 def test_two_spellings_of_one_partition(oracle):

@@ -14,17 +14,13 @@ from seamark.model.offset import OffsetKey, OffsetMap
 from seamark.offsets.java_double import SHORTEST_SINCE
 from seamark.offsets.java_hash import order_as_hash_map
 from seamark.offsets.reading import NotJsonError, TooLargeError, read_json
-from seamark.offsets.spelling import spell_map, spell_text
+from seamark.offsets.spelling import DEFAULT_JAVA, spell_key, spell_map
 from seamark.offsets.verdict import DecodedKey, DecodedValue, KeyVerdict, Oddity, ValueVerdict
-
-# What a worker of Kafka 4 needs at least. Another Java matters for a double only.
-DEFAULT_JAVA = 17
 
 
 def encode_key(connector: str, partition: OffsetMap | None, *, java: int = DEFAULT_JAVA) -> bytes:
     """The key a task writes that has this partition with its fields in this order."""
-    fields = "null" if partition is None else spell_map(partition, java=java)
-    return f"[{spell_text(connector)},{fields}]".encode()
+    return spell_key(connector, partition, java=java)
 
 
 def encode_value(offset: OffsetMap | None, *, java: int = DEFAULT_JAVA) -> bytes | None:
@@ -109,11 +105,7 @@ def _build_key(raw: bytes, content: Any, oddities: tuple[Oddity, ...]) -> Decode
     wrong = _judge_partition(partition)
     if wrong is not None:
         return DecodedKey(raw, wrong[0], connector=connector, detail=wrong[1], oddities=oddities)
-    ordered = order_as_hash_map(partition)
-    # Nobody knows the worker's Java: a double in the spelling of either is one that REST may look for.
-    is_rest = any(raw == encode_key(connector, ordered, java=java) for java in (DEFAULT_JAVA, SHORTEST_SINCE))
-    key = OffsetKey(connector, partition)
-    return DecodedKey(raw, KeyVerdict.GOOD, key, connector, oddities=oddities, is_rest_spelling=is_rest)
+    return DecodedKey(raw, KeyVerdict.GOOD, OffsetKey(connector, partition), connector, oddities=oddities)
 
 
 def _judge_list(content: Any) -> tuple[KeyVerdict, str] | None:

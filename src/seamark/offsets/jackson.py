@@ -22,7 +22,7 @@ _NUMBER = re.compile(rb"(-?)0*([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
 _HEX = re.compile(rb"[0-9a-fA-F]{4}")
 _ESCAPES = dict(zip(b'"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True))
 _WORDS: dict[bytes, bool | None] = {b"true": True, b"false": False, b"null": None}
-_WORD_END = re.compile(rb"[0-9A-Za-z_$\x7f-\xff]")
+_WORD_END = re.compile(rb"[0-9A-Za-z_\x7f-\xff]")
 _END = -1
 _CLOSING: dict[type, int] = {list: 0x5D, dict: 0x7D}
 

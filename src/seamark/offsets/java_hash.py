@@ -6,6 +6,7 @@ Connect's REST API reads each partition into a HashMap, so this order decides wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TypeVar
 
 _Value = TypeVar("_Value")
@@ -13,6 +14,7 @@ _FIRST_CAPACITY = 16
 # Up to this many slots a crowded one makes Java double the table before it is three quarters full.
 _CROWDED_CAPACITY = 64
 _CROWDED = 8
+_KEPT_LENGTH = 1000
 
 
 def hash_text(text: str) -> int:
@@ -50,4 +52,14 @@ def _find_capacity(codes: list[int]) -> int:
 
 def order_as_hash_map(fields: Mapping[str, _Value]) -> dict[str, _Value]:
     """The same fields in the order of a HashMap that was filled from this map."""
-    return {name: fields[name] for name in order_names(fields)}
+    if len(fields) < 2:
+        return dict(fields)
+    names = tuple(fields)
+    # A hundred thousand partitions share a few sets of names; a hostile name is not kept.
+    is_short = sum(map(len, names)) <= _KEPT_LENGTH
+    return {name: fields[name] for name in (_order_kept(names) if is_short else order_names(names))}
+
+
+@lru_cache(maxsize=1024)
+def _order_kept(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(order_names(names))

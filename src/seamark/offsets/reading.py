@@ -40,9 +40,13 @@ def read_json(raw: bytes) -> tuple[Any, tuple[Oddity, ...]]:
     # Escaped surrogates are not for Python: Jackson takes a lone one in a text and refuses it in a name.
     if len(raw) <= _FAST_BYTES and b"\\ud" not in raw and b"\\uD" not in raw:
         try:
-            return _DECODER.decode(raw.decode()), ()
+            text = raw.decode()
+            value, end = _scan(text, 0)
         except (ValueError, _UnusualError, RecursionError):
             pass
+        else:
+            if end == len(text):
+                return value, ()
     scanner = Scanner(raw)
     value = scanner.read()
     return value, tuple(sorted(scanner.oddities))
@@ -72,6 +76,7 @@ def _refuse(_: str) -> Any:
     raise _UnusualError
 
 
-_DECODER = json.JSONDecoder(
+# Space before or behind the value, which Connect never writes, is left to the other reader.
+_scan = json.JSONDecoder(
     object_pairs_hook=_read_map, parse_float=_read_float, parse_int=_read_int, parse_constant=_refuse
-)
+).raw_decode

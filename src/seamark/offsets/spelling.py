@@ -10,12 +10,21 @@ from collections.abc import Mapping
 from seamark.errors import UsageError
 from seamark.offsets.java_double import spell_double
 
+# What a worker of Kafka 4 needs at least. Another Java matters for a double only.
+DEFAULT_JAVA = 17
+
 # What a Java map of an offset may hold. Bytes become a text in base64 and stay one when they are read.
 FieldValue = str | int | float | bool | bytes | None
 
 _TO_ESCAPE = re.compile('["\\\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
 _SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _LEAST, _MOST = -(2**63), 2**63 - 1
+
+
+def spell_key(connector: str, partition: Mapping[str, FieldValue] | None, *, java: int) -> bytes:
+    """The key of an offset: a list of the connector's name and the partition."""
+    fields = "null" if partition is None else spell_map(partition, java=java)
+    return f"[{spell_text(connector)},{fields}]".encode()
 
 
 def spell_map(fields: Mapping[str, FieldValue], *, java: int) -> str:

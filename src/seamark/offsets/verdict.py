@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from seamark.model.offset import OffsetKey, OffsetMap
+from seamark.offsets.java_double import SHORTEST_SINCE
+from seamark.offsets.java_hash import order_as_hash_map
+from seamark.offsets.spelling import DEFAULT_JAVA, spell_key
 
 
 class KeyVerdict(StrEnum):
@@ -57,7 +60,6 @@ class DecodedKey:
     """The key of a record. `raw` is what is compared, looked up and written back; never a new spelling of it.
 
     `key` is there when the verdict is GOOD. `connector` is there also where only the partition is wrong.
-    `is_rest_spelling` says that the REST API looks for these very bytes; where it is false, GET answers `null`.
     """
 
     raw: bytes | None
@@ -66,7 +68,18 @@ class DecodedKey:
     connector: str | None = None
     detail: str = ""
     oddities: tuple[Oddity, ...] = ()
-    is_rest_spelling: bool = False
+
+    @property
+    def is_rest_spelling(self) -> bool:
+        """Whether the REST API looks for these very bytes; where it does not, GET answers `null`.
+
+        Nobody knows the worker's Java: a double in the spelling of either is taken. It is worked out at each call.
+        """
+        if self.key is None:
+            return False
+        ordered = order_as_hash_map(self.key.partition)
+        javas = (DEFAULT_JAVA, SHORTEST_SINCE)
+        return any(self.raw == spell_key(self.key.connector, ordered, java=java) for java in javas)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,18 +27,18 @@ class Dirty:
     value_verdict: V
     listing: Listing
     oddities: frozenset[Oddity] = frozenset()
-    # The limits of Jackson came with 2.15: the Connect of 3.5 has none.
+    # The Connect of 3.5 has an older Jackson: no limits, no leading zeros, surrogates in raw UTF-8.
     only_newer: bool = False
 
 
-def _key(case, template, verdict, listing, *oddities, value=VALUE, value_verdict=V.GOOD, only_newer=False):
+def _key(case, template, verdict, listing, *oddities, only_newer=False):
     raw = template.replace(b"ID", case.encode()) if template is not None else None
-    return Dirty(case, raw, value, verdict, value_verdict, listing, frozenset(oddities), only_newer)
+    return Dirty(case, raw, VALUE, verdict, V.GOOD, listing, frozenset(oddities), only_newer)
 
 
-def _value(case, value, verdict, listing, *oddities, only_newer=False):
+def _value(case, value, verdict, listing, *oddities):
     key = f'["{CONNECTOR}",{{"case":"{case}"}}]'.encode()
-    return Dirty(case, key, value, K.GOOD, verdict, listing, frozenset(oddities), only_newer)
+    return Dirty(case, key, value, K.GOOD, verdict, listing, frozenset(oddities))
 
 
 def _wide(text, encoding):
@@ -65,7 +65,7 @@ GOOD_KEYS = [
     _key("emoji-escaped", b'["dirty",{"x":"\\uD83D\\uDE00","case":"ID"}]', K.GOOD, OFFSET),
     _key("half-of-a-pair", b'["dirty",{"x":"\\uD83D","case":"ID"}]', K.GOOD, OFFSET),
     _key("whole-number", b'["dirty",{"x":1,"case":"ID"}]', K.GOOD, OFFSET),
-    _key("leading-zero", b'["dirty",{"case":"ID","x":01}]', K.GOOD, NULL),
+    _key("leading-zero", b'["dirty",{"case":"ID","x":01}]', K.GOOD, NULL, only_newer=True),
     _key("minus-zero", b'["dirty",{"x":-0,"case":"ID"}]', K.GOOD, NULL),
     _key("double", b'["dirty",{"x":1.0,"case":"ID"}]', K.GOOD, OFFSET),
     _key("double-exponent", b'["dirty",{"x":1.0E10,"case":"ID"}]', K.GOOD, OFFSET),
@@ -107,7 +107,6 @@ BAD_KEYS = [
         b'["dirty",{"case":"ID","x":' + b"[" * 999 + b"]" * 999 + b"}]",
         K.NOT_JSON,
         ABSENT,
-        only_newer=True,
     ),
     _key("1001-digits", b'["dirty",{"case":"ID","x":' + b"1" * 1001 + b"}]", K.NOT_JSON, ABSENT, only_newer=True),
     _key("a-map", b'{"dirty":{"case":"ID"}}', K.NOT_A_LIST, ABSENT),
@@ -153,6 +152,6 @@ VALUES = [
     _value("value-nested", b'{"position":{"file":1}}', V.NESTED, ABSENT),
     _value("value-nested-list", b'{"position":[8]}', V.NESTED, ABSENT),
     _value("value-envelope", b'{"schema":null,"payload":{"position":8}}', V.NESTED, ABSENT),
-    _value("value-deeper-than-1000", b'{"x":' + b"[" * 1000 + b"]" * 1000 + b"}", V.NOT_JSON, ABSENT, only_newer=True),
+    _value("value-deeper-than-1000", b'{"x":' + b"[" * 1000 + b"]" * 1000 + b"}", V.NOT_JSON, ABSENT),
 ]
 CASES = [*GOOD_KEYS, *BAD_KEYS, *VALUES]

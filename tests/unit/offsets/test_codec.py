@@ -239,3 +239,10 @@ def test_what_is_written_is_read_back(connector, partition, java):
     assert decoded.key == OffsetKey(connector, partition)
     assert list(decoded.key.partition) == list(partition)
     assert decode_key(encode_rest_key(connector, partition, java=java)).is_rest_spelling
+
+
+@pytest.mark.parametrize(
+    ("spelled", "read"), [("-0.0", "0.0"), ("-0.0e5", "0.0"), ("-1e-400", "-0.0"), ("1e-400", "0.0"), ("-0", "0")]
+)
+def test_negative_zero_is_as_java_makes_it(spelled, read):
+    assert str(decode_value(f'{{"v":{spelled}}}'.encode()).offset["v"]) == read
