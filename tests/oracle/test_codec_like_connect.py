@@ -19,8 +19,6 @@ from tests.oracle.oracle import fields, hexed, tag, unhexed, untag
 from tests.oracle.strategies import DOUBLES, FIELDS, NAMES, TEXTS, spoiled
 from tests.unit.offsets.dirty import CASES, CONNECTOR
 
-pytestmark = pytest.mark.xdist_group("oracle")
-
 
 def many(count):
     # One program serves all examples, and the machine may be busy: no time limit for a single one.

@@ -11,8 +11,6 @@ from seamark.offsets.codec import encode_key, encode_value
 from seamark.offsets.javamap import find_capacity, read_java_map, write_java_map
 from tests.oracle.oracle import hexed, unhexed
 
-pytestmark = pytest.mark.xdist_group("oracle")
-
 
 def random_entries(chance):
     count = chance.choice([0, 1, 2, 12, 13, 24, 25, 49, chance.randint(0, 200)])
