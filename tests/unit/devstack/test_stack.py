@@ -7,6 +7,7 @@ import json
 import pytest
 
 from seamark.devstack import ConnectEndpoint, KafkaEndpoint, PostgresEndpoint, S3Endpoint, ServerEntry, Stack
+from seamark.devstack.servers.kafka import new_cluster_id
 from seamark.devstack.stack import read_stack, write_stack
 from seamark.errors import DevstackError
 
@@ -54,3 +55,7 @@ def test_unknown_server_names_the_known_ones():
     with pytest.raises(DevstackError) as caught:
         STACK.server("broker-7")
     assert "broker-1" in caught.value.hint
+
+
+def test_no_id_looks_like_an_option():
+    assert not any(new_cluster_id().startswith("-") for _ in range(2000))
