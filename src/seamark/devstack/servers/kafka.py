@@ -17,7 +17,7 @@ from seamark.errors import DevstackError
 
 
 def new_cluster_id() -> str:
-    """A random id in Kafka's own form. Like Kafka's, it does not begin with a dash: tools would take it for an option."""
+    """A random id in Kafka's own form. It does not begin with a dash: tools would take it for an option."""
     while (found := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return found
