@@ -22,16 +22,9 @@ from seamark.change.timing import ChangeTiming
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.kafka.topics import TopicAdmin
+from tests.integration.rest import DEADLINE_SECONDS, call
 
 ROOT = Path(__file__).parents[2]
-# A create costs a rebalance, and other tests of the run may be causing some too.
-DEADLINE_SECONDS = 90
-
-
-def call(url, *, method="GET", body=None):
-    """One bare REST call, so that what is tested does not test itself. Gives the status and the answer."""
-    status, text = call_raw(url, method=method, body=body)
-    return status, json.loads(text) if text else None
 
 
 def call_raw(url, *, method="GET", body=None):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.error
-import urllib.request
 import uuid
 
 import pytest
@@ -16,34 +14,12 @@ from seamark.kafka.partitioner import choose_partition
 from seamark.model.offset import spell_identity
 from seamark.offsets.codec import decode_value, encode_key
 from seamark.offsets.verdict import ValueVerdict
+from tests.integration.rest import DEADLINE_SECONDS, call_until
 from tests.unit.offsets.dirty import CASES, CONNECTOR
 
-DEADLINE_SECONDS = 90
 PARTITIONS = 3
 LINES = ("one", "two", "three")
 SECOND_LINE = b'{"position":4}'
-
-
-def call(url, *, method="GET", body=None):
-    data = json.dumps(body).encode() if body is not None else None
-    request = urllib.request.Request(url, method=method, data=data, headers={"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=100) as response:
-            text = response.read()
-            return response.status, json.loads(text) if text else None
-    except urllib.error.HTTPError as error:
-        return error.code, None
-
-
-def call_until(url, is_done, **options):
-    """Call until the answer is the one that is waited for: a rebalance and a worker that lags give others first."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while True:
-        status, answer = call(url, **options)
-        if is_done(status, answer):
-            return answer
-        assert time.monotonic() < deadline, f"{url} still answers {status} {answer} after {DEADLINE_SECONDS} s"
-        time.sleep(0.3)
 
 
 def is_done(status, _):

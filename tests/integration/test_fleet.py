@@ -1,9 +1,5 @@
 """A first look at a real fleet: one FileStream source of the same name on Connect 4.3.1 and on 3.5.2."""
 
-import json
-import time
-import urllib.error
-import urllib.request
 import uuid
 from pathlib import Path
 
@@ -15,33 +11,10 @@ from seamark.fleet import open_fleet
 from seamark.model.connector import ConnectorType, State
 from seamark.model.finding import Severity
 from seamark.model.health import Health, build_health
+from tests.integration.rest import call_until
 
 CLUSTERS = ("connect", "connect-3-5-2")
 LINES = "one\ntwo\nthree\n"
-# A create costs a rebalance, and other tests of the run may be causing some too.
-DEADLINE_SECONDS = 90
-
-
-def call(url, *, method="GET", body=None):
-    """One bare REST call, so that what is tested does not test itself. Gives the status and the answer."""
-    data = json.dumps(body).encode() if body is not None else None
-    request = urllib.request.Request(url, method=method, data=data, headers={"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=100) as response:
-            text = response.read()
-            return response.status, json.loads(text) if text else None
-    except urllib.error.HTTPError as error:
-        return error.code, None
-
-
-def call_until(url, is_done, **options):
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while True:
-        status, answer = call(url, **options)
-        if is_done(status, answer):
-            return
-        assert time.monotonic() < deadline, f"{url} still answers {status}: {answer}"
-        time.sleep(0.2)
 
 
 def is_running(status, answer):

@@ -51,7 +51,7 @@ def swallowed_500(patch: pytest.MonkeyPatch) -> None:
 
     def act(self: Executor, task: Any, intent: Any, writer: Any, **_: Any) -> Any:
         try:
-            task.step.perform(self._world, intent)
+            task.step.perform(self.world, intent)
         except (FencedError, JournalError):
             raise
         except UnknownOutcomeError:

@@ -51,7 +51,7 @@ class Operator:
         self.journal = SimJournal(self.process, simulation.store, timeline)
         spool = SimSpool(self.process, simulation.spooled, timeline)
         self.executor = Executor(self.journal, self.world, actor=self.actor, timing=TIMING, spool=spool)
-        self.recovery = Recovery(self.journal, self.world, actor=self.actor, timing=TIMING, spool=spool)
+        self.recovery = Recovery(self.executor)
 
     def plan(self, title: str, lanes: list[Built], *, locks: tuple[str, ...]) -> tuple[Plan, list[Step]]:
         """A plan of these lanes, and its steps with their secrets."""

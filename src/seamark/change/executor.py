@@ -69,15 +69,15 @@ class Executor:
         pace: Pace | None = None,
     ) -> None:
         """Without a `spool`, a journal that fails leaves everything as it is, and the error says what is left."""
-        self._journal = journal
-        self._world = world
-        self._actor = actor
-        self._timing = timing or ChangeTiming()
+        self.journal = journal
+        self.world = world
+        self.actor = actor
+        self.timing = timing or ChangeTiming()
         self._progress = Guarded(progress or Silent())
         self._spool = spool
         self._pace = pace or Pace()
         self._writers = Writers(self._pace.writers)
-        self.settler = Settler(world, timing=self._timing, progress=self._progress)
+        self.settler = Settler(world, timing=self.timing, progress=self._progress)
 
     def apply(self, plan: Plan, steps: Sequence[Step] | None = None) -> ChangeResult:
         """Apply a plan. `steps` are its steps with their secrets, where the plan in memory has them.
@@ -89,17 +89,17 @@ class Executor:
         """
         tasks = build_tasks(plan, steps)
         self._pace.refuse_too_many(len(tasks.lanes))
-        check_preconditions(plan, [task.step for task in tasks], self._world)
+        check_preconditions(plan, [task.step for task in tasks], self.world)
         opening = Opening(
-            change=self._actor.new_id(),
+            change=self.actor.new_id(),
             title=plan.title,
-            by=self._actor.name,
-            at=self._actor.timestamp(),
-            nonce=self._actor.new_nonce(),
+            by=self.actor.name,
+            at=self.actor.timestamp(),
+            nonce=self.actor.new_nonce(),
             locks=tuple(sorted(plan.locks)),
             body={"plan": plan.to_dict()},
         )
-        writer = self._journal.begin(opening)
+        writer = self.journal.begin(opening)
         try:
             reach("after-open")
             self._progress.opened(opening.change, steps=len(tasks))
@@ -126,8 +126,8 @@ class Executor:
             try:
                 lanes.go()
             except JournalError as error:
-                wind_up = WithoutJournal(self._world, self.settler, timing=self._timing, spool=self._spool)
-                raise wind_up.restore(walk, writer.entries[0].change, by=self._actor.name, failure=error) from error
+                wind_up = WithoutJournal(self.world, self.settler, timing=self.timing, spool=self._spool)
+                raise wind_up.restore(walk, writer.entries[0].change, by=self.actor.name, failure=error) from error
             ending = self._close(walk, writer, leaving=leaving, force=force)
             return ChangeResult(
                 writer.entries[0].change,
@@ -143,7 +143,7 @@ class Executor:
         steps = [task.step for task in tasks]
         try:
             # A rebalance may hide a state for some seconds; that is no reason to give up what was asked for.
-            self._ask_again(lambda: check_preconditions(plan, steps, self._world), seconds=self._timing.send_seconds)
+            self._ask_again(lambda: check_preconditions(plan, steps, self.world), seconds=self.timing.send_seconds)
         except (SeamarkError, KeyboardInterrupt) as error:
             told = error.as_dict() if isinstance(error, SeamarkError) else {"message": "interrupted"}
             writer.append(EntryKind.CLOSE, {"ending": str(Ending.FAILED), "error": told})
@@ -166,7 +166,7 @@ class Executor:
 
     def _await(self, step: Step) -> Settled:
         try:
-            step.perform(self._world, Intent(None, None))
+            step.perform(self.world, Intent(None, None))
         except SeamarkError as error:
             return Outcome.DID_NOT_HAPPEN, error
         return Outcome.DONE, None
@@ -184,18 +184,18 @@ class Executor:
             outcome = Outcome.FOREIGN if walk.has_acted(task) else Outcome.DID_NOT_HAPPEN
             return Sent(settled=(outcome, build_foreign(task.step)))
         # The clock is read before the entry gets its time, so that nobody can think the act older than it is.
-        entered_at = self._world.clock.now()
+        entered_at = self.world.clock.now()
         writer.append(EntryKind.INTENT, {"step": task.number, **intent.to_dict()})
         reach("after-intent", task.number)
         return self._act(task, intent, writer, entered_at=entered_at)
 
     def _intend(self, step: Step) -> Intent:
         """What the step finds."""
-        return self._ask_again(lambda: step.intend(self._world), seconds=step.settle_seconds)
+        return self._ask_again(lambda: step.intend(self.world), seconds=step.settle_seconds)
 
     def _ask_again(self, ask: Callable[[], T], *, seconds: float) -> T:
         """Ask, and ask again for a while where a worker can't tell just now."""
-        clock = self._world.clock
+        clock = self.world.clock
         deadline = clock.now() + seconds
         while True:
             try:
@@ -203,13 +203,13 @@ class Executor:
             except SeamarkError as error:
                 if not error.retryable or clock.now() >= deadline:
                     raise
-            clock.sleep(self._timing.look_seconds)
+            clock.sleep(self.timing.look_seconds)
 
     def _act(self, task: Task, intent: Intent, writer: JournalWriter, *, entered_at: float) -> Sent:
         unknown: SeamarkError | None = None
         try:
             self._confirm(task, writer, entered_at=entered_at)
-            task.step.perform(self._world, intent)
+            task.step.perform(self.world, intent)
         except (FencedError, JournalError):
             raise
         except UnknownOutcomeError as error:
@@ -218,18 +218,18 @@ class Executor:
             return Sent(intent, settled=(Outcome.DID_NOT_HAPPEN, error))
         finally:
             reach("after-perform", task.number)
-        return Sent(intent, unknown=unknown, quiet_at=self._world.clock.now() + self._timing.in_flight_seconds)
+        return Sent(intent, unknown=unknown, quiet_at=self.world.clock.now() + self.timing.in_flight_seconds)
 
     def _confirm(self, task: Task, writer: JournalWriter, *, entered_at: float) -> None:
         """Make sure that the step's newest entry is fresh: who slept may have been taken over, and writing tells."""
         for _ in range(_CONFIRMATIONS):
-            if self._world.clock.now() - entered_at <= self._timing.begin_seconds:
+            if self.world.clock.now() - entered_at <= self.timing.begin_seconds:
                 return
-            entered_at = self._world.clock.now()
+            entered_at = self.world.clock.now()
             writer.append(EntryKind.NOTE, {"step": task.number, "note": "still here"})
         raise DeadlineError(
             "the journal is too slow to act on its word; nothing was sent",
-            cause=f"{_CONFIRMATIONS} entries took longer than {self._timing.begin_seconds:g} s each",
+            cause=f"{_CONFIRMATIONS} entries took longer than {self.timing.begin_seconds:g} s each",
         )
 
     def _end(

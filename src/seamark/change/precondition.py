@@ -13,7 +13,7 @@ from seamark.model.plan import Plan, Precondition
 
 # The state that a step found when the plan was made, compared with what it finds now.
 BEFORE = "before"
-# Reading a whole cluster costs about as much as a dozen single looks.
+# A choice, not a measurement: beyond a dozen looks the whole cluster is read once.
 _MANY = 12
 
 

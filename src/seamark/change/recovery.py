@@ -5,47 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from seamark.change.actor import Actor
 from seamark.change.executor import Executor, write_outcome
-from seamark.change.journal import Journal, JournalWriter
+from seamark.change.journal import JournalWriter
 from seamark.change.past import Past, read_past
-from seamark.change.progress import Progress
 from seamark.change.result import ChangeResult
 from seamark.change.settle import Settled
-from seamark.change.spool import Spool
 from seamark.change.step import Outcome
 from seamark.change.task import Task, Tasks, build_tasks
-from seamark.change.timing import ChangeTiming
 from seamark.change.undo import build_undo_plan
 from seamark.change.walk import Walk
-from seamark.change.world import World
 from seamark.errors import RefusedError, UnknownOutcomeError
-from seamark.model.pace import Pace
 from seamark.model.plan import Plan
 from seamark.model.result import GOOD
 
 
 class Recovery:
-    """Finishes and takes back changes of one journal."""
+    """Finishes and takes back what an executor, of this process or another, has begun in the same journal."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        world: World,
-        *,
-        actor: Actor,
-        timing: ChangeTiming | None = None,
-        progress: Progress | None = None,
-        spool: Spool | None = None,
-        pace: Pace | None = None,
-    ) -> None:
-        self._journal = journal
-        self._world = world
-        self._actor = actor
-        self._timing = timing or ChangeTiming()
-        self._executor = Executor(
-            journal, world, actor=actor, timing=self._timing, progress=progress, spool=spool, pace=pace
-        )
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._journal = executor.journal
+        self._world = executor.world
+        self._actor = executor.actor
+        self._timing = executor.timing
 
     def resume(self, change: str, *, expected_nonce: str | None = None) -> ChangeResult:
         """Take an open change over and finish it: settle the step in hand, then walk the rest."""

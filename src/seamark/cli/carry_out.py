@@ -12,7 +12,7 @@ import click
 
 from seamark.cli.answer import Answer, choose_exit_code
 from seamark.cli.confirm import confirm
-from seamark.cli.options import option
+from seamark.cli.options import option, put_options
 from seamark.cli.progress import StepLines
 from seamark.cli.session import Session
 from seamark.errors import FencedError, InterruptedRunError, JournalError, SeamarkError, UnknownOutcomeError
@@ -56,10 +56,7 @@ def change_options(command: F) -> F:
             help="Save the plan for seamark apply, and change nothing.",
         ),
     )
-    decorated: Any = gather
-    for decorate in reversed(decorators):
-        decorated = decorate(decorated)
-    result: F = decorated
+    result: F = put_options(gather, decorators)
     return result
 
 

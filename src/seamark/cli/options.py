@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -27,6 +27,13 @@ class EnvOption(click.Option):
 def option(*names: str, **settings: Any) -> Callable[[F], F]:
     """Like `click.option`, with the environment variable shown."""
     return click.option(*names, cls=EnvOption, **settings)
+
+
+def put_options(command: Callable[..., Any], options: Sequence[Callable[[Any], Any]]) -> Any:
+    """A command with these options, which `--help` shows in this order."""
+    for put in reversed(options):
+        command = put(command)
+    return command
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:

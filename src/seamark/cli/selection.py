@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from seamark.cli.complete import complete_clusters, complete_connectors
-from seamark.cli.options import option
+from seamark.cli.options import option, put_options
 from seamark.cli.session import Session
 from seamark.errors import UsageError
 from seamark.model.selection import STATE_WORDS, Selection, build_selection, is_pattern
@@ -28,10 +28,7 @@ def selection_options(*, metavar: str) -> Callable[[F], F]:
     """Add the options. The command gets them as two values, `selection` and `cluster`."""
 
     def decorate(command: F) -> F:
-        decorated: Any = _gather(command)
-        for add in reversed(_build_decorators(metavar)):
-            decorated = add(decorated)
-        result: F = decorated
+        result: F = put_options(_gather(command), _build_decorators(metavar))
         return result
 
     return decorate

@@ -12,7 +12,7 @@ import click
 
 from seamark.cli.complete import complete_connectors
 from seamark.cli.duration import Duration
-from seamark.cli.options import option
+from seamark.cli.options import option, put_options
 
 if TYPE_CHECKING:
     from seamark.fleet import Fleet
@@ -46,9 +46,7 @@ def run_options(command: F) -> F:
     def gather(*args: Any, wait: float, no_validate: bool, **kwargs: Any) -> Any:
         return command(*args, trial=RunOptions(validate=not no_validate, wait_seconds=wait), **kwargs)
 
-    decorated: Any = gather
-    for add in (
-        option("--no-validate", is_flag=True, help="Do not ask the plugins what they think of new configs."),
+    decorators = (
         option(
             "--wait",
             type=Duration(minimum_seconds=1.0),
@@ -57,9 +55,9 @@ def run_options(command: F) -> F:
             metavar="TIME",
             help="How long a connector may take until it runs; then its former config is put back.",
         ),
-    ):
-        decorated = add(decorated)
-    result: F = decorated
+        option("--no-validate", is_flag=True, help="Do not ask the plugins what they think of new configs."),
+    )
+    result: F = put_options(gather, decorators)
     return result
 
 
@@ -67,10 +65,7 @@ def spec_options(*, required: bool = True, metavar: str = "[NAME|GLOB]...") -> C
     """Add the options; the command gets them as one value, `what`."""
 
     def decorate(command: F) -> F:
-        decorated: Any = _gather(command)
-        for add in reversed(_build_decorators(required=required, metavar=metavar)):
-            decorated = add(decorated)
-        result: F = decorated
+        result: F = put_options(_gather(command), _build_decorators(required=required, metavar=metavar))
         return result
 
     return decorate

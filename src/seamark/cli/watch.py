@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from seamark.cli.answer import Answer
 from seamark.cli.duration import Duration
-from seamark.cli.options import option
+from seamark.cli.options import option, put_options
 from seamark.cli.session import Session
 from seamark.errors import InterruptedRunError, SeamarkError
 from seamark.report.render import render_view
@@ -55,10 +55,7 @@ def watch_options(command: F) -> F:
         ),
         option("--count", type=_positive(), metavar="N", help="End --watch after N readings."),
     )
-    decorated: Any = gather
-    for decorate in reversed(decorators):
-        decorated = decorate(decorated)
-    result: F = decorated
+    result: F = put_options(gather, decorators)
     return result
 
 

@@ -14,7 +14,7 @@ from seamark.change.progress import Progress
 from seamark.change.recovery import Recovery
 from seamark.change.spool import FileSpool
 from seamark.change.step import Step
-from seamark.change.timing import ChangeTiming, build_timing
+from seamark.change.timing import build_timing
 from seamark.errors import RefusedError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.ownership import build_undo_field, find_owners, read_claims, refresh_spec
@@ -67,16 +67,7 @@ class Changes:
         refuse_foreign_context(plan, self._context.name)
         if plan.is_empty:
             return ChangeResult("", title=plan.title, ending=Ending.DONE, steps=())
-        executor = Executor(
-            self._journal(),
-            self._world,
-            actor=self._actor,
-            timing=self._build_timing(),
-            progress=progress,
-            spool=self._build_spool(),
-            pace=pace or FLEET_PACE,
-        )
-        return executor.apply(plan, planned.steps)
+        return self._build_executor(progress, pace=pace or FLEET_PACE).apply(plan, planned.steps)
 
     def review(self, plan: Plan, *, validate: bool = True) -> Planned:
         """A plan that was saved: whether it can be applied here and now, and what it means.
@@ -117,15 +108,7 @@ class Changes:
 
     def recovery(self, progress: Progress | None = None) -> Recovery:
         """What finishes and closes changes that a crash left open."""
-        return Recovery(
-            self._journal(),
-            self._world,
-            actor=self._actor,
-            timing=self._build_timing(),
-            progress=progress,
-            spool=self._build_spool(),
-            pace=FLEET_PACE,
-        )
+        return Recovery(self._build_executor(progress, pace=FLEET_PACE))
 
     def check_seals(self, entries: Sequence[Entry]) -> None:
         """Refuse a change whose secrets were sealed with another key: they would all look changed."""
@@ -138,8 +121,13 @@ class Changes:
             hint=f"let {entries[0].by} do it, or share one key: journal_key in the context",
         )
 
-    def _build_timing(self) -> ChangeTiming:
-        return build_timing(self._context.journal.in_flight_seconds)
-
-    def _build_spool(self) -> FileSpool:
-        return FileSpool(self._context.journal.spool_folder)
+    def _build_executor(self, progress: Progress | None, *, pace: Pace) -> Executor:
+        return Executor(
+            self._journal(),
+            self._world,
+            actor=self._actor,
+            timing=build_timing(self._context.journal.in_flight_seconds),
+            progress=progress,
+            spool=FileSpool(self._context.journal.spool_folder),
+            pace=pace,
+        )

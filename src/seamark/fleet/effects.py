@@ -122,9 +122,9 @@ def _config_fields(intent: Intent) -> tuple[FieldChange, ...]:
     return tuple(
         FieldChange(
             key,
-            before=_show(key, before.get(key)),
-            after=_show(key, after.get(key)),
-            is_sensitive=_is_hidden(key, before.get(key)) or _is_hidden(key, after.get(key)),
+            before=show_value(key, before.get(key)),
+            after=show_value(key, after.get(key)),
+            is_sensitive=is_hidden(key, before.get(key)) or is_hidden(key, after.get(key)),
         )
         for key in changed
     )
@@ -135,11 +135,13 @@ def _config_of(image: Any) -> Mapping[str, Any]:
     return found
 
 
-def _show(key: str, value: Any) -> str | None:
+def show_value(key: str, value: Any) -> str | None:
+    """A value of an image as people may see it; None where there is none."""
     if value is None:
         return None
     return MASK if is_sealed(value) else mask_value(key, str(value))
 
 
-def _is_hidden(key: str, value: Any) -> bool:
+def is_hidden(key: str, value: Any) -> bool:
+    """Whether people may not see a value of an image."""
     return is_sealed(value) or (value is not None and is_sensitive(key) and mask_value(key, str(value)) == MASK)

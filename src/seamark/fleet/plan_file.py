@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from seamark.errors import SeamarkError, UsageError
+from seamark.fleet.whole_file import PRIVATE, write_whole
 from seamark.model.plan import Plan
 from seamark.model.sensitive import MASK
 
@@ -25,20 +23,8 @@ def write_plan_file(plan: Plan, path: Path) -> None:
 
 def write_private(text: str, path: Path, *, what: str) -> None:
     """Write a text into a file that is its owner's alone. `what` names it in an error."""
-    target = path.expanduser().absolute()
     try:
-        # A temporary file is its owner's alone from the beginning.
-        descriptor, name = tempfile.mkstemp(prefix=".seamark-", dir=target.parent)
-        draft = Path(name)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(target)
-        finally:
-            with suppress(FileNotFoundError):
-                draft.unlink()
+        write_whole(text.encode(), path.expanduser().absolute(), mode=PRIVATE)
     except OSError as error:
         raise SeamarkError(
             f"{what} can't be written: {path}",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import stat
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from difflib import unified_diff
 from pathlib import Path
 
 from seamark.errors import RefusedError, SeamarkError
+from seamark.fleet.whole_file import write_whole
 from seamark.model.pull import PulledFile
 from seamark.model.sensitive import MASK, mask_text, mask_value
 from seamark.spec.definition import Definition
@@ -47,20 +45,8 @@ def _write(file: PulledFile) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         # A link is followed: what it leads to is the file.
         target = path.resolve()
-        mode = 0o666 if file.before is None else stat.S_IMODE(target.stat().st_mode)
-        draft = target.with_name(f".seamark-{secrets.token_hex(8)}")
-        try:
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:
-                out.write(file.after.encode(file.encoding))
-                out.flush()
-                os.fsync(out.fileno())
-            if file.before is not None:
-                # The file keeps its mode, whatever the mask for new ones.
-                draft.chmod(mode)
-            draft.replace(target)
-        finally:
-            with suppress(FileNotFoundError):
-                draft.unlink()
+        mode = None if file.before is None else stat.S_IMODE(target.stat().st_mode)
+        write_whole(file.after.encode(file.encoding), target, mode=mode)
     except OSError as error:
         raise SeamarkError(
             f"{path} can't be written",

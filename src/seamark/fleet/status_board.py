@@ -9,8 +9,7 @@ from typing import Protocol
 from seamark.errors import NotFoundError
 from seamark.model.connector import ConnectorStatus
 
-# Seen on the devstack: reading the statuses of all connectors costs about what twenty single readings do, for every
-# four hundred of them.
+# A choice, not a measurement: a reading of all is worth it where a twentieth of the connectors are asked about at once.
 _SINGLES = 0.05
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from seamark.change.actor import Actor
 from seamark.change.executor import Executor
@@ -312,10 +312,11 @@ class BrokerWorld:
 
     def apply(self, *steps, plan=None):
         """Plan the steps and carry them out, through the journal."""
-        journal = FileJournal(self._folder)
-        return Executor(journal, self, actor=Actor("me"), timing=TIMING).apply(plan or self.plan(*steps))
+        return self._build_executor().apply(plan or self.plan(*steps))
 
     def undo(self, result):
         """Take a change back."""
-        plan = Recovery(FileJournal(self._folder), self, actor=Actor("me"), timing=TIMING).plan_undo(result.change)
-        return self.apply(plan=replace(plan))
+        return self.apply(plan=Recovery(self._build_executor()).plan_undo(result.change))
+
+    def _build_executor(self):
+        return Executor(FileJournal(self._folder), self, actor=Actor("me"), timing=TIMING)

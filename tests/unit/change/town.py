@@ -146,16 +146,18 @@ def build_plan(town, *lanes):
     ), steps
 
 
+def build_executor(town, journal, *, by="me", pace=PACE):
+    return Executor(journal, town, actor=Actor(by), timing=TIMING, pace=pace)
+
+
 def apply(town, folder, *lanes, pace=PACE, journal=None):
     """Plan and apply."""
     plan, steps = build_plan(town, *lanes)
-    return Executor(journal or open_journal(folder), town, actor=Actor("me"), timing=TIMING, pace=pace).apply(
-        plan, steps
-    )
+    return build_executor(town, journal or open_journal(folder), pace=pace).apply(plan, steps)
 
 
 def recover(town, folder, *, pace=PACE):
-    return Recovery(open_journal(folder), town, actor=Actor("other"), timing=TIMING, pace=pace)
+    return Recovery(build_executor(town, open_journal(folder), by="other", pace=pace))
 
 
 def open_journal(folder):

@@ -21,20 +21,9 @@ from seamark.fleet.plan_file import find_hidden, read_plan_file, write_plan_file
 from seamark.model.entry import Ending, EntryKind
 from seamark.model.plan import Plan
 from seamark.model.result import Outcome
-from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
+from tests.unit.fleet.living import SOURCE_CONFIG, open_living_fleet
 
 PASSWORD = "hunter2-canary"
-
-
-@pytest.fixture
-def game():
-    return LivingConnect()
-
-
-@pytest.fixture
-def fleet(tmp_path, game):
-    with open_living_fleet(tmp_path, game) as opened:
-        yield opened
 
 
 def snapshot(game):

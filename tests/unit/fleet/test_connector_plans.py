@@ -23,11 +23,6 @@ PASSWORD = "hunter2-canary"
 
 
 @pytest.fixture
-def game():
-    return LivingConnect()
-
-
-@pytest.fixture
 def connectors(tmp_path, game):
     return open_living_fleet(tmp_path, game).connectors
 

@@ -22,11 +22,6 @@ EVIL = {"producer.override.bootstrap.servers": "evil:1"}
 
 
 @pytest.fixture
-def game():
-    return LivingConnect()
-
-
-@pytest.fixture
 def fleet(tmp_path, game):
     with open_living_fleet(tmp_path, game) as opened:
         opened.context = replace(opened.context, policy=DEFAULT_POLICY)

@@ -13,17 +13,6 @@ AT = (Offset({"filename": "/in"}, {"position": 7}),)
 IN_TOPIC = (Offset({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 7}),)
 
 
-@pytest.fixture
-def game():
-    return LivingConnect()
-
-
-@pytest.fixture
-def fleet(tmp_path, game):
-    with open_living_fleet(tmp_path, game) as opened:
-        yield opened
-
-
 def test_a_source_without_a_place_gets_its_new_name_and_it_back(fleet, game):
     game.add("old", SOURCE_CONFIG)
     before = dict(game.configs), dict(game.states)

@@ -41,17 +41,6 @@ def without_waiting(monkeypatch):
     monkeypatch.setattr("seamark.change.steps.await_running._lasts", lambda since, now, seconds: since is not None)
 
 
-@pytest.fixture
-def game():
-    return LivingConnect()
-
-
-@pytest.fixture
-def fleet(tmp_path, game):
-    with open_living_fleet(tmp_path, game) as opened:
-        yield opened
-
-
 def signs(planned):
     return {effect.subject.rpartition("/")[2]: str(effect.sign) for effect in planned.effects}
 

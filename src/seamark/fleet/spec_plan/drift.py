@@ -7,9 +7,9 @@ from typing import Any
 
 from seamark.change.image import build_config_image, find_sealed, is_sealed
 from seamark.change.world import World
+from seamark.fleet.effects import is_hidden, show_value
 from seamark.fleet.seal import find_key_names
 from seamark.model.effect import Drift, DriftField
-from seamark.model.sensitive import MASK, is_sensitive, mask_value
 
 _CHANGED = "changed outside this spec"
 _GONE = "deleted outside this spec"
@@ -31,10 +31,10 @@ def build_drift(
     fields = tuple(
         DriftField(
             key,
-            applied=_show(key, applied.get(key)),
-            live=_show(key, now.get(key)),
-            wanted=_show(key, then.get(key)),
-            is_sensitive=any(_is_hidden(key, image.get(key)) for image in (applied, now)),
+            applied=show_value(key, applied.get(key)),
+            live=show_value(key, now.get(key)),
+            wanted=show_value(key, then.get(key)),
+            is_sensitive=any(is_hidden(key, image.get(key)) for image in (applied, now)),
         )
         for key in sorted(applied.keys() | now.keys())
         if _differs(applied.get(key), now.get(key))
@@ -52,13 +52,3 @@ def _differs(applied: Any, live: Any) -> bool:
         return False
     # Two seals of different keys tell nothing of the secrets behind them.
     return not (is_sealed(applied) and is_sealed(live) and find_key_names(applied) != find_key_names(live))
-
-
-def _show(key: str, value: Any) -> str | None:
-    if value is None:
-        return None
-    return MASK if is_sealed(value) else mask_value(key, str(value))
-
-
-def _is_hidden(key: str, value: Any) -> bool:
-    return is_sealed(value) or (value is not None and is_sensitive(key) and mask_value(key, str(value)) == MASK)

@@ -1,0 +1,29 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+PRIVATE = 0o600
+_NEW = 0o666
+
+
+def write_whole(data: bytes, target: Path, *, mode: int | None = None) -> None:
+    """Write a file beside its place and put it there when it is on the disk. Without a mode the umask decides."""
+    draft = target.with_name(f".seamark-{secrets.token_hex(8)}")
+    try:
+        # It has its mode from the beginning: nobody else can read a private one while it is written.
+        first = _NEW if mode is None else mode
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, first), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            draft.chmod(mode)
+        draft.replace(target)
+    finally:
+        with suppress(FileNotFoundError):
+            draft.unlink()
