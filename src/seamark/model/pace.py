@@ -31,7 +31,7 @@ class Pace:
             )
 
 
-# A choice that all fault tests ran with, not an optimum. On two workers 200 connectors were created in 36 s by 8 writers,
-# in 19 s by 32; the looks between two requests hold a writer up, and those are to be shared first. The lanes beyond the
-# writers wait until their connectors run.
+# A choice that all fault tests ran with, not an optimum. On two workers 200 connectors were created in 36 s by 8
+# writers, in 19 s by 32; the looks between two requests hold a writer up, and those are to be shared first. The lanes
+# beyond the writers wait until their connectors run.
 FLEET_PACE = Pace(at_once=64, writers=8)

@@ -110,7 +110,7 @@ class _Loader:
             raise UsageError(
                 f"{programs[0]} is a program, and programs are not run unasked",
                 cause=f"there are {len(programs)} of them" if len(programs) > 1 else "",
-                hint="look at it, then give --allow-python, or write policy: {python: true} into your own contexts file",
+                hint="look at it, then give --allow-python, or put policy: {python: true} into your own contexts file",
                 context={"file": programs[0]},
             )
 
