@@ -21,6 +21,8 @@ SMALLEST_BYTES = "150"
 TMPFS_BYTES = 1024 * 1024
 # A full tmpfs still takes what fits into a file's last page. With such a name no entry does.
 LONG_NAME = "o" * 4200
+# Without its journal a change only goes on for this long: a rebalance on a busy machine must fit into it.
+IN_FLIGHT = "12s"
 
 
 def read_spool(rig):
@@ -45,7 +47,7 @@ def check_restored_without_journal(midway):
 @pytest.fixture
 def own_topic(stack, tmp_path):
     """A connector, and a journal in a topic that nobody else writes to."""
-    rig = Rig(stack, tmp_path, topic=f"journal-{uuid.uuid4().hex[:8]}")
+    rig = Rig(stack, tmp_path, topic=f"journal-{uuid.uuid4().hex[:8]}", in_flight=IN_FLIGHT)
     code, _, err = rig.seamark("init", "--yes")
     assert code == 0, err
     rig.create()
@@ -122,7 +124,7 @@ def build_disk_rig(stack, tmp_path, small_disk):
     rigs = []
 
     def build(*, is_spool_there):
-        rig = Rig(stack, tmp_path, journal="file")
+        rig = Rig(stack, tmp_path, journal="file", in_flight=IN_FLIGHT)
         rig.env["SEAMARK_CONTEXTS__DEV__JOURNAL_FOLDER"] = str(small_disk / "journal")
         rig.env["LOGNAME"] = LONG_NAME
         if is_spool_there:

@@ -8,9 +8,8 @@ only when every step's outcome is known and what must always be done is done (`w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from seamark.change.actor import Actor
 from seamark.change.failpoint import reach
@@ -33,8 +32,6 @@ from seamark.errors import DeadlineError, FencedError, JournalError, SeamarkErro
 from seamark.model.entry import Ending, EntryKind
 from seamark.model.pace import Pace
 from seamark.model.plan import Plan
-
-T = TypeVar("T")
 
 # A journal that needs longer than `begin_seconds` for an entry this often will not be fast enough the next time either.
 _CONFIRMATIONS = 3
@@ -143,7 +140,7 @@ class Executor:
         steps = [task.step for task in tasks]
         try:
             # A rebalance may hide a state for some seconds; that is no reason to give up what was asked for.
-            self._ask_again(lambda: check_preconditions(plan, steps, self.world), seconds=self.timing.send_seconds)
+            self.settler.ask_again(lambda: check_preconditions(plan, steps, self.world), seconds=self.timing.send_seconds)
         except (SeamarkError, KeyboardInterrupt) as error:
             told = error.as_dict() if isinstance(error, SeamarkError) else {"message": "interrupted"}
             writer.append(EntryKind.CLOSE, {"ending": str(Ending.FAILED), "error": told})
@@ -191,19 +188,7 @@ class Executor:
 
     def _intend(self, step: Step) -> Intent:
         """What the step finds."""
-        return self._ask_again(lambda: step.intend(self.world), seconds=step.settle_seconds)
-
-    def _ask_again(self, ask: Callable[[], T], *, seconds: float) -> T:
-        """Ask, and ask again for a while where a worker can't tell just now."""
-        clock = self.world.clock
-        deadline = clock.now() + seconds
-        while True:
-            try:
-                return ask()
-            except SeamarkError as error:
-                if not error.retryable or clock.now() >= deadline:
-                    raise
-            clock.sleep(self.timing.look_seconds)
+        return self.settler.ask_again(lambda: step.intend(self.world), seconds=step.settle_seconds)
 
     def _act(self, task: Task, intent: Intent, writer: JournalWriter, *, entered_at: float) -> Sent:
         unknown: SeamarkError | None = None

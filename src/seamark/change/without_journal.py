@@ -42,8 +42,10 @@ class WithoutJournal:
 
     def _restore_one(self, task: Task, walk: Walk, change: str, *, by: str, failed_at: float) -> str | None:
         step = task.step
+        # The fault that broke the journal, or the step before this one, may have begun a rebalance.
+        seconds = max(0.0, failed_at + self._timing.in_flight_seconds - self._world.clock.now())
+        intent = self._settler.ask_again(lambda: step.intend(self._world), seconds=seconds)
         began_at = self._world.clock.now()
-        intent = step.intend(self._world)
         if walk.is_met(task, intent):
             walk.record(task, Outcome.NOTHING_TO_DO, intent=intent)
             return None
