@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from itertools import groupby
 
 from seamark.change.task import Task
 from seamark.change.walk import Walk
@@ -25,16 +26,23 @@ class Lanes:
         self._is_stopping = is_stopping
         self._failed: set[str] = set()
         self._canary: frozenset[str] = frozenset()
-        self._is_canary_done = False
+        self._is_held_back = False
         self._is_broken_off = False
 
     def go(self) -> None:
         """Walk every lane to its end. What `run` raises ends the walk: nothing new is begun, then it is raised."""
-        lanes = list(dict.fromkeys(task.lane for task in self._walk.remaining()))
-        self._canary = frozenset(lanes[: self._pace.canary])
-        self._go_through(lanes[: self._pace.canary])
-        self._is_canary_done = True
-        self._go_through(lanes[self._pace.canary :])
+        remaining = dict.fromkeys(task.lane for task in self._walk.remaining())
+        self._canary = frozenset([lane for lane in remaining if not _is_topic(lane)][: self._pace.canary])
+        for is_topic, phase in self._split(list(self._walk.tasks.lanes)):
+            lanes = [lane for lane in phase if lane in remaining]
+            self._go_through([lane for lane in lanes if lane in self._canary])
+            self._go_through([lane for lane in lanes if lane not in self._canary])
+            # What comes after topics needs them: a sink that runs without its topic would make another one.
+            self._is_held_back |= is_topic and any(map(self._walk.is_failed, phase))
+
+    def _split(self, lanes: list[str]) -> list[tuple[bool, list[str]]]:
+        """The lanes in phases. Topics and the rest are not in hand at the same time, whichever comes first."""
+        return [(is_topic, list(phase)) for is_topic, phase in groupby(lanes, key=_is_topic)]
 
     def _go_through(self, lanes: Sequence[str]) -> None:
         if self._pace.at_once == 1 or len(lanes) <= 1:
@@ -72,9 +80,14 @@ class Lanes:
 
     def _is_winding_up(self) -> bool:
         # One failed canary is enough, for its fellows too.
-        if self._is_stopping() or not self._canary.isdisjoint(self._failed):
+        if self._is_stopping() or self._is_held_back or not self._canary.isdisjoint(self._failed):
             return True
         return self._pace.max_failures is not None and len(self._failed) > self._pace.max_failures
+
+
+def _is_topic(lane: str) -> bool:
+    # A lane is called by its subject.
+    return lane.startswith("topic/")
 
 
 class Writers:

@@ -1,4 +1,4 @@
-"""What the shell offers on TAB: contexts, clusters, connectors, plugins, loggers, changes.
+"""What the shell offers on TAB: contexts, clusters, connectors, plugins, loggers, topics, groups, changes.
 
 A shell must never hang or show an error on TAB: whatever goes wrong, nothing is offered.
 """
@@ -75,6 +75,16 @@ def complete_loggers(ctx: click.Context, param: click.Parameter, incomplete: str
         return [logger.name for logger in fleet.loggers.all(cluster=_find_option(ctx, "cluster")).items]
 
     return _offer_from_fleet(ctx, read, incomplete)
+
+
+def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """The topics that begin with what was typed."""
+    return _offer_from_fleet(ctx, lambda fleet: [topic.name for topic in fleet.topics.all().items], incomplete)
+
+
+def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """The groups that begin with what was typed."""
+    return _offer_from_fleet(ctx, lambda fleet: [group.name for group in fleet.groups.all().items], incomplete)
 
 
 def complete_changes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001

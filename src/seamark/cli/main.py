@@ -25,6 +25,9 @@ COMMANDS = {
     "connectors": ("seamark.cli.connectors:connectors", "Look at connectors, and change them."),
     "workers": ("seamark.cli.workers:workers", "Look at the workers of Connect."),
     "offsets": ("seamark.cli.offsets:offsets", "Look at reading positions."),
+    "topics": ("seamark.cli.topics:topics", "Look at topics, and change them."),
+    "groups": ("seamark.cli.groups:groups", "Look at consumer groups, and move them."),
+    "lag": ("seamark.cli.lag:lag", "Show how far every group and sink is behind."),
     "plan": ("seamark.cli.plan:plan", "Show the way from what runs to what the files say; nothing is changed."),
     "apply": ("seamark.cli.apply:apply", "Make what runs as the files say, or apply a saved plan."),
     "destroy": (

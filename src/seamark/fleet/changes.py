@@ -23,6 +23,7 @@ from seamark.fleet.planner import Planner
 from seamark.fleet.policy import refuse_forbidden_steps
 from seamark.fleet.review import build_steps, refuse_foreign_context, refuse_hidden, refuse_unguarded
 from seamark.fleet.seal import find_key_names
+from seamark.fleet.topic_safety import refuse_deletes
 from seamark.fleet.validation import refuse_invalid
 from seamark.fleet.world import FleetWorld
 from seamark.model.entry import Ending, Entry
@@ -82,6 +83,7 @@ class Changes:
         steps = build_steps(plan)
         refuse_forbidden_steps(steps, self._clusters, self._context)
         refuse_unguarded(plan, steps, self._clusters)
+        refuse_deletes(steps, clusters=self._clusters, world=self._world, context=self._context)
         check_preconditions(plan, steps, self._world)
         planned = self._planner.explain(refresh_spec(plan, self._journal), steps)
         if validate:

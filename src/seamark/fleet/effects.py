@@ -13,6 +13,7 @@ from seamark.change.steps.logger import SetLogger
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.change.world import World
 from seamark.errors import NotFoundError
+from seamark.fleet.broker_effects import build_broker_effect
 from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.logger import expect_level
 from seamark.model.sensitive import MASK, is_sensitive, mask_value
@@ -48,7 +49,10 @@ def read_look(step: Step, world: World) -> Look:
 def build_effect(look: Look) -> Effect:
     """The line of a plan for one step."""
     build = _BUILDERS.get(type(look.step))
-    return build(look) if build else Effect(Sign.CHANGE, look.step.subject, look.step.describe())
+    if build:
+        return build(look)
+    found = build_broker_effect(look.step, look.intent)
+    return found or Effect(Sign.CHANGE, look.step.subject, look.step.describe())
 
 
 def _create(look: Look) -> Effect:

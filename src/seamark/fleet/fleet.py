@@ -12,7 +12,7 @@ from seamark.fleet.clusters import Clusters, build_connect_client
 from seamark.fleet.connectors import Connectors
 from seamark.fleet.look import read_status
 from seamark.fleet.offsets import Offsets
-from seamark.fleet.ports import ConnectPort, KafkaPort
+from seamark.fleet.ports import BrokersPort, ConnectPort, KafkaPort
 from seamark.fleet.workers import Workers
 from seamark.model.finding import Finding
 from seamark.model.status import FleetStatus
@@ -26,15 +26,19 @@ if TYPE_CHECKING:
     from seamark.fleet.changes import Changes
     from seamark.fleet.connector_plans import ConnectorPlans
     from seamark.fleet.doctor import Doctor
+    from seamark.fleet.groups import Groups
     from seamark.fleet.journal import Journal
     from seamark.fleet.loggers import Loggers
     from seamark.fleet.planned import Planned
     from seamark.fleet.planner import Planner
     from seamark.fleet.spec_plan import SpecPlans
     from seamark.fleet.spec_plan.source import SpecSource
+    from seamark.fleet.topics import Topics
     from seamark.fleet.world import FleetWorld
+    from seamark.model.lag import GroupLag
     from seamark.model.pace import Pace
     from seamark.model.plan import Plan
+    from seamark.model.reading import Reading
     from seamark.model.result import ChangeResult
     from seamark.model.spec import DesiredConnector
 
@@ -57,6 +61,7 @@ class Fleet:
         *,
         build_connect: Callable[[ConnectSettings], ConnectPort] | None = None,
         build_kafka: Callable[[KafkaSettings], KafkaPort] | None = None,
+        build_brokers: Callable[[Context], BrokersPort] | None = None,
         open_journal: Callable[[Context], JournalPort] | None = None,
         actor: Actor | None = None,
     ) -> None:
@@ -64,6 +69,7 @@ class Fleet:
         self._clusters = Clusters(context, build_client=build_connect or build_connect_client)
         self._hands = Clusters(context, build_client=build_connect or self._build_changing_client)
         self._build_kafka = build_kafka or build_kafka_admin
+        self._build_brokers = build_brokers
         self._open_journal = open_journal or _open_journal
         self._own_actor = actor
         self._opened: JournalPort | None = None
@@ -88,6 +94,8 @@ class Fleet:
         """Close every connection. The fleet can be used again; it then opens new ones."""
         self._clusters.close()
         self._hands.close()
+        if "_world" in self.__dict__:
+            self._world.close()
         opened, self._opened = self._opened, None
         if opened is not None:
             opened.close()
@@ -113,6 +121,26 @@ class Fleet:
     def offsets(self) -> Offsets:
         """What the connectors remember."""
         return Offsets(self._clusters, self.connectors)
+
+    @cached_property
+    def topics(self) -> Topics:
+        """The topics: reading them, and planning what is done to them."""
+        from seamark.fleet.topics import Topics  # noqa: PLC0415
+
+        return Topics(self.context, clusters=self._clusters, world=self._world, planner=lambda: self._planner)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The consumer groups: reading them, moving them, deleting them."""
+        from seamark.fleet.groups import Groups  # noqa: PLC0415
+
+        return Groups(clusters=self._clusters, world=self._world, planner=lambda: self._planner)
+
+    def lag(self) -> Reading[GroupLag]:
+        """How many records every group and every sink is behind, the worst first."""
+        from seamark.fleet.lag import read_lag  # noqa: PLC0415
+
+        return read_lag(self._world.kafka(), self._clusters)
 
     @cached_property
     def doctor(self) -> Doctor:
@@ -234,7 +262,7 @@ class Fleet:
     def _world(self) -> FleetWorld:
         from seamark.fleet.world import FleetWorld  # noqa: PLC0415
 
-        return FleetWorld(self.context, clusters=self._hands)
+        return FleetWorld(self.context, clusters=self._hands, build_brokers=self._build_brokers)
 
     @cached_property
     def _planner(self) -> Planner:

@@ -41,7 +41,7 @@ class Planner:
             steps=tuple(look.step.to_data(lane=look.step.subject) for look in needed),
             locks=tuple(sorted(set(locks))) if needed else (),
             preconditions=build_preconditions(needed),
-            notes=(*notes, *_build_undo_notes(needed)) if needed else (),
+            notes=(*notes, *build_undo_notes(needed)) if needed else (),
         )
         return Planned(
             plan, steps=tuple(look.step for look in needed), effects=tuple(build_effect(look) for look in needed)
@@ -72,7 +72,7 @@ def build_preconditions(looks: Sequence[Look]) -> tuple[Precondition, ...]:
     return tuple(build_precondition(look.step, look.intent) for look in first.values())
 
 
-def _build_undo_notes(looks: Sequence[Look]) -> tuple[str, ...]:
+def build_undo_notes(looks: Sequence[Look]) -> tuple[str, ...]:
     """What can't be taken back is said before it is done."""
     notes = []
     for look in looks:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from seamark.change.world import BrokerPort
 from seamark.change.world import ConnectPort as ChangingPort
 from seamark.model.broker import KafkaCluster
 from seamark.model.connector import ConnectorStatus
-from seamark.model.group import GroupStatus
+from seamark.model.group import Group, GroupListing, GroupStatus
 from seamark.model.offset import Offset
 from seamark.model.reading import Reading
-from seamark.model.topic import TopicStatus
+from seamark.model.spot import Edge, Spot, SpotReading, Stamp
+from seamark.model.topic import TopicSize, TopicStatus
 from seamark.model.wait import Wait
 from seamark.model.worker import Plugin, Worker
 
@@ -37,6 +39,9 @@ class ConnectPort(ChangingPort, Protocol):
     def read_offsets(self, name: str) -> tuple[Offset, ...]:
         """The offsets of one connector."""
 
+    def read_topics(self, name: str) -> tuple[str, ...]:
+        """The topics that one connector has used since the list was last reset."""
+
     def read_capabilities(self) -> Capabilities:
         """What every worker that answers can do."""
 
@@ -61,6 +66,25 @@ class KafkaPort(Protocol):
 
     def read_end_offsets(self, partitions: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
         """The offset that the next record of each partition will get."""
+
+    def close(self) -> None:
+        """Let go of the connections."""
+
+
+class BrokersPort(BrokerPort, Protocol):
+    """The brokers, to read and to change. `seamark.kafka.Brokers` is the real one."""
+
+    def read_all_groups(self) -> Reading[GroupListing]:
+        """Every group, share groups too."""
+
+    def read_members(self, groups: Sequence[str]) -> Reading[Group]:
+        """Groups with their members."""
+
+    def read_sizes(self, topics: Mapping[str, Sequence[int]]) -> Reading[TopicSize]:
+        """The bytes of topics, given with the numbers of their partitions; failures by broker."""
+
+    def read_log_offsets(self, spots: Iterable[Spot], *, at: Edge | int) -> SpotReading[Stamp | None]:
+        """One offset of many partitions: at an edge, or the first record of a time or later."""
 
     def close(self) -> None:
         """Let go of the connections."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from seamark.change.locks import cluster_lock
+from seamark.change.locks import base_name, cluster_lock, group_lock, topic_lock
 from seamark.change.precondition import BEFORE, aspect_of
 from seamark.change.step import Step
 from seamark.change.steps import build_step
@@ -64,13 +64,25 @@ def refuse_unguarded(plan: Plan, steps: Sequence[Step], clusters: Clusters) -> N
     """Refuse a plan whose file lacks a lock or a precondition that its steps need: it was changed by hand."""
     wanted = {aspect_of(step) for step in steps if not step.drifts}
     guarded = {found.subject for found in plan.preconditions if found.kind == BEFORE}
-    locks = _find_locks([step for step in steps if step.acts], clusters, held=frozenset(plan.locks))
+    acting = [step for step in steps if step.acts]
+    locks = _find_locks(acting, clusters, held=frozenset(plan.locks))
+    # What stands behind `@` says to whom a group belongs; the thing is the same.
+    bare = {base_name(lock) for lock in plan.locks}
+    locks |= {lock for step in acting if (lock := _find_kafka_lock(step)) and lock not in bare}
     if missing := sorted((wanted - guarded) | (locks - set(plan.locks))):
         raise RefusedError(
             "the plan does not guard what it changes",
             cause=f"no lock or no precondition for {', '.join(missing)}",
             hint=f"{_AGAIN}: this one was changed by hand, or its context tells other topics and groups than yours",
         )
+
+
+def _find_kafka_lock(step: Step) -> str:
+    """The lock of a step on a topic or a group; "" for the steps of Connect."""
+    kind, _, name = step.subject.partition("/")
+    if kind == "topic":
+        return topic_lock(name)
+    return group_lock(name) if kind == "group" else ""
 
 
 def _find_locks(steps: Sequence[Step], clusters: Clusters, *, held: frozenset[str]) -> set[str]:

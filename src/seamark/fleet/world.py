@@ -9,9 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from seamark.change.timing import build_timing
-from seamark.change.world import BrokerPort
 from seamark.fleet.clusters import Clusters, build_connect_client
-from seamark.fleet.ports import ConnectPort
+from seamark.fleet.ports import BrokersPort, ConnectPort
 from seamark.fleet.seal import SealKey, read_seal_key
 from seamark.fleet.status_board import StatusBoard
 from seamark.model.connector import ConnectorStatus
@@ -48,12 +47,12 @@ class FleetWorld:
     """A `World` over the clients of one context."""
 
     def __init__(
-        self, context: Context, *, clusters: Clusters, build_brokers: Callable[[Context], BrokerPort] | None = None
+        self, context: Context, *, clusters: Clusters, build_brokers: Callable[[Context], BrokersPort] | None = None
     ) -> None:
         self._context = context
         self._clusters = clusters
         self._build_brokers = build_brokers or build_changing_brokers
-        self._brokers: BrokerPort | None = None
+        self._brokers: BrokersPort | None = None
         self._opening = threading.Lock()
         self._clock = SystemClock()
         self._boards: dict[str, StatusBoard] = {}
@@ -76,12 +75,19 @@ class FleetWorld:
         client.read_capabilities()
         return client
 
-    def kafka(self) -> BrokerPort:
+    def kafka(self) -> BrokersPort:
         """The brokers of the context. They are not connected to before somebody asks."""
         with self._opening:
             if self._brokers is None:
                 self._brokers = self._build_brokers(self._context)
             return self._brokers
+
+    def close(self) -> None:
+        """Let go of the brokers. Whoever asks again gets new connections."""
+        with self._opening:
+            brokers, self._brokers = self._brokers, None
+        if brokers is not None:
+            brokers.close()
 
     def read_status(self, cluster: str, name: str) -> ConnectorStatus:
         """A connector's status; many who wait share one reading."""
@@ -98,7 +104,7 @@ class FleetWorld:
         return self.seal_key.seal(value)
 
 
-def build_changing_brokers(context: Context) -> BrokerPort:
+def build_changing_brokers(context: Context) -> BrokersPort:
     """The client of the brokers that acts: two requests of it end within the time that a step has for sending."""
     from seamark.kafka import Brokers  # noqa: PLC0415
 

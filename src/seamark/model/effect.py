@@ -16,12 +16,16 @@ class Sign(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
-    """One value before and after; None where there is none. Secrets are masked, and `is_sensitive` says so."""
+    """One value before and after; None where there is none. Secrets are masked, and `is_sensitive` says so.
+
+    `note` says what the difference means, where it is not plain.
+    """
 
     key: str
     before: str | None
     after: str | None
     is_sensitive: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
 _MONTH = 30 * _DAY
 _YEAR = 365 * _DAY
+_KIBI = 1024
 
 _PLAIN_WORD = re.compile(r"[^\s,\"'{}\[\]]+")
 _LOOKS_TYPED = re.compile(r"[-+]?[\d.][\d._eE+-]*|true|false|null|none", re.IGNORECASE)
@@ -28,6 +29,16 @@ def render_count(number: int, noun: str, plural: str = "") -> str:
     """A number and its noun: `1 task`, `3 tasks`."""
     word = noun if number == 1 else plural or f"{noun}s"
     return f"{render_number(number)} {word}"
+
+
+def render_bytes(number: int) -> str:
+    """A size in its largest unit: `512 B`, `3.2 GiB`."""
+    size = float(number)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < _KIBI or unit == "TiB":
+            break
+        size /= _KIBI
+    return f"{number} B" if unit == "B" else f"{size:.1f} {unit}"
 
 
 def render_time(moment: datetime) -> str:

@@ -6,14 +6,17 @@ from pathlib import Path
 import pytest
 
 from seamark.change.file_journal import FileJournal
+from seamark.change.lanes import Lanes
 from seamark.change.pen import SharedPen
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.change.steps.topic import CreateTopic
 from seamark.change.task import build_tasks
 from seamark.change.walk import Walk
 from seamark.errors import JournalError, RefusedError, SeamarkError
 from seamark.model.entry import Ending, EntryKind
 from seamark.model.pace import Pace
+from seamark.model.plan import Plan
 from seamark.model.result import Outcome
 from tests.unit.change.town import CLASS, CLUSTER, Town, apply, build_plan, open_journal, recover
 
@@ -308,3 +311,52 @@ class DyingJournal(FileJournal):
 
         writer.append_all = append_all
         return writer
+
+
+class TestTopics:
+    """Topics and the rest are never in hand at the same time."""
+
+    @staticmethod
+    def go(*steps, failing=(), known=(), pace=None):
+        """Walk the steps, each in its own lane. Gives what was begun, in order."""
+        data = tuple(step.to_data(lane=step.subject) for step in steps)
+        walk = Walk(build_tasks(Plan("t", "dev", "2026-01-01T00:00:00Z", "me", data)))
+        begun = []
+
+        def run(task):
+            begun.append(task.lane)
+            walk.record(task, Outcome.DID_NOT_HAPPEN if task.lane in failing else Outcome.DONE)
+
+        for task in walk.tasks:
+            if task.lane in known:
+                walk.record(task, Outcome.DID_NOT_HAPPEN if task.lane in failing else Outcome.DONE)
+        Lanes(walk, pace=pace or Pace(at_once=8), run=run, is_stopping=lambda: False).go()
+        return begun, [task.lane for task in walk.left]
+
+    def test_what_follows_topics_waits_for_all_of_them(self):
+        topics = [CreateTopic(f"t-{number}") for number in range(20)]
+        begun, left = self.go(*topics, create("a"), create("b"))
+        assert {*begun[:20]} == {topic.subject for topic in topics}
+        assert {*begun[20:]} == {create("a").subject, create("b").subject}
+        assert not left
+
+    def test_topics_that_come_last_wait_for_the_others(self):
+        begun, _ = self.go(create("a"), create("b"), CreateTopic("t"))
+        assert begun[-1] == "topic/t"
+
+    def test_nothing_follows_a_topic_that_failed(self):
+        begun, left = self.go(CreateTopic("t"), CreateTopic("u"), create("a"), failing=["topic/t"])
+        assert {*begun} == {"topic/t", "topic/u"}
+        assert left == [create("a").subject]
+
+    def test_nothing_follows_a_topic_that_had_failed_before_it_was_resumed(self):
+        begun, left = self.go(CreateTopic("t"), create("a"), failing=["topic/t"], known=["topic/t"])
+        assert begun == []
+        assert left == [create("a").subject]
+
+    def test_the_canaries_are_not_topics(self):
+        begun, left = self.go(
+            CreateTopic("t"), create("a"), create("b"), failing=[create("a").subject], pace=Pace(at_once=8, canary=1)
+        )
+        assert begun == ["topic/t", create("a").subject]
+        assert left == [create("b").subject]

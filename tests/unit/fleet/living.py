@@ -33,6 +33,7 @@ class LivingConnect:
         self.states = {}
         self.failed_tasks = {}
         self.offsets = {}
+        self.used_topics = {}
         self.failing = {}
         self.invalid = {}
         self.before = {}
@@ -80,6 +81,10 @@ class LivingConnect:
     def read_offsets(self, name):
         self._called("read_offsets", name)
         return self.offsets.get(name, ())
+
+    def read_topics(self, name):
+        self._called("read_topics", name)
+        return self.used_topics.get(name, ())
 
     def read_plugins(self, url=None):
         return (Plugin(SOURCE, "source", self.version), Plugin(SINK, "sink", self.version))
@@ -181,7 +186,7 @@ def living_context(folder, *, protected=False, clusters=("game",), **changes):
     )
 
 
-def open_living_fleet(folder, *clusters, kafka=None, actor=None, **changes):
+def open_living_fleet(folder, *clusters, kafka=None, brokers=None, actor=None, **changes):
     """A fleet over living clusters, with a real journal in a folder."""
     context = living_context(folder, clusters=[found.cluster for found in clusters], **changes)
     known = {found.cluster: found for found in clusters}
@@ -189,6 +194,7 @@ def open_living_fleet(folder, *clusters, kafka=None, actor=None, **changes):
         context,
         build_connect=lambda settings: known[settings.name],
         build_kafka=lambda settings: kafka or StubKafka(),
+        build_brokers=None if brokers is None else lambda opened: brokers,
         open_journal=lambda opened: FileJournal(opened.journal.folder),
         actor=actor,
     )

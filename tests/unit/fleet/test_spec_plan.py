@@ -536,9 +536,9 @@ def test_what_can_not_be_undone_is_said_once_for_all(fleet, game):
     assert reason.startswith("the former value of connection.password is a secret")
 
 
-def test_topics_are_said_to_be_left_out(fleet):
-    planned = fleet.plan(spec(want("a"), topics=(DesiredTopic("game-login", Place("x")),)))
-    assert "topics are not planned yet: game-login" in planned.plan.notes
+def test_topics_are_said_to_be_left_out_of_a_plan_by_names(fleet):
+    planned = fleet.plan(spec(want("a"), topics=(DesiredTopic("game-login", Place("x")),)), names=["a"])
+    assert "topics are left out of a plan by names: game-login" in planned.plan.notes
 
 
 def test_a_saved_plan_needs_its_locks(fleet, game, tmp_path):

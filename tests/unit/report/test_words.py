@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from seamark.report import render_sparkline
 from seamark.report.words import (
     render_ago,
+    render_bytes,
     render_count,
     render_duration,
     render_map,
@@ -80,3 +81,11 @@ def test_sparkline_keeps_a_short_peak_when_folded():
 def test_sparkline_has_one_bar_a_value(values, width):
     assert len(render_sparkline(values)) == len(values)
     assert len(render_sparkline(values, width=width)) == min(width, len(values))
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 * 1024**3, "5.0 GiB"), (3000 * 1024**4, "3000.0 TiB")],
+)
+def test_sizes_are_in_their_largest_unit(number, text):
+    assert render_bytes(number) == text

@@ -23,11 +23,11 @@ from seamark.fleet.spec_plan.consequences import Consequences
 from seamark.fleet.spec_plan.difference import Difference
 from seamark.fleet.spec_plan.drift import build_drift, build_gone
 from seamark.fleet.spec_plan.lanes import STABLE_SECONDS, WAIT_SECONDS, LaneStep, build_lane
-from seamark.fleet.spec_plan.survey import Readings, shorten
+from seamark.fleet.spec_plan.survey import Readings
+from seamark.fleet.spec_plan.topics import TopicPart
 from seamark.model.connector import ConnectorType
 from seamark.model.effect import ClusterSurvey, Drift, Effect, Sign
 from seamark.model.plan import Plan
-from seamark.model.spec import Spec
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -62,11 +62,6 @@ class Assembly:
         self._kinds: dict[tuple[str, str], ConnectorType] = {}
         self.notes: list[str] = []
 
-    def note_topics(self, spec: Spec) -> None:
-        """Say that topics are not planned: nobody must think that they were looked at."""
-        if spec.topics:
-            self.notes.append(f"topics are not planned yet: {shorten([topic.name for topic in spec.topics])}")
-
     def build(
         self,
         title: str,
@@ -74,27 +69,30 @@ class Assembly:
         *,
         owned: Mapping[str, str],
         survey: tuple[ClusterSurvey, ...],
+        topics: TopicPart | None = None,
     ) -> Planned:
-        """The plan that ends these differences."""
+        """The plan that ends these differences. What is done to topics comes first."""
+        topics = topics or TopicPart()
         self._check_states(differences)
         applied = self._claims.read_applied(difference.owner for difference in differences)
         drifts = self._find_drifts(differences, applied)
         lanes = [self._build_lane(difference, applied.get(difference.owner)) for difference in differences]
         looks = [self._look(lane, difference) for lane, difference in zip(lanes, differences, strict=True)]
         effects = self._build_effects(differences, looks)
-        steps = [found for lane in lanes for found in lane]
+        steps = [*(LaneStep(look.step) for look in topics.looks), *(found for lane in lanes for found in lane)]
         plan = Plan(
             title=title,
             context=self._context.name,
             made_at=self._actor.timestamp(),
             made_by=self._actor.name,
             steps=tuple(found.to_data() for found in steps),
-            locks=self._build_locks(differences),
-            preconditions=tuple(build_precondition(look.step, look.intent) for look in looks),
-            notes=(*self._build_journal_notes(), *self.notes, *self._consequences.notes),
+            locks=tuple(sorted({*self._build_locks(differences), *topics.locks})),
+            preconditions=tuple(build_precondition(look.step, look.intent) for look in (*topics.looks, *looks)),
+            notes=(*self._build_journal_notes(), *self.notes, *topics.notes, *self._consequences.notes),
             spec=self._claims.build_field(owned),
         )
-        return Planned(plan, steps=tuple(found.step for found in steps), effects=effects, drifts=drifts, survey=survey)
+        shown = (*(build_effect(look) for look in topics.looks), *effects)
+        return Planned(plan, steps=tuple(found.step for found in steps), effects=shown, drifts=drifts, survey=survey)
 
     def _build_lane(self, difference: Difference, applied: Mapping[str, object] | None) -> tuple[LaneStep, ...]:
         wanted = difference.wanted

@@ -21,6 +21,7 @@ from seamark.fleet.spec_plan.difference import Difference, find_differences, fin
 from seamark.fleet.spec_plan.lanes import WAIT_SECONDS
 from seamark.fleet.spec_plan.offline import refuse_references
 from seamark.fleet.spec_plan.survey import Readings, build_survey, read_clusters, shorten
+from seamark.fleet.spec_plan.topics import TopicPart, plan_topics
 from seamark.fleet.validation import refuse_invalid
 from seamark.model.spec import DesiredConnector, Spec
 
@@ -82,11 +83,11 @@ class SpecPlans:
         going = self._leave_foreign(find_surplus(surplus, readings.live), claims, assembly)
         if not adopt:
             _refuse_foreign(changes, claims)
-        assembly.note_topics(spec)
+        topics = self._plan_topics(spec, assembly, is_whole=not names)
         unchanged = wanted.keys() - {difference.owner for difference in changes}
         survey = build_survey(readings, unchanged=unchanged, known=desired.keys() | claims.own.keys())
         owned = _find_owned(claims, desired, readings)
-        planned = assembly.build(title, (*changes, *going), owned=owned, survey=survey)
+        planned = assembly.build(title, (*changes, *going), owned=owned, survey=survey, topics=topics)
         if validate:
             refuse_invalid(planned, self._clusters, world)
         return planned
@@ -103,9 +104,20 @@ class SpecPlans:
         if not adopt:
             _refuse_foreign(going, claims)
         assembly = self._begin(claims, readings, SnapshotWorld(self._world, readings.connectors))
+        if spec.topics:
+            assembly.notes.append(f"topics stay: {shorten([topic.name for topic in spec.topics])}")
         survey = build_survey(readings, unchanged=(), known=desired.keys())
         owned = _find_owned(claims, desired, readings)
         return assembly.build(title, going, owned=owned, survey=survey)
+
+    def _plan_topics(self, spec: Spec, assembly: Assembly, *, is_whole: bool) -> TopicPart:
+        """What the topics need. A plan for some connectors by name leaves topics alone, and says so."""
+        if not spec.topics:
+            return TopicPart()
+        if is_whole:
+            return plan_topics(spec.topics, world=self._world, clusters=self._clusters)
+        assembly.notes.append(f"topics are left out of a plan by names: {shorten([one.name for one in spec.topics])}")
+        return TopicPart()
 
     def _refuse_forbidden(self, changes: Sequence[Difference]) -> None:
         refuse_violations(

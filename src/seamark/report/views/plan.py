@@ -61,7 +61,8 @@ def _build_step(step: StepData) -> dict[str, Any]:
 
 
 def _build_field(field: FieldChange) -> dict[str, Any]:
-    return {"key": field.key, "before": field.before, "after": field.after, "sensitive": field.is_sensitive}
+    note = {"note": field.note} if field.note else {}
+    return {"key": field.key, "before": field.before, "after": field.after, "sensitive": field.is_sensitive, **note}
 
 
 def _build_drift(drift: Drift) -> dict[str, Any]:
@@ -161,7 +162,8 @@ def render_field(field: FieldChange) -> str:
     """What becomes of one value: `"6" → "4"`, or for a secret that it changes."""
     if field.is_sensitive:
         return f"{MASK} {'added' if field.before is None else 'removed' if field.after is None else 'changed'}"
-    return f"{_quote(field.before, absent='(not set)')} → {_quote(field.after, absent='(taken out)')}"
+    note = f", {field.note}" if field.note else ""
+    return f"{_quote(field.before, absent='(not set)')} → {_quote(field.after, absent='(taken out)')}{note}"
 
 
 def _quote(value: str | None, *, absent: str) -> str:

@@ -1,0 +1,99 @@
+"""`seamark groups`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from seamark.cli.answer import Answer, build_answer
+from seamark.cli.carry_out import ChangeOptions, carry_out, change_options
+from seamark.cli.complete import complete_groups
+from seamark.cli.named import add_missing, pick_named
+from seamark.cli.options import global_options, option, pass_session
+from seamark.cli.session import Session
+from seamark.cli.watch import WatchOptions, give, watch_options
+from seamark.report.views.groups import build_group_view, build_groups_view
+
+
+@click.group
+def groups() -> None:
+    """Look at consumer groups, and move them."""
+
+
+@groups.command("list")
+@click.argument("names", nargs=-1, metavar="[NAME|GLOB]...", shell_complete=complete_groups)
+@watch_options
+@global_options
+@pass_session
+def list_groups(session: Session, *, names: tuple[str, ...], watching: WatchOptions) -> None:
+    """List consumer groups, and whose they are. Share groups are listed too."""
+    with session.fleet() as fleet:
+
+        def read() -> Answer:
+            reading = fleet.groups.all()
+            rows = pick_named(reading.items, names)
+            asked = len(reading.items) + len(reading.failures)
+            answer = build_answer(build_groups_view(reading, rows), reading.failures, asked=asked)
+            return add_missing(answer, reading.items, names, noun="group")
+
+        give(session, read, watching)
+
+
+@groups.command("show")
+@click.argument("name", shell_complete=complete_groups)
+@global_options
+@pass_session
+def show_group(session: Session, name: str) -> None:
+    """Show one group: its members, its positions, and how far it is behind."""
+    with session.fleet() as fleet:
+        session.give(Answer(build_group_view(fleet.groups.one(name))))
+
+
+@groups.command("move")
+@click.argument("name", shell_complete=complete_groups)
+@option("--to", metavar="PLACE", help="earliest, latest, an offset, or a time as 2026-11-14T12:00:00Z.")
+@option("--back", metavar="TIME", help="So long before now, as 90s, 1h or 2d.")
+@option("--shift", type=int, metavar="N", help="N records on, or back where N is negative.")
+@option("--from", "source", metavar="FILE|GROUP", help="Where another group stands, or an export says.")
+@option("--topic", "topics", multiple=True, metavar="T[:0,1]", help="Only this topic, or these partitions of it.")
+@change_options
+@global_options
+@pass_session
+def move_group(
+    session: Session,
+    *,
+    name: str,
+    to: str | None,
+    back: str | None,
+    shift: int | None,
+    source: str | None,
+    topics: tuple[str, ...],
+    how: ChangeOptions,
+) -> None:
+    """Give a group that nobody is in other positions; the plan counts what is read again or skipped.
+
+    Without --topic it is moved wherever it has committed. Positions stay within the log.
+    """
+    with session.fleet() as fleet:
+        planned = fleet.groups.move(name, to=to, back=back, shift=shift, source=_find_source(source), topics=topics)
+        carry_out(session, fleet, planned, how)
+
+
+@groups.command("delete")
+@click.argument("name", shell_complete=complete_groups)
+@change_options
+@global_options
+@pass_session
+def delete_group(session: Session, *, name: str, how: ChangeOptions) -> None:
+    """Delete a group that nobody is in, with all that it has committed. Undo commits the same again."""
+    with session.fleet() as fleet:
+        carry_out(session, fleet, fleet.groups.delete(name), how)
+
+
+def _find_source(text: str | None) -> str | Path | None:
+    """A file that is there, or what can only be a path; else a group's name."""
+    if text is None:
+        return None
+    path = Path(text).expanduser()
+    return path if path.is_file() or "/" in text or text.endswith(".csv") else text

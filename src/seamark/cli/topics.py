@@ -1,0 +1,134 @@
+"""`seamark topics`."""
+
+from __future__ import annotations
+
+import click
+
+from seamark.cli.answer import Answer, build_answer
+from seamark.cli.carry_out import ChangeOptions, carry_out, change_options
+from seamark.cli.complete import complete_topics
+from seamark.cli.named import add_missing, pick_named
+from seamark.cli.options import global_options, option, pass_session
+from seamark.cli.session import Session
+from seamark.cli.watch import WatchOptions, give, watch_options
+from seamark.errors import UsageError
+from seamark.report.views.topics import build_topic_view, build_topics_view
+
+
+@click.group
+def topics() -> None:
+    """Look at topics, and change them."""
+
+
+@topics.command("list")
+@click.argument("names", nargs=-1, metavar="[NAME|GLOB]...", shell_complete=complete_topics)
+@option("--sizes", is_flag=True, help="Ask also for the records and the bytes of each.")
+@option("--internal", is_flag=True, help="List Kafka's own topics too.")
+@watch_options
+@global_options
+@pass_session
+def list_topics(
+    session: Session, *, names: tuple[str, ...], sizes: bool, internal: bool, watching: WatchOptions
+) -> None:
+    """List topics with their partitions and the health of their copies."""
+    with session.fleet() as fleet:
+
+        def read() -> Answer:
+            reading = fleet.topics.all(sizes=sizes)
+            shown = pick_named(reading.items, names)
+            rows = tuple(topic for topic in shown if internal or names or not topic.status.is_internal)
+            asked = len(reading.items) + len(reading.failures)
+            answer = build_answer(build_topics_view(reading, rows), reading.failures, asked=asked)
+            return add_missing(answer, reading.items, names, noun="topic")
+
+        give(session, read, watching)
+
+
+@topics.command("show")
+@click.argument("name", shell_complete=complete_topics)
+@global_options
+@pass_session
+def show_topic(session: Session, name: str) -> None:
+    """Show one topic: partitions, bounds, bytes, configs of its own, and who uses it."""
+    with session.fleet() as fleet:
+        session.give(Answer(build_topic_view(fleet.topics.one(name))))
+
+
+@topics.command("create")
+@click.argument("name")
+@option("--partitions", type=int, metavar="N", help="How many partitions; without it the brokers' default.")
+@option("--replication", type=int, metavar="N", help="How many copies of each; without it the brokers' default.")
+@option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="A config of the topic; may be repeated.")
+@change_options
+@global_options
+@pass_session
+def create_topic(
+    session: Session,
+    *,
+    name: str,
+    partitions: int | None,
+    replication: int | None,
+    configs: tuple[str, ...],
+    how: ChangeOptions,
+) -> None:
+    """Create a topic. Undoing it deletes it, as long as it is empty."""
+    config = parse_pairs(configs)
+    with session.fleet() as fleet:
+        planned = fleet.topics.create(name, partitions=partitions, replication=replication, config=config)
+        carry_out(session, fleet, planned, how)
+
+
+@topics.command("delete")
+@click.argument("name", shell_complete=complete_topics)
+@change_options
+@global_options
+@pass_session
+def delete_topic(session: Session, *, name: str, how: ChangeOptions) -> None:
+    """Delete a topic with all its records, for good.
+
+    Refused while a connector or a group uses it. The journal keeps its configs, its bounds and what groups had
+    committed on it.
+    """
+    with session.fleet() as fleet:
+        carry_out(session, fleet, fleet.topics.delete(name), how)
+
+
+@topics.command("grow")
+@click.argument("name", shell_complete=complete_topics)
+@option("--to", type=int, required=True, metavar="N", help="How many partitions it shall have.")
+@change_options
+@global_options
+@pass_session
+def grow_topic(session: Session, *, name: str, to: int, how: ChangeOptions) -> None:
+    """Give a topic more partitions, for good; the plan names whom it hurts."""
+    with session.fleet() as fleet:
+        carry_out(session, fleet, fleet.topics.grow(name, to=to), how)
+
+
+@topics.command("alter")
+@click.argument("name", shell_complete=complete_topics)
+@option("--set", "values", multiple=True, metavar="KEY=VALUE", help="Give a config this value; may be repeated.")
+@option("--unset", multiple=True, metavar="KEY", help="Let the brokers' default count again; may be repeated.")
+@change_options
+@global_options
+@pass_session
+def alter_topic(
+    session: Session, *, name: str, values: tuple[str, ...], unset: tuple[str, ...], how: ChangeOptions
+) -> None:
+    """Change configs of a topic."""
+    config = parse_pairs(values)
+    with session.fleet() as fleet:
+        carry_out(session, fleet, fleet.topics.alter(name, set=config, unset=unset), how)
+
+
+def parse_pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    """KEY=VALUE, each key once."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise UsageError(f"{text!r} is not KEY=VALUE", hint="as in retention.ms=604800000")
+        if key in found:
+            raise UsageError(f"{key} is given twice")
+        found[key] = value
+    return found

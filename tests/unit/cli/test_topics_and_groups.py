@@ -1,0 +1,202 @@
+"""topics, groups and lag: what they show, ask, do, and how they end."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from seamark.cli.main import execute
+from seamark.cli.session import Session
+from tests.unit.change.brokers import FakeBrokers
+from tests.unit.cli.stubs import NOON, Terminal
+from tests.unit.cli.stubs import Outcome as Ended
+from tests.unit.fleet.living import SINK_CONFIG, LivingConnect, open_living_fleet
+
+
+class Desk:
+    """Brokers in memory, a Connect cluster that lives, and command lines."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.game = LivingConnect()
+        self.brokers = FakeBrokers()
+        self.on_sleep = lambda: None
+
+    def run(self, *argv, typed=None):
+        out, err = io.StringIO(), io.StringIO()
+        session = Session(
+            out=out,
+            err=err,
+            stdin=io.StringIO() if typed is None else Terminal(typed),
+            now=lambda: NOON,
+            sleep=lambda seconds: self.on_sleep(),
+            open_fleet=lambda name: open_living_fleet(self.folder, self.game, brokers=self.brokers),
+        )
+        return Ended(execute(argv, session=session), out.getvalue(), err.getvalue())
+
+
+@pytest.fixture
+def desk(tmp_path):
+    made = Desk(tmp_path)
+    made.brokers.add_topic("t", partitions=2, records=10)
+    made.brokers.add_topic("__internal", is_internal=True)
+    made.brokers.add_group("g", {("t", 0): 4, ("t", 1): 10})
+    return made
+
+
+def rows(text):
+    return [line.split() for line in text.splitlines()]
+
+
+def test_topics_list_leaves_internal_ones_out_unless_asked(desk):
+    ended = desk.run("topics", "list")
+    assert ended.code == 0, ended.err
+    assert rows(ended.out) == [
+        ["TOPIC", "PARTITIONS", "REPLICATION", "HEALTH", "CLEANUP"],
+        ["t", "2", "1", "✓", "WELL", "delete"],
+    ]
+    assert desk.run("topics", "list", "--internal", "-o", "name").out == "__internal\nt\n"
+    assert desk.run("topics", "list", "x*", "-o", "name").out == ""
+
+
+@pytest.mark.parametrize("noun", ["topics", "groups"])
+def test_a_plain_name_that_is_nowhere_is_an_error(desk, noun):
+    ended = desk.run(noun, "list", "nobody")
+    assert ended.code == 1
+    assert f"error: there is no {noun[:-1]} nobody" in ended.err
+    assert desk.run(noun, "list", "nobody", "*").code == 3
+    assert desk.run(noun, "list", "nobody*").code == 0
+
+
+def test_topics_list_measures_where_asked(desk):
+    (item,) = json.loads(desk.run("topics", "list", "--sizes", "-o", "json").out)["items"]
+    assert (item["records"], item["bytes"]) == (20, 2000)
+    assert "2.0 KiB" in desk.run("topics", "list", "--sizes").out
+
+
+def test_topics_show_tells_partitions_configs_and_users(desk):
+    desk.brokers.topics["t"].configs["retention.ms"] = "1"
+    desk.brokers.topics["t"].leaderless = {1}
+    ended = desk.run("topics", "show", "t")
+    assert ended.code == 0
+    assert "✗ LEADERLESS" in ended.out
+    assert "  retention.ms=1" in ended.out
+    assert "  group/g has committed offsets (EMPTY)" in ended.out
+    body = json.loads(desk.run("topics", "show", "t", "-o", "json").out)
+    assert [(found["partition"], found["latest"]) for found in body["partitions"]] == [(0, 10), (1, None)]
+    assert body["users"][0]["subject"] == "group/g"
+
+
+def test_topics_are_created_grown_and_altered(desk):
+    made = desk.run("topics", "create", "n", "--partitions", "1", "--replication", "1", "--config", "a=b=c", "-y")
+    assert made.code == 0, made.err
+    assert desk.brokers.topics["n"].configs == {"a": "b=c"}
+    assert desk.run("topics", "grow", "n", "--to", "3", "-y").code == 0
+    assert len(desk.brokers.topics["n"].logs) == 3
+    assert desk.run("topics", "alter", "n", "--set", "a=d", "-y").code == 0
+    assert desk.brokers.topics["n"].configs == {"a": "d"}
+    assert desk.run("topics", "alter", "n", "--unset", "a", "-y").code == 0
+    assert desk.brokers.topics["n"].configs == {}
+
+
+@pytest.mark.parametrize("pair", ["a", "=b"])
+def test_a_config_is_key_and_value(desk, pair):
+    assert desk.run("topics", "create", "n", "--config", pair, "-y").code == 64
+
+
+def test_shrinking_ends_with_5_and_names_the_copy(desk):
+    ended = desk.run("topics", "grow", "t", "--to", "1", "-y")
+    assert ended.code == 5
+    assert "seamark copy plan t --partitions 2:1" in ended.err
+
+
+def test_deleting_a_topic_needs_its_name_typed(desk):
+    assert desk.run("topics", "delete", "t", typed="yes\n").code == 130
+    assert not desk.brokers.writes
+    ended = desk.run("topics", "delete", "t", typed="t\n")
+    assert ended.code == 0, ended.err
+    assert "- topic/t   delete: 20 records in 2 partitions, for good" in ended.out
+    assert "the journal keeps the committed offsets of group/g" in ended.out
+    assert "t" not in desk.brokers.topics
+
+
+def test_deleting_a_topic_that_a_running_sink_reads_ends_with_5(desk):
+    desk.game.add("reader", SINK_CONFIG)
+    ended = desk.run("topics", "delete", "t", "-y")
+    assert ended.code == 5
+    assert "connector/game/reader reads it (RUNNING)" in ended.err
+    assert not desk.brokers.writes
+
+
+def test_groups_are_listed_and_shown(desk):
+    desk.game.add("own", {**SINK_CONFIG, "consumer.override.group.id": "g"}, state="STOPPED")
+    assert rows(desk.run("groups", "list").out) == [
+        ["GROUP", "STATE", "TYPE", "CONNECTOR"],
+        ["g", "EMPTY", "classic", "game/own"],
+    ]
+    assert desk.run("groups", "list", "h*", "-o", "name").out == ""
+    shown = desk.run("groups", "show", "g").out
+    assert "group g · EMPTY · classic · 0 members · 6 records behind · of connector/game/own" in shown
+    assert [found["lag"] for found in json.loads(desk.run("groups", "show", "g", "-o", "json").out)["positions"]] == [
+        6,
+        0,
+    ]
+
+
+def test_a_group_is_moved_and_what_is_shown_can_be_put_back(desk, tmp_path):
+    saved = tmp_path / "saved.csv"
+    saved.write_text(desk.run("groups", "show", "g", "-o", "csv").out)
+    ended = desk.run("groups", "move", "g", "--to", "earliest", "--topic", "t:0", "-y")
+    assert ended.code == 0, ended.err
+    assert '"4" → "0", 4 records read again' in ended.out
+    assert desk.brokers.groups["g"].offsets["t", 0].offset == 0
+    assert desk.run("groups", "move", "g", "--from", str(saved), "-y").code == 0
+    assert desk.brokers.groups["g"].offsets["t", 0].offset == 4
+    assert desk.run("groups", "move", "g", "--shift", "-1", "-y").code == 0
+    assert desk.run("groups", "move", "g", "--back", "1h", "-y").code == 0
+    assert {found.offset for found in desk.brokers.groups["g"].offsets.values()} == {10}
+
+
+def test_a_move_from_another_group_takes_its_name(desk):
+    desk.brokers.add_group("h", {("t", 0): 7})
+    assert desk.run("groups", "move", "g", "--from", "h", "-y").code == 0
+    assert desk.brokers.groups["g"].offsets["t", 0].offset == 7
+
+
+def test_a_group_in_use_is_refused_with_5(desk):
+    desk.brokers.groups["g"].state = "STABLE"
+    for command in (["move", "g", "--to", "latest"], ["delete", "g"]):
+        assert desk.run("groups", *command, "-y").code == 5
+    assert not desk.brokers.writes
+
+
+def test_deleting_a_group_needs_its_name_typed(desk):
+    assert desk.run("groups", "delete", "g", typed="yes\n").code == 130
+    assert desk.run("groups", "delete", "g", typed="g\n").code == 0
+    assert "g" not in desk.brokers.groups
+
+
+def test_lag_shows_the_worst_first_and_the_total(desk):
+    desk.brokers.add_group("behind", {("t", 0): 0})
+    ended = desk.run("lag")
+    assert ended.code == 0, ended.err
+    assert rows(ended.out) == [
+        ["GROUP", "CONNECTOR", "STATE", "PARTITIONS", "LAG", "WORST"],
+        ["behind", "-", "EMPTY", "1", "10", "t-0", "10"],
+        ["g", "-", "EMPTY", "2", "6", "t-0", "6"],
+        ["2", "groups,", "16", "records", "behind", "in", "total"],
+    ]
+    assert json.loads(desk.run("lag", "-o", "json").out)["total"] == 16
+
+
+def test_lag_shows_a_trend_while_it_is_watched(desk):
+    def read_on():
+        desk.brokers.topics["t"].logs[0] += [0] * 5
+
+    desk.on_sleep = read_on
+    ended = desk.run("lag", "--watch", "--count", "3")
+    assert ended.code == 0, ended.err
+    assert "TREND" in ended.out
+    assert "▁▄█" in ended.out or "▁▅█" in ended.out
