@@ -17,7 +17,8 @@
     │   ├── StalePlanError                 the world has moved since the plan was made
     │   └── TamperedJournalError           the journal is not as it was written
     ├── UnreachableError              6    nobody answers; try again later
-    │   └── DeadlineError                  it did not end within its deadline
+    │   ├── DeadlineError                  it did not end within its deadline
+    │   └── UnsettledError                 a rebalance hides what is meant to be
     ├── UnknownOutcomeError           1    it may or may not have happened; look before you repeat it
     ├── RejectedError                 1    the other side understood and said no
     │   ├── NotFoundError                  the thing is not there
@@ -154,6 +155,10 @@ class UnreachableError(SeamarkError):
 
 class DeadlineError(UnreachableError):
     """It did not end within its deadline. Nothing was changed by the last attempt."""
+
+
+class UnsettledError(UnreachableError):
+    """Connect answers, and can't tell just now what is meant to be: a rebalance goes on, or a worker has left."""
 
 
 class UnknownOutcomeError(SeamarkError):

@@ -16,6 +16,7 @@ from seamark.change.failpoint import reach
 from seamark.change.interrupt import Interrupt
 from seamark.change.journal import Journal, JournalWriter, Opening
 from seamark.change.lanes import Lanes, Writers
+from seamark.change.patience import ask_again
 from seamark.change.pen import SharedPen
 from seamark.change.precondition import check_preconditions
 from seamark.change.progress import Guarded, Progress, Silent
@@ -86,7 +87,7 @@ class Executor:
         """
         tasks = build_tasks(plan, steps)
         self._pace.refuse_too_many(len(tasks.lanes))
-        check_preconditions(plan, [task.step for task in tasks], self.world)
+        self._check(plan, [task.step for task in tasks])
         opening = Opening(
             change=self.actor.new_id(),
             title=plan.title,
@@ -135,12 +136,19 @@ class Executor:
                 interrupted=interrupt.is_set,
             )
 
+    def _check(self, plan: Plan, steps: Sequence[Step]) -> None:
+        """Refuse a plan if something has moved. A state that a rebalance hides for a while has not."""
+        ask_again(
+            lambda: check_preconditions(plan, steps, self.world),
+            self.world.clock,
+            seconds=self.timing.rebalance_seconds,
+        )
+
     def _check_again(self, plan: Plan, tasks: Sequence[Task], writer: JournalWriter) -> None:
         """Look once more under the lock: somebody may have been faster. A change that fails here has done nothing."""
         steps = [task.step for task in tasks]
         try:
-            # A rebalance may hide a state for some seconds; that is no reason to give up what was asked for.
-            self.settler.ask_again(lambda: check_preconditions(plan, steps, self.world), seconds=self.timing.send_seconds)
+            self._check(plan, steps)
         except (SeamarkError, KeyboardInterrupt) as error:
             told = error.as_dict() if isinstance(error, SeamarkError) else {"message": "interrupted"}
             writer.append(EntryKind.CLOSE, {"ending": str(Ending.FAILED), "error": told})
@@ -152,7 +160,7 @@ class Executor:
         if not task.step.acts:
             return self._end(task, walk, writer, settled=self._await(task.step))
         # Whoever waits for what was sent lets others send meanwhile.
-        with self._writers.turn(task.step.subject):
+        with self._writers.readying(task.step.subject):
             sent = self._send(task, walk, writer)
         settled = sent.settled
         if settled is None and sent.intent is not None:
@@ -188,13 +196,14 @@ class Executor:
 
     def _intend(self, step: Step) -> Intent:
         """What the step finds."""
-        return self.settler.ask_again(lambda: step.intend(self.world), seconds=step.settle_seconds)
+        return ask_again(lambda: step.intend(self.world), self.world.clock, seconds=step.settle_seconds)
 
     def _act(self, task: Task, intent: Intent, writer: JournalWriter, *, entered_at: float) -> Sent:
         unknown: SeamarkError | None = None
         try:
-            self._confirm(task, writer, entered_at=entered_at)
-            task.step.perform(self.world, intent)
+            with self._writers.sending(task.step.subject):
+                self._confirm(task, writer, entered_at=entered_at)
+                task.step.perform(self.world, intent)
         except (FencedError, JournalError):
             raise
         except UnknownOutcomeError as error:

@@ -12,6 +12,9 @@ from seamark.change.task import Task
 from seamark.change.walk import Walk
 from seamark.model.pace import Pace
 
+# For each one that sends. Looking and writing the intent take about as long as three requests that do not wait.
+_READY = 4
+
 
 class Lanes:
     """Walks a plan. A lane that fails leaves the others alone; where too many fail, none is begun any more.
@@ -91,18 +94,34 @@ def _is_topic(lane: str) -> bool:
 
 
 class Writers:
-    """Lets a few lanes at a time send something to one cluster."""
+    """Lets a few lanes at a time send something to one cluster, and as many more be ready to.
+
+    Connect takes what waits at its door between two rebalances. Who only then begins to look and to write its intent
+    misses that moment; who is ready does not, and what it saw is no older than one request takes.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._mutex = threading.Lock()
-        self._places: dict[str, threading.Semaphore] = {}
+        self._gates: dict[str, threading.Semaphore] = {}
 
     @contextmanager
-    def turn(self, subject: str) -> Iterator[None]:
-        """Wait for a turn at the cluster of a subject: `connector/CLUSTER/NAME`."""
-        place = subject.rpartition("/")[0]
-        with self._mutex:
-            gate = self._places.setdefault(place, threading.Semaphore(self._limit))
-        with gate:
+    def readying(self, subject: str) -> Iterator[None]:
+        """Wait until it is time to look and to write the intent: soon it will be sent."""
+        with self._gate(f"ready {_find_place(subject)}", limit=_READY * self._limit):
             yield
+
+    @contextmanager
+    def sending(self, subject: str) -> Iterator[None]:
+        """Wait for a turn to send."""
+        with self._gate(f"send {_find_place(subject)}", limit=self._limit):
+            yield
+
+    def _gate(self, name: str, *, limit: int) -> threading.Semaphore:
+        with self._mutex:
+            return self._gates.setdefault(name, threading.Semaphore(limit))
+
+
+def _find_place(subject: str) -> str:
+    """The cluster of a subject: `connector/CLUSTER/NAME`."""
+    return subject.rpartition("/")[0]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 from seamark.change.progress import Progress
 from seamark.change.step import Intent, Observed, Outcome, Step
 from seamark.change.timing import ChangeTiming
 from seamark.change.world import World
 from seamark.errors import DeadlineError, RefusedError, SeamarkError
 
-T = TypeVar("T")
 Settled = tuple[Outcome, SeamarkError | None]
 _DECIDE = "look at it, then decide: seamark journal resume or seamark journal undo"
 
@@ -55,18 +51,6 @@ class Settler:
                 lasted = looked_at - foreign_since >= self._timing.foreign_seconds
                 if lasted and (unknown is None or looked_at >= deadline):
                     return Outcome.DID_NOT_HAPPEN if step.drifts else Outcome.FOREIGN, build_foreign(step)
-            clock.sleep(self._timing.look_seconds)
-
-    def ask_again(self, ask: Callable[[], T], *, seconds: float) -> T:
-        """Ask, and ask again for a while where a worker can't tell just now, as in a rebalance."""
-        clock = self._world.clock
-        deadline = clock.now() + seconds
-        while True:
-            try:
-                return ask()
-            except SeamarkError as error:
-                if not error.retryable or clock.now() >= deadline:
-                    raise
             clock.sleep(self._timing.look_seconds)
 
     def look(self, step: Step, intent: Intent) -> tuple[Observed | None, SeamarkError | None]:

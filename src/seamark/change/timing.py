@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from seamark.change.patience import REBALANCE_SECONDS
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeTiming:
@@ -14,7 +16,8 @@ class ChangeTiming:
     begin to act; a process that slept longer asks the journal first. `send` is how long the client goes on beginning
     attempts of one request. `shows` is how long something that was carried out may be hidden from a reader: a worker
     reads the status topic and its own snapshot of the config topic a little late. `foreign` is how long a state that is
-    neither before nor after must be seen until it is believed.
+    neither before nor after must be seen until it is believed. `rebalance` is how long Connect may be unable to tell
+    what is there, before anything is begun.
     """
 
     in_flight_seconds: float = 90.0
@@ -25,6 +28,7 @@ class ChangeTiming:
     shows_seconds: float = 10.0
     foreign_seconds: float = 3.0
     look_seconds: float = 0.5
+    rebalance_seconds: float = REBALANCE_SECONDS
 
     @property
     def quiet_seconds(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from seamark.change.patience import ask_again
 from seamark.change.settle import Settler
 from seamark.change.spool import Spool
 from seamark.change.step import Intent, Outcome
@@ -44,7 +45,7 @@ class WithoutJournal:
         step = task.step
         # The fault that broke the journal, or the step before this one, may have begun a rebalance.
         seconds = max(0.0, failed_at + self._timing.in_flight_seconds - self._world.clock.now())
-        intent = self._settler.ask_again(lambda: step.intend(self._world), seconds=seconds)
+        intent = ask_again(lambda: step.intend(self._world), self._world.clock, seconds=seconds)
         began_at = self._world.clock.now()
         if walk.is_met(task, intent):
             walk.record(task, Outcome.NOTHING_TO_DO, intent=intent)

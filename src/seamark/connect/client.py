@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -13,6 +14,7 @@ import httpx2
 
 from seamark.connect import requests, wire
 from seamark.connect.answer import Answer
+from seamark.connect.boards import ConfigBoard
 from seamark.connect.caller import Caller
 from seamark.connect.capability import Capabilities, Capability, build_capabilities
 from seamark.connect.clock import build_clock_skew
@@ -67,6 +69,7 @@ class ConnectClient:
         self._caller = Caller(workers, self._transport, timing=self.timing, cluster=cluster)
         self._lock = threading.Lock()
         self._capabilities: tuple[float, Capabilities] | None = None
+        self._configs = ConfigBoard(self._read_one_config, self._read_all_configs)
 
     def __enter__(self) -> Self:
         return self
@@ -124,8 +127,19 @@ class ConnectClient:
         return self._ask(requests.status(name), wire.build_status)
 
     def read_config(self, name: str) -> dict[str, str]:
-        """A connector's config, secrets in clear unless it uses references."""
+        """A connector's config, secrets in clear unless it uses references. Many who ask at once share one reading."""
+        return self._configs.read(name)
+
+    def _read_one_config(self, name: str) -> dict[str, str]:
         return self._ask(requests.config(name), wire.build_config)
+
+    def _read_all_configs(self, *, elsewhere: bool) -> dict[str, dict[str, str]]:
+        if elsewhere:
+            # The last in the order is another worker than the one that answered last, where there are several.
+            with suppress(SeamarkError, wire.MalformedBodyError):
+                answer = self._caller.ask_once(requests.configs(), url=self._caller.workers.order()[-1])
+                return wire.build_configs(answer.body)
+        return self._ask(requests.configs(), wire.build_configs)
 
     def read_offsets(self, name: str) -> tuple[Offset, ...]:
         """A connector's offsets as REST tells them, from 3.5 on."""

@@ -45,6 +45,12 @@ def statuses() -> Request:
     return Request(Kind.FLEET, "GET", path, "read the connectors' statuses")
 
 
+def configs() -> Request:
+    """Every connector's info, of those without a status too."""
+    path = build_path("connectors", query=(("expand", "info"),))
+    return Request(Kind.FLEET, "GET", path, "read the connectors' configs")
+
+
 def info(name: str) -> Request:
     """A connector's info."""
     return Request(Kind.CONNECTOR, "GET", build_path("connectors", name), f"read connector {name}", subject=name)

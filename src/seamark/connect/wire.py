@@ -146,6 +146,12 @@ def build_statuses(body: bytes) -> dict[str, ConnectorStatus]:
     return {name: _build_status(status) for name, found in fleet.items() if (status := found.get("status")) is not None}
 
 
+def build_configs(body: bytes) -> dict[str, dict[str, str]]:
+    """Every config of `GET /connectors?expand=info`, by the connector's name."""
+    fleet = _decode(_FLEET, body)
+    return {name: _strings(info["config"]) for name, found in fleet.items() if (info := found.get("info")) is not None}
+
+
 def build_connector(body: bytes, *, cluster: str, status: ConnectorStatus | None = None) -> Connector:
     """One connector from its info, as GET, POST and PUT tell it."""
     info = _decode(_INFO, body)

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from seamark.change.actor import Actor
+from seamark.change.patience import PLAN_SECONDS, ask_again
 from seamark.change.precondition import aspect_of, build_precondition
 from seamark.change.snapshot import SnapshotWorld
 from seamark.change.step import CanNotUndo, Step
 from seamark.change.world import World
-from seamark.errors import SeamarkError, UnreachableError
+from seamark.errors import SeamarkError, UnreachableError, UnsettledError
 from seamark.fleet.effects import Look, build_effect, read_look
 from seamark.fleet.fanout import fan_out
 from seamark.fleet.planned import Planned
@@ -54,7 +55,10 @@ class Planner:
         return Planned(plan, steps=tuple(steps), effects=tuple(build_effect(look) for look in self.look(shown)))
 
     def look(self, steps: Sequence[Step]) -> tuple[Look, ...]:
-        """Look at the subjects of all steps, several at once."""
+        """Look at the subjects of all steps, several at once. What a rebalance hides is waited for, not for long."""
+        return ask_again(lambda: self._look_once(steps), self._world.clock, seconds=PLAN_SECONDS, on=UnsettledError)
+
+    def _look_once(self, steps: Sequence[Step]) -> tuple[Look, ...]:
         world = SnapshotWorld(self._world) if len(steps) > _MANY else self._world
         calls = {f"{number} {step.subject}": partial(read_look, step, world) for number, step in enumerate(steps)}
         answers = fan_out(calls)
@@ -86,7 +90,8 @@ def build_undo_notes(looks: Sequence[Look]) -> tuple[str, ...]:
 def _build_failure(failures: Mapping[str, SeamarkError]) -> SeamarkError:
     if len(failures) == 1:
         return next(iter(failures.values()))
-    kind = UnreachableError if all(error.retryable for error in failures.values()) else SeamarkError
+    kinds = (UnsettledError, UnreachableError, SeamarkError)
+    kind = next(kind for kind in kinds if all(isinstance(error, kind) for error in failures.values()))
     return kind(
         f"no plan can be made: {len(failures)} things could not be read; nothing was changed",
         cause="; ".join(f"{subject}: {error.message}" for subject, error in failures.items()),

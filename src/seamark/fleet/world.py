@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from seamark.change.timing import build_timing
+from seamark.connect.boards import StatusBoard
 from seamark.fleet.clusters import Clusters, build_connect_client
 from seamark.fleet.ports import BrokersPort, ConnectPort
 from seamark.fleet.seal import SealKey, read_seal_key
-from seamark.fleet.status_board import StatusBoard
 from seamark.model.connector import ConnectorStatus
 
 if TYPE_CHECKING:

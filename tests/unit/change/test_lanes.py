@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from seamark.change.file_journal import FileJournal
-from seamark.change.lanes import Lanes
+from seamark.change.lanes import Lanes, Writers
 from seamark.change.pen import SharedPen
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
@@ -360,3 +360,39 @@ class TestTopics:
         )
         assert begun == ["topic/t", create("a").subject]
         assert left == [create("b").subject]
+
+
+class TestWriters:
+    def hold(self, enter, count):
+        """So many come at once and stay; gives the most that were in at the same time, and lets them go."""
+        inside, most, mutex = 0, 0, threading.Lock()
+        full, go = threading.Event(), threading.Event()
+
+        def stay():
+            nonlocal inside, most
+            with enter("connector/a/x"):
+                with mutex:
+                    inside += 1
+                    most = max(most, inside)
+                full.set()
+                assert go.wait(10)
+                with mutex:
+                    inside -= 1
+
+        threads = [threading.Thread(target=stay) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        assert full.wait(10)
+        # Another cluster has gates of its own.
+        with enter("connector/b/x"):
+            pass
+        go.set()
+        for thread in threads:
+            thread.join(10)
+        return most
+
+    def test_few_send_at_a_time(self):
+        assert 1 <= self.hold(Writers(3).sending, 30) <= 3
+
+    def test_some_more_get_ready(self):
+        assert 1 <= self.hold(Writers(3).readying, 30) <= 12

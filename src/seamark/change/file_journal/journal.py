@@ -13,7 +13,7 @@ from seamark.change.file_journal.gate import GATE_WAIT_SECONDS, hold_gate
 from seamark.change.file_journal.head import FileHead, build_head
 from seamark.change.file_journal.holds import Hold, find_living_holder, replace_locks, take_locks
 from seamark.change.file_journal.layout import Layout, is_change_id
-from seamark.change.file_journal.stored import StoredChange, TornTail, read_change
+from seamark.change.file_journal.stored import ClosedChanges, StoredChange, TornTail, read_change
 from seamark.change.file_journal.writer import FileJournalWriter, build_entry
 from seamark.change.journal import Opening
 from seamark.change.locks import conflicts
@@ -35,6 +35,7 @@ class FileJournal:
         self._now = now
         self._gate_wait_seconds = gate_wait_seconds
         self._writers: set[FileJournalWriter] = set()
+        self._closed = ClosedChanges()
 
     def begin(self, opening: Opening) -> FileJournalWriter:
         """Take the locks and write the `open` entry. See `Journal.begin`."""
@@ -119,14 +120,14 @@ class FileJournal:
         found = self._resolve(change)
         with journal_errors("the journal was not read", self._layout.folder):
             try:
-                return read_change(self._layout, found)
+                return self._closed.read(self._layout, found)
             except FileNotFoundError:
                 raise NotFoundError(f"the journal has no change {change}", hint="seamark journal list") from None
 
     def _stored(self, changes: list[str]) -> Iterator[StoredChange]:
         for change in changes:
             try:
-                yield read_change(self._layout, change)
+                yield self._closed.read(self._layout, change)
             except FileNotFoundError:
                 # Listed open a moment before its file stands there, or taken back by a begin that failed.
                 continue

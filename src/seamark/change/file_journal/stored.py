@@ -15,6 +15,8 @@ from seamark.model.entry import Entry, EntryKind, check_chain
 
 # A holder may be in the middle of a write. 5 MB into the page cache take about 2 ms; ten times that is time enough.
 _LOOK_AGAIN_SECONDS = 0.02
+# The change that made a fleet of ten thousand has 37 MB, and is read by every plan.
+_KEPT_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,35 @@ class StoredChange:
         return str(newest_hold(self.entries).body.get("nonce", ""))
 
 
+class ClosedChanges:
+    """Changes that were read and are closed: nobody writes to them any more, so that one reading serves several looks.
+
+    It keeps the first ones it is given until their files come to `budget_bytes`. A reader of heads begins with the
+    newest, which are those that are read next.
+    """
+
+    def __init__(self, budget_bytes: int = _KEPT_BYTES) -> None:
+        self._left = budget_bytes
+        self._kept: dict[str, tuple[tuple[int, int, int], StoredChange]] = {}
+
+    def read(self, layout: Layout, change: str) -> StoredChange:
+        """Like `read_change`. A file that is not the one of before is read anew."""
+        mark = _mark_of(layout.change_file(change))
+        kept = self._kept.get(change)
+        if kept is not None and kept[0] == mark:
+            return kept[1]
+        stored = read_change(layout, change)
+        if not stored.is_open and stored.torn is None and stored.size <= self._left:
+            self._left -= stored.size
+            self._kept[change] = (mark, stored)
+        return stored
+
+
+def _mark_of(path: Path) -> tuple[int, int, int]:
+    seen = path.stat()
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns
+
+
 def newest_hold(entries: Sequence[Entry]) -> Entry:
     """The entry by which the present holder got the change: the newest `taken`, else the `open`."""
     return next((entry for entry in reversed(entries) if entry.kind is EntryKind.TAKEN), entries[0])
@@ -77,11 +108,10 @@ def read_change(layout: Layout, change: str) -> StoredChange:
 
 
 def _read_settled(path: Path, change: str) -> StoredChange:
-    data = read_owned(path)
-    if _split(path, data).torn_bytes:
+    frames = _split(path, read_owned(path))
+    if frames.torn_bytes:
         time.sleep(_LOOK_AGAIN_SECONDS)
-        data = read_owned(path)
-    frames = _split(path, data)
+        frames = _split(path, read_owned(path))
     entries = _read_entries(path, frames, change=change)
     torn = TornTail(path, offset=frames.size, data=frames.torn_bytes) if frames.torn_bytes else None
     return StoredChange(entries=entries, size=frames.size, torn=torn)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seamark.change.world import World
-from seamark.errors import NotFoundError, UnreachableError
+from seamark.errors import NotFoundError, UnsettledError
 from seamark.model.connector import ConnectorStatus, State
 
 # Connect tells no target state, only what it shows. A failed connector is meant to run. While a worker leaves or a
@@ -31,7 +31,7 @@ def read_config(world: World, cluster: str, name: str) -> dict[str, str] | None:
 def read_status(world: World, cluster: str, name: str) -> ConnectorStatus | None:
     """The status, or None where Connect has none to tell."""
     try:
-        return world.connect(cluster).read_status(name)
+        return world.read_status(cluster, name)
     except NotFoundError:
         return None
 
@@ -45,14 +45,14 @@ def read_run_state(world: World, cluster: str, name: str) -> str | None:
     """What the connector is meant to do: RUNNING, PAUSED or STOPPED; None where Connect has no status.
 
     Raises:
-        UnreachableError: Connect can't tell just now.
+        UnsettledError: Connect can't tell just now.
     """
     status = read_status(world, cluster, name)
     if status is None:
         return None
     state = find_run_state(status)
     if state is None:
-        raise UnreachableError(
+        raise UnsettledError(
             f"can't tell whether connector/{cluster}/{name} is meant to run",
             cause=f"its status is {status.state}, which a running and a paused connector show alike",
             hint="wait until the rebalance is over, then repeat it",

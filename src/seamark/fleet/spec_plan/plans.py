@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from seamark.change.actor import Actor
 from seamark.change.journal import Journal
+from seamark.change.patience import PLAN_SECONDS, ask_again
 from seamark.change.snapshot import SnapshotWorld
 from seamark.change.world import World
-from seamark.errors import RefusedError, UsageError
+from seamark.errors import RefusedError, UnsettledError, UsageError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.ownership import Claims, read_claims
 from seamark.fleet.planned import Planned
@@ -61,6 +62,23 @@ class SpecPlans:
         wait_seconds: float = WAIT_SECONDS,
     ) -> Planned:
         """The plan from what runs to what the spec says."""
+        return self._ask(
+            lambda: self._plan_once(
+                spec, title=title, prune=prune, names=names, adopt=adopt, validate=validate, wait_seconds=wait_seconds
+            )
+        )
+
+    def _plan_once(
+        self,
+        spec: Spec,
+        *,
+        title: str,
+        prune: bool,
+        names: Sequence[str],
+        adopt: bool,
+        validate: bool,
+        wait_seconds: float,
+    ) -> Planned:
         desired = build_desired(spec, self._clusters)
         if prune and not desired:
             raise UsageError(
@@ -94,6 +112,13 @@ class SpecPlans:
 
     def destroy(self, spec: Spec, *, title: str, names: Sequence[str] = (), adopt: bool = False) -> Planned:
         """The plan that deletes every connector of the spec that is there."""
+        return self._ask(lambda: self._destroy_once(spec, title=title, names=names, adopt=adopt))
+
+    def _ask(self, build: Callable[[], Planned]) -> Planned:
+        """Build a plan, and build it anew where a rebalance hid what it needs to know."""
+        return ask_again(build, self._world.clock, seconds=PLAN_SECONDS, on=UnsettledError)
+
+    def _destroy_once(self, spec: Spec, *, title: str, names: Sequence[str], adopt: bool) -> Planned:
         desired = build_desired(spec, self._clusters)
         if not desired:
             raise UsageError("the spec names no connector", hint="give the files that name what shall go")

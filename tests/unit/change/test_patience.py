@@ -1,0 +1,53 @@
+"""What a rebalance hides is asked for again, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+from seamark.change.patience import ask_again
+from seamark.errors import RefusedError, UnreachableError, UnsettledError
+
+
+class Clock:
+    def __init__(self):
+        self.time = 0.0
+
+    def now(self):
+        return self.time
+
+    def sleep(self, seconds):
+        self.time += seconds
+
+
+class Answers:
+    """Fails so many times, then tells."""
+
+    def __init__(self, *errors):
+        self.errors = list(errors)
+        self.asked = 0
+
+    def __call__(self):
+        self.asked += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return "told"
+
+
+def test_it_is_asked_again_until_it_is_told():
+    answers = Answers(UnsettledError("a rebalance"), UnreachableError("busy"))
+    assert ask_again(answers, Clock(), seconds=10) == "told"
+    assert answers.asked == 3
+
+
+def test_the_last_answer_is_raised_when_the_time_is_over():
+    answers = Answers(*(UnsettledError(f"rebalance {number}") for number in range(100)))
+    with pytest.raises(UnsettledError, match="rebalance 20"):
+        ask_again(answers, Clock(), seconds=10, every_seconds=0.5)
+
+
+@pytest.mark.parametrize("error", [RefusedError("no"), UnreachableError("nobody answers")])
+def test_what_asking_does_not_mend_is_raised_at_once(error):
+    answers = Answers(error)
+    with pytest.raises(type(error)):
+        ask_again(answers, Clock(), seconds=10, on=UnsettledError)
+    assert answers.asked == 1
