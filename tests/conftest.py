@@ -18,7 +18,12 @@ SHARED = StackSpec(brokers=3, workers=2, connect_versions=("4.3.1", "3.5.2"), po
 # other with their rebalances, some tests share a stack of their own or a Java process. The rest is shared out.
 TOGETHER = {
     "tests/contract/": ("[fake", "[real-4.3.1", "[real-3.5.2"),
-    "tests/fault/": ("test_brokers_die_midway.py", "test_like_real_connect.py"),
+    "tests/fault/": (
+        "test_brokers_die_midway.py",
+        "test_fleet_apply.py",
+        "test_like_real_connect.py",
+        "test_topic_health.py",
+    ),
     "tests/oracle/": ("tests/oracle/",),
 }
 

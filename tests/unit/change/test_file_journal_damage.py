@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.change.file_journal import FileJournal
+from seamark.change.file_journal import FileJournal, stored
 from seamark.change.file_journal.frames import HEADER_BYTES, DamagedFrameError, build_frame, split_frames
+from seamark.change.file_journal.layout import Layout
 from seamark.errors import TamperedJournalError
 from seamark.model.entry import Entry, EntryKind
 from tests.unit.change.openings import AT, end, new_lock, opening
@@ -269,3 +270,43 @@ def test_noise_is_a_tail_or_damage_and_never_an_entry(noise):
     else:
         found = (len(frames.bodies), frames.size, frames.torn_bytes)
     assert found == (1, len(whole), noise)
+
+
+# --- what was read once ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def closed(journal):
+    """A change that ended, and was read."""
+    first = opening(new_lock())
+    holder = journal.begin(first)
+    end(holder)
+    holder.release()
+    assert journal.read(first.change)[-1].kind is EntryKind.CLOSE
+    return first.change
+
+
+def test_closed_change_is_read_from_the_disk_once(journal, closed, monkeypatch):
+    reads = []
+    monkeypatch.setattr(stored, "read_change", lambda _, change: reads.append(change))
+    before = journal.read(closed)
+    assert [entry.kind for entry in before] == [EntryKind.OPEN, EntryKind.CLOSE]
+    assert [head.change for head in journal.heads()] == [closed]
+    assert reads == []
+
+
+def test_closed_change_whose_file_was_touched_is_read_anew(journal, closed, tmp_path):
+    file = tmp_path / "journal" / "changes" / f"{closed}.journal"
+    data = bytearray(file.read_bytes())
+    data[-3] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(TamperedJournalError, match=closed):
+        journal.read(closed)
+
+
+def test_what_is_kept_has_a_bound(tmp_path, journal, closed):
+    layout = Layout(tmp_path / "journal")
+    size = layout.change_file(closed).stat().st_size
+    small, enough = stored.ClosedChanges(size - 1), stored.ClosedChanges(size)
+    assert small.read(layout, closed) is not small.read(layout, closed)
+    assert enough.read(layout, closed) is enough.read(layout, closed)
