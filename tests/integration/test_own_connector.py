@@ -17,6 +17,7 @@ from confluent_kafka import Consumer
 
 from seamark.cli.main import execute
 from seamark.cli.session import Session
+from seamark.connect import ConnectClient
 from seamark.devstack import StackSpec, start_stack
 from seamark.devstack.control import ask
 
@@ -82,6 +83,19 @@ def read_count():
     return json.dumps(offsets)
 
 
+def check_meaning(endpoint, monkeypatch):
+    """What the example says of its offsets is so of the real one."""
+    monkeypatch.syspath_prepend(EXAMPLE / "meaning")
+    from counter_meaning import CounterMeaning  # noqa: PLC0415 - a package of the example's own
+
+    with ConnectClient(endpoint.urls) as client:
+        (found,) = client.read_offsets("counter")
+        meaning = CounterMeaning(CLASS, client.read_config("counter"))
+    assert meaning.check(found.partition, found.offset) == ()
+    assert meaning.describe(found.partition, found.offset) == ("counter counted", "counted to 100")
+    assert meaning.build_distance(found.partition, None, found.offset).count.count == 100
+
+
 def test_the_jar_holds_the_classes_and_the_manifest(tmp_path):
     (jar,) = build(tmp_path).glob("*.jar")
     with zipfile.ZipFile(jar) as archive:
@@ -114,6 +128,7 @@ def test_it_is_seen_on_every_worker_and_runs(tmp_path, monkeypatch):
         seamark("apply", "-f", str(EXAMPLE / "counter.yaml"), "--yes")
         assert read_numbers(stack.kafka.bootstrap_servers, "counted", 100) == list(range(1, 101))
         wait_until(lambda: '"count": 100' in read_count(), "the position to be written")
+        check_meaning(endpoint, monkeypatch)
         again = seamark("connectors", "list", "-f", str(EXAMPLE / "counter.yaml"), "--state", "healthy", "-o", "name")
         assert again == "connect/counter\n"
 

@@ -48,6 +48,8 @@ def test_imports_are_kept(package):
         ("report/__init__.py", "import seamark.context"),
         ("offsets/codec.py", "import seamark.change.step"),
         ("offsets/codec.py", "import confluent_kafka"),
+        ("offsets/meaning/behind.py", "import psycopg"),
+        ("database/query.py", "import seamark.kafka"),
         ("kafka/partitioner.py", "import seamark.offsets.codec"),
         ("cli/main.py", "import seamark.offsets.codec"),
         ("fleet/__init__.py", "import seamark.cli"),

@@ -13,6 +13,8 @@ from seamark.model.plan import Plan, Precondition
 
 # The state that a step found when the plan was made, compared with what it finds now.
 BEFORE = "before"
+# The aspect that moves on by itself while its owner runs: no plan can expect one.
+POSITION = "position"
 # A choice, not a measurement: beyond a dozen looks the whole cluster is read once.
 _MANY = 12
 
@@ -21,7 +23,7 @@ def build_preconditions(steps: Sequence[Step], world: World) -> tuple[Preconditi
     """What the first step on each aspect of a subject finds now. Later steps find what the earlier ones left."""
     first: dict[str, Step] = {}
     for step in steps:
-        if not step.drifts:
+        if is_expected(step):
             first.setdefault(aspect_of(step), step)
     return tuple(build_precondition(step, step.intend(world)) for step in first.values())
 
@@ -36,6 +38,11 @@ def build_precondition(step: Step, intent: Intent) -> Precondition:
     )
 
 
+def is_expected(step: Step) -> bool:
+    """Whether a plan can expect to find what a step found when it was made."""
+    return not step.drifts and step.aspect != POSITION
+
+
 def aspect_of(step: Step) -> str:
     """What a step's images show: its subject and the side of it."""
     return f"{step.subject}#{step.aspect}"
@@ -45,7 +52,7 @@ def check_preconditions(plan: Plan, steps: Sequence[Step], world: World) -> None
     """Refuse the plan if something has moved; the error names everything that has."""
     looking = SnapshotWorld(world) if len(steps) > _MANY else world
     found = {p.subject: p.expected for p in build_preconditions(steps, looking)}
-    drifting = {aspect_of(step) for step in steps if step.drifts}
+    drifting = {aspect_of(step) for step in steps if not is_expected(step)}
     guards = [p for p in plan.preconditions if p.kind == BEFORE and p.subject not in drifting]
     moved = [p.subject for p in guards if found.get(p.subject) != p.expected]
     if moved:

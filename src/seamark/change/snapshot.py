@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from seamark.change.snapshot_brokers import SnapshotBrokers
-from seamark.change.world import BrokerPort, Clock, ConnectPort, World
+from seamark.change.world import BrokerPort, Clock, ConnectPort, OffsetPort, World
 from seamark.errors import NotFoundError
 from seamark.model.connector import Connector, ConnectorStatus
 
@@ -51,6 +51,10 @@ class SnapshotWorld:
     def read_status(self, cluster: str, name: str) -> ConnectorStatus:
         """The status that was read."""
         return self.connect(cluster).read_status(name)
+
+    def offsets(self, cluster: str, name: str) -> OffsetPort:
+        """The offsets as they are: no plan expects them, so nobody reads them twice."""
+        return self._world.offsets(cluster, name)
 
     def reveal(self, reference: str) -> str:
         """The value behind a reference."""

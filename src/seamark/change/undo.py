@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from seamark.change.actor import Actor
 from seamark.change.image import build_fingerprint
 from seamark.change.past import Past
-from seamark.change.precondition import BEFORE
+from seamark.change.precondition import BEFORE, is_expected
 from seamark.change.step import CanNotUndo, Intent, Outcome, Step
+from seamark.change.steps.stopped import surround
 from seamark.change.task import Task, Tasks, build_tasks
 from seamark.errors import RefusedError
 from seamark.model.plan import Plan, Precondition, StepData
@@ -75,11 +76,12 @@ def _build_steps(backs: Sequence[tuple[Task, Step]], tasks: Sequence[Task]) -> t
     restored = {(task.lane, task.aspect) for task in tasks if task.always}
     ends = {(task.lane, task.aspect): number for number, (task, _) in enumerate(backs)}
     return tuple(
-        back.to_data(
+        step.to_data(
             lane=task.lane,
-            always=(task.lane, task.aspect) in restored and ends[task.lane, task.aspect] == number,
+            always=step is back and (task.lane, task.aspect) in restored and ends[task.lane, task.aspect] == number,
         )
         for number, (task, back) in enumerate(backs)
+        for step in surround(back)
     )
 
 
@@ -92,6 +94,8 @@ def _build_preconditions(
     """
     built: list[Precondition] = []
     for aspect, back in {task.aspect: back for task, back in reversed(backs)}.items():
+        if not is_expected(back):
+            continue
         of_subject = tasks.of_subject(back.subject)
         # One that did not happen left what the one before it left.
         numbers = [task.number for task in of_subject if task.aspect == aspect]

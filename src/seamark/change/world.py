@@ -7,7 +7,9 @@ from typing import Protocol
 
 from seamark.model.connector import Connector, ConnectorStatus
 from seamark.model.group import Committed, GroupListing, GroupOffsets, GroupStatus
+from seamark.model.held_offset import HeldOffset, HeldRecord
 from seamark.model.logger import LoggerLevel
+from seamark.model.offset import Offset, OffsetMap
 from seamark.model.reading import Reading
 from seamark.model.spot import Bounds, Spot, SpotReading
 from seamark.model.topic import TopicStatus
@@ -62,6 +64,34 @@ class BrokerPort(Protocol):
     def delete_group(self, group: str) -> None: ...
 
 
+class OffsetPort(Protocol):
+    """What steps need of one connector's offsets: the stores that hold them, and both routes to write them."""
+
+    def read(self, partitions: Sequence[OffsetMap]) -> Sequence[HeldOffset]:
+        """What the stores hold of these partitions, in their order. Never REST's word alone, unless there is no other.
+
+        Raises:
+            NotFoundError: there is no such connector.
+        """
+        ...
+
+    def alter(self, offsets: Sequence[Offset]) -> object:
+        """Have Connect write them. The connector must be stopped."""
+        ...
+
+    def write(self, records: Sequence[HeldRecord]) -> None:
+        """Write these records themselves, each where it says, in this order."""
+        ...
+
+    def read_members(self) -> GroupStatus | None:
+        """The consumer group of a sink; None for a source, and for a group that is not there."""
+        ...
+
+    def find_silent(self, workers: Sequence[str]) -> tuple[str, ...]:
+        """Those of these workers, by their worker_id, of which nobody can tell that they live and know of the stop."""
+        ...
+
+
 class Clock(Protocol):
     """Time, so that a simulation can have its own."""
 
@@ -94,6 +124,10 @@ class World(Protocol):
         Raises:
             NotFoundError: Connect has none to tell.
         """
+        ...
+
+    def offsets(self, cluster: str, name: str) -> OffsetPort:
+        """The offsets of one connector."""
         ...
 
     def reveal(self, reference: str) -> str:

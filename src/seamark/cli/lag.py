@@ -21,7 +21,7 @@ _MOST_READINGS = 60
 def lag(session: Session, watching: WatchOptions) -> None:
     """Show how far every group and sink is behind.
 
-    In records, the worst first. With --watch also as a trend. Seconds behind are not told yet.
+    In records, the worst first, and how long the next of them has been there. With --watch also as a trend.
     """
     trends: dict[str, list[int | None]] = {}
     with session.fleet() as fleet:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import NamedTuple
+
 import click
 
 from seamark.cli.answer import Answer, build_answer
@@ -12,6 +15,7 @@ from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.watch import WatchOptions, give, watch_options
 from seamark.errors import UsageError
+from seamark.report.views.topic_health import build_topic_health_view
 from seamark.report.views.topics import build_topic_view, build_topics_view
 
 
@@ -52,6 +56,31 @@ def show_topic(session: Session, name: str) -> None:
     """Show one topic: partitions, bounds, bytes, configs of its own, and who uses it."""
     with session.fleet() as fleet:
         session.give(Answer(build_topic_view(fleet.topics.one(name))))
+
+
+@topics.command("health")
+@click.argument("names", nargs=-1, metavar="[NAME|GLOB]...", shell_complete=complete_topics)
+@watch_options
+@global_options
+@pass_session
+def topics_health(session: Session, *, names: tuple[str, ...], watching: WatchOptions) -> None:
+    """Look for what is wrong with topics, or soon will be, and say the next step.
+
+    Partitions without a leader or with too few copies, skewed leaders and sizes, internal topics with a wrong cleanup
+    policy, readers that retention has passed or soon will, topics made anew under a reader, stopped sinks whose
+    position will be forgotten. Ends with 1 when something is in error.
+    """
+    with session.fleet() as fleet:
+
+        def read() -> Answer:
+            health = fleet.topics.health()
+            shown = health.narrow(names) if names else health
+            asked = len(health.topics) + len(health.failures)
+            answer = build_answer(build_topic_health_view(shown), health.failures, asked=asked)
+            answer = add_missing(answer, [_Name(topic) for topic in health.topics], names, noun="topic")
+            return replace(answer, exit_code=1) if shown.has_errors else answer
+
+        give(session, read, watching)
 
 
 @topics.command("create")
@@ -119,6 +148,10 @@ def alter_topic(
     config = parse_pairs(values)
     with session.fleet() as fleet:
         carry_out(session, fleet, fleet.topics.alter(name, set=config, unset=unset), how)
+
+
+class _Name(NamedTuple):
+    name: str
 
 
 def parse_pairs(texts: tuple[str, ...]) -> dict[str, str]:

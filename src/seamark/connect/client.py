@@ -154,6 +154,18 @@ class ConnectClient:
         with ThreadPoolExecutor(max_workers=min(len(self.urls), _MOST_WORKERS_AT_ONCE)) as pool:
             return tuple(pool.map(self._read_worker, self.urls))
 
+    def find_silent(self, workers: Sequence[str]) -> tuple[str, ...]:
+        """Those of these workers, by worker_id, that answer nothing at all, not even that we may not ask."""
+        scheme = self.urls[0].partition(":")[0]
+        with ThreadPoolExecutor(max_workers=_MOST_WORKERS_AT_ONCE) as pool:
+            lives = list(pool.map(lambda worker: self._lives(f"{scheme}://{worker}"), workers))
+        return tuple(worker for worker, is_up in zip(workers, lives, strict=True) if not is_up)
+
+    def _lives(self, url: str) -> bool:
+        seconds = self.timing.connect_seconds
+        answer = self._transport.send(url, requests.root(), connect_seconds=seconds, read_seconds=seconds, login=False)
+        return isinstance(answer, Answer)
+
     def read_capabilities(self) -> Capabilities:
         """What every worker that answers can do; asked again after a minute.
 

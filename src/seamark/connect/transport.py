@@ -61,14 +61,24 @@ class Transport:
         """Close every connection."""
         self._client.close()
 
-    def send(self, url: str, request: Request, *, connect_seconds: float, read_seconds: float) -> Answer | Failure:
-        """Send the request to the worker at `url`. Never raises for what the network or the worker does."""
+    def send(
+        self, url: str, request: Request, *, connect_seconds: float, read_seconds: float, login: bool = True
+    ) -> Answer | Failure:
+        """Send the request to the worker at `url`. Never raises for what the network or the worker does.
+
+        Without `login` no password goes with it: for addresses that nobody but the cluster itself has named.
+        """
         ends_at = time.monotonic() + connect_seconds + read_seconds
         timeout = httpx2.Timeout(read_seconds, connect=connect_seconds, pool=connect_seconds)
         headers = {"Content-Type": "application/json"} if request.body is not None else None
         try:
             with self._client.stream(
-                request.method, url + request.path, content=request.body, headers=headers, timeout=timeout
+                request.method,
+                url + request.path,
+                content=request.body,
+                headers=headers,
+                timeout=timeout,
+                auth=httpx2.USE_CLIENT_DEFAULT if login else None,
             ) as response:
                 body = self._read_body(response, ends_at=ends_at)
                 if isinstance(body, Failure):

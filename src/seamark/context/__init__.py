@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from seamark.context.journal import JournalKind, JournalSettings
     from seamark.context.origin import Origin, OriginKind
     from seamark.context.secret import Secret, is_masked, mask_urls
-    from seamark.context.settings import ConnectSettings, KafkaSettings
+    from seamark.context.settings import ConnectSettings, DatabaseSettings, KafkaSettings
     from seamark.context.value import Setting
     from seamark.context.writing import WrittenFile, add_context, use_context
 
@@ -18,6 +18,7 @@ __all__ = [
     "ConnectSettings",
     "Context",
     "Contexts",
+    "DatabaseSettings",
     "JournalKind",
     "JournalSettings",
     "KafkaSettings",
@@ -40,7 +41,7 @@ _MODULES = {
     "journal": ("JournalKind", "JournalSettings"),
     "origin": ("Origin", "OriginKind"),
     "secret": ("Secret", "is_masked", "mask_urls"),
-    "settings": ("ConnectSettings", "KafkaSettings"),
+    "settings": ("ConnectSettings", "DatabaseSettings", "KafkaSettings"),
     "value": ("Setting",),
     "writing": ("WrittenFile", "add_context", "use_context"),
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from seamark.context.cluster import Cluster, build_cluster
 from seamark.context.context import Context, Lookup
+from seamark.context.database import DATABASES, build_databases
 from seamark.context.journal import build_journal
 from seamark.context.layer import KeyPath, Layer, Leaf, show_key
 from seamark.context.origin import Origin
@@ -64,6 +65,9 @@ def build_context(
         for path in merged.sections
         if path[:3] == (*root, "connect")
     ]
+    databases = build_databases(
+        [path[3] for path in merged.sections if path[:3] == (*root, DATABASES)], own, lookup=lookup
+    )
     policies = build_policies(root, [cluster.settings.name for cluster in clusters], layers=layers)
     workers = {cluster.settings.name: cluster.worker for cluster in clusters if cluster.worker is not None}
     kafka = {path[1]: value for path, value in own.items() if path[0] == "kafka"}
@@ -85,8 +89,10 @@ def build_context(
         own_journal=journal.settings,
         policy=policies.policy,
         cluster_policies=policies.clusters,
+        databases=databases.databases,
         values=(
             *_order_values((Value("context", name, chosen_by), *flags.values(), *journal.values), kafka, clusters),
+            *databases.values,
             *policies.values,
         ),
         lookup=lookup,

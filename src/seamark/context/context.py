@@ -14,7 +14,7 @@ from seamark.context.origin import Origin, OriginKind
 from seamark.context.places import build_missing_setting
 from seamark.context.reference import SecretReferences
 from seamark.context.search import Place
-from seamark.context.settings import ConnectSettings, KafkaSettings
+from seamark.context.settings import ConnectSettings, DatabaseSettings, KafkaSettings
 from seamark.context.value import Setting, Value
 from seamark.context.worker import WORKER_KEYS
 from seamark.errors import MissingSettingError
@@ -53,7 +53,7 @@ class Lookup:
         """The error for a setting below the context, such as `connect.game.offsets_topic`."""
         head, _, rest = key.partition(".")
         parts: tuple[str, ...] = (head, rest) if rest else (head,)
-        if head == "connect":
+        if head in {"connect", "databases"}:
             cluster, _, last = rest.rpartition(".")
             parts = (head, cluster, last)
         return build_missing_setting(
@@ -92,6 +92,7 @@ class Context:
     own_journal: JournalSettings | None = field(default=None, repr=False)
     policy: Policy = field(default=DEFAULT_POLICY, repr=False)
     cluster_policies: Mapping[str, Policy] = field(default_factory=dict, repr=False)
+    databases: Mapping[str, DatabaseSettings] = field(default_factory=dict, repr=False)
     values: tuple[Value, ...] = field(default=(), repr=False)
     lookup: Lookup | None = field(default=None, repr=False, compare=False)
 
@@ -105,6 +106,10 @@ class Context:
         if cluster is None and len(self.connect) == 1:
             (cluster,) = self.connect
         return self.cluster_policies.get(cluster or "", self.policy)
+
+    def find_database(self, url: str | None) -> DatabaseSettings | None:
+        """The database that a connector's `connection.url` leads to, or None where the context names none."""
+        return next((one for one in self.databases.values() if url and one.serves(url)), None)
 
     def settings(self) -> tuple[Setting, ...]:
         """Every value with its origin, masked where it is a secret."""

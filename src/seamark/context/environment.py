@@ -9,13 +9,23 @@ from pathlib import Path
 from seamark.context.kafka_keys import KAFKA_KEYS, REFUSED_KEYS
 from seamark.context.layer import KeyPath, Layer, Leaf
 from seamark.context.origin import Origin, OriginKind
-from seamark.context.schema import CONNECT_KEYS, CONTEXT_KEYS, SECTION_KEYS, check_kafka_key, check_key, check_name
+from seamark.context.schema import (
+    CONNECT_KEYS,
+    CONTEXT_KEYS,
+    DATABASE_KEYS,
+    SECTION_KEYS,
+    check_kafka_key,
+    check_key,
+    check_name,
+)
 from seamark.errors import ConfigurationError, UsageError
 
 PREFIX = "SEAMARK_CONTEXTS__"
 CONTEXT_VARIABLE = "SEAMARK_CONTEXT"
 CONFIG_VARIABLE = "SEAMARK_CONFIG"
 
+# Sections with a name between their own and the key: what the name is called, and the keys.
+_NAMED = {"connect": ("Connect cluster", CONNECT_KEYS), "databases": ("database", DATABASE_KEYS)}
 _SEPARATORS = re.compile(r"[._-]")
 
 
@@ -91,11 +101,11 @@ def _find_path(variable: str, below: Sequence[Layer]) -> KeyPath:
         key = _by_fold(KAFKA_KEYS | REFUSED_KEYS.keys()).get(_fold(parts[2]), parts[2].lower().replace("_", "."))
         check_kafka_key(key, path=".".join(path) + ".kafka.", where=variable)
         return (*path, "kafka", key)
-    if len(parts) == 4 and parts[1].lower() == "connect":
-        clusters = (found[3] for found in known if found[:3] == (*path, "connect") and len(found) == 4)
-        cluster = _match(parts[2], clusters, variable=variable, what="Connect cluster")
-        path = (*path, "connect", cluster)
-        return (*path, _pick_key(parts[3], CONNECT_KEYS, path=path, variable=variable))
+    if len(parts) == 4 and (section := parts[1].lower()) in _NAMED:
+        what, keys = _NAMED[section]
+        names = (found[3] for found in known if found[:3] == (*path, section) and len(found) == 4)
+        path = (*path, section, _match(parts[2], names, variable=variable, what=what))
+        return (*path, _pick_key(parts[3], keys, path=path, variable=variable))
     raise ConfigurationError(
         f"{variable} does not name a setting",
         cause="names are nested by two underscores",
@@ -131,7 +141,7 @@ def _split(path: KeyPath, text: str) -> tuple[str, ...]:
 
 
 def _sections_of(path: KeyPath) -> list[KeyPath]:
-    return [path[:2], path[:4]] if path[2] == "connect" else [path[:2]]
+    return [path[:2], path[:4]] if path[2] in _NAMED else [path[:2]]
 
 
 def _by_fold(names: Iterable[str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from seamark.context.origin import Origin, OriginKind
 from seamark.context.schema import (
     CONNECT_KEYS,
     CONTEXT_KEYS,
+    DATABASE_KEYS,
     POLICY_KEYS,
     ROOT_KEYS,
     SECTION_KEYS,
@@ -99,6 +100,8 @@ class _FileReader:
                     self._read_kafka((*path, "kafka"), part)
                 elif key.text == "connect":
                     self._read_connect((*path, "connect"), part)
+                elif key.text == "databases":
+                    self._read_databases((*path, "databases"), part)
                 elif key.text == POLICY:
                     self._read_policy((*path, POLICY), part)
                 else:
@@ -120,6 +123,15 @@ class _FileReader:
                     self._read_policy((*below, POLICY), value)
                 else:
                     self._take((*below, key.text), value, is_list=CONNECT_KEYS[key.text] is Kind.URLS)
+
+    def _read_databases(self, path: KeyPath, node: Node) -> None:
+        for name, database in self._entries(node, path):
+            check_name(name.text, what="database", where=self._at(name).exact)
+            below = (*path, name.text)
+            self._sections[below] = self._at(name)
+            for key, value in self._entries(database, below):
+                check_key(key.text, DATABASE_KEYS, path=_dotted(below), where=self._at(key).exact)
+                self._take((*below, key.text), value)
 
     def _read_policy(self, path: KeyPath, node: Node) -> None:
         for key, value in self._entries(node, path):

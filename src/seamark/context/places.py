@@ -64,6 +64,8 @@ def _describe(place: Place, path: KeyPath, layers: Sequence[Layer]) -> str:
 
 def _best_place(places: Sequence[Place]) -> str:
     """Where a hint sends the user: the first file that is there, else the user's own."""
+    if not places:
+        return "its file"
     existing = [place for place in places if place.exists]
     chosen = existing[0] if existing else places[min(1, len(places) - 1)]
     return chosen.shown

@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 
 ROOT_KEYS = ("current", "contexts")
-SECTION_KEYS = ("kafka", "connect", "policy")
+SECTION_KEYS = ("kafka", "connect", "databases", "policy")
 FLAG_KEYS = MappingProxyType({"protected": Kind.BOOL, "insecure": Kind.BOOL})
 JOURNAL_KEYS = MappingProxyType(
     {
@@ -55,6 +55,7 @@ CONNECT_KEYS = MappingProxyType(
         "offsets_file": Kind.PATH,
     }
 )
+DATABASE_KEYS = MappingProxyType({"jdbc_url": Kind.TEXT, "dsn": Kind.SECRET})
 
 POLICY_KEYS = MappingProxyType({**dict.fromkeys(LIST_KEYS, Kind.PATTERNS), **dict.fromkeys(POLICY_FLAGS, Kind.BOOL)})
 

@@ -50,6 +50,19 @@ class KafkaSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class DatabaseSettings:
+    """How seamark reaches a database that connectors reach by `jdbc_url`."""
+
+    name: str
+    jdbc_url: str
+    dsn: Secret
+
+    def serves(self, url: str) -> bool:
+        """Whether a connector's `connection.url` leads to this database: the same up to its parameters."""
+        return url.partition("?")[0].rstrip("/") == self.jdbc_url.rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectSettings:
     """How to reach one Connect cluster, and what its REST API does not tell.
 

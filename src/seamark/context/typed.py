@@ -30,7 +30,7 @@ def refuse_reference(value: Value) -> None:
         raise build_invalid(
             value,
             "takes no secret reference",
-            hint="references stand in username, password, journal_key and below kafka",
+            hint="references stand in username, password, dsn, journal_key and below kafka",
         )
 
 

@@ -93,7 +93,10 @@ class Value:
     @property
     def _is_sensitive_by_name(self) -> bool:
         # Of connect.CLUSTER.KEY only the key counts: a cluster may be called token-service.
-        return is_sensitive(self.key.rpartition(".")[2] if self.key.startswith("connect.") else self.key)
+        section, _, rest = self.key.partition(".")
+        if section == "databases":
+            return rest.endswith(".dsn")
+        return is_sensitive(rest.rpartition(".")[2] if section == "connect" else self.key)
 
     @property
     def is_literal(self) -> bool:

@@ -51,6 +51,7 @@ def fetch_jars(name: str, target: Path) -> None:
         "connect": ("connect.pom.xml", f"-Dkafka.version={version}"),
         "plugin-jdbc": ("connectors.pom.xml", "-Djdbc"),
         "plugin-s3": ("connectors.pom.xml", "-Ds3"),
+        "plugin-debezium": ("connectors.pom.xml", "-Ddebezium"),
     }[kind]
     # An own local repository would keep the user's clean, but most developers' already hold half of these jars.
     command = ["mvn", "-q", "-B", "-f", str(COORDINATES / pom), option, "dependency:copy-dependencies"]

@@ -55,7 +55,10 @@ def _build_new_topic(step: CreateTopic | DeleteNewTopic, intent: Intent) -> Effe
         "the brokers' replication" if copies is None else f"replication {copies}",
     ]
     configs = _compare({}, intent.after["configs"])
-    return Effect(Sign.CREATE, step.subject, f"create: {', '.join(parts)}", configs)
+    # A new topic has few configs, and whoever reviews it wants to see them.
+    told = " ".join(f"{found.key}={found.after}" for found in configs)
+    words = f"create: {', '.join(parts)}" + (f" with {told}" if told else "")
+    return Effect(Sign.CREATE, step.subject, words, configs)
 
 
 def _say_delete(intent: Intent) -> str:

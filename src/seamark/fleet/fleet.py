@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from seamark.fleet.groups import Groups
     from seamark.fleet.journal import Journal
     from seamark.fleet.loggers import Loggers
+    from seamark.fleet.offset_stores import OffsetStores, OpenScan
     from seamark.fleet.planned import Planned
     from seamark.fleet.planner import Planner
     from seamark.fleet.spec_plan import SpecPlans
@@ -63,6 +64,7 @@ class Fleet:
         build_kafka: Callable[[KafkaSettings], KafkaPort] | None = None,
         build_brokers: Callable[[Context], BrokersPort] | None = None,
         open_journal: Callable[[Context], JournalPort] | None = None,
+        open_scan: OpenScan | None = None,
         actor: Actor | None = None,
     ) -> None:
         self.context = context
@@ -71,6 +73,7 @@ class Fleet:
         self._build_kafka = build_kafka or build_kafka_admin
         self._build_brokers = build_brokers
         self._open_journal = open_journal or _open_journal
+        self._open_scan = open_scan
         self._own_actor = actor
         self._opened: JournalPort | None = None
 
@@ -120,7 +123,7 @@ class Fleet:
     @cached_property
     def offsets(self) -> Offsets:
         """What the connectors remember."""
-        return Offsets(self._clusters, self.connectors)
+        return Offsets(self._clusters, self.connectors, stores=lambda: self._stores)
 
     @cached_property
     def topics(self) -> Topics:
@@ -136,11 +139,12 @@ class Fleet:
 
         return Groups(clusters=self._clusters, world=self._world, planner=lambda: self._planner)
 
-    def lag(self) -> Reading[GroupLag]:
-        """How many records every group and every sink is behind, the worst first."""
+    def lag(self, *, seconds: bool = True) -> Reading[GroupLag]:
+        """How many records, and seconds, every group and every sink is behind, the worst first."""
         from seamark.fleet.lag import read_lag  # noqa: PLC0415
 
-        return read_lag(self._world.kafka(), self._clusters)
+        now = self._world.clock.now()
+        return read_lag(self._world.kafka(), self._clusters, now=now, with_seconds=seconds)
 
     @cached_property
     def doctor(self) -> Doctor:
@@ -263,6 +267,12 @@ class Fleet:
         from seamark.fleet.world import FleetWorld  # noqa: PLC0415
 
         return FleetWorld(self.context, clusters=self._hands, build_brokers=self._build_brokers)
+
+    @cached_property
+    def _stores(self) -> OffsetStores:
+        from seamark.fleet.offset_stores import OffsetStores  # noqa: PLC0415
+
+        return OffsetStores(self.context, clusters=self._clusters, brokers=self._world.kafka, open_scan=self._open_scan)
 
     @cached_property
     def _planner(self) -> Planner:

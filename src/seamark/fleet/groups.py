@@ -13,6 +13,7 @@ from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.group_image import build_positions
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
 from seamark.fleet.clusters import Clusters
+from seamark.fleet.delays import read_delays
 from seamark.fleet.group_owners import GroupOwners, read_owners
 from seamark.fleet.group_targets import (
     Chosen,
@@ -24,11 +25,12 @@ from seamark.fleet.group_targets import (
     read_targets,
     shift,
 )
+from seamark.fleet.lag import pick_delays
 from seamark.fleet.planned import Planned
 from seamark.fleet.planner import Planner
 from seamark.model.duration import parse_duration
 from seamark.model.group import Committed, Group, GroupOffsets, GroupType
-from seamark.model.lag import GroupEntry, GroupReport
+from seamark.model.lag import GroupEntry, GroupReport, count_lag
 from seamark.model.reading import Reading
 from seamark.model.spot import Spot
 
@@ -61,10 +63,16 @@ class Groups:
         if group.state == _NO_GROUP and not committed:
             raise _build_missing(name)
         bounds = self._kafka.read_bounds(committed)
+        ends = {spot: found.latest for spot, found in bounds.found.items()}
+        behind = [(spot, held.offset) for spot, held in committed.items() if count_lag(held, ends.get(spot))]
+        now_ms = round(self._world.clock.now() * 1000)
+        delays = pick_delays(committed, read_delays(self._kafka, behind, ends, now_ms=now_ms) if behind else {})
         owners = read_owners(self._clusters)
         notes = [f"{topic}-{number}: {error.message}" for (topic, number), error in bounds.failures.items()]
         notes += [f"whose group it is may not be known: {error.message}" for error in owners.failures.values()]
-        return GroupReport(group, owners.find(name), offsets=committed, bounds=bounds.found, notes=tuple(notes))
+        return GroupReport(
+            group, owners.find(name), offsets=committed, bounds=bounds.found, delays=delays, notes=tuple(notes)
+        )
 
     def move(
         self,

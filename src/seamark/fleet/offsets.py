@@ -2,71 +2,265 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seamark.errors import (
+    AccessError,
+    ConfigurationError,
+    NotFoundError,
+    SeamarkError,
+    UnreachableError,
+    UnsupportedError,
+    UsageError,
+)
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connectors import Connectors
-from seamark.model.connector import Connector, ConnectorType, State
+from seamark.fleet.offset_routes import build_notes, build_rest_notes, compare_copy, compare_rest
+from seamark.model.connector import Connector
 from seamark.model.offset import Offset
+from seamark.model.offset_export import HistoryEntry, OffsetComparison, OffsetExport, Orphan
+from seamark.model.offset_finding import OffsetFinding
 from seamark.model.owned import OwnedOffsets
+from seamark.model.reading import Reading
+from seamark.model.stored_offset import StoreReading
+
+if TYPE_CHECKING:
+    from seamark.fleet.offset_export import Harvest, OffsetReader
+    from seamark.fleet.offset_stores import OffsetStores
+
+GROUP = "group/"
+"""How a consumer group is named as an owner."""
+
+# The stores can't be asked, but Connect can.
+_UNREACHED = (UnreachableError, AccessError, ConfigurationError, UnsupportedError)
+
+
+class Route(StrEnum):
+    """How offsets are read."""
+
+    REST = "rest"
+    STORE = "store"
 
 
 class Offsets:
-    """The offsets of every owner. For now they are read through Connect's REST API."""
+    """The offsets of every owner: from the stores that hold them, and what Connect's REST API says of them."""
 
-    def __init__(self, clusters: Clusters, connectors: Connectors) -> None:
+    def __init__(self, clusters: Clusters, connectors: Connectors, *, stores: Callable[[], OffsetStores]) -> None:
         self._clusters = clusters
         self._connectors = connectors
+        self._stores = stores
 
-    def of(self, owner: str) -> OwnedOffsets:
-        """The offsets of the connector NAME or CLUSTER/NAME, with notes on what REST can't tell.
+    def of(self, owner: str, *, route: Route | None = None) -> OwnedOffsets:
+        """The offsets of the connector NAME or CLUSTER/NAME, or of the consumer group group/NAME.
+
+        They are read from the store, with their bytes, and REST is asked beside it. Where the store can't be reached,
+        what REST says must do, and a note says why. A `route` asks for one of them alone.
 
         Raises:
-            UnsupportedError: a worker is older than 3.5, which has no call for it.
+            UnsupportedError: only REST could be asked, and a worker is older than 3.5, which has no call for it.
         """
-        connector = self._connectors.one(owner)
-        offsets = self._clusters.client(connector.cluster).read_offsets(connector.name)
-        worker_group = self._clusters.settings(connector.cluster).consumer_group_id
+        if owner.startswith(GROUP):
+            return self._read_group(owner)
+        try:
+            connector = self._connectors.one(owner)
+        except NotFoundError as missing:
+            return self._read_gone(owner, missing)
+        if route is Route.REST:
+            return self._read_rest(connector)
+        try:
+            return self._read_store(connector, is_alone=route is Route.STORE)
+        except _UNREACHED as failure:
+            if route is Route.STORE:
+                raise
+            return self._read_rest(connector, why=f"read through REST alone: {failure.message}")
+
+    def export(self, owners: Sequence[str] = (), *, everything: bool = False) -> OffsetExport:
+        """The offsets of these owners, or of every Connect cluster, with the bytes behind them.
+
+        `everything` takes also what connectors that are gone have left. What could not be read is in `failures`.
+        """
+        if everything == bool(owners):
+            raise UsageError("say whose offsets: some owners, or all of them", hint="OWNER…, or --all")
+        reader = self._reader()
+        if everything:
+            harvest = reader.read_all()
+        else:
+            names = dict.fromkeys(owners)
+            groups = [name.removeprefix(GROUP) for name in names if name.startswith(GROUP)]
+            connectors = [self._connectors.one(name) for name in names if not name.startswith(GROUP)]
+            harvest = reader.read_some(connectors, groups)
+        return self._build_export(harvest)
+
+    def compare(self, before: Path, after: Path | None = None) -> OffsetComparison:
+        """Two exports side by side, or an export and what is held now by the same owners."""
+        from seamark.fleet.offset_diff import build_comparison, read_side  # noqa: PLC0415
+
+        old = read_side(before)
+        if after is not None:
+            return build_comparison(old, read_side(after), names=(str(before), str(after)))
+        return build_comparison(old, self._read_live(list(old)), names=(str(before), "now"))
+
+    def history(self, owner: str) -> tuple[HistoryEntry, ...]:
+        """Every write of an owner's offsets that its topic still holds, the oldest first.
+
+        Raises:
+            UnsupportedError: its offsets are in a file or a consumer group, which keep the newest only.
+        """
+        from seamark.fleet.offset_history import read_history  # noqa: PLC0415
+
+        return read_history(owner, connectors=self._connectors, clusters=self._clusters, stores=self._stores())
+
+    def orphans(self) -> Reading[Orphan]:
+        """Offsets whose connector is gone, the oldest first. A cluster that did not answer is in `failures`."""
+        from seamark.fleet.offset_orphans import read_orphans  # noqa: PLC0415
+
+        return read_orphans(self._clusters, self._stores())
+
+    def _reader(self) -> OffsetReader:
+        from seamark.fleet.offset_export import OffsetReader  # noqa: PLC0415
+
+        return OffsetReader(self._clusters, self._stores())
+
+    def _build_export(self, harvest: Harvest) -> OffsetExport:
+        return OffsetExport(
+            time=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            source=self._stores().describe(),
+            owners=tuple(harvest.owners[name] for name in sorted(harvest.owners)),
+            findings=tuple(harvest.findings),
+            failures=harvest.failures,
+        )
+
+    def _read_live(self, owners: Sequence[str]) -> dict[str, tuple[Offset, ...]]:
+        """What owners hold now; nothing for a connector that is gone and left nothing."""
+        held: dict[str, tuple[Offset, ...]] = {}
+        gone = []
+        connectors, groups = [], []
+        for owner in owners:
+            if owner.startswith(GROUP):
+                groups.append(owner.removeprefix(GROUP))
+                continue
+            try:
+                connectors.append(self._connectors.one(owner))
+            except NotFoundError:
+                gone.append(owner)
+        harvest = self._reader().read_some(connectors, groups)
+        for error in harvest.failures.values():
+            raise error
+        # A bare name in the file stands for the connector that it found.
+        found = {name: export.offsets for name, export in harvest.owners.items()}
+        for owner in owners:
+            matching = [name for name in found if name == owner or name.endswith(f"/{owner}")]
+            held[owner] = found[matching[0]] if matching else ()
+        for owner in gone:
+            with suppress(NotFoundError):
+                held[owner] = self.of(owner).offsets
+        return held
+
+    def _read_store(self, connector: Connector, *, is_alone: bool) -> OwnedOffsets:
+        stores = self._stores().find(connector)
+        before = None if is_alone else self._ask_rest(connector)
+        first = stores.first.read([connector.name])
+        findings = list(first.findings)
+        names = [first.store]
+        if stores.second is not None:
+            second = stores.second.read([connector.name])
+            findings += (*second.findings, *compare_copy(first, second))
+            names.append(second.store)
+        notes: tuple[str, ...] = ()
+        rest = None
+        if isinstance(before, SeamarkError):
+            notes = (f"REST was not heard: {before.message}",)
+        elif before is not None:
+            rest, found = self._compare(connector, first, before)
+            findings += found
+        offsets = tuple(found.as_offset() for found in first.offsets)
         return OwnedOffsets(
             owner=connector.owner,
             connector=connector,
             offsets=offsets,
-            notes=build_notes(connector, offsets, worker_group=worker_group),
+            route="store",
+            notes=(*build_notes(connector, offsets, worker_group=self._worker_group(connector)), *notes),
+            stores=tuple(names),
+            stored=first.offsets,
+            forgotten=first.forgotten,
+            findings=tuple(findings),
+            rest=rest,
         )
 
+    def _compare(
+        self, connector: Connector, reading: StoreReading, before: tuple[Offset, ...]
+    ) -> tuple[tuple[Offset, ...], tuple[OffsetFinding, ...]]:
+        """What REST says, and where it disagrees with the store."""
+        findings = compare_rest(reading.offsets, [before], connector=connector.name)
+        if not findings:
+            return before, ()
+        # It may only have moved on in the meantime.
+        after = self._ask_rest(connector)
+        if isinstance(after, SeamarkError):
+            return before, findings
+        return after, compare_rest(reading.offsets, [before, after], connector=connector.name)
 
-def build_notes(connector: Connector, offsets: tuple[Offset, ...], *, worker_group: str | None) -> tuple[str, ...]:
-    """What the reader must know before trusting these offsets."""
-    if connector.type is ConnectorType.SINK:
-        notes = _sink_notes(connector, offsets, worker_group=worker_group)
-    else:
-        notes = _source_notes(connector, offsets)
-    if any(offset.offset is None for offset in offsets):
-        notes.append("Connect answered null for a partition: another spelling of the key may exist (REST can't tell)")
-    return tuple(notes)
+    def _ask_rest(self, connector: Connector) -> tuple[Offset, ...] | SeamarkError:
+        try:
+            return self._clusters.client(connector.cluster).read_offsets(connector.name)
+        except SeamarkError as error:
+            return error
 
-
-def _source_notes(connector: Connector, offsets: tuple[Offset, ...]) -> list[str]:
-    notes = []
-    if any(len(offset.partition) > 1 for offset in offsets):
-        # REST writes keys anew in Java's HashMap order, so byte variants fall together.
-        notes.append("partitions with several fields: REST can't tell spellings of the same key apart")
-    own_topic = connector.config.get("offsets.storage.topic")
-    if own_topic:
-        notes.append(f"this connector has its own offsets topic {own_topic}; REST shows it merged with the workers'")
-    if connector.type is ConnectorType.SOURCE and not offsets:
-        notes.append("no offset is held: the connector reads from its beginning")
-    return notes
-
-
-def _sink_notes(connector: Connector, offsets: tuple[Offset, ...], *, worker_group: str | None) -> list[str]:
-    notes = []
-    if not offsets:
-        notes.append(
-            "no offset is committed: the sink starts where consumer.override.auto.offset.reset says (earliest)"
+    def _read_rest(self, connector: Connector, *, why: str = "") -> OwnedOffsets:
+        offsets = self._clusters.client(connector.cluster).read_offsets(connector.name)
+        notes = build_notes(connector, offsets, worker_group=self._worker_group(connector))
+        rest = build_rest_notes(connector, offsets)
+        return OwnedOffsets(
+            owner=connector.owner,
+            connector=connector,
+            offsets=offsets,
+            notes=(*((why,) if why else ()), *notes, *rest),
+            rest=offsets,
         )
-    elif connector.status is not None and connector.status.state is State.STOPPED:
-        notes.append(
-            "a stopped sink loses its offsets after offsets.retention.minutes of the brokers (7 days by default)"
-        )
-    if worker_group and "consumer.override.group.id" not in connector.config:
-        notes.append(f"the workers put every sink into the group {worker_group}: a change here touches all of them")
-    return notes
+
+    def _read_group(self, owner: str) -> OwnedOffsets:
+        name = owner.removeprefix(GROUP)
+        reading = self._stores().find_group(name).read()
+        if not reading.offsets:
+            raise NotFoundError(
+                f"nothing is committed for group {name}",
+                hint="seamark groups list shows all groups",
+                context={"group": name},
+            )
+        return _build_bare(owner, reading)
+
+    def _read_gone(self, owner: str, missing: NotFoundError) -> OwnedOffsets:
+        """What a connector that is gone has left in the workers' store; the error where that is nothing."""
+        cluster, name = self._connectors.split_owner(owner)
+        for where in (cluster,) if cluster is not None else self._clusters.names:
+            try:
+                reading = self._stores().find_workers(where).read([name])
+            except SeamarkError:
+                continue
+            if reading.offsets:
+                note = "there is no such connector: these offsets were left behind, and one of that name takes them up"
+                return replace(_build_bare(f"{where}/{name}", reading), notes=(note,))
+        raise missing
+
+    def _worker_group(self, connector: Connector) -> str | None:
+        return self._clusters.settings(connector.cluster).consumer_group_id
+
+
+def _build_bare(owner: str, reading: StoreReading) -> OwnedOffsets:
+    """The offsets of an owner that is no connector, or none any more."""
+    return OwnedOffsets(
+        owner=owner,
+        connector=None,
+        offsets=tuple(found.as_offset() for found in reading.offsets),
+        route="store",
+        stores=(reading.store,),
+        stored=reading.offsets,
+        forgotten=reading.forgotten,
+        findings=reading.findings,
+    )

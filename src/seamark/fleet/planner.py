@@ -7,7 +7,7 @@ from functools import partial
 
 from seamark.change.actor import Actor
 from seamark.change.patience import PLAN_SECONDS, ask_again
-from seamark.change.precondition import aspect_of, build_precondition
+from seamark.change.precondition import aspect_of, build_precondition, is_expected
 from seamark.change.snapshot import SnapshotWorld
 from seamark.change.step import CanNotUndo, Step
 from seamark.change.world import World
@@ -71,7 +71,7 @@ def build_preconditions(looks: Sequence[Look]) -> tuple[Precondition, ...]:
     """What the first step on each aspect of a subject found. Later steps find what the earlier ones left."""
     first: dict[str, Look] = {}
     for look in looks:
-        if not look.step.drifts:
+        if is_expected(look.step):
             first.setdefault(aspect_of(look.step), look)
     return tuple(build_precondition(look.step, look.intent) for look in first.values())
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from seamark.change.world import BrokerPort
 from seamark.change.world import ConnectPort as ChangingPort
 from seamark.model.broker import KafkaCluster
 from seamark.model.connector import ConnectorStatus
-from seamark.model.group import Group, GroupListing, GroupStatus
+from seamark.model.group import Group, GroupListing, GroupOffsets, GroupStatus
 from seamark.model.offset import Offset
 from seamark.model.reading import Reading
 from seamark.model.spot import Edge, Spot, SpotReading, Stamp
@@ -38,6 +38,12 @@ class ConnectPort(ChangingPort, Protocol):
 
     def read_offsets(self, name: str) -> tuple[Offset, ...]:
         """The offsets of one connector."""
+
+    def patch_offsets(self, name: str, offsets: Sequence[Offset]) -> object:
+        """Change the offsets of a stopped connector."""
+
+    def find_silent(self, workers: Sequence[str]) -> tuple[str, ...]:
+        """Those of these workers, by worker_id, that answer nothing at all."""
 
     def read_topics(self, name: str) -> tuple[str, ...]:
         """The topics that one connector has used since the list was last reset."""
@@ -74,8 +80,20 @@ class KafkaPort(Protocol):
 class BrokersPort(BrokerPort, Protocol):
     """The brokers, to read and to change. `seamark.kafka.Brokers` is the real one."""
 
+    def read_cluster(self) -> KafkaCluster:
+        """The cluster, its brokers, and what we may do to it."""
+
     def read_all_groups(self) -> Reading[GroupListing]:
         """Every group, share groups too."""
+
+    def read_committed(
+        self,
+        groups: Mapping[str, Collection[Spot] | None],
+        *,
+        only_stable: bool = False,
+        with_metadata: bool = True,
+    ) -> Reading[GroupOffsets]:
+        """What groups have committed; metadata costs a second call where there is some."""
 
     def read_members(self, groups: Sequence[str]) -> Reading[Group]:
         """Groups with their members."""
@@ -85,6 +103,12 @@ class BrokersPort(BrokerPort, Protocol):
 
     def read_log_offsets(self, spots: Iterable[Spot], *, at: Edge | int) -> SpotReading[Stamp | None]:
         """One offset of many partitions: at an edge, or the first record of a time or later."""
+
+    def read_offsets_at(self, times: Mapping[Spot, int]) -> SpotReading[Stamp | None]:
+        """The first record of a time or later, each partition with a time of its own."""
+
+    def read_broker_setting(self, key: str) -> str:
+        """A config of the brokers; "" where none tells it."""
 
     def close(self) -> None:
         """Let go of the connections."""

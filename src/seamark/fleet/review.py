@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from seamark.change.locks import base_name, cluster_lock, group_lock, topic_lock
-from seamark.change.precondition import BEFORE, aspect_of
+from seamark.change.precondition import BEFORE, aspect_of, is_expected
 from seamark.change.step import Step
 from seamark.change.steps import build_step
 from seamark.change.steps.connector import CreateConnector, PutConfig
@@ -62,7 +62,7 @@ def refuse_hidden(plan: Plan) -> None:
 
 def refuse_unguarded(plan: Plan, steps: Sequence[Step], clusters: Clusters) -> None:
     """Refuse a plan whose file lacks a lock or a precondition that its steps need: it was changed by hand."""
-    wanted = {aspect_of(step) for step in steps if not step.drifts}
+    wanted = {aspect_of(step) for step in steps if is_expected(step)}
     guarded = {found.subject for found in plan.preconditions if found.kind == BEFORE}
     acting = [step for step in steps if step.acts]
     locks = _find_locks(acting, clusters, held=frozenset(plan.locks))

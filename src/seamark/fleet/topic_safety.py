@@ -72,17 +72,24 @@ def refuse_shrink(topic: TopicStatus, *, to: int) -> None:
     if to < have:
         raise RefusedError(
             f"topic {topic.name} has {have} partitions, and Kafka takes none away",
-            hint=f"only a copy has fewer: seamark copy plan {topic.name} --partitions {have}:{to}, once there is copy",
+            hint=build_copy_hint(topic, to=to),
             context={"topic": topic.name},
         )
 
 
-def build_delete_notes(topic: TopicStatus, users: TopicUsers) -> tuple[str, ...]:
+def build_copy_hint(topic: TopicStatus, *, to: int) -> str:
+    """The copy that has fewer partitions."""
+    have = len(topic.partitions)
+    return f"only a copy has fewer: seamark copy plan {topic.name} --partitions {have}:{to}, once there is copy"
+
+
+def build_delete_notes(users: TopicUsers) -> tuple[str, ...]:
     """Who uses the topic, at rest or by a guess, and what is kept of it."""
     notes = [_say(user) for user in users.found]
     committed = [user.subject for user in users.found if user.use is Use.COMMITTED]
-    kept = f" of {', '.join(committed)}" if committed else ": there are none"
-    notes.append(f"the journal keeps the committed offsets{kept}, and the configs and bounds of topic/{topic.name}")
+    if committed:
+        kept = f"the journal keeps the committed offsets of {', '.join(committed)}"
+        notes.append(f"{kept}: seamark journal export CHANGE shows them")
     return (*notes, *users.notes)
 
 
@@ -93,12 +100,14 @@ def build_grow_notes(topic: TopicStatus, users: TopicUsers) -> tuple[str, ...]:
     if readers:
         notes.append(
             f"new records of a key may go to another partition than the old ones: {', '.join(readers)} may read them "
-            "out of order, where records have keys"
+            "out of order" + ("" if _is_compacted(topic) else ", where records have keys")
         )
-    if "compact" in topic.config("cleanup.policy"):
+    if _is_compacted(topic):
+        # The brokers take no record without a key for such a topic.
+        who = ", ".join(readers) or "whoever reads all of it"
         notes.append(
-            f"topic/{topic.name} is compacted: a key's old value stays in its old partition for good beside the new "
-            "one, and whoever reads all of it may end with the old one"
+            f"topic/{topic.name} is compacted, so every record has a key: a key's old value stays in its old partition "
+            f"for good beside the new one, and {who} may end with the old one"
         )
     groups = [user.subject for user in users.found if user.is_reader and user.subject.startswith("group/")]
     if groups:
@@ -110,6 +119,10 @@ def build_grow_notes(topic: TopicStatus, users: TopicUsers) -> tuple[str, ...]:
     if writers and not readers:
         notes.append(f"{', '.join(writers)} write to it: a key may go to another partition than before")
     return (*notes, *users.notes)
+
+
+def _is_compacted(topic: TopicStatus) -> bool:
+    return "compact" in topic.config("cleanup.policy")
 
 
 def _say(user: TopicUser) -> str:

@@ -113,7 +113,7 @@ def _read_groups(
     listings = kafka.read_all_groups()
     named = {found.name: found for found in listings.items}
     readable = [found.name for found in listings.items if found.has_offsets]
-    committed = kafka.read_committed(dict.fromkeys(readable, topic.spots))
+    committed = kafka.read_committed(dict.fromkeys(readable, topic.spots), with_metadata=False)
     busy = [name for name in readable if named[name].state not in _QUIET]
     members = kafka.read_members(busy)
     reading = {

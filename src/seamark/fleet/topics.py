@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from seamark.context import Context
     from seamark.fleet.ports import BrokersPort
     from seamark.fleet.world import FleetWorld
+    from seamark.model.topic_health import TopicHealth
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -84,6 +85,16 @@ class Topics:
             notes=(*notes, *users.notes),
         )
 
+    def health(self) -> TopicHealth:
+        """What is wrong or about to go wrong with topics and those who read them, the worst first.
+
+        A few calls for everything; what could not be read is in `failures`.
+        """
+        from seamark.fleet.topic_health import read_topic_health  # noqa: PLC0415
+
+        now = self._world.clock.now()
+        return read_topic_health(self._context, kafka=self._kafka, clusters=self._clusters, now=now)
+
     def create(
         self,
         name: str,
@@ -108,7 +119,7 @@ class Topics:
         refuse_own(topic, self._context)
         users = read_users(topic, clusters=self._clusters, kafka=self._kafka)
         refuse_used(topic, users)
-        return self._build(f"delete topic {name}", name, DeleteTopic(name), notes=build_delete_notes(topic, users))
+        return self._build(f"delete topic {name}", name, DeleteTopic(name), notes=build_delete_notes(users))
 
     def grow(self, name: str, *, to: int) -> Planned:
         """Plan more partitions. It can't be undone; the notes name who is hurt by it."""

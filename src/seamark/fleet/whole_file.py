@@ -11,8 +11,11 @@ PRIVATE = 0o600
 _NEW = 0o666
 
 
-def write_whole(data: bytes, target: Path, *, mode: int | None = None) -> None:
-    """Write a file beside its place and put it there when it is on the disk. Without a mode the umask decides."""
+def write_whole(data: bytes, target: Path, *, mode: int | None = None, is_new: bool = False) -> None:
+    """Write a file beside its place and put it there when it is on the disk. Without a mode the umask decides.
+
+    With `is_new` nothing is replaced: FileExistsError where there is a file, also one that was made meanwhile.
+    """
     draft = target.with_name(f".seamark-{secrets.token_hex(8)}")
     try:
         # It has its mode from the beginning: nobody else can read a private one while it is written.
@@ -23,7 +26,10 @@ def write_whole(data: bytes, target: Path, *, mode: int | None = None) -> None:
             os.fsync(file.fileno())
         if mode is not None:
             draft.chmod(mode)
-        draft.replace(target)
+        if is_new:
+            os.link(draft, target)
+        else:
+            draft.replace(target)
     finally:
         with suppress(FileNotFoundError):
             draft.unlink()

@@ -17,6 +17,8 @@ from seamark.model.connector import ConnectorStatus
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context
+    from seamark.fleet.connector_offsets import ConnectorOffsets
+    from seamark.fleet.offset_stores import OffsetStores, OpenScan
 
 # As long as the brokers are asked for anything else. A step may send two requests one after the other, and both must
 # be answered within `ChangeTiming.send_seconds`.
@@ -47,8 +49,14 @@ class FleetWorld:
     """A `World` over the clients of one context."""
 
     def __init__(
-        self, context: Context, *, clusters: Clusters, build_brokers: Callable[[Context], BrokersPort] | None = None
+        self,
+        context: Context,
+        *,
+        clusters: Clusters,
+        build_brokers: Callable[[Context], BrokersPort] | None = None,
+        open_scan: OpenScan | None = None,
     ) -> None:
+        self._open_scan = open_scan
         self._context = context
         self._clusters = clusters
         self._build_brokers = build_brokers or build_changing_brokers
@@ -94,6 +102,25 @@ class FleetWorld:
         # `setdefault` alone decides which board stays, where two threads are first at once.
         board = self._boards.get(cluster) or self._boards.setdefault(cluster, StatusBoard(self.connect(cluster)))
         return board.read(name)
+
+    def offsets(self, cluster: str, name: str) -> ConnectorOffsets:
+        """The offsets of one connector."""
+        from seamark.fleet.connector_offsets import ConnectorOffsets  # noqa: PLC0415
+
+        return ConnectorOffsets(
+            name,
+            context=self._context,
+            client=self.connect(cluster),
+            settings=self._clusters.settings(cluster),
+            stores=self._stores,
+            brokers=self.kafka,
+        )
+
+    @cached_property
+    def _stores(self) -> OffsetStores:
+        from seamark.fleet.offset_stores import OffsetStores  # noqa: PLC0415
+
+        return OffsetStores(self._context, clusters=self._clusters, brokers=self.kafka, open_scan=self._open_scan)
 
     def reveal(self, reference: str) -> str:
         """The value behind a `secret://` reference."""

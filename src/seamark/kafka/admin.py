@@ -118,12 +118,15 @@ class KafkaAdmin:
             raise error
         return {spot: found.offset for spot, found in results.items()}
 
-    def _add_configs(self, found: Mapping[str, Any]) -> tuple[tuple[TopicStatus, ...], dict[str, SeamarkError]]:
-        """The described topics with their configs. The two questions may go to two brokers.
+    def _add_configs(
+        self, found: Mapping[str, Any], asked: Mapping[str, Future[Any]] | None = None
+    ) -> tuple[tuple[TopicStatus, ...], dict[str, SeamarkError]]:
+        """The described topics with their configs, which may have been asked for already.
 
-        A topic that only one of them knows is coming or going, and counts as not there.
+        The two questions may go to two brokers. A topic that only one of them knows is coming or going, and counts as
+        not there.
         """
-        configs, denied = self._read_configs(list(found))
+        configs, denied = self._read_configs(list(found)) if asked is None else self._settle_configs(asked)
         gone: dict[str, SeamarkError] = {
             name: error for name, error in denied.items() if isinstance(error, NotFoundError)
         }
@@ -139,14 +142,17 @@ class KafkaAdmin:
         return topics, gone
 
     def _read_configs(self, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, SeamarkError]]:
-        if not names:
-            return {}, {}
+        return self._settle_configs(self._ask_configs(names)) if names else ({}, {})
+
+    def _ask_configs(self, names: Sequence[str]) -> dict[str, Future[Any]]:
         from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # noqa: PLC0415
 
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         futures = self._client.describe_configs(resources, request_timeout=self._timeout_seconds)
-        named = {resource.name: future for resource, future in futures.items()}
-        return self._settle(named, action="read the configs of the topic", operation="DESCRIBE_CONFIGS")
+        return {resource.name: future for resource, future in futures.items()}
+
+    def _settle_configs(self, asked: Mapping[str, Future[Any]]) -> tuple[dict[str, Any], dict[str, SeamarkError]]:
+        return self._settle(asked, action="read the configs of the topic", operation="DESCRIBE_CONFIGS")
 
     def _ask(
         self,

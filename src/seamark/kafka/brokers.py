@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from seamark.errors import RejectedError, SeamarkError, UnknownOutcomeError
@@ -11,7 +12,7 @@ from seamark.kafka.admin import DEFAULT_TIMEOUT_SECONDS
 from seamark.kafka.outcomes import build_write_failure, is_known
 from seamark.kafka.second import SecondClient
 from seamark.kafka.survey import SurveyAdmin
-from seamark.model.group import Committed, GroupListing
+from seamark.model.group import Committed, GroupListing, GroupOffsets
 from seamark.model.reading import Reading
 from seamark.model.spot import Spot
 from seamark.model.topic import TopicSize
@@ -35,18 +36,60 @@ class Brokers(SurveyAdmin):
         build_second: Callable[..., Any] | None = None,
     ) -> None:
         super().__init__(config, timeout_seconds=timeout_seconds, build_client=build_client)
-        self._second = SecondClient(config, timeout_seconds=timeout_seconds, build_client=build_second)
+        self._second = SecondClient(
+            config, timeout_seconds=timeout_seconds, build_client=build_second, find_addresses=self._find_addresses
+        )
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._second.close()
+        super().close()
 
     def read_all_groups(self) -> Reading[GroupListing]:
         """Every group, by name: classic, consumer and share groups."""
-        reading = self.read_consumer_groups()
+        asked = self._ask_listing()
+        # Both are asked at once, unless the second one would first have to find brokers that may not be there.
+        early = self._read_share_groups() if self._second.is_open else None
+        reading = self._settle_listing(asked)
+        share = self._read_share_groups() if early is None else early
+        if share.is_complete and not share.items:
+            return reading
         known = {listing.name for listing in reading.items}
+        more = [found for found in share.items if found.name not in known]
+        items = sorted((*reading.items, *more), key=lambda listing: listing.name)
+        return Reading(tuple(items), failures={**reading.failures, **share.failures})
+
+    def _read_share_groups(self) -> Reading[GroupListing]:
         try:
-            share = [found for found in self._second.read_share_groups() if found.name not in known]
+            return Reading(self._second.read_share_groups())
         except SeamarkError as error:
-            return Reading(reading.items, failures={**reading.failures, _SHARE: error})
-        items = sorted((*reading.items, *share), key=lambda listing: listing.name)
-        return Reading(tuple(items), failures=reading.failures)
+            return Reading(failures={_SHARE: error})
+
+    def read_committed(
+        self,
+        groups: Mapping[str, Collection[Spot] | None],
+        *,
+        only_stable: bool = False,
+        with_metadata: bool = True,
+    ) -> Reading[GroupOffsets]:
+        """What groups have committed, for the given partitions of each, or for all of them where that is None.
+
+        With `only_stable` a commit that waits for the end of its transaction is a failure of that group. Groups with
+        metadata cost a second call; without `with_metadata` none is told.
+        """
+        reading = super().read_committed(groups, only_stable=only_stable)
+        # confluent_kafka (seen with 2.16) adds a zero byte to metadata that it writes, and takes metadata without one
+        # for longer than it is: what follows in memory, or a UnicodeDecodeError.
+        marked = [found.group for found in reading.items if any(held.metadata for held in found.offsets.values())]
+        if not marked:
+            return reading
+        try:
+            full = self._second.read_committed(marked) if with_metadata else {}
+        except SeamarkError as error:
+            items = tuple(found for found in reading.items if found.group not in marked)
+            return Reading(items, failures={**reading.failures, **dict.fromkeys(marked, error)})
+        items = tuple(_mend_metadata(found, full.get(found.group, {})) for found in reading.items)
+        return Reading(items, failures=reading.failures)
 
     def read_sizes(self, topics: Mapping[str, Sequence[int]]) -> Reading[TopicSize]:
         """The bytes of topics, given with the numbers of their partitions. A call a broker; failures are by broker."""
@@ -114,8 +157,13 @@ class Brokers(SurveyAdmin):
 
         if not offsets:
             return
+        if any(found.metadata for found in offsets.values()):
+            # See `read_committed`: whoever reads it would find other words.
+            errors = self._second.alter_group_offsets(group, offsets)
+            self._check_parts(errors, count=len(offsets), group=group, action="commit the offset of")
+            return
         partitions = [
-            TopicPartition(topic, number, found.offset, metadata=found.metadata, **_epoch(found))
+            TopicPartition(topic, number, found.offset, leader_epoch=_epoch(found))
             for (topic, number), found in offsets.items()
         ]
         request = ConsumerGroupTopicPartitions(group, partitions)
@@ -136,6 +184,9 @@ class Brokers(SurveyAdmin):
         """Delete a group that nobody is in, with all that it has committed."""
         futures = self._client.delete_consumer_groups([group], request_timeout=self._timeout_seconds)
         self._write(futures, action="delete the group", operation="DELETE")
+
+    def _find_addresses(self) -> list[str]:
+        return [broker.address for broker in self.read_cluster().brokers]
 
     def _limits(self) -> dict[str, float]:
         # The brokers give up first, so that their answer is still heard.
@@ -177,5 +228,14 @@ def _build_refused(failures: Mapping[str, SeamarkError], group: str) -> SeamarkE
     )
 
 
-def _epoch(found: Committed) -> dict[str, int]:
-    return {} if found.leader_epoch is None else {"leader_epoch": found.leader_epoch}
+def _epoch(found: Committed) -> int:
+    return -1 if found.leader_epoch is None else found.leader_epoch
+
+
+def _mend_metadata(found: GroupOffsets, full: Mapping[Spot, Committed]) -> GroupOffsets:
+    """The commits with their true metadata. One that has moved since is taken from the later answer."""
+    offsets = {
+        spot: full.get(spot, replace(held, metadata="")) if held.metadata else held
+        for spot, held in found.offsets.items()
+    }
+    return GroupOffsets(found.group, offsets)

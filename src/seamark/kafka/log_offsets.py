@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -42,6 +42,10 @@ class LogOffsetsAdmin(KafkaAdmin):
         left = {spot: error for spot, error in reading.failures.items() if spot not in well}
         return SpotReading(second.found, failures={**left, **second.failures})
 
+    def read_offsets_at(self, times: Mapping[Spot, int]) -> SpotReading[Stamp | None]:
+        """The first record of a time (ms since the epoch) or later, each partition with a time of its own."""
+        return self._ask_offsets(list(times), times)
+
     def _find_led(self, spots: Sequence[Spot]) -> list[Spot]:
         """Those of the partitions that are there and led."""
         from confluent_kafka import TopicCollection  # noqa: PLC0415
@@ -52,15 +56,18 @@ class LogOffsetsAdmin(KafkaAdmin):
         led = {(name, one.id) for name, topic in found.items() for one in topic.partitions if one.leader is not None}
         return [spot for spot in spots if spot in led]
 
-    def _ask_offsets(self, spots: Sequence[Spot], at: Edge | int) -> SpotReading[Stamp | None]:
+    def _ask_offsets(self, spots: Sequence[Spot], at: Edge | int | Mapping[Spot, int]) -> SpotReading[Stamp | None]:
         from confluent_kafka import TopicPartition  # noqa: PLC0415
 
         if not spots:
             return SpotReading()
-        spec = _build_offset_spec(at)
+        shared = None if isinstance(at, Mapping) else _build_offset_spec(at)
 
         def ask(wanted: Sequence[Spot]) -> dict[Spot, Future[Any]]:
-            request = {TopicPartition(topic, partition): spec for topic, partition in wanted}
+            request = {
+                TopicPartition(*spot): _build_offset_spec(at[spot]) if isinstance(at, Mapping) else shared
+                for spot in wanted
+            }
             futures = self._client.list_offsets(request, request_timeout=self._timeout_seconds)
             return {(spot.topic, spot.partition): future for spot, future in futures.items()}
 
@@ -81,4 +88,8 @@ def _build_offset_spec(at: Edge | int) -> Any:
 def _build_stamp(answer: Any) -> Stamp | None:
     if answer.offset < 0:
         return None
-    return Stamp(offset=answer.offset, timestamp_ms=answer.timestamp if answer.timestamp >= 0 else None)
+    return Stamp(
+        offset=answer.offset,
+        timestamp_ms=answer.timestamp if answer.timestamp >= 0 else None,
+        leader_epoch=getattr(answer, "leader_epoch", None),
+    )

@@ -18,13 +18,14 @@ DEFAULT_TIMEOUT_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A record to be written to partition 0. Without `timestamp_ms` it gets the time of its writing."""
+    """A record to be written to one partition. Without `timestamp_ms` it gets the time of its writing."""
 
     topic: str
     key: bytes
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...] = ()
     timestamp_ms: int = 0
+    partition: int = 0
 
 
 class RecordWriter:
@@ -37,32 +38,15 @@ class RecordWriter:
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
         build_producer: Callable[[dict[str, Any]], Any] | None = None,
     ) -> None:
-        from confluent_kafka import Producer  # noqa: PLC0415
-
         self._timeout_seconds = timeout_seconds
         self._events = ConnectionEvents()
-        ours = {
-            "acks": "all",
-            "enable.idempotence": True,
-            "linger.ms": 0,
-            "message.timeout.ms": int(timeout_seconds * 1000),
-            "reconnect.backoff.max.ms": 1000,
-        }
-        self._producer = open_client(config, ours, build=build_producer or Producer, on_error=self._events.record)
+        self._producer = open_producer(
+            config, timeout_seconds=timeout_seconds, build=build_producer, on_error=self._events.record
+        )
 
     def write(self, record: Outgoing) -> int:
         """Write one record; give its offset."""
-        from confluent_kafka import KafkaException  # noqa: PLC0415
-
-        reports: list[tuple[Any, Any]] = []
-        deadline = time.monotonic() + self._timeout_seconds + 1
-        try:
-            produce(self._producer, record, on_delivery=lambda error, message: reports.append((error, message)))
-            while not reports and time.monotonic() < deadline:
-                self._producer.poll(0.05)
-        except KafkaException as failure:
-            reports.append((failure.args[0], None))
-        error, message = reports[0] if reports else (None, None)
+        error, message = deliver(self._producer, record, seconds=self._timeout_seconds + 1)
         if message is None or error is not None:
             last = error or self._events.last
             raise JournalError(
@@ -79,11 +63,47 @@ class RecordWriter:
         self._producer = None
 
 
+def open_producer(
+    config: Mapping[str, str], *, timeout_seconds: float, build: Callable[[dict[str, Any]], Any] | None, on_error: Any
+) -> Any:
+    """A producer whose records are acknowledged by all in-sync replicas, each once."""
+    from confluent_kafka import Producer  # noqa: PLC0415
+
+    ours = {
+        "acks": "all",
+        "enable.idempotence": True,
+        "linger.ms": 0,
+        "message.timeout.ms": int(timeout_seconds * 1000),
+        "reconnect.backoff.max.ms": 1000,
+    }
+    return open_client(config, ours, build=build or Producer, on_error=on_error)
+
+
+def deliver(producer: Any, record: Outgoing, *, seconds: float) -> tuple[Any, Any]:
+    """Write one record and wait for its report: the error and the message, both None where no report came."""
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+
+    reports: list[tuple[Any, Any]] = []
+    deadline = time.monotonic() + seconds
+    try:
+        produce(producer, record, on_delivery=lambda error, message: reports.append((error, message)))
+        while not reports and time.monotonic() < deadline:
+            producer.poll(0.05)
+    except KafkaException as failure:
+        reports.append((failure.args[0], None))
+    return reports[0] if reports else (None, None)
+
+
 def produce(producer: Any, record: Outgoing, *, on_delivery: Callable[[Any, Any], None] | None = None) -> None:
     """Hand a record to librdkafka."""
     extra: dict[str, Any] = {"timestamp": record.timestamp_ms} if record.timestamp_ms else {}
     if on_delivery is not None:
         extra["on_delivery"] = on_delivery
     producer.produce(
-        record.topic, key=record.key, value=record.value, headers=list(record.headers), partition=0, **extra
+        record.topic,
+        key=record.key,
+        value=record.value,
+        headers=list(record.headers),
+        partition=record.partition,
+        **extra,
     )

@@ -1,7 +1,8 @@
-"""The calls that librdkafka has not, made by kafka-python: sizes of logs, forgetting single offsets, share groups.
+"""The calls that librdkafka has not, made by kafka-python: sizes of logs, share groups, single offsets, metadata.
 
-The client is opened for each call and closed after it. Those calls are few; and a connection that is not kept can't be
-a broken one. Loading the library takes a third of a second, so it is not loaded before.
+For a write the client is opened and closed after it: a connection that is not kept can't be a broken one, and what
+could not be opened has sent nothing. For reads it is kept, as opening it takes longer than they do. Loading the library
+takes a third of a second, so it is not loaded before.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from threading import Lock
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from seamark.errors import SeamarkError, UnsupportedError
 from seamark.kafka.failures import build_error
 from seamark.kafka.outcomes import build_write_failure
 from seamark.kafka.second_settings import build_second_settings
-from seamark.model.group import GroupListing, GroupType
+from seamark.model.group import Committed, GroupListing, GroupType
 from seamark.model.reading import Reading
 from seamark.model.spot import Spot
 from seamark.model.topic import TopicSize
+
+T = TypeVar("T")
 
 # Where there is no answer, the two libraries have different names for it.
 _LATE = frozenset({"KafkaTimeoutError"})
@@ -55,29 +59,47 @@ class SecondError:
 
 
 class SecondClient:
-    """kafka-python behind our own values and errors."""
+    """kafka-python behind our own values and errors.
+
+    `find_addresses` gives the brokers that are up. An address of the context may be that of one that hangs, and this
+    library waits for it, or drops a socket without closing it (seen with 3.0).
+    """
 
     def __init__(
-        self, config: Mapping[str, str], *, timeout_seconds: float, build_client: Callable[..., Any] | None = None
+        self,
+        config: Mapping[str, str],
+        *,
+        timeout_seconds: float,
+        build_client: Callable[..., Any] | None = None,
+        find_addresses: Callable[[], Sequence[str]] | None = None,
     ) -> None:
         self._config = dict(config)
         self._timeout_seconds = timeout_seconds
         self._build_client = build_client
+        self._find_addresses = find_addresses
         self._address = config["bootstrap.servers"]
+        self._kept: Any = None
+        self._lock = Lock()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a client is kept from an earlier read."""
+        return self._kept is not None
+
+    def close(self) -> None:
+        """Let go of the client that is kept for reads. The next read opens another one."""
+        with self._lock:
+            self._drop()
 
     def __repr__(self) -> str:
         return f"SecondClient({self._address!r})"
 
     def read_share_groups(self) -> tuple[GroupListing, ...]:
         """Every share group. Brokers that are too old for them have none."""
-        with self._open("list the share groups") as client:
-            try:
-                found = client.list_groups(types_filter=["share"])
-            except _find_kinds() as failure:
-                error = self._translate(failure, action="list the share groups")
-                if isinstance(error, UnsupportedError):
-                    return ()
-                raise error from None
+        try:
+            found = self._read(lambda client: client.list_groups(types_filter=["share"]), "list the share groups")
+        except UnsupportedError:
+            return ()
         return tuple(
             GroupListing(
                 name=group["group_id"],
@@ -109,32 +131,98 @@ class SecondClient:
                     _take_sizes(sizes, folder, broker=broker)
         return Reading(tuple(TopicSize(name, found) for name, found in sizes.items()), failures=failures)
 
+    def read_committed(self, groups: Sequence[str]) -> dict[str, dict[Spot, Committed]]:
+        """All that groups have committed, with metadata as it is stored. One request a coordinator."""
+        found = self._read(lambda client: client.list_group_offsets(list(groups)), "read the offsets of groups")
+        return {
+            group: {
+                (spot.topic, spot.partition): Committed(
+                    held.offset, held.metadata or "", held.leader_epoch if held.leader_epoch >= 0 else None
+                )
+                for spot, held in offsets.items()
+                if held.offset >= 0
+            }
+            for group, offsets in found.items()
+        }
+
+    def alter_group_offsets(self, group: str, offsets: Mapping[Spot, Committed]) -> dict[Spot, SecondError]:
+        """Commit for a group. Gives the errors of single partitions; what the whole met is raised."""
+        structs = load("kafka.structs")
+        wanted = {
+            structs.TopicPartition(*spot): structs.OffsetAndMetadata(
+                found.offset, found.metadata, -1 if found.leader_epoch is None else found.leader_epoch
+            )
+            for spot, found in offsets.items()
+        }
+        action = f"commit offsets for the group {group}"
+        with self._open(action) as client:
+            return self._write(
+                lambda: client.alter_group_offsets(group, wanted), action=action, subject=group, operation="READ"
+            )
+
     def delete_group_offsets(self, group: str, spots: Collection[Spot]) -> dict[Spot, SecondError]:
         """Forget commits of a group. Gives the errors of single partitions; what the whole met is raised."""
         action = f"forget offsets of the group {group}"
         with self._open(action) as client:
-            partition = load("kafka.structs").TopicPartition
-            try:
-                found = client.delete_group_offsets(group, [partition(*spot) for spot in spots])
-            except _find_kinds() as failure:
-                error = SecondError(failure)
-                raise build_write_failure(error, action=action, subject=group, operation="DELETE") from None
+            wanted = [load("kafka.structs").TopicPartition(*spot) for spot in spots]
+            return self._write(
+                lambda: client.delete_group_offsets(group, wanted), action=action, subject=group, operation="DELETE"
+            )
+
+    def _write(
+        self, write: Callable[[], Mapping[Any, Any]], *, action: str, subject: str, operation: str
+    ) -> dict[Spot, SecondError]:
+        try:
+            found = write()
+        except _find_kinds() as failure:
+            error = SecondError(failure)
+            raise build_write_failure(error, action=action, subject=subject, operation=operation) from None
         failed = {(spot.topic, spot.partition): kind for spot, kind in found.items() if kind.errno != 0}
         return {spot: SecondError(kind) for spot, kind in failed.items()}
+
+    def _read(self, ask: Callable[[Any], T], action: str) -> T:
+        """Ask the client that is kept. One that broke since its last call is opened anew, once."""
+        with self._lock:
+            was_open = self._kept is not None
+            try:
+                return self._ask(ask, action)
+            except SeamarkError as error:
+                if not was_open or isinstance(error, UnsupportedError):
+                    raise
+            return self._ask(ask, action)
+
+    def _ask(self, ask: Callable[[Any], T], action: str) -> T:
+        if self._kept is None:
+            self._kept = self._build(action)
+        try:
+            return ask(self._kept)
+        except _find_kinds() as failure:
+            self._drop()
+            raise self._translate(failure, action=action) from None
+
+    def _drop(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.close()
 
     @contextmanager
     def _open(self, action: str) -> Iterator[Any]:
         """A client for one call. Where it can't be opened, nothing was sent."""
-        build = self._build_client or _build_client
-        settings = build_second_settings(self._config, timeout_seconds=self._timeout_seconds)
-        try:
-            client = build(settings)
-        except _find_kinds() as failure:
-            raise self._translate(failure, action=action) from None
+        client = self._build(action)
         try:
             yield client
         finally:
             client.close()
+
+    def _build(self, action: str) -> Any:
+        build = self._build_client or _build_client
+        settings = build_second_settings(self._config, timeout_seconds=self._timeout_seconds)
+        if self._find_addresses is not None:
+            settings["bootstrap_servers"] = list(self._find_addresses())
+        try:
+            return build(settings)
+        except _find_kinds() as failure:
+            raise self._translate(failure, action=action) from None
 
     def _translate(self, failure: Exception, *, action: str) -> SeamarkError:
         error = SecondError(failure)

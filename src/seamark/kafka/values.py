@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from seamark.model.broker import Broker, KafkaCluster
@@ -19,6 +20,8 @@ CONFIGS_THAT_MATTER = (
     "unclean.leader.election.enable",
 )
 """The topic configs that decide whether Connect can trust an internal topic."""
+
+_DEFAULT_CONFIG = 5
 
 
 def build_cluster(description: Any) -> KafkaCluster:
@@ -48,7 +51,7 @@ def build_topic(description: Any, *, configs: Mapping[str, Any], configs_error: 
         for partition in sorted(description.partitions, key=lambda partition: partition.id)
     )
     matter = {key: configs[key] for key in CONFIGS_THAT_MATTER if key in configs}
-    own = {key: entry for key, entry in configs.items() if key not in matter and _is_own(entry)}
+    own = {key: entry for key, entry in configs.items() if key not in matter and _is_changed(entry)}
     return TopicStatus(
         name=description.name,
         topic_id=_build_topic_id(description.topic_id),
@@ -75,7 +78,7 @@ def build_listing(listing: Any) -> GroupListing:
     return GroupListing(
         name=listing.group_id,
         state=listing.state.name,
-        type=GroupType.of(listing.type.name),
+        type=_find_type(listing.type),
         # Whoever only keeps offsets in Kafka joins no group, and so has no protocol.
         protocol="" if listing.is_simple_consumer_group else "consumer",
     )
@@ -97,10 +100,13 @@ def build_members(description: Any) -> Group:
 
 
 def build_committed(partitions: Iterable[Any]) -> dict[Spot, Committed]:
-    """What the TopicPartitions of a group's answer hold. A negative offset means that nothing is committed."""
+    """What the TopicPartitions of a group's answer hold. A negative offset means that nothing is committed.
+
+    That there is metadata can be believed, its words can't: see `Brokers.read_committed`.
+    """
     return {
         (found.topic, found.partition): Committed(
-            offset=found.offset, metadata=found.metadata or "", leader_epoch=_build_epoch(found.leader_epoch)
+            offset=found.offset, metadata=_build_metadata(found), leader_epoch=_build_epoch(found.leader_epoch)
         )
         for found in partitions
         if found.offset >= 0
@@ -129,6 +135,20 @@ def _build_member(member: Any) -> GroupMember:
     )
 
 
+@cache
+def _find_type(kind: Any) -> GroupType:
+    return GroupType.of(kind.name)
+
+
+def _build_metadata(found: Any) -> str:
+    try:
+        metadata = found.metadata
+    except UnicodeDecodeError:
+        # The client reads on behind the end of what the brokers sent.
+        return "\ufffd"
+    return "" if metadata is None else str(metadata) or "\0"
+
+
 def _build_epoch(epoch: int | None) -> int | None:
     return epoch if epoch is not None and epoch >= 0 else None
 
@@ -139,16 +159,21 @@ def _build_config(entry: Any) -> TopicConfig:
     )
 
 
-def _is_own(entry: Any) -> bool:
-    # 1 is DYNAMIC_TOPIC_CONFIG. Looked at for every entry of every topic, so without the way over the enum.
-    return bool(getattr(entry.source, "value", entry.source) == 1)
+def _is_changed(entry: Any) -> bool:
+    # 5 is DEFAULT_CONFIG. Looked at for every entry of every topic, so without the way over the enum.
+    return bool(getattr(entry.source, "value", entry.source) != _DEFAULT_CONFIG)
 
 
 def _source(entry: Any) -> str:
+    return _name_source(entry.source)
+
+
+@cache
+def _name_source(source: Any) -> str:
     # The entry holds the bare number in some releases and the enum in others.
     from confluent_kafka.admin import ConfigSource  # type: ignore[attr-defined]  # noqa: PLC0415
 
     try:
-        return str(ConfigSource(entry.source).name)
+        return str(ConfigSource(source).name)
     except ValueError:
         return str(ConfigSource.UNKNOWN_CONFIG.name)

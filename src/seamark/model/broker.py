@@ -14,6 +14,11 @@ class Broker:
     port: int
     rack: str = ""
 
+    @property
+    def address(self) -> str:
+        """HOST:PORT, as clients take it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 @dataclass(frozen=True, slots=True)
 class KafkaCluster:

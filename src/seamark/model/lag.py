@@ -23,13 +23,25 @@ class GroupEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Delay:
+    """How long the next record to read has been there, by its own timestamp. Exact to the ms, or to some percent."""
+
+    seconds: float
+    is_exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class GroupReport:
-    """One group with its members and its positions. `bounds` lack the partitions that could not be asked for."""
+    """One group with its members and its positions. `bounds` lack the partitions that could not be asked for.
+
+    `delays` has the partitions on which it is behind and where the brokers told times.
+    """
 
     group: Group
     connector: str = ""
     offsets: Mapping[Spot, Committed] = field(default_factory=dict)
     bounds: Mapping[Spot, Bounds] = field(default_factory=dict)
+    delays: Mapping[Spot, Delay] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
@@ -48,7 +60,8 @@ class GroupReport:
 class GroupLag:
     """How far one group is behind: `lag` by partition, None where nobody could tell the end of its log.
 
-    `state` is Kafka's word. A sink that never committed has no partitions; its state is DEAD.
+    `state` is Kafka's word. A sink that never committed has no partitions; its state is DEAD. `delays` has the
+    partitions on which it is behind and where the brokers told times.
     """
 
     name: str
@@ -56,6 +69,7 @@ class GroupLag:
     type: GroupType
     connector: str = ""
     lag: Mapping[Spot, int | None] = field(default_factory=dict)
+    delays: Mapping[Spot, Delay] = field(default_factory=dict)
 
     @property
     def total(self) -> int | None:
@@ -71,6 +85,13 @@ class GroupLag:
             return None
         count, spot = max(known)
         return spot, count
+
+    @property
+    def delay(self) -> Delay | None:
+        """How long the record that waits longest has been there; None where nobody could tell."""
+        if self.delays:
+            return max(self.delays.values(), key=lambda found: found.seconds)
+        return Delay(0.0) if self.total == 0 and not self.unknown else None
 
     @property
     def unknown(self) -> int:

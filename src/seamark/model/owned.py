@@ -6,17 +6,26 @@ from dataclasses import dataclass
 
 from seamark.model.connector import Connector
 from seamark.model.offset import Offset
+from seamark.model.offset_finding import OffsetFinding
+from seamark.model.stored_offset import StoredOffset
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedOffsets:
     """What one owner remembers.
 
-    `route` says how it was read, and `notes` what that route can't tell.
+    `route` says how it was read: through REST, or from the stores named in `stores`. Then `stored` has the bytes and
+    `findings` what is odd. `rest` is what REST said beside, None where it was not asked or did not answer. `connector`
+    is None for a consumer group, and for a connector that is gone and left offsets behind.
     """
 
     owner: str
-    connector: Connector
+    connector: Connector | None
     offsets: tuple[Offset, ...]
     route: str = "REST"
     notes: tuple[str, ...] = ()
+    stores: tuple[str, ...] = ()
+    stored: tuple[StoredOffset, ...] = ()
+    forgotten: tuple[StoredOffset, ...] = ()
+    findings: tuple[OffsetFinding, ...] = ()
+    rest: tuple[Offset, ...] | None = None

@@ -38,10 +38,11 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """An offset and, where the brokers tell it, the timestamp of the record there."""
+    """An offset and, where the brokers tell them, the timestamp of the record there and the epoch of its leader."""
 
     offset: int
     timestamp_ms: int | None = None
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from seamark.model.spot import Spot
 
-# Kafka's word for a config that somebody set on the topic itself.
+# Kafka's words for a config that somebody set on the topic itself, and for one that nobody set anywhere.
 _OWN = "DYNAMIC_TOPIC_CONFIG"
+_DEFAULT = "DEFAULT_CONFIG"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,11 @@ class PartitionStatus:
         """Whether a copy is missing or behind right now."""
         return len(self.isr) < len(self.replicas)
 
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The brokers whose copies are not in sync."""
+        return tuple(broker for broker in self.replicas if broker not in self.isr)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
@@ -40,13 +46,18 @@ class TopicConfig:
         """Whether it is set on the topic itself, and not taken from a broker's config or Kafka's default."""
         return self.source == _OWN
 
+    @property
+    def is_default(self) -> bool:
+        """Whether it is Kafka's own default, which nobody has changed."""
+        return self.source == _DEFAULT
+
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
     """One topic.
 
     `operations` are Kafka's words for what this principal may do. `configs` are those that matter to Connect and those
-    that are set on the topic itself; it is empty and `configs_error` says why where they could not be read.
+    that differ from Kafka's default; it is empty and `configs_error` says why where they could not be read.
     """
 
     name: str
@@ -73,6 +84,11 @@ class TopicStatus:
         return {key: found.value for key, found in self.configs.items() if found.is_own}
 
     @property
+    def changed_configs(self) -> dict[str, TopicConfig]:
+        """The configs that differ from Kafka's default, set on the topic itself or for all topics at the brokers."""
+        return {key: found for key, found in self.configs.items() if not found.is_default}
+
+    @property
     def min_isr(self) -> int | None:
         """How many copies must be in sync for a write with acks=all; None where the configs could not be read."""
         found = self.config("min.insync.replicas")
@@ -90,9 +106,12 @@ class TopicStatus:
 
     @property
     def under_min_isr(self) -> tuple[int, ...]:
-        """The partitions that take no write with acks=all right now."""
+        """The partitions with fewer copies in sync than `min.insync.replicas`; those that nobody leads are among them.
+
+        As Kafka's own program counts. Brokers from 3.7 on ask for no more copies than there are.
+        """
         least = self.min_isr or 0
-        return tuple(partition.id for partition in self.partitions if len(partition.isr) < least)
+        return tuple(found.id for found in self.partitions if found.leader is None or len(found.isr) < least)
 
     @property
     def leaderless(self) -> tuple[int, ...]:

@@ -66,6 +66,7 @@ class FakeBrokers:
     def __init__(self):
         self.topics = {}
         self.groups = {}
+        self.settings = {"offsets.retention.minutes": "10080"}
         self.failing = {}
         self.lost = set()
         self.before = {}
@@ -128,6 +129,14 @@ class FakeBrokers:
             found[topic, number] = stamp
         return SpotReading(found)
 
+    def read_offsets_at(self, times):
+        found = {spot: self.read_log_offsets([spot], at=at).found[spot] for spot, at in times.items()}
+        return SpotReading(found)
+
+    def read_broker_setting(self, key):
+        self._called("read_broker_setting", key)
+        return self.settings.get(key, "")
+
     def read_sizes(self, topics):
         sizes = {name: {(n, 1): 100 * len(log) for n, log in enumerate(self.topics[name].logs)} for name in topics}
         return Reading(tuple(TopicSize(name, found) for name, found in sizes.items()))
@@ -166,7 +175,7 @@ class FakeBrokers:
             )
         )
 
-    def read_committed(self, groups, *, only_stable=False):
+    def read_committed(self, groups, *, only_stable=False, with_metadata=True):
         self._called("read_committed", ",".join(groups))
         items = []
         for name, spots in groups.items():

@@ -15,7 +15,9 @@ from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
 from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.logger import SetLogger
+from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.run_state import RestartFailed, SetRunState
+from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
 from seamark.change.steps.topic import CreateTopic, DeleteNewTopic, DeleteTopic
 from seamark.change.steps.topic_change import AlterTopicConfig, GrowTopic
 from seamark.errors import (
@@ -28,11 +30,20 @@ from seamark.errors import (
     UsageError,
 )
 from seamark.model.group import Committed
+from seamark.model.held_offset import HeldRecord, WriteRoute
+from seamark.model.offset import Offset
 from seamark.model.plan import StepData
 from seamark.model.sensitive import MASK
 from tests.simulation.world import CLUSTER, TIMING
 from tests.unit.change.simulated import CONFIG, NEW, SUBJECT, Stage, new_stage
 
+WROTE = WriteOffsets(
+    CLUSTER,
+    "orders",
+    (Offset({"table": "a"}, {"incrementing": 2**60}), Offset({"table": "b"}, None)),
+    WriteRoute.TOPIC,
+    (HeldRecord("connect-offsets", 3, b'["orders",{"table":"a"}]', b"{}"), HeldRecord("own", 0, b"\xff", None)),
+)
 EXAMPLES = (
     AwaitRunning(CLUSTER, "orders", deadline_seconds=7.0, stable_seconds=2.0),
     CreateConnector(CLUSTER, "orders", NEW, state="PAUSED", secret=("greeting",)),
@@ -48,6 +59,9 @@ EXAMPLES = (
     AlterTopicConfig("orders", {"retention.ms": "1000"}, remove=("segment.ms",)),
     MoveGroup("billing", {"orders": {0: Committed(7, "by me", 4), 11: Committed(0)}, "other": {0: None}}),
     DeleteGroup("billing"),
+    ProveStopped(CLUSTER, "orders", ("w1:8083",), quiet_seconds=2.0, accepts_zombies=True),
+    WROTE,
+    VerifyOffsets(WROTE),
 )
 KINDS = [step.kind for step in EXAMPLES]
 

@@ -154,7 +154,7 @@ class StubFleet:
         self._read()
         return Reading(items=tuple(self.workers_found), failures=self.failures)
 
-    def _offsets_of(self, owner: str) -> OwnedOffsets:
+    def _offsets_of(self, owner: str, *, route: object = None) -> OwnedOffsets:
         one = self._one_connector(owner)
         return OwnedOffsets(owner=one.owner, connector=one, offsets=tuple(self.offsets_found), notes=("a note",))
 

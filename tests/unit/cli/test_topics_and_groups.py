@@ -9,6 +9,7 @@ import pytest
 
 from seamark.cli.main import execute
 from seamark.cli.session import Session
+from seamark.errors import UnreachableError
 from tests.unit.change.brokers import FakeBrokers
 from tests.unit.cli.stubs import NOON, Terminal
 from tests.unit.cli.stubs import Outcome as Ended
@@ -130,6 +131,62 @@ def test_deleting_a_topic_that_a_running_sink_reads_ends_with_5(desk):
     assert not desk.brokers.writes
 
 
+def make_well(desk):
+    """Nothing to find: the topic that Connect lives on is there, and the group has read all."""
+    desk.brokers.add_topic("offsets", configs={"cleanup.policy": "compact"})
+    desk.brokers.add_group("g", {("t", 0): 10, ("t", 1): 10})
+
+
+def test_health_tells_what_where_why_and_the_next_step(desk):
+    make_well(desk)
+    fine = desk.run("topics", "health")
+    assert (fine.code, fine.out) == (0, "3 topics, 4 partitions, 1 group looked at: all is well\n"), fine.err
+    desk.brokers.topics["t"].leaderless = {0, 1}
+    ended = desk.run("topics", "health")
+    assert ended.code == 1
+    assert ended.out.splitlines() == [
+        "✗ ERROR    nobody leads it  (leaderless)",
+        "    where: t 0-1",
+        "    why:   it can be neither read nor written",
+        "    next:  broker 1 is up: wait, or look into the log there",
+        "✗ ERROR    1 copy in sync, and min.insync.replicas is 1  (under-min-isr)",
+        "    where: t 0-1",
+        "    why:   it takes no write with acks=all, which Connect and most producers use",
+        "    next:  broker 1 is up: wait, or look into the log there",
+        "3 topics, 4 partitions, 1 group looked at: 2 errors",
+    ]
+    body = json.loads(desk.run("topics", "health", "-o", "json").out)
+    assert body["counts"] == {"error": 2, "warning": 0, "info": 0}
+    assert body["items"][0]["partitions"] == [0, 1]
+    assert desk.run("topics", "health", "-o", "name").out == "leaderless/t\nunder-min-isr/t\n"
+
+
+def test_what_is_the_same_of_many_topics_is_said_once(desk):
+    make_well(desk)
+    for number in range(12):
+        desk.brokers.add_topic(f"u{number:02}", leaderless={0})
+    lines = desk.run("topics", "health").out.splitlines()
+    assert (lines[0], len(lines)) == ("✗ ERROR    nobody leads it  (leaderless)", 9)
+    assert lines[1] == f"    where: {' · '.join(f'u{number:02} 0' for number in range(10))} and 2 topics more (-o wide)"
+    assert "u11 0" in desk.run("topics", "health", "-o", "wide").out
+    assert len(json.loads(desk.run("topics", "health", "-o", "json").out)["items"]) == 24
+
+
+def test_health_can_be_asked_of_some_topics(desk):
+    desk.brokers.topics["t"].leaderless = {0}
+    assert desk.run("topics", "health", "__*").code == 0
+    missing = desk.run("topics", "health", "typo")
+    assert (missing.code, "there is no topic typo" in missing.err) == (1, True)
+
+
+def test_health_that_could_not_read_all_says_so(desk):
+    make_well(desk)
+    desk.game.failing["read_connectors", ""] = UnreachableError("nobody answers")
+    ended = desk.run("topics", "health")
+    assert ended.code == 3
+    assert "nothing found in what could be read" in ended.out
+
+
 def test_groups_are_listed_and_shown(desk):
     desk.game.add("own", {**SINK_CONFIG, "consumer.override.group.id": "g"}, state="STOPPED")
     assert rows(desk.run("groups", "list").out) == [
@@ -183,12 +240,30 @@ def test_lag_shows_the_worst_first_and_the_total(desk):
     ended = desk.run("lag")
     assert ended.code == 0, ended.err
     assert rows(ended.out) == [
-        ["GROUP", "CONNECTOR", "STATE", "PARTITIONS", "LAG", "WORST"],
-        ["behind", "-", "EMPTY", "1", "10", "t-0", "10"],
-        ["g", "-", "EMPTY", "2", "6", "t-0", "6"],
-        ["2", "groups,", "16", "records", "behind", "in", "total"],
+        ["GROUP", "CONNECTOR", "STATE", "PARTITIONS", "LAG", "BEHIND", "WORST"],
+        # The records of these brokers are of 1970.
+        ["behind", "-", "EMPTY", "1", "10", "56", "years", "t-0", "10"],
+        ["g", "-", "EMPTY", "2", "6", "~", "56", "years", "t-0", "6"],
+        [
+            "2",
+            "groups,",
+            "16",
+            "records",
+            "behind",
+            "in",
+            "total;",
+            "the",
+            "oldest",
+            "waits",
+            "for",
+            "behind:",
+            "56",
+            "years",
+        ],
     ]
-    assert json.loads(desk.run("lag", "-o", "json").out)["total"] == 16
+    told = json.loads(desk.run("lag", "-o", "json").out)
+    assert told["total"] == 16
+    assert [found["seconds"] // (365 * 86_400) for found in told["items"]] == [56, 56]
 
 
 def test_lag_shows_a_trend_while_it_is_watched(desk):

@@ -1,70 +1,319 @@
-"""Offsets of one owner, and what REST can't tell of them."""
+"""Offsets of one owner: from the stores, with what REST says beside them."""
+
+from __future__ import annotations
 
 import pytest
 
-from seamark.errors import UnsupportedError
+from seamark.errors import NotFoundError, UnreachableError, UnsupportedError
+from seamark.fleet.fleet import Fleet
+from seamark.fleet.offsets import Route
 from seamark.model.connector import State
+from seamark.model.group import Committed, GroupOffsets
 from seamark.model.offset import Offset
-from tests.unit.fleet.builders import StubConnect, connector, open_stub_fleet, settings, sink
+from seamark.model.offset_finding import OffsetOddity
+from seamark.model.reading import Reading
+from seamark.offsets.javamap import write_java_map
+from tests.unit.fleet.builders import StubConnect, connector, context, settings, sink
+from tests.unit.offsets.scans import FakeScan
 
 FILE = Offset({"filename": "/tmp/in.txt"}, {"position": 8})
+SINK_OFFSET = Offset({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 5})
 
 
-def read(found, *offsets, **changes):
-    client = StubConnect(connectors=(found,), offsets={found.name: offsets})
-    return open_stub_fleet({"game": client}, clusters=[settings(**changes)]).offsets.of(found.name)
+class StubBrokers:
+    def __init__(self, groups):
+        self.groups = groups
+
+    def read_committed(self, groups, *, only_stable=False):
+        found = tuple(GroupOffsets(name, self.groups[name]) for name in groups if name in self.groups)
+        return Reading(found, failures={name: NotFoundError("no") for name in groups if name not in self.groups})
+
+    def close(self):
+        pass
+
+
+class World:
+    """One Connect cluster, its offsets topics, its groups. `opened` says how each topic was read."""
+
+    def __init__(self, *connectors, rest=None, topics=(), groups=None, **changes):
+        self.client = StubConnect(connectors=connectors, offsets=rest or {})
+        self.topics = {scan.topic: scan for scan in topics}
+        self.opened = []
+        self.fleet = Fleet(
+            context(settings(**changes)),
+            build_connect=lambda found: self.client,
+            build_brokers=lambda found: StubBrokers(groups or {}),
+            open_scan=self.open_scan,
+        )
+
+    def open_scan(self, config, topic, committed):
+        self.opened.append((config["bootstrap.servers"], topic, committed))
+        if topic not in self.topics:
+            raise UnreachableError("the brokers can't be reached")
+        return self.topics[topic]
+
+    def read(self, owner, **options):
+        return self.fleet.offsets.of(owner, **options)
+
+
+def topic(*records, name="game-offsets", **options):
+    scan = FakeScan(name, **options)
+    for key, value in records:
+        scan.put(key, value)
+    return scan
+
+
+def fs(position, name="fs"):
+    return ((name, {"filename": "/tmp/in.txt"}), None if position is None else {"position": position})
+
+
+def oddities(owned):
+    return [finding.oddity for finding in owned.findings]
+
+
+# --- through REST alone
+
+
+def rest(found, *offsets, **changes):
+    return World(found, rest={found.name: offsets}, **changes).read(found.name, route=Route.REST)
 
 
 def test_a_plain_source_has_its_offsets_and_no_notes():
-    owned = read(connector("fs"), FILE)
+    owned = rest(connector("fs"), FILE)
     assert (owned.owner, owned.route, owned.offsets, owned.notes) == ("game/fs", "REST", (FILE,), ())
-    assert owned.connector.name == "fs"
+    assert (owned.connector.name, owned.rest) == ("fs", (FILE,))
 
 
 def test_null_is_noted():
-    (note,) = read(connector("fs"), Offset({"filename": "a"}, None)).notes
+    (note,) = rest(connector("fs"), Offset({"filename": "a"}, None)).notes
     assert note == "Connect answered null for a partition: another spelling of the key may exist (REST can't tell)"
 
 
 def test_several_fields_are_noted_because_their_order_is_hidden():
-    (note,) = read(connector("jdbc"), Offset({"protocol": "1", "table": "t"}, {"incrementing": 3})).notes
+    (note,) = rest(connector("jdbc"), Offset({"protocol": "1", "table": "t"}, {"incrementing": 3})).notes
     assert "spellings of the same key" in note
 
 
 def test_an_own_offsets_topic_is_noted():
-    (note,) = read(connector("fs", config={"offsets.storage.topic": "mine"}), FILE).notes
+    (note,) = rest(connector("fs", config={"offsets.storage.topic": "mine"}), FILE).notes
     assert "own offsets topic mine" in note
 
 
 def test_a_source_without_offsets_starts_at_its_beginning():
-    assert read(connector("fs")).notes == ("no offset is held: the connector reads from its beginning",)
-
-
-SINK_OFFSET = Offset({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 5})
+    assert rest(connector("fs")).notes == ("no offset is held: the connector reads from its beginning",)
 
 
 def test_a_running_sink_has_no_notes():
-    assert read(sink("lake"), SINK_OFFSET).notes == ()
+    assert rest(sink("lake"), SINK_OFFSET).notes == ()
 
 
 def test_a_sink_without_offsets_says_where_it_starts():
-    (note,) = read(sink("lake")).notes
+    (note,) = rest(sink("lake")).notes
     assert "auto.offset.reset" in note
 
 
 def test_a_stopped_sink_is_warned_of_retention():
-    (note,) = read(sink("lake", state=State.STOPPED, tasks=()), SINK_OFFSET).notes
+    (note,) = rest(sink("lake", state=State.STOPPED, tasks=()), SINK_OFFSET).notes
     assert "offsets.retention.minutes" in note
 
 
 def test_a_worker_wide_group_is_noted_unless_overridden():
-    (note,) = read(sink("lake"), SINK_OFFSET, consumer_group_id="all-sinks").notes
+    (note,) = rest(sink("lake"), SINK_OFFSET, consumer_group_id="all-sinks").notes
     assert "all-sinks" in note
     own = sink("lake", config={"consumer.override.group.id": "mine"})
-    assert read(own, SINK_OFFSET, consumer_group_id="all-sinks").notes == ()
+    assert rest(own, SINK_OFFSET, consumer_group_id="all-sinks").notes == ()
 
 
 def test_a_worker_that_is_too_old_is_refused_by_the_client():
-    client = StubConnect(connectors=(connector("fs"),), offsets={"fs": UnsupportedError("too old")})
+    client = World(connector("fs"), rest={"fs": UnsupportedError("too old")})
     with pytest.raises(UnsupportedError):
-        open_stub_fleet({"game": client}).offsets.of("fs")
+        client.read("fs", route=Route.REST)
+
+
+# --- from the store
+
+
+def test_the_store_is_read_and_rest_agrees():
+    world = World(connector("fs"), rest={"fs": (FILE,)}, topics=[topic(fs(4), fs(8), fs(1, "other"))])
+    owned = world.read("fs")
+    assert (owned.route, owned.stores, owned.offsets) == ("store", ("topic game-offsets",), (FILE,))
+    assert (owned.findings, owned.notes, owned.rest) == ((), (), (FILE,))
+    assert owned.stored[0].evidence.value == b'{"position":8}'
+    assert world.opened == [("127.0.0.1:9092", "game-offsets", False)]
+    assert world.client.calls["offsets"] == 1
+
+
+def test_with_exactly_once_only_committed_records_count():
+    world = World(connector("fs"), rest={"fs": (FILE,)}, topics=[topic(fs(8))], exactly_once=True)
+    world.read("fs")
+    assert world.opened == [("127.0.0.1:9092", "game-offsets", True)]
+
+
+def test_the_route_store_does_not_ask_rest():
+    world = World(connector("fs"), topics=[topic(fs(8))])
+    owned = world.read("fs", route=Route.STORE)
+    assert (owned.offsets, owned.rest) == ((FILE,), None)
+    assert world.client.calls["offsets"] == 0
+
+
+def test_what_rest_says_otherwise_is_named():
+    # The fault of 1.4: REST looks for its own spelling and answers null.
+    world = World(connector("fs"), rest={"fs": (Offset(FILE.partition, None),)}, topics=[topic(fs(8))])
+    owned = world.read("fs")
+    assert owned.offsets == (FILE,)
+    assert oddities(owned) == [OffsetOddity.REST_NULL]
+    assert 'the store holds {"position":8}' in owned.findings[0].message
+    # Asked a second time: it could have moved.
+    assert world.client.calls["offsets"] == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "oddity"),
+    [
+        ((Offset(FILE.partition, {"position": 4}),), OffsetOddity.REST_DIFFERS),
+        ((), OffsetOddity.REST_ABSENT),
+        ((FILE, Offset({"filename": "b"}, {"position": 1})), OffsetOddity.REST_ALONE),
+    ],
+)
+def test_other_disagreements_have_their_names(said, oddity):
+    owned = World(connector("fs"), rest={"fs": said}, topics=[topic(fs(8))]).read("fs")
+    assert oddities(owned) == [oddity]
+
+
+def test_an_owner_that_moved_on_between_the_two_readings_is_no_disagreement():
+    world = World(connector("fs"), rest={"fs": (Offset(FILE.partition, {"position": 4}),)}, topics=[topic(fs(8))])
+    given = world.client._give
+
+    def move(what, value):
+        answer = given(what, value)
+        world.client.offsets["fs"] = (FILE,)
+        return answer
+
+    world.client._give = move
+    assert world.read("fs").findings == ()
+
+
+def test_rest_that_does_not_answer_is_noted():
+    owned = World(connector("fs"), rest={"fs": UnreachableError("no worker answers")}, topics=[topic(fs(8))]).read("fs")
+    assert owned.offsets == (FILE,)
+    assert owned.notes == ("REST was not heard: no worker answers",)
+
+
+def test_where_kafka_can_t_be_reached_rest_must_do():
+    world = World(connector("fs"), rest={"fs": (FILE,)})
+    owned = world.read("fs")
+    assert (owned.route, owned.offsets) == ("REST", (FILE,))
+    assert owned.notes == ("read through REST alone: the brokers can't be reached",)
+    with pytest.raises(UnreachableError):
+        world.read("fs", route=Route.STORE)
+
+
+def test_a_context_that_does_not_tell_the_topic_is_said():
+    owned = World(connector("fs"), rest={"fs": (FILE,)}, offsets_topic=None).read("fs")
+    assert owned.route == "REST"
+    assert "offsets_topic" in owned.notes[0]
+
+
+# --- a connector with its own topic
+
+
+OWN = {"offsets.storage.topic": "mine"}
+
+
+def test_an_own_topic_counts_and_the_copy_agrees():
+    world = World(connector("fs", config=OWN), rest={"fs": (FILE,)}, topics=[topic(fs(8), name="mine"), topic(fs(8))])
+    owned = world.read("fs")
+    assert (owned.offsets, owned.findings) == ((FILE,), ())
+    assert owned.stores == ("topic mine", "topic game-offsets")
+    # Connect reads a connector's own topic committed, and its workers' not.
+    assert set(world.opened) == {("127.0.0.1:9092", "mine", True), ("127.0.0.1:9092", "game-offsets", False)}
+
+
+def test_connect_does_not_fall_back_and_seamark_says_so():
+    # The fault of 1.6.
+    said = (Offset(FILE.partition, None),)
+    world = World(connector("fs", config=OWN), rest={"fs": said}, topics=[topic(name="mine"), topic(fs(6))])
+    owned = world.read("fs")
+    assert owned.offsets == ()
+    assert oddities(owned) == [OffsetOddity.NO_FALLBACK]
+    assert "begins anew" in owned.findings[0].message
+    assert owned.rest == said
+
+
+def test_a_copy_that_differs_is_named():
+    world = World(connector("fs", config=OWN), rest={"fs": (FILE,)}, topics=[topic(fs(8), name="mine"), topic(fs(6))])
+    assert oddities(world.read("fs")) == [OffsetOddity.COPY_DIFFERS]
+
+
+def test_an_own_topic_that_is_the_workers_is_one_store():
+    world = World(
+        connector("fs", config={"offsets.storage.topic": "game-offsets"}), rest={"fs": (FILE,)}, topics=[topic(fs(8))]
+    )
+    assert world.read("fs").stores == ("topic game-offsets",)
+
+
+def test_an_own_topic_in_another_cluster_is_read_there():
+    config = {**OWN, "producer.override.bootstrap.servers": "127.0.0.1:9999"}
+    world = World(
+        connector("fs", config=config), rest={"fs": (FILE,)}, topics=[topic(fs(8), name="mine"), topic(fs(8))]
+    )
+    assert world.read("fs").offsets == (FILE,)
+    assert ("127.0.0.1:9999", "mine", True) in world.opened
+
+
+@pytest.mark.parametrize(
+    ("overrides", "why"),
+    [
+        ({"bootstrap.servers": "${file:/x:y}"}, "only the workers can resolve"),
+        ({"bootstrap.servers": "h:1", "security.protocol": "SASL_SSL"}, "no login"),
+    ],
+)
+def test_a_cluster_that_can_t_be_known_is_refused_with_the_reason(overrides, why):
+    config = {**OWN, **{f"producer.override.{key}": value for key, value in overrides.items()}}
+    world = World(connector("fs", config=config), rest={"fs": (FILE,)}, topics=[topic(fs(8))])
+    with pytest.raises(UnsupportedError) as caught:
+        world.read("fs", route=Route.STORE)
+    assert why in caught.value.cause
+
+
+def test_an_isolation_of_its_own_is_heard():
+    config = {**OWN, "consumer.override.isolation.level": "read_uncommitted"}
+    world = World(
+        connector("fs", config=config), rest={"fs": (FILE,)}, topics=[topic(fs(8), name="mine"), topic(fs(8))]
+    )
+    world.read("fs")
+    assert ("127.0.0.1:9092", "mine", False) in world.opened
+
+
+# --- sinks, groups, files, the gone
+
+
+def test_a_sink_is_read_from_its_group():
+    world = World(sink("lake"), rest={"lake": (SINK_OFFSET,)}, groups={"connect-lake": {("t", 0): Committed(5)}})
+    owned = world.read("lake")
+    assert (owned.offsets, owned.stores, owned.findings) == ((SINK_OFFSET,), ("group connect-lake",), ())
+
+
+def test_a_plain_group_is_an_owner_too():
+    world = World(groups={"billing": {("t", 0): Committed(5)}})
+    owned = world.read("group/billing")
+    assert (owned.owner, owned.connector, owned.offsets) == ("group/billing", None, (SINK_OFFSET,))
+    with pytest.raises(NotFoundError, match="nothing is committed for group other"):
+        world.read("group/other")
+
+
+def test_a_standalone_worker_is_read_from_its_file(tmp_path):
+    path = tmp_path / "connect.offsets"
+    path.write_bytes(write_java_map([(b'["fs",{"filename":"/tmp/in.txt"}]', b'{"position":8}')]))
+    world = World(connector("fs"), rest={"fs": (FILE,)}, offsets_file=path, offsets_topic=None)
+    owned = world.read("fs")
+    assert (owned.offsets, owned.stores) == ((FILE,), (f"file {path}",))
+
+
+def test_what_a_connector_that_is_gone_has_left_is_shown():
+    world = World(topics=[topic(fs(8))])
+    owned = world.read("fs")
+    assert (owned.owner, owned.connector, owned.offsets) == ("game/fs", None, (FILE,))
+    assert "left behind" in owned.notes[0]
+    with pytest.raises(NotFoundError, match="nobody"):
+        world.read("nobody")

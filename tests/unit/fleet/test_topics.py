@@ -85,7 +85,10 @@ def test_a_topic_that_is_not_there_is_not_found(fleet):
 def test_create_is_planned_applied_and_undone(fleet, brokers):
     planned = fleet.topics.create("n", partitions=3, replication=1, config={"cleanup.policy": "compact"})
     (effect,) = planned.effects
-    assert (effect.sign, effect.words) == (Sign.CREATE, "create: 3 partitions, replication 1")
+    assert (effect.sign, effect.words) == (
+        Sign.CREATE,
+        "create: 3 partitions, replication 1 with cleanup.policy=compact",
+    )
     assert planned.plan.locks == ("data.n",)
     result = fleet.apply(planned)
     assert result.is_done

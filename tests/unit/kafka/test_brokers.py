@@ -169,11 +169,12 @@ class TestRequests:
         open_brokers(client).grow_topic("t", partitions=6)
         assert client.asked == [("grow", "t", 6)]
 
-    def test_a_commit_carries_metadata_and_epoch(self):
+    def test_a_commit_carries_its_epoch_and_no_metadata(self):
         client = client_that(done(SimpleNamespace(topic_partitions=[spot("t", 0, 5)])))
-        open_brokers(client).alter_group_offsets("g", {("t", 0): Committed(5, "m", 3)})
-        ((_, group, (sent,)),) = client.asked
-        assert (group, sent.offset, sent.metadata, sent.leader_epoch) == ("g", 5, "m", 3)
+        open_brokers(client).alter_group_offsets("g", {("t", 0): Committed(5, leader_epoch=3), ("t", 1): Committed(6)})
+        ((_, group, (first, second)),) = client.asked
+        assert (group, first.offset, first.metadata, first.leader_epoch) == ("g", 5, None, 3)
+        assert (second.offset, second.metadata, second.leader_epoch) == (6, None, None)
 
     def test_nothing_to_commit_or_forget_is_no_call(self):
         client = FakeBrokersClient()
@@ -214,8 +215,9 @@ class TestParts:
 class FakeSecond:
     """A stand-in for kafka-python's admin client."""
 
-    def __init__(self, *, share=(), sizes=None, deleted=None):
+    def __init__(self, *, share=(), sizes=None, deleted=None, altered=None, committed=None):
         self.share, self.sizes, self.deleted = share, sizes or {}, deleted
+        self.altered, self.committed = altered, committed
         self.closed = 0
 
     def build(self, settings):
@@ -233,6 +235,14 @@ class FakeSecond:
     def delete_group_offsets(self, group, spots):
         self.spots = [(spot.topic, spot.partition) for spot in spots]
         return _give(self.deleted)
+
+    def alter_group_offsets(self, group, offsets):
+        self.sent = {tuple(spot): tuple(held) for spot, held in offsets.items()}
+        return _give(self.altered)
+
+    def list_group_offsets(self, groups):
+        self.groups = groups
+        return _give(self.committed)
 
     def close(self):
         self.closed += 1
@@ -269,7 +279,23 @@ class TestSecondClient:
         assert [found.name for found in reading] == ["a", "m", "z"]
         share = reading.items[1]
         assert (share.type, share.state, share.has_offsets) == (GroupType.SHARE, "STABLE", False)
+        # It is kept for the next read, until the brokers are closed.
+        assert second.closed == 0
+        brokers.close()
         assert second.closed == 1
+
+    def test_a_kept_client_that_broke_is_opened_anew_once(self):
+        errors = load("kafka.errors")
+        second = FakeSecond()
+        brokers = self.open(second, answers={"list": done(SimpleNamespace(valid=[], errors=[]))})
+        assert brokers.read_all_groups().is_complete
+        answers = [errors.KafkaConnectionError("gone"), []]
+        second.list_groups = lambda types_filter: _give(answers.pop(0))
+        assert brokers.read_all_groups().is_complete
+        assert (second.closed, answers) == (1, [])
+        answers += [errors.KafkaConnectionError("gone"), errors.KafkaConnectionError("still gone")]
+        assert list(brokers.read_all_groups().failures) == ["share groups"]
+        assert (second.closed, answers) == (3, [])
 
     def test_share_groups_that_can_not_be_read_are_a_failure(self):
         second = FakeSecond(share=load("kafka.errors").KafkaTimeoutError("late"))
@@ -294,6 +320,7 @@ class TestSecondClient:
 
         (size,) = self.open(second).read_sizes({"t": [0, 1]})
 
+        assert second.settings["bootstrap_servers"] == ["broker-1:9092", "broker-2:9092"]
         assert size.replicas == {(0, 1): 10, (0, 2): 12, (1, 2): 3}
         assert (size.bytes, size.by_broker, size.by_partition) == (25, {1: 10, 2: 15}, {0: 12, 1: 3})
 
@@ -347,3 +374,84 @@ class TestSecondClient:
             self.open(second).delete_group_offsets("g", [("t", 0)])
         assert second.spots == [("t", 0)]
         assert second.closed == 1
+
+    def test_a_commit_with_metadata_is_made_by_the_second_client(self):
+        partition, errors = load("kafka.structs").TopicPartition, load("kafka.errors")
+        second = FakeSecond(altered={partition("t", 0): errors.NoError, partition("t", 1): errors.NoError})
+
+        self.open(second).alter_group_offsets("g", {("t", 0): Committed(5, "m", 3), ("t", 1): Committed(6)})
+
+        assert second.sent == {("t", 0): (5, "m", 3), ("t", 1): (6, "", -1)}
+        assert second.closed == 1
+
+    @pytest.mark.parametrize(
+        ("altered", "kind"),
+        [
+            ({0: "NoError", 1: "UnknownMemberIdError"}, UnknownOutcomeError),
+            ({0: "UnknownMemberIdError", 1: "UnknownMemberIdError"}, RefusedError),
+            ("GroupAuthorizationFailedError", AuthorizationError),
+            ("KafkaTimeoutError", UnknownOutcomeError),
+        ],
+    )
+    def test_what_became_of_a_commit_with_metadata(self, altered, kind):
+        partition, errors = load("kafka.structs").TopicPartition, load("kafka.errors")
+        if isinstance(altered, str):
+            answer = getattr(errors, altered)("why")
+        else:
+            answer = {partition("t", number): getattr(errors, name) for number, name in altered.items()}
+        with pytest.raises(kind):
+            self.open(FakeSecond(altered=answer)).alter_group_offsets(
+                "g", {("t", 0): Committed(5, "m"), ("t", 1): Committed(6, "m")}
+            )
+
+
+class Broken:
+    """A partition whose metadata the client can't read: it is not ended as it expects."""
+
+    def __init__(self, number, offset):
+        self.topic, self.partition, self.offset, self.leader_epoch, self.error = "t", number, offset, None, None
+
+    @property
+    def metadata(self):
+        return b"\xee\xff".decode()
+
+
+class TestMetadata:
+    def open(self, second):
+        committed = {
+            "marked": done(SimpleNamespace(topic_partitions=[spot("t", 0, 5), Broken(1, 6), spot("t", 2, 7)])),
+            "plain": done(SimpleNamespace(topic_partitions=[spot("t", 0, 8)])),
+        }
+        committed["marked"].result().topic_partitions[2].metadata = "garbage"
+        client = FakeBrokersClient(committed=committed)
+        return open_brokers(client, build_second=second.build)
+
+    def test_the_words_of_metadata_come_from_the_second_client(self):
+        structs = load("kafka.structs")
+        held = structs.OffsetAndMetadata
+        answer = {structs.TopicPartition("t", 1): held(6, "é", 4), structs.TopicPartition("t", 2): held(9, "later", -1)}
+        second = FakeSecond(committed={"marked": answer})
+
+        reading = self.open(second).read_committed({"marked": None, "plain": None})
+
+        assert second.groups == ["marked"]
+        assert [found.offsets for found in reading] == [
+            {("t", 0): Committed(5), ("t", 1): Committed(6, "é", 4), ("t", 2): Committed(9, "later")},
+            {("t", 0): Committed(8)},
+        ]
+
+    def test_without_metadata_there_is_no_second_call(self):
+        second = FakeSecond()
+        reading = self.open(second).read_committed({"marked": None, "plain": None}, with_metadata=False)
+        assert dict(reading.items[0].offsets) == {
+            ("t", 0): Committed(5),
+            ("t", 1): Committed(6),
+            ("t", 2): Committed(7),
+        }
+        assert second.closed == 0
+
+    def test_metadata_that_can_not_be_read_fails_its_groups_alone(self):
+        second = FakeSecond(committed=load("kafka.errors").KafkaTimeoutError("late"))
+        reading = self.open(second).read_committed({"marked": None, "plain": None})
+        assert [found.group for found in reading] == ["plain"]
+        assert list(reading.failures) == ["marked"]

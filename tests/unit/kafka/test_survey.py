@@ -75,7 +75,34 @@ class TestTopics:
             open_admin(self.client(names=FakeError("_TIMED_OUT"))).read_all_topics()
 
 
+class TestBrokerSettings:
+    def ask(self, one, two):
+        client = FakeBrokersClient(configs={"1": one, "2": two})
+        return open_admin(client).read_broker_setting("offsets.retention.minutes")
+
+    def told(self, value):
+        return done({"offsets.retention.minutes": entry(value)})
+
+    def test_the_smallest_counts_where_brokers_differ(self):
+        assert self.ask(self.told("10080"), self.told("900")) == "900"
+
+    def test_one_answer_is_enough(self):
+        assert self.ask(failed("_TIMED_OUT"), self.told("60")) == "60"
+        assert self.ask(failed("_TIMED_OUT"), done({})) == ""
+
+    def test_no_answer_is_an_error(self):
+        with pytest.raises(DeadlineError, match="configs of broker 1"):
+            self.ask(failed("_TIMED_OUT"), failed("_TIMED_OUT"))
+
+
 class TestOffsets:
+    def test_each_partition_has_a_time_of_its_own_and_all_are_one_call(self):
+        client = FakeBrokersClient(offsets={("t", 0): at(4, 1000), ("t", 1): at(-1)})
+        reading = open_admin(client).read_offsets_at({("t", 0): 900, ("t", 1): 5000})
+        assert reading.found == {("t", 0): Stamp(4, 1000), ("t", 1): None}
+        assert [call for call, *_ in client.asked] == ["offsets"]
+        assert open_admin(client).read_offsets_at({}).found == {}
+
     def test_bounds_are_two_calls_for_all(self):
         client = FakeBrokersClient(
             offsets={
@@ -201,8 +228,10 @@ class TestGroups:
             "consumer",
         )
 
-    def test_a_broker_that_does_not_tell_is_a_failure(self):
-        trouble = RuntimeError(FakeError("_TRANSPORT", "gone"))
+    @pytest.mark.parametrize(
+        "trouble", [RuntimeError(FakeError("_TRANSPORT", "gone")), FakeError("_TRANSPORT", "gone")]
+    )
+    def test_a_broker_that_does_not_tell_is_a_failure(self, trouble):
         answer = SimpleNamespace(valid=[listing("a")], errors=[trouble])
 
         reading = open_admin(FakeBrokersClient(answers={"list": done(answer)})).read_consumer_groups()

@@ -16,7 +16,7 @@ from seamark.errors import RefusedError, UsageError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.effects import Look
 from seamark.fleet.planner import build_undo_notes
-from seamark.fleet.topic_safety import build_grow_notes
+from seamark.fleet.topic_safety import build_copy_hint, build_grow_notes
 from seamark.fleet.topic_users import read_users
 from seamark.fleet.world import FleetWorld
 from seamark.model.spec import DesiredTopic
@@ -78,10 +78,11 @@ def _build_steps(wanted: DesiredTopic, present: TopicStatus | None) -> list[Step
 def _refuse_impossible(wanted: DesiredTopic, present: TopicStatus) -> None:
     have = len(present.partitions)
     if wanted.partitions is not None and wanted.partitions < have:
+        copy = build_copy_hint(present, to=wanted.partitions)
         raise RefusedError(
             f"topic {wanted.name} has {have} partitions, and Kafka takes none away; nothing was changed",
             cause=f"{wanted.place} wants {wanted.partitions}",
-            hint=f"write partitions: {have}, or take it out of the spec; only a copy of the topic has fewer",
+            hint=f"write partitions: {have}, or take it out of the spec; {copy}",
         )
     if wanted.replication is not None and wanted.replication != present.replication_factor:
         raise RefusedError(

@@ -19,6 +19,9 @@ _OUTCOMES = {
     Outcome.FOREIGN: ("▲", Style.WARN),
 }
 
+# Steps that nobody can take back, and with them the whole change.
+_FOR_GOOD = frozenset({"delete-topic", "grow-topic"})
+
 LISTING: Listing[StepResult] = Listing(
     kind="Change",
     noun="step",
@@ -52,7 +55,8 @@ def build_step_line(step: StepResult) -> Line:
 
 def build_result_line(result: ChangeResult, *, seconds: float) -> Line:
     """The last line: how it ended, and the way back."""
-    undo = f" Undo: seamark journal undo {result.change}"
+    is_final = any(step.kind in _FOR_GOOD and step.outcome is Outcome.DONE for step in result.steps)
+    undo = "" if is_final else f" Undo: seamark journal undo {result.change}"
     took = f"in {render_duration(seconds)}"
     done = sum(step.outcome is Outcome.DONE for step in result.steps)
     if not result.change:

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from seamark.model.group import Committed, GroupMember
-from seamark.model.lag import GroupEntry, GroupLag, GroupReport
+from seamark.model.lag import Delay, GroupEntry, GroupLag, GroupReport
 from seamark.model.reading import Reading
 from seamark.model.spot import Bounds, Spot
 from seamark.report.listing import Column, Listing, View
 from seamark.report.sparkline import render_sparkline
 from seamark.report.text import Line, Screen, Span, Style, line
 from seamark.report.views.error import build_failures
-from seamark.report.words import render_count, render_number
+from seamark.report.words import render_count, render_duration, render_number
 
 # So many bars fit beside the other columns of a terminal of 120 characters.
 _TREND_WIDTH = 20
@@ -21,6 +21,16 @@ _TREND_WIDTH = 20
 
 def _number(value: int | None) -> str:
     return "-" if value is None else render_number(value)
+
+
+def _seconds(delay: Delay | None) -> float | None:
+    return None if delay is None else round(delay.seconds, 3)
+
+
+def _render_delay(delay: Delay | None) -> str:
+    if delay is None:
+        return "-"
+    return ("" if delay.is_exact else "~ ") + (render_duration(delay.seconds) if delay.seconds else "0 s")
 
 
 def _build_worst(found: GroupLag) -> dict[str, Any] | None:
@@ -68,8 +78,8 @@ MEMBERS: Listing[GroupMember] = Listing(
     ),
 )
 
-# A partition, what is committed on it, its bounds, and the records behind.
-Row = tuple[Spot, Committed, Bounds | None, int | None]
+# A partition, what is committed on it, its bounds, the records behind, and how long they have been there.
+Row = tuple[Spot, Committed, Bounds | None, int | None, Delay | None]
 
 POSITIONS: Listing[Row] = Listing(
     kind="PositionList",
@@ -82,6 +92,7 @@ POSITIONS: Listing[Row] = Listing(
         Column("earliest", "EARLIEST", lambda row: row[2].earliest if row[2] else None, right=True),
         Column("latest", "LATEST", lambda row: row[2].latest if row[2] else None, right=True),
         Column("lag", "LAG", lambda row: row[3], text=lambda row: _number(row[3]), right=True),
+        Column("seconds", "BEHIND", lambda row: _seconds(row[4]), text=lambda row: _render_delay(row[4]), right=True),
         Column("metadata", "METADATA", lambda row: row[1].metadata, wide=True),
     ),
 )
@@ -96,6 +107,13 @@ LAGS: Listing[GroupLag] = Listing(
         Column("state", "STATE", lambda found: found.state),
         Column("partitions", "PARTITIONS", lambda found: len(found.lag), right=True),
         Column("lag", "LAG", lambda found: found.total, text=lambda found: _number(found.total), right=True),
+        Column(
+            "seconds",
+            "BEHIND",
+            lambda found: _seconds(found.delay),
+            text=lambda found: _render_delay(found.delay),
+            right=True,
+        ),
         Column("worst", "WORST", _build_worst, text=_render_worst),
         Column("unknown", "UNKNOWN", lambda found: found.unknown, wide=True, right=True),
     ),
@@ -158,7 +176,7 @@ def _build_body(report: GroupReport, rows: Sequence[Row]) -> dict[str, Any]:
 
 def _build_lines(report: GroupReport, rows: Sequence[Row], screen: Screen) -> list[Line]:
     group = report.group
-    known = [lag for *_, lag in rows if lag is not None]
+    known = [lag for *_, lag, _ in rows if lag is not None]
     behind = f" · {render_count(sum(known), 'record')} behind" if known else ""
     whose = f" · of connector/{report.connector}" if report.connector else ""
     head = f" · {group.state} · {group.type.value} · {render_count(len(group.members), 'member')}{behind}{whose}"
@@ -178,7 +196,12 @@ def _build_lag_lines(
         trend: Column[GroupLag] = Column("trend", "TREND", lambda found: _render_trend(trends.get(found.name, ())))
         listing = Listing(LAGS.kind, LAGS.noun, LAGS.name, (*LAGS.columns, trend))
     lines = listing.build_lines(rows, screen)
-    return [*lines, line(f"{render_count(len(rows), 'group')}, {render_count(_sum(rows), 'record')} behind in total")]
+    total = f"{render_count(len(rows), 'group')}, {render_count(_sum(rows), 'record')} behind in total"
+    waiting = [(found.delay.seconds, found) for found in rows if found.delay is not None and found.delay.seconds]
+    if not waiting:
+        return [*lines, line(total)]
+    _, longest = max(waiting, key=lambda pair: pair[0])
+    return [*lines, line(f"{total}; the oldest waits for {longest.name}: {_render_delay(longest.delay)}")]
 
 
 def _render_trend(values: Sequence[int | None]) -> str:
@@ -187,7 +210,14 @@ def _render_trend(values: Sequence[int | None]) -> str:
 
 def _build_rows(report: GroupReport) -> tuple[Row, ...]:
     lags = report.lag
-    return tuple((spot, commit, report.bounds.get(spot), lags[spot]) for spot, commit in sorted(report.offsets.items()))
+    return tuple(
+        (spot, commit, report.bounds.get(spot), lags[spot], _find_delay(report, spot, lags[spot]))
+        for spot, commit in sorted(report.offsets.items())
+    )
+
+
+def _find_delay(report: GroupReport, spot: Spot, lag: int | None) -> Delay | None:
+    return Delay(0.0) if lag == 0 else report.delays.get(spot)
 
 
 def _sum(rows: Sequence[GroupLag]) -> int:

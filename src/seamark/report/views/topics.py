@@ -7,7 +7,7 @@ from typing import Any
 
 from seamark.model.reading import Reading
 from seamark.model.spot import Bounds
-from seamark.model.topic import PartitionStatus, TopicStatus
+from seamark.model.topic import PartitionStatus, TopicConfig, TopicStatus
 from seamark.model.topic_report import TopicReport, TopicUser
 from seamark.report.listing import Column, Listing, View
 from seamark.report.text import Line, Screen, Span, Style, line
@@ -111,6 +111,7 @@ def build_topic_view(topic: TopicReport) -> View[TopicReport]:
 def _build_body(topic: TopicReport) -> dict[str, Any]:
     return {
         **LISTING.build_items([topic])[0],
+        "changed_configs": {key: found.value for key, found in sorted(topic.status.changed_configs.items())},
         "partitions": PARTITIONS.build_items(_build_rows(topic)),
         "users": [
             {"subject": user.subject, "use": user.use.value, "state": user.state, "active": user.is_active}
@@ -128,12 +129,19 @@ def _build_lines(topic: TopicReport, screen: Screen) -> list[Line]:
     head = f" · {count}, replication {status.replication_factor}{held}{size} · "
     lines = [line(Span(f"topic {topic.name}", Style.STRONG), head, Span(render_topic_health(status), _style(status)))]
     lines += PARTITIONS.build_lines(_build_rows(topic), screen, indent="  ")
-    if status.own_configs:
-        lines.append(line(Span("Configs of its own", Style.STRONG)))
-        lines += [line(f"  {key}={value}") for key, value in sorted(status.own_configs.items())]
+    if status.changed_configs:
+        lines.append(line(Span("Configs that differ from Kafka's default", Style.STRONG)))
+        lines += [_build_config(key, found) for key, found in sorted(status.changed_configs.items())]
+    if status.configs_error:
+        lines.append(line(Span("! ", Style.WARN), f"its configs are not known: {status.configs_error}"))
     lines.append(line(Span("Used by" if topic.users else "Nobody is known to use it", Style.STRONG)))
     lines += [_build_user(user) for user in topic.users]
     return [*lines, *(line(Span("! ", Style.WARN), note) for note in topic.notes)]
+
+
+def _build_config(key: str, found: TopicConfig) -> Line:
+    value = "(sensitive)" if found.is_sensitive else found.value
+    return line(f"  {key}={value}", Span("" if found.is_own else "  (set at the brokers)", Style.MUTED))
 
 
 def _build_user(user: TopicUser) -> Line:

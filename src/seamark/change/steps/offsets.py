@@ -1,0 +1,185 @@
+"""A connector's offsets are changed, while it is stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from seamark.change.precondition import POSITION
+from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.steps.config import compare_image
+from seamark.change.steps.last_look import take_last_look
+from seamark.change.steps.read import read_status
+from seamark.change.world import World
+from seamark.errors import RefusedError
+from seamark.model.connector import ConnectorStatus, State
+from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
+from seamark.model.offset import Offset, OffsetMap, spell_identity
+from seamark.model.plan import StepData
+
+# A worker reads its offsets topic to the end for each answer, and a group's commit is seen at once. A minute is for a
+# topic whose leader moves.
+_SETTLE_SECONDS = 60.0
+# The quiet before the write: a task that ends may still flush what it holds for `task.shutdown.graceful.timeout.ms`,
+# 5 s by default, after Connect has called its connector stopped.
+QUIET_SECONDS = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOffsets:
+    """The partitions named get other offsets, or none where an offset is None. The others stay as they are.
+
+    By the route TOPIC exactly `records` are written, in their order, and the images show their bytes. By REST the
+    images show positions: Connect spells them its own way.
+    """
+
+    kind: ClassVar[str] = "write-offsets"
+    aspect: ClassVar[str] = POSITION
+    drifts: ClassVar[bool] = False
+    acts: ClassVar[bool] = True
+    settle_seconds: ClassVar[float] = _SETTLE_SECONDS
+
+    cluster: str
+    name: str
+    offsets: tuple[Offset, ...]
+    route: WriteRoute = WriteRoute.REST
+    records: tuple[HeldRecord, ...] = ()
+
+    @property
+    def subject(self) -> str:
+        return f"connector/{self.cluster}/{self.name}"
+
+    def describe(self) -> str:
+        gone = sum(found.offset is None for found in self.offsets)
+        words = []
+        if len(self.offsets) > gone:
+            words.append(f"set {_count(len(self.offsets) - gone)}")
+        if gone:
+            words.append(f"forget {_count(gone)}")
+        way = "through REST" if self.route is WriteRoute.REST else "in its topic, to the byte"
+        return f"{' and '.join(words) or 'set no offset'} of {self.subject} {way}"
+
+    def intend(self, world: World) -> Intent:
+        held = self._read(world)
+        if doubts := [found.doubt for found in held if found.doubt] if self.route is WriteRoute.REST else []:
+            raise RefusedError(
+                f"nobody can tell which record holds the offsets of {self.subject}; nothing was changed",
+                cause="; ".join(doubts),
+                hint=f"seamark offsets show {self.cluster}/{self.name} shows all of them",
+            )
+        return Intent(
+            before=self._build_image(held),
+            after=self.build_after(),
+            # What undo may need beside the image, and what a person can look up in the journal.
+            extra={"records": [record.to_dict() for found in held for record in found.records]},
+        )
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del intent
+        # A running task overwrites what is written under it. For REST Connect checks that, for topics nobody does.
+        status = take_last_look(world, self.subject, lambda: read_status(world, self.cluster, self.name))
+        require_stopped(status, self.subject)
+        port = world.offsets(self.cluster, self.name)
+        if self.route is WriteRoute.REST:
+            port.alter(self.offsets)
+        else:
+            port.write(self.records)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        now = self.read_image(world)
+        seen = compare_image(now, intent)
+        if seen is not Observed.FOREIGN:
+            return seen
+        known = all(
+            value in (_find(intent.before, place), _find(intent.after, place)) for place, value in _values(now).items()
+        )
+        return Observed.BETWEEN if known else Observed.FOREIGN
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        before = _values(intent.before)
+        if self.route is WriteRoute.REST:
+            offsets = tuple(
+                Offset(found.partition, _unspell(before.get(spell_identity(found.partition)))) for found in self.offsets
+            )
+            return WriteOffsets(self.cluster, self.name, offsets)
+        records = tuple(
+            HeldRecord.from_dict({**record.to_dict(), "value": before.get(record.place)}) for record in self.records
+        )
+        # The last place written is the first one put back.
+        return WriteOffsets(self.cluster, self.name, self.offsets, WriteRoute.TOPIC, records[::-1])
+
+    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
+        arguments = {
+            "cluster": self.cluster,
+            "name": self.name,
+            "offsets": [{"partition": found.partition, "offset": found.offset} for found in self.offsets],
+            "route": str(self.route),
+            "records": [record.to_dict() for record in self.records],
+        }
+        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
+
+    @classmethod
+    def from_data(cls, data: StepData) -> Self:
+        found = data.arguments
+        return cls(
+            found["cluster"],
+            found["name"],
+            tuple(Offset(one["partition"], one["offset"]) for one in found["offsets"]),
+            WriteRoute(found["route"]),
+            tuple(HeldRecord.from_dict(record) for record in found["records"]),
+        )
+
+    def read_image(self, world: World) -> dict[str, Any]:
+        """What is held now, of what this step writes."""
+        return self._build_image(self._read(world))
+
+    def build_after(self) -> dict[str, Any]:
+        """What is held when it is done."""
+        if self.route is WriteRoute.REST:
+            return {"offsets": {spell_identity(found.partition): _spell(found.offset) for found in self.offsets}}
+        return {"offsets": {record.place: record.to_dict()["value"] for record in self.records}}
+
+    def _read(self, world: World) -> Sequence[HeldOffset]:
+        return world.offsets(self.cluster, self.name).read([found.partition for found in self.offsets])
+
+    def _build_image(self, held: Sequence[HeldOffset]) -> dict[str, Any]:
+        if self.route is WriteRoute.REST:
+            return {"offsets": {spell_identity(found.partition): _spell(found.offset) for found in held}}
+        values = {record.place: record.to_dict()["value"] for found in held for record in found.records}
+        return {"offsets": {record.place: values.get(record.place) for record in self.records}}
+
+
+def require_stopped(status: ConnectorStatus | None, subject: str) -> None:
+    """Refuse to go on where a connector is not stopped."""
+    if status is None or status.state is not State.STOPPED or status.tasks:
+        seen = "without a status" if status is None else f"{status.state} with {len(status.tasks)} tasks"
+        raise RefusedError(
+            f"{subject} is not stopped; nothing was changed",
+            cause=f"it is {seen}",
+            hint="somebody may have resumed it: look, then repeat it",
+        )
+
+
+def _spell(offset: OffsetMap | None) -> str | None:
+    # As a text: 1, 1.0 and true are different for a task, and the same for Python.
+    return None if offset is None else spell_identity(offset)
+
+
+def _unspell(text: str | None) -> OffsetMap | None:
+    found: OffsetMap | None = None if text is None else json.loads(text)
+    return found
+
+
+def _values(image: Any) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = (image or {}).get("offsets", {})
+    return found
+
+
+def _find(image: Any, place: str) -> Any:
+    return _values(image).get(place)
+
+
+def _count(number: int) -> str:
+    return f"{number} offset" + ("s" if number != 1 else "")

@@ -1,0 +1,69 @@
+"""What PostgreSQL's answers mean, as our own errors. The DSN is a secret and is in none of them."""
+
+from __future__ import annotations
+
+import psycopg
+
+from seamark.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    ConfigurationError,
+    NotFoundError,
+    RejectedError,
+    SeamarkError,
+    UnreachableError,
+)
+
+
+def build_connect_error(error: psycopg.Error, name: str) -> SeamarkError:
+    """The error for a database that could not be opened."""
+    context = {"database": name}
+    if isinstance(error, psycopg.ProgrammingError):
+        # libpq quotes the piece of the DSN that it could not read, which may be the password.
+        return ConfigurationError(
+            f"the DSN of database {name} can't be read",
+            cause="libpq does not understand it",
+            hint="write postgresql://user:password@host:port/database, or key=value pairs",
+            context=context,
+        )
+    text = _first_line(error)
+    if "authentication failed" in text or "no password supplied" in text or "no pg_hba.conf entry" in text:
+        return AuthenticationError(
+            f"database {name} does not let us in",
+            cause=text,
+            hint="look at user and password of its dsn",
+            context=context,
+        )
+    if 'database "' in text and "does not exist" in text:
+        return NotFoundError(f"database {name} is not there", cause=text, hint="look at its dsn", context=context)
+    return UnreachableError(
+        f"database {name} does not answer", cause=text, hint="look at host and port of its dsn", context=context
+    )
+
+
+def build_query_error(error: psycopg.Error, name: str, *, what: str) -> SeamarkError:
+    """The error for a query that failed."""
+    context = {"database": name, "table": what}
+    text = _first_line(error)
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return AuthorizationError(
+            f"{what} can't be read in database {name}", cause=text, hint=f"GRANT SELECT ON {what}", context=context
+        )
+    if isinstance(
+        error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn | psycopg.errors.InvalidSchemaName
+    ):
+        return NotFoundError(
+            f"{what} is not in database {name}",
+            cause=text,
+            hint="does the DSN lead to the database that the connector reads?",
+            context=context,
+        )
+    if error.sqlstate is None or error.sqlstate.startswith(("08", "57P")):
+        return UnreachableError(
+            f"database {name} broke the connection off", cause=text, hint="try again", context=context
+        )
+    return RejectedError(f"{what} could not be counted in database {name}", cause=text, context=context)
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return (error.diag.message_primary or str(error)).strip().partition("\n")[0]

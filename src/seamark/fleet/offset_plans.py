@@ -1,0 +1,182 @@
+"""Plans that change a connector's offsets: stopped, proven, written, verified, and running again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from seamark.change.precondition import build_preconditions
+from seamark.change.steps.offsets import QUIET_SECONDS, WriteOffsets
+from seamark.change.steps.read import find_run_state
+from seamark.change.steps.run_state import SetRunState
+from seamark.change.steps.stopped import ProveStopped, name_workers, surround
+from seamark.connect.capability import Capability
+from seamark.errors import RefusedError, UsageError
+from seamark.fleet.lock_names import build_lock_notes, build_locks
+from seamark.fleet.offset_route import choose_route
+from seamark.fleet.planned import Planned
+from seamark.model.connector import Connector
+from seamark.model.effect import Effect, FieldChange, Sign
+from seamark.model.finding import Severity
+from seamark.model.held_offset import HeldOffset
+from seamark.model.offset import Offset, spell_identity
+from seamark.model.plan import Plan
+from seamark.offsets.meaning import Meaning, find_meaning
+
+if TYPE_CHECKING:
+    from seamark.change.actor import Actor
+    from seamark.change.step import Step
+    from seamark.context import Context
+    from seamark.fleet.clusters import Clusters
+    from seamark.fleet.world import FleetWorld
+
+# Where a context says that requests are over sooner than Connect's own 90 s, it is a test, and so are its tasks.
+_MADE_UP_SECONDS = 90.0
+
+
+class OffsetPlans:
+    """Plans for the offsets of connectors. Nothing is changed here; `fleet.apply` does it."""
+
+    def __init__(
+        self, context: Context, *, clusters: Clusters, world: Callable[[], FleetWorld], actor: Callable[[], Actor]
+    ) -> None:
+        self._context = context
+        self._clusters = clusters
+        self._world = world
+        self._actor = actor
+
+    def write(
+        self,
+        connector: Connector,
+        offsets: Sequence[Offset],
+        *,
+        title: str,
+        accepts_zombies: bool = False,
+        notes: Sequence[str] = (),
+    ) -> Planned:
+        """Give these partitions these offsets; None forgets one. What is so already is left out."""
+        _refuse_twice(offsets)
+        client, settings = self._clusters.client(connector.cluster), self._clusters.settings(connector.cluster)
+        client.read_capabilities().require(Capability.WRITE_OFFSETS, doing=f"change the offsets of {connector.owner}")
+        meaning = find_meaning(connector.config.get("connector.class", ""), connector.config)
+        _refuse_wrong(connector, meaning, offsets)
+        held = self._world().offsets(connector.cluster, connector.name).read([found.partition for found in offsets])
+        needed = [(found, wanted) for found, wanted in zip(held, offsets, strict=True) if not _is_same(found, wanted)]
+        step = choose_route(connector, [found for found, _ in needed], [wanted for _, wanted in needed])
+        steps = self._guard(connector, step, accepts_zombies=accepts_zombies) if needed else ()
+        plan = Plan(
+            title=title,
+            context=self._context.name,
+            made_at=self._actor().timestamp(),
+            made_by=self._actor().name,
+            steps=tuple(
+                one.to_data(lane=one.subject, always=number > 0 and isinstance(one, SetRunState))
+                for number, one in enumerate(steps)
+            ),
+            locks=build_locks(connector.name, [connector.config], kind=connector.type, settings=settings)
+            if needed
+            else (),
+            preconditions=build_preconditions(steps, self._world()),
+            notes=(*notes, *build_lock_notes(settings, kinds=[connector.type])) if needed else (),
+        )
+        effects = (_build_effect(connector, meaning, needed),) if needed else ()
+        return Planned(plan, steps=steps, effects=effects)
+
+    def _guard(self, connector: Connector, step: WriteOffsets, *, accepts_zombies: bool) -> tuple[Step, ...]:
+        """The write with all that goes before and after it."""
+        state = None if connector.status is None else find_run_state(connector.status)
+        if state is None:
+            raise RefusedError(
+                f"nobody can tell whether {connector.owner} is meant to run; nothing was changed",
+                cause="Connect has no status of it" if connector.status is None else f"it is {connector.status.state}",
+                hint="wait until its cluster has settled: seamark connectors show NAME",
+            )
+        inner = surround(step, quiet_seconds=self._quiet_seconds, accepts_zombies=accepts_zombies)
+        inner = name_workers(inner, {step.subject: find_workers(connector)})
+        if state == "STOPPED":
+            return inner
+        return (
+            SetRunState(connector.cluster, connector.name, "STOPPED"),
+            *inner,
+            SetRunState(connector.cluster, connector.name, state),
+        )
+
+    @property
+    def _quiet_seconds(self) -> float:
+        in_flight = self._context.journal.in_flight_seconds
+        return QUIET_SECONDS if in_flight >= _MADE_UP_SECONDS else in_flight / 5
+
+
+def find_workers(connector: Connector) -> tuple[str, ...]:
+    """The workers that run a connector and its tasks."""
+    status = connector.status
+    if status is None:
+        return ()
+    found = {status.worker_id, *(task.worker_id for task in status.tasks)}
+    return tuple(sorted(found - {""}))
+
+
+def refresh_workers(plan: Plan, steps: Sequence[Step], clusters: Clusters) -> tuple[Plan, tuple[Step, ...]]:
+    """A plan, made from the journal or a file, with the workers that run its connectors now."""
+    found = {
+        step.subject: find_workers(clusters.client(step.cluster).read_connector(step.name))
+        for step in steps
+        if isinstance(step, ProveStopped)
+    }
+    if not found:
+        return plan, tuple(steps)
+    named = name_workers(steps, found)
+    data = tuple(
+        replace(step.to_data(lane=old.lane, always=old.always), fallback=old.fallback)
+        for step, old in zip(named, plan.steps, strict=True)
+    )
+    return replace(plan, steps=data), named
+
+
+def _refuse_twice(offsets: Sequence[Offset]) -> None:
+    names = [spell_identity(found.partition) for found in offsets]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"a partition is named twice: {', '.join(twice)}")
+
+
+def _refuse_wrong(connector: Connector, meaning: Meaning, offsets: Sequence[Offset]) -> None:
+    """Refuse what the connector's tasks could not read."""
+    wrong = [
+        f"{spell_identity(found.partition)}: {finding.message}"
+        for found in offsets
+        for finding in meaning.check(found.partition, found.offset)
+        if finding.severity is Severity.ERROR and found.offset is not None
+    ]
+    if wrong:
+        raise RefusedError(
+            f"these are no offsets for {connector.owner}; nothing was changed",
+            cause="; ".join(wrong),
+            hint=f"seamark offsets show {connector.owner} shows what its offsets look like",
+        )
+
+
+def _is_same(held: HeldOffset, wanted: Offset) -> bool:
+    if held.doubt:
+        return False
+    one, other = held.offset, wanted.offset
+    if one is None or other is None:
+        return one is other
+    return spell_identity(one) == spell_identity(other)
+
+
+def _build_effect(connector: Connector, meaning: Meaning, needed: Sequence[tuple[HeldOffset, Offset]]) -> Effect:
+    fields = []
+    for held, wanted in needed:
+        partition, before = meaning.describe(held.partition, held.offset)
+        _, after = meaning.describe(wanted.partition, wanted.offset)
+        fields.append(
+            FieldChange(
+                partition,
+                None if held.offset is None else before,
+                None if wanted.offset is None else after,
+                note=str(meaning.compare(wanted.offset, held.offset)),
+            )
+        )
+    tasks = len(connector.status.tasks) if connector.status else 0
+    return Effect(Sign.CHANGE, f"connector/{connector.owner}", "stops, gets other offsets", tuple(fields), tasks=tasks)

@@ -1,0 +1,160 @@
+"""A stage for connectors of any family on the shared stack: names of its own, cleaned up behind it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from seamark.connect import ConnectClient
+from seamark.offsets.meaning import find_meaning
+
+DEADLINE_SECONDS = 90
+
+
+def wait_for(read, is_done, what):
+    """Read until it is as wanted."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not is_done(found := read()):
+        assert time.monotonic() < deadline, f"waited {DEADLINE_SECONDS} s for {what}, last {found}"
+        time.sleep(0.2)
+    return found
+
+
+class Stage:
+    """One run's connectors, topics and tables."""
+
+    def __init__(self, stack):
+        self.stack = stack
+        self.run = f"m{uuid4().hex[:8]}"
+        self.client = ConnectClient(stack.connect["connect"].urls)
+        self.bootstrap = stack.kafka.bootstrap_servers
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        self.producer = Producer({"bootstrap.servers": self.bootstrap})
+        self.database = psycopg.connect(stack.postgres.dsn, autocommit=True)
+        self.tables, self.connectors = [], []
+
+    def close(self):
+        """Leave nothing behind."""
+        try:
+            # A task that still runs would make its topics anew behind us.
+            for name in self.connectors:
+                self.client.stop(name)
+            for name in self.connectors:
+                self.stop(name)
+        finally:
+            self._delete_all()
+
+    def _delete_all(self):
+        for name in self.connectors:
+            self.client.delete_connector(name)
+        self.client.close()
+        groups = [self.run, *(f"connect-{name}" for name in self.connectors)]
+        for future in self.admin.delete_consumer_groups(groups, request_timeout=20).values():
+            future.exception()
+        for table in self.tables:
+            self.database.execute(f"DROP TABLE IF EXISTS {table}")
+        self.database.close()
+        for bucket in Path(self.stack.s3.data).glob(f"{self.run}*"):
+            shutil.rmtree(bucket)
+        known = set(self.admin.list_topics(timeout=20).topics)
+        if mine := [topic for topic in known if self.run in topic]:
+            for future in self.admin.delete_topics(mine, operation_timeout=20).values():
+                future.exception()
+
+    @property
+    def jdbc(self):
+        """How connectors reach the database."""
+        pg = self.stack.postgres
+        return {
+            "connection.url": f"jdbc:postgresql://{pg.host}:{pg.port}/{pg.database}",
+            "connection.user": pg.user,
+            "connection.password": pg.password,
+        }
+
+    def name(self, word):
+        """A name that nobody else has."""
+        return f"{self.run}-{word}"
+
+    def create(self, word, config, *, state=None):
+        """A connector, and the meaning of its offsets."""
+        name = self.name(word)
+        whole = {"tasks.max": "1", **config}
+        self.client.create_connector(name, whole, initial_state=state)
+        self.connectors.append(name)
+        return name, find_meaning(whole["connector.class"], whole)
+
+    def make_topic(self, word):
+        """A topic with one partition."""
+        topic = self.name(word)
+        self.admin.create_topics([NewTopic(topic, 1, 3)])[topic].result(30)
+        return topic
+
+    def produce(self, topic, values, *, key=None):
+        """Records, flushed."""
+        for value in values:
+            self.producer.produce(topic, value if isinstance(value, bytes) else json.dumps(value).encode(), key=key)
+        assert self.producer.flush(30) == 0
+
+    def read_end(self, topic):
+        """The next offset of a topic's only partition; 0 where there is none."""
+        if topic not in self.admin.list_topics(timeout=20).topics:
+            return 0
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.run})
+        try:
+            return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)[1]
+        finally:
+            consumer.close()
+
+    def read_values(self, topic):
+        """All values of a topic's only partition."""
+        end = self.read_end(topic)
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.run, "enable.auto.commit": False})
+        try:
+            consumer.assign([TopicPartition(topic, 0, 0)])
+            return [json.loads(one.value()) for one in consumer.consume(end, timeout=20)]
+        finally:
+            consumer.close()
+
+    def await_offset(self, name, is_done, what):
+        """The one offset of a connector, as soon as it is as wanted."""
+
+        def read():
+            found = self.client.read_offsets(name)
+            return found[0] if len(found) == 1 else None
+
+        return wait_for(read, lambda found: found is not None and found.offset and is_done(found.offset), what)
+
+    def stop(self, name):
+        """Stopped, and no task left."""
+        self.client.stop(name)
+        wait_for(
+            lambda: self.client.read_status(name),
+            lambda status: status.state == "STOPPED" and not status.tasks,
+            f"{name} to stop",
+        )
+
+    def rewind(self, *moves):
+        """Stop the connectors, put each offset there, and let them go on."""
+        for name, _ in moves:
+            self.client.stop(name)
+        for name, offset in moves:
+            self.stop(name)
+            self.client.patch_offsets(name, [offset])
+        for name, _ in moves:
+            self.client.resume(name)
+
+    def await_failure(self, name):
+        """The trace of the task that failed."""
+        status = wait_for(
+            lambda: self.client.read_status(name),
+            lambda found: any(task.state == "FAILED" for task in found.tasks),
+            f"the task of {name} to fail",
+        )
+        return status.tasks[0].trace

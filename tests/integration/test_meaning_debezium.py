@@ -1,0 +1,160 @@
+"""Debezium for PostgreSQL, really running: what its offsets say, and what becomes of a rewind."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections import Counter
+from pathlib import Path
+
+import psycopg
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from seamark.connect import ConnectClient
+from seamark.database import Database
+from seamark.devstack import StackSpec, start_stack
+from seamark.devstack.control import ask
+from seamark.devstack.jars import read_jars
+from seamark.model.distance import Certainty, Fixed, Unit
+from seamark.model.meaning import Harm, Order
+from seamark.offsets.meaning import database_url, find_meaning, rows_behind
+from seamark.offsets.meaning.debezium_postgres import show_lsn
+from tests.integration.test_own_connector import find_plugin_path
+
+JARS = "plugin-debezium-3.6.0.Final"
+CLASS = "io.debezium.connector.postgresql.PostgresConnector"
+DEADLINE_SECONDS = 90
+TOPIC = "shop.public.item"
+
+
+def wait_for(read, is_done, what):
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not is_done(found := read()):
+        assert time.monotonic() < deadline, f"waited {DEADLINE_SECONDS} s for {what}, last {found}"
+        time.sleep(0.3)
+    return found
+
+
+def read_end(bootstrap):
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "debezium-test"})
+    try:
+        return consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=20)[1]
+    finally:
+        consumer.close()
+
+
+def read_ids(bootstrap):
+    """The keys of all records."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "debezium-test", "enable.auto.commit": False})
+    try:
+        end = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=20)[1]
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        return [json.loads(one.key())["id"] for one in consumer.consume(end, timeout=20)]
+    finally:
+        consumer.close()
+
+
+def build_config(postgres):
+    return {
+        "connector.class": CLASS,
+        "tasks.max": "1",
+        "database.hostname": postgres.host,
+        "database.port": str(postgres.port),
+        "database.user": postgres.user,
+        "database.password": postgres.password,
+        "database.dbname": postgres.database,
+        "topic.prefix": "shop",
+        "table.include.list": "public.item",
+        "plugin.name": "pgoutput",
+        "slot.name": "shop",
+        "publication.autocreate.mode": "filtered",
+    }
+
+
+@pytest.fixture
+def shop():
+    """A stack with the plugin, a table of ten rows, and the connector running over it."""
+    with start_stack(StackSpec(brokers=1, workers=1, postgres=True), name="debezium") as stack:
+        endpoint = stack.connect["connect"]
+        shutil.copytree(read_jars(JARS), find_plugin_path(endpoint) / "debezium")
+        ask(Path(stack.folder), "restart", "worker-1")
+        with psycopg.connect(stack.postgres.dsn, autocommit=True) as database, ConnectClient(endpoint.urls) as client:
+            database.execute("CREATE TABLE item (id bigint PRIMARY KEY, name text)")
+            database.execute("INSERT INTO item SELECT n, 'item ' || n FROM generate_series(1, 10) AS n")
+            client.create_connector("shop", build_config(stack.postgres))
+            yield stack, client, database
+
+
+def test_offsets_are_places_in_the_log_and_a_rewind_ends_at_the_slot(shop):
+    stack, client, database = shop
+    bootstrap = stack.kafka.bootstrap_servers
+
+    def read_offset():
+        return next(iter(client.read_offsets("shop")), None)
+
+    def insert(first, last):
+        database.execute(
+            "INSERT INTO item SELECT n, 'item ' || n FROM generate_series(%s::bigint, %s) AS n", (first, last)
+        )
+
+    wait_for(lambda: client.read_offsets("shop"), len, "the first offset")
+    insert(11, 20)
+    wait_for(lambda: read_end(bootstrap), lambda end: end >= 20, "20 records")
+    early = wait_for(read_offset, lambda found: "messageType" in (found.offset or {}), "an offset of the stream")
+    insert(21, 50)
+    wait_for(lambda: read_end(bootstrap), lambda end: end >= 50, "50 records")
+    meaning = find_meaning(CLASS, client.read_config("shop"))
+    late = wait_for(
+        read_offset, lambda found: meaning.compare(found.offset, early.offset) is Order.AFTER, "a later offset"
+    )
+
+    assert meaning.family == "Debezium PostgreSQL"
+    for found in (early, late):
+        assert meaning.check(found.partition, found.offset) == ()
+        where, what = meaning.describe(found.partition, found.offset)
+        assert where == "server shop"
+        assert what.startswith(f"LSN {show_lsn(found.offset['lsn_proc'])}, 20")
+    assert meaning.compare(early.offset, late.offset) is Order.BEFORE
+    assert meaning.compare(late.offset, late.offset) is Order.EQUAL
+
+    distance = meaning.build_distance(late.partition, early.offset, late.offset)
+    places = [show_lsn(found.offset["lsn_proc"]) for found in (late, early)]
+    (between,) = database.execute("SELECT pg_wal_lsn_diff(%s, %s)", places).fetchone()
+    assert (distance.unit, distance.count, distance.certainty) == (Unit.BYTES, Fixed(int(between)), Certainty.EXACT)
+    assert between > 0
+
+    connector = client.read_connector("shop")
+    assert database_url(connector.config).endswith(f"{stack.postgres.port}/postgres")
+    query = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), %s)"
+    with Database(stack.postgres.dsn) as counting:
+        (least,) = database.execute(query, [places[0]]).fetchone()
+        behind = rows_behind(connector, late, counting)
+        (most,) = database.execute(query, [places[0]]).fetchone()
+    assert least <= behind.figure <= most
+    assert behind.certainty is Certainty.EXACT
+
+    check_rewind(stack, client, database, early=early, late=late, insert=insert)
+
+
+def check_rewind(stack, client, database, *, early, late, insert):
+    """What the slot has confirmed is not sent again, whatever the offset says; what came after it is."""
+    bootstrap = stack.kafka.bootstrap_servers
+    meaning = find_meaning(CLASS, client.read_config("shop"))
+    assert meaning.explain_rewind().harm is Harm.DUPLICATES
+    assert "confirmed" in meaning.explain_rewind().words
+    # The slot is confirmed up to the transaction before the last one.
+    insert(51, 51)
+    wait_for(lambda: read_end(bootstrap), lambda end: end >= 51, "51 records")
+    confirmed = "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name = 'shop'"
+    place = [show_lsn(late.offset["lsn_proc"])]
+    wait_for(lambda: database.execute(confirmed, place).fetchone(), lambda row: row[0], "the slot to be confirmed")
+    client.stop("shop")
+    wait_for(lambda: client.read_status("shop"), lambda status: status.state == "STOPPED" and not status.tasks, "stop")
+    client.patch_offsets("shop", [early])
+    client.resume("shop")
+    insert(52, 52)
+    seen = wait_for(lambda: read_ids(bootstrap), lambda ids: 52 in ids, "the new record")
+    assert [number for number, times in Counter(seen).items() if times > 1 and number <= 50] == []
+    assert set(seen) == set(range(1, 53))
