@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from seamark.devstack import StackSpec, start_stack
 from tests.fault.rig import Rig
@@ -44,3 +45,21 @@ def own_stack(tmp_path_factory):
         code, _, err = Rig(stack, tmp_path_factory.mktemp("init")).seamark("init", "--yes")
         assert code == 0, err
         yield stack
+
+
+@pytest.fixture(scope="session")
+def count_records(stack):
+    """How many records a topic of one partition has; none where there is no such topic yet."""
+    consumer = Consumer({"bootstrap.servers": stack.kafka.bootstrap_servers, "group.id": "count-records"})
+
+    def count(topic):
+        try:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
+        except KafkaException as error:
+            if error.args[0].name() in {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}:
+                return 0
+            raise
+        return high - low
+
+    yield count
+    consumer.close()

@@ -17,6 +17,7 @@ from seamark.devstack import StackSpec, start_stack
 from seamark.devstack.control import ask
 from seamark.errors import UnreachableError
 from seamark.kafka import Brokers
+from seamark.kafka.second import load
 from tests.integration.kafka_tools import open_tools
 
 # Every node is a voter of the controllers' quorum. Of three, one dead and one paused leave no majority, and no broker
@@ -102,6 +103,27 @@ def is_known(living, gone):
     return not gone & up and not any(gone & {one.leader, *(one.isr if one.leader else ())} for one in parts)
 
 
+def begin_reassignment(living, *, to):
+    """Have one copy go to a broker that is gone: it stays on its way for good."""
+    addresses = living.kafka.bootstrap_servers
+    admin = load("kafka.admin").KafkaAdminClient(bootstrap_servers=addresses.split(","))
+    with Brokers({"bootstrap.servers": addresses}) as brokers:
+        (topic,) = brokers.read_topics(["r1-m1"]).items
+    part = next(one for one in topic.partitions if one.leader is not None)
+    moving = {load("kafka.structs").TopicPartition("r1-m1", part.id): [*part.replicas, to]}
+    admin.alter_partition_reassignments(moving)
+    admin.close()
+    spot = ("r1-m1", part.id)
+    wait_until(lambda: is_missed(addresses, spot), "the partition to miss the copy that is on its way")
+    return spot
+
+
+def is_missed(addresses, spot):
+    with Brokers({"bootstrap.servers": addresses}) as brokers:
+        (topic,) = brokers.read_topics([spot[0]]).items
+        return spot in brokers.read_moving() and spot[1] in topic.under_replicated
+
+
 def wait_until(is_done, what):
     deadline = time.monotonic() + DEADLINE_SECONDS
     while not is_done():
@@ -132,7 +154,9 @@ def test_health_names_the_partitions_that_kafka_topics_names(stack, monkeypatch)
         ask(folder, "kill", "broker-2")
         ask(folder, "stop", "broker-4")
         wait_until(lambda: is_known(living, gone), "the brokers to know that two of them are gone")
+        spot = begin_reassignment(living, to=2)
         named, code, body, err = compare(tools, lambda said: said["leaderless"])
+        assert spot not in named["under-replicated"]
         assert code == 1, err
         assert all(named.values()), named
         assert {topic[:2] for topic, _ in named["leaderless"]} >= {"r1", "r2"}

@@ -133,6 +133,10 @@ class FakeBrokers:
         found = {spot: self.read_log_offsets([spot], at=at).found[spot] for spot, at in times.items()}
         return SpotReading(found)
 
+    def read_moving(self):
+        self._called("read_moving", "")
+        return {}
+
     def read_broker_setting(self, key):
         self._called("read_broker_setting", key)
         return self.settings.get(key, "")

@@ -1,0 +1,63 @@
+"""Offsets of workers with exactly-once: what was never committed does not count, for them and for seamark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from seamark.context import open_context
+from seamark.devstack import StackSpec, start_stack
+from seamark.fleet import open_fleet
+from seamark.fleet.offsets import Route
+from seamark.kafka.partitioner import choose_partition
+from seamark.model.offset_finding import OffsetOddity
+from seamark.offsets.codec import encode_key
+from tests.integration.offset_tools import Brokers, Connect
+
+LINES = "one\ntwo\nthree\n"
+END = {"position": len(LINES)}
+SPEC = StackSpec(brokers=1, workers=1, connect_versions=("4.3.1",), exactly_once=True)
+
+
+@pytest.fixture(scope="module")
+def own_stack():
+    with start_stack(SPEC, name="exactly-once") as started:
+        yield started
+
+
+def open_transaction(stack, key, value, partition):
+    producer = Producer({"bootstrap.servers": stack.kafka.bootstrap_servers, "transactional.id": "somebody"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("connect-offsets", key=key, value=value, partition=partition)
+    assert producer.flush(30) == 0
+    return producer
+
+
+def test_only_what_is_committed_counts(own_stack, tmp_path):
+    file = tmp_path / "in.txt"
+    file.write_text(LINES)
+    connect, brokers = Connect(own_stack.connect["connect"].urls[0]), Brokers(own_stack.kafka.bootstrap_servers)
+    connect.put_file_source("fs", file, topic="fs")
+    connect.await_offsets("fs", lambda said: said == [END])
+    context = open_context(own_stack.context, cwd=Path(own_stack.context_file).parent, environ={})
+    key = encode_key("fs", {"filename": str(file)})
+    partition = choose_partition(key, partitions=brokers.count_partitions("connect-offsets"))
+    with open_fleet(context=context) as fleet:
+        owned = fleet.offsets.of("fs")
+        assert ([found.offset for found in owned.offsets], owned.findings) == ([END], ())
+
+        # Tasks and REST wait for the end of an open transaction. seamark says what is committed, and that one is open.
+        producer = open_transaction(own_stack, key, b'{"position":4}', partition)
+        held = fleet.offsets.of("fs", route=Route.STORE)
+        assert [found.offset for found in held.offsets] == [END]
+        assert [found.oddity for found in held.findings] == [OffsetOddity.OPEN_TRANSACTION]
+        assert f"connect-offsets-{partition}:" in held.findings[0].message
+
+        # What it took back counts for nobody.
+        producer.abort_transaction(30)
+        connect.await_offsets("fs", lambda said: said == [END])
+        after = fleet.offsets.of("fs")
+        assert ([found.offset for found in after.offsets], after.findings) == ([END], ())

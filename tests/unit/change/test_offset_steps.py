@@ -1,0 +1,228 @@
+"""The steps of a guarded change of offsets, on a connector and stores in memory."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from seamark.change.image import build_fingerprint
+from seamark.change.precondition import build_preconditions
+from seamark.change.step import Intent, Observed
+from seamark.change.steps.offsets import WriteOffsets
+from seamark.change.steps.run_state import SetRunState
+from seamark.change.steps.stopped import ProveStopped, VerifyOffsets, name_workers, surround
+from seamark.errors import DeadlineError, NotFoundError, RefusedError
+from seamark.model.connector import ConnectorStatus, State, Task
+from seamark.model.group import GroupStatus
+from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
+from seamark.model.offset import Offset, spell_identity
+
+A, B = {"table": "a"}, {"table": "b"}
+KEY = b'["orders",{"table":"a"}]'
+SUBJECT = "connector/sim/orders"
+
+
+class Bench:
+    """A world with one connector `orders` and its offsets; its clock goes when somebody sleeps."""
+
+    def __init__(self, **held):
+        self.time = 0.0
+        self.held = {spell_identity({"table": table}): offset for table, offset in held.items()}
+        self.records = {}
+        self.doubts = {}
+        self.state = State.STOPPED
+        self.tasks = ()
+        self.group = None
+        self.silent = ()
+        self.written = []
+        self.moments = {}
+
+    # the world
+
+    @property
+    def clock(self):
+        return self
+
+    def now(self):
+        return self.time
+
+    def sleep(self, seconds):
+        self.time += seconds
+        for moment in [moment for moment in self.moments if moment <= self.time]:
+            self.moments.pop(moment)()
+
+    def read_status(self, _cluster, name):
+        if self.state is None:
+            raise NotFoundError(name)
+        return ConnectorStatus(self.state, tasks=self.tasks)
+
+    def offsets(self, _cluster, _name):
+        return self
+
+    # the offsets
+
+    def read(self, partitions):
+        return tuple(
+            HeldOffset(
+                partition,
+                self.held.get(spell_identity(partition)),
+                tuple(self.records.values()) if partition == A else (),
+                self.doubts.get(spell_identity(partition), ""),
+            )
+            for partition in partitions
+        )
+
+    def alter(self, offsets):
+        self.written.append("rest")
+        self.held |= {spell_identity(found.partition): found.offset for found in offsets}
+
+    def write(self, records):
+        self.written.append("topic")
+        self.records |= {record.place: record for record in records}
+
+    def read_members(self):
+        return self.group
+
+    def find_silent(self, workers):
+        return tuple(worker for worker in workers if worker in self.silent)
+
+
+def write(*offsets, **more):
+    return WriteOffsets("sim", "orders", tuple(Offset(partition, offset) for partition, offset in offsets), **more)
+
+
+class TestWriting:
+    def test_written_is_seen_and_the_way_back_leads_to_what_was(self):
+        bench = Bench(a={"incrementing": 7})
+        step = write((A, {"incrementing": 3}), (B, {"incrementing": 1}))
+        intent = Intent.from_dict(json.loads(json.dumps(step.intend(bench).to_dict())))
+        assert step.observe(bench, intent) is Observed.BEFORE
+        step.perform(bench, intent)
+        assert step.observe(bench, intent) is Observed.AFTER
+        back = step.undo(intent)
+        assert back.offsets == (Offset(A, {"incrementing": 7}), Offset(B, None))
+        back.perform(bench, back.intend(bench))
+        assert back.observe(bench, Intent(intent.after, intent.before)) is Observed.AFTER
+
+    def test_half_of_it_is_between_and_another_value_is_somebody_elses(self):
+        bench = Bench(a={"incrementing": 7}, b={"incrementing": 7})
+        step = write((A, {"incrementing": 3}), (B, {"incrementing": 3}))
+        intent = step.intend(bench)
+        bench.held[spell_identity(A)] = {"incrementing": 3}
+        assert step.observe(bench, intent) is Observed.BETWEEN
+        bench.held[spell_identity(B)] = {"incrementing": 99}
+        assert step.observe(bench, intent) is Observed.FOREIGN
+
+    @pytest.mark.parametrize("other", [1.0, True, "1"])
+    def test_a_number_of_another_type_is_another_offset(self, other):
+        bench = Bench(a={"incrementing": 1})
+        intent = write((A, {"incrementing": other})).intend(bench)
+        assert intent.before != intent.after
+        assert build_fingerprint(intent.before) != build_fingerprint(intent.after)
+
+    @pytest.mark.parametrize(
+        ("state", "tasks"), [(State.RUNNING, ()), (State.STOPPED, (Task(0, State.RUNNING),)), (None, ())]
+    )
+    def test_nothing_is_written_under_a_connector_that_is_not_stopped(self, state, tasks):
+        bench = Bench(a={"incrementing": 1})
+        step = write((A, {"incrementing": 2}))
+        intent = step.intend(bench)
+        bench.state, bench.tasks = state, tasks
+        with pytest.raises(RefusedError, match="not stopped; nothing was changed"):
+            step.perform(bench, intent)
+        assert bench.written == []
+
+    def test_records_that_differ_are_refused_on_the_way_through_rest(self):
+        bench = Bench(a={"incrementing": 1})
+        bench.doubts[spell_identity(A)] = "it is in two records"
+        with pytest.raises(RefusedError, match="nobody can tell which record") as caught:
+            write((A, {"incrementing": 2})).intend(bench)
+        assert "two records" in caught.value.cause
+
+    def test_a_record_is_written_over_to_the_byte_and_put_back_so(self):
+        bench = Bench(a={"incrementing": 1})
+        old = HeldRecord("offsets", 4, KEY, b'{"incrementing":1}')
+        bench.records = {old.place: old}
+        step = write((A, {"incrementing": 2}), route=WriteRoute.TOPIC, records=(replace(old, value=b"new"),))
+        intent = step.intend(bench)
+        step.perform(bench, intent)
+        assert step.observe(bench, intent) is Observed.AFTER
+        assert bench.records[old.place].value == b"new"
+        back = step.undo(intent)
+        assert back.records == (old,)
+        back.perform(bench, back.intend(bench))
+        assert bench.records[old.place] == old
+        assert bench.written == ["topic", "topic"]
+
+    def test_the_journal_holds_the_records_of_before(self):
+        bench = Bench(a={"incrementing": 1})
+        old = HeldRecord("offsets", 4, KEY, b'{"incrementing":1}')
+        bench.records = {old.place: old}
+        assert write((A, None)).intend(bench).extra == {"records": [old.to_dict()]}
+
+    def test_no_plan_expects_a_position(self):
+        bench = Bench(a={"incrementing": 1})
+        assert build_preconditions(surround(write((A, None))), bench) == ()
+
+
+class TestProof:
+    def prove(self, bench, **more):
+        step = ProveStopped("sim", "orders", quiet_seconds=6.0, **more)
+        step.perform(bench, step.intend(bench))
+
+    def test_it_must_have_stood_still_for_a_while(self):
+        bench = Bench()
+        self.prove(bench)
+        assert bench.time >= 6.0
+
+    def test_whoever_runs_again_meanwhile_is_waited_for_anew(self):
+        bench = Bench()
+        bench.moments = {
+            4.0: lambda: setattr(bench, "state", State.RUNNING),
+            10.0: lambda: setattr(bench, "state", State.STOPPED),
+        }
+        self.prove(bench)
+        assert bench.time >= 16.0
+
+    def test_a_sink_whose_group_is_not_empty_has_not_stopped(self):
+        bench = Bench()
+        bench.group = GroupStatus("connect-orders", "STABLE", 1)
+        with pytest.raises(DeadlineError, match="did not stop within 90 s") as caught:
+            self.prove(bench)
+        assert "still in the group connect-orders" in caught.value.cause
+
+    def test_a_silent_worker_is_a_refusal_unless_it_is_accepted(self):
+        bench = Bench()
+        bench.silent = ("w2:8083",)
+        with pytest.raises(RefusedError, match="w2:8083 ran connector/sim/orders and can't be reached"):
+            self.prove(bench, workers=("w1:8083", "w2:8083"))
+        self.prove(bench, workers=("w1:8083", "w2:8083"), accepts_zombies=True)
+        self.prove(bench, workers=("w1:8083",))
+
+    def test_workers_of_now_join_those_of_the_plan(self):
+        steps = surround(write((A, None)))
+        named = name_workers(steps, {SUBJECT: ("w2:8083",)})
+        again = name_workers(named, {SUBJECT: ("w1:8083",)})
+        assert [step.kind for step in again] == ["prove-stopped", "write-offsets", "verify-offsets"]
+        assert again[0].workers == ("w1:8083", "w2:8083")
+
+    def test_other_steps_stand_alone(self):
+        step = SetRunState("sim", "orders", "STOPPED")
+        assert surround(step) == (step,)
+
+
+class TestVerifying:
+    def test_what_was_written_is_fine(self):
+        bench = Bench(a={"incrementing": 2})
+        step = VerifyOffsets(write((A, {"incrementing": 2})))
+        step.perform(bench, step.intend(bench))
+        assert step.observe(bench, step.intend(bench)) is Observed.AFTER
+
+    def test_what_a_zombie_wrote_since_is_told(self):
+        bench = Bench(a={"incrementing": 9})
+        step = VerifyOffsets(write((A, {"incrementing": 2})))
+        with pytest.raises(RefusedError, match="not what was written") as caught:
+            step.perform(bench, step.intend(bench))
+        assert '{"incrementing":9}, not {"incrementing":2}' in caught.value.cause

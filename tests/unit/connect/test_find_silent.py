@@ -1,0 +1,34 @@
+"""Which workers live, by any answer at all; and no password goes to an address that only the cluster has named."""
+
+from __future__ import annotations
+
+import httpx2
+
+from seamark.connect import ConnectClient, Timing
+from seamark.devstack.fake_connect import FakeConnect
+
+
+def bare(url):
+    return url.removeprefix("http://")
+
+
+def test_a_worker_that_answers_lives_and_a_dead_one_is_silent():
+    with FakeConnect(workers=2) as fake, ConnectClient(fake.urls, timing=Timing(connect_seconds=1.0)) as client:
+        workers = [bare(url) for url in fake.urls]
+        assert client.find_silent(workers) == ()
+        fake.kill(1)
+        assert client.find_silent(workers) == (workers[1],)
+        assert client.find_silent([]) == ()
+
+
+def test_no_password_is_sent():
+    seen = []
+
+    def answer(request):
+        seen.append(request.headers.get("authorization"))
+        return httpx2.Response(401)
+
+    transport = httpx2.MockTransport(answer)
+    with ConnectClient(["http://w1:8083"], username="ops", password="hunter2", transport=transport) as client:
+        assert client.find_silent(["elsewhere:8083"]) == ()
+    assert seen == [None]

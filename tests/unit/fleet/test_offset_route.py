@@ -1,0 +1,68 @@
+"""REST where it reaches the key that is there, else the record itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from seamark.errors import RefusedError
+from seamark.fleet.offset_route import choose_route
+from seamark.model.connector import Connector, ConnectorType
+from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
+from seamark.model.offset import Offset
+from seamark.offsets.codec import encode_key, encode_rest_key
+
+TWO = {"table": "public.orders", "protocol": "1"}
+OFFSET = {"incrementing": 5}
+
+
+def connector(kind=ConnectorType.SOURCE):
+    return Connector("orders", "game", kind, {}, None)
+
+
+def held(key, *, partition=TWO, topics=("connect-offsets",), doubt=""):
+    records = tuple(HeldRecord(topic, 3, key, b'{"incrementing":9}') for topic in topics) if key else ()
+    return HeldOffset(partition, {"incrementing": 9}, records, doubt)
+
+
+REST_KEY = encode_rest_key("orders", TWO)
+OTHER_KEY = next(
+    key for key in (encode_key("orders", TWO), encode_key("orders", dict(reversed(TWO.items())))) if key != REST_KEY
+)
+
+
+def test_rest_writes_over_its_own_spelling():
+    step = choose_route(connector(), [held(REST_KEY)], [Offset(TWO, OFFSET)])
+    assert (step.route, step.records) == (WriteRoute.REST, ())
+
+
+def test_rest_writes_what_nobody_has_written_yet():
+    assert choose_route(connector(), [held(None)], [Offset(TWO, OFFSET)]).route is WriteRoute.REST
+
+
+def test_another_spelling_is_written_over_where_it_lies():
+    step = choose_route(connector(), [held(OTHER_KEY)], [Offset(TWO, OFFSET)])
+    assert step.route is WriteRoute.TOPIC
+    assert step.records == (HeldRecord("connect-offsets", 3, OTHER_KEY, b'{"incrementing":5}'),)
+
+
+def test_of_two_topics_the_one_that_tasks_read_comes_last():
+    found = held(OTHER_KEY, topics=("own", "connect-offsets"))
+    step = choose_route(connector(), [found], [Offset(TWO, None)])
+    assert [(record.topic, record.value) for record in step.records] == [("connect-offsets", None), ("own", None)]
+
+
+def test_records_that_differ_are_refused():
+    with pytest.raises(RefusedError, match="nobody can tell which record"):
+        choose_route(connector(), [held(REST_KEY, doubt="two differ")], [Offset(TWO, OFFSET)])
+
+
+def test_both_ways_at_once_are_refused():
+    new = HeldOffset({"table": "new"}, None)
+    with pytest.raises(RefusedError, match="some of these offsets need REST") as caught:
+        choose_route(connector(), [held(OTHER_KEY), new], [Offset(TWO, OFFSET), Offset({"table": "new"}, OFFSET)])
+    assert "no record yet" in caught.value.cause
+
+
+def test_a_sink_has_no_keys():
+    step = choose_route(connector(ConnectorType.SINK), [held(None)], [Offset({"kafka_topic": "t"}, OFFSET)])
+    assert step.route is WriteRoute.REST
