@@ -38,24 +38,25 @@ class Stage:
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
         self.producer = Producer({"bootstrap.servers": self.bootstrap})
         self.database = psycopg.connect(stack.postgres.dsn, autocommit=True)
-        self.tables, self.connectors = [], []
+        self.tables = []
 
     def close(self):
         """Leave nothing behind."""
+        # Also one whose create had no answer. A task that still runs would make its topics anew behind us.
+        names = [name for name in self.client.read_names() if name.startswith(self.run)]
         try:
-            # A task that still runs would make its topics anew behind us.
-            for name in self.connectors:
+            for name in names:
                 self.client.stop(name)
-            for name in self.connectors:
+            for name in names:
                 self.stop(name)
         finally:
-            self._delete_all()
+            self._delete_all(names)
 
-    def _delete_all(self):
-        for name in self.connectors:
+    def _delete_all(self, names):
+        for name in names:
             self.client.delete_connector(name)
         self.client.close()
-        groups = [self.run, *(f"connect-{name}" for name in self.connectors)]
+        groups = [self.run, *(f"connect-{name}" for name in names)]
         for future in self.admin.delete_consumer_groups(groups, request_timeout=20).values():
             future.exception()
         for table in self.tables:
@@ -87,7 +88,6 @@ class Stage:
         name = self.name(word)
         whole = {"tasks.max": "1", **config}
         self.client.create_connector(name, whole, initial_state=state)
-        self.connectors.append(name)
         return name, find_meaning(whole["connector.class"], whole)
 
     def make_topic(self, word):

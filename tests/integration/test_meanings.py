@@ -16,6 +16,7 @@ from seamark.model.meaning import Harm, Order
 from seamark.model.offset import Offset
 from seamark.offsets.meaning import measure_behind, rows_behind
 from tests.integration.meaning_stage import Stage, wait_for
+from tests.integration.rest import call_until
 
 JDBC_SOURCE = "io.aiven.connect.jdbc.JdbcSourceConnector"
 JDBC_SINK = "io.aiven.connect.jdbc.JdbcSinkConnector"
@@ -288,6 +289,8 @@ def test_jdbc_sink(stage):
         **stage.jdbc,
         "topics": topic,
         "auto.create": "true",
+        # By default it tries a row that can't be written ten times more, 3 s apart.
+        "max.retries": "0",
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
         "value.converter.schemas.enable": "true",
     }
@@ -400,3 +403,67 @@ def check_unused(stage, config, topic):
         assert meaning.check(found.partition, found.offset) == ()
         assert meaning.describe(found.partition, found.offset)[1] == "not used"
         assert settle(meaning.build_distance(found.partition, found.offset, None)).figure == 0
+
+
+def stopped_connectors(stage, tmp_path):
+    """One stopped connector of each family whose offsets Connect itself looks at, with offsets that are to be tried."""
+    topic = stage.make_topic("tried")
+    file = str(tmp_path / "in.txt")
+    clusters = {"source.cluster.alias": "eu", "target.cluster.alias": "us"}
+    servers = {f"{side}.cluster.bootstrap.servers": stage.bootstrap for side in ("source", "target")}
+    copied = {"cluster": "eu", "partition": 0, "topic": topic}
+    beat = {"sourceClusterAlias": "eu", "targetClusterAlias": "us"}
+    checked = {"partition": 0, "topic": topic, "group": "g"}
+    read = {"kafka_topic": topic, "kafka_partition": 0}
+    sink = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+    yield (
+        {"connector.class": FILE_SOURCE, "file": file, "topic": topic},
+        [({"filename": file}, {"position": value}) for value in (0, 5, -1, "5", 5.5, True, None, [5], 2**63)]
+        + [
+            ({"filename": file}, None),
+            ({"filename": file}, {}),
+            ({"file": file}, {"position": 1}),
+            ({}, {"position": 1}),
+        ],
+    )
+    yield (
+        {"connector.class": f"{MIRROR}SourceConnector", "topics": topic, **clusters, **servers},
+        [(copied, {"offset": value}) for value in (1, 7, -1, "7", 7.5, None)]
+        + [(copied, None), (copied, {}), ({"cluster": "eu", "topic": topic}, {"offset": 1})]
+        + [({**copied, "partition": value}, {"offset": 1}) for value in (-1, "x", None)]
+        + [({**copied, key: None}, {"offset": 1}) for key in ("cluster", "topic")],
+    )
+    yield (
+        {"connector.class": f"{MIRROR}HeartbeatConnector", **clusters, **servers},
+        [(beat, {"offset": value}) for value in (0, 1, -1, "0", None)]
+        + [({"sourceClusterAlias": "eu"}, {"offset": 0})],
+    )
+    yield (
+        {"connector.class": f"{MIRROR}CheckpointConnector", **clusters, **servers},
+        [(checked, {"offset": value}) for value in (0, 1, None)] + [({"topic": topic}, {"offset": 0})],
+    )
+    yield (
+        {"connector.class": sink, "topics": topic, "file": file},
+        [(read, {"kafka_offset": value}) for value in (0, 5, "5", -1, "x", 5.5, None)]
+        + [(read, None), (read, {}), ({"kafka_topic": topic}, {"kafka_offset": 1})]
+        + [({**read, "kafka_partition": value}, {"kafka_offset": 1}) for value in ("0", "x", None, 0.5)]
+        + [({**read, "kafka_topic": None}, {"kafka_offset": 1})],
+    )
+
+
+def test_connect_refuses_what_is_called_an_error_and_takes_the_rest(stage, tmp_path):
+    url = stage.stack.connect["connect"].urls[0]
+    tried = []
+    for number, (config, cases) in enumerate(stopped_connectors(stage, tmp_path)):
+        name, meaning = stage.create(f"tried-{number}", config, state="STOPPED")
+        stage.stop(name)
+        for partition, offset in cases:
+            wrong = any(one.severity is Severity.ERROR for one in meaning.check(partition, offset))
+            body = {"offsets": [{"partition": partition, "offset": offset}]}
+            answer = call_until(
+                f"{url}/connectors/{name}/offsets", lambda status, _: status != 409, method="PATCH", body=body
+            )
+            tried.append((meaning.family, partition, offset, wrong, answer is None))
+    differing = [case for case in tried if case[3] != case[4]]
+    assert differing == []
+    assert len(tried) == 52

@@ -164,13 +164,44 @@ def test_store_and_rest_are_equal_and_a_backup_holds_them(
     assert told[0] == {**pair, "offset": END}
     assert told[-1] == pair
 
+    # What a task resumes from after a restart is what was read: nothing comes twice, and nothing is left out.
+    for name in (source, jdbc):
+        connect.do(name, "stop")
+    for name in (source, jdbc):
+        connect.await_state(name, "STOPPED", tasks=0)
+    held = {name: as_texts(fleet.offsets.of(name).offsets) for name in (source, jdbc)}
+    file.write_text(f"{LINES}four\nfive\n")
+    with psycopg.connect(stack.postgres.dsn, autocommit=True) as database:
+        database.execute(f"INSERT INTO {table} (at, what) VALUES (now() - interval '1 minute', 'y')")
+    assert held == {name: as_texts(fleet.offsets.of(name).offsets) for name in (source, jdbc)}
+    for name in (source, jdbc):
+        connect.do(name, "resume")
+    connect.await_offsets(source, lambda said: said == [{"position": len(LINES) + 10}])
+    connect.await_offsets(jdbc, lambda said: len(said) == 1 and (said[0] or {}).get("incrementing") == 6)
+    assert brokers.read_values(source) == ["one", "two", "three", "four", "five"]
+    assert [row["seq"] for row in brokers.read_values(f"{table}-{table}")] == [1, 2, 3, 4, 5, 6]
+
     connect.delete(source)
     orphans = {one.owner: one for one in fleet.offsets.orphans().items}
-    assert orphans[f"connect/{source}"].offsets[0].offset == {"position": len(LINES) + 5}
+    assert orphans[f"connect/{source}"].offsets[0].offset == {"position": len(LINES) + 10}
     assert jdbc not in {owner.partition("/")[2] for owner in orphans}
     left = fleet.offsets.of(f"connect/{source}")
     assert left.connector is None
     assert "left behind" in left.notes[0]
+
+
+def test_the_oldest_connect_is_read_alike(stack, brokers, fleet, file):
+    connect = Connect(stack.connect["connect-3-5-2"].urls[0])
+    name = new_name("oldest")
+    try:
+        connect.put_file_source(name, file, topic=name)
+        connect.await_offsets(name, lambda said: said == [END])
+        owned = fleet.offsets.of(f"connect-3-5-2/{name}")
+        assert owned.stores == ("topic connect-3-5-2-offsets",)
+        assert ([found.offset for found in owned.offsets], owned.findings) == ([END], ())
+    finally:
+        connect.clean()
+        brokers.made.append(name)
 
 
 def test_rest_says_null_for_a_key_in_another_order_and_seamark_what_is_there(stack, connect, brokers, fleet, file):
@@ -208,12 +239,13 @@ def test_rest_says_null_for_a_key_in_another_order_and_seamark_what_is_there(sta
         connect.do(name, "stop")
         connect.await_state(name, "STOPPED", tasks=0)
         call_until(f"{connect.url}/connectors/{name}/offsets", lambda status, _: status == 200, method="DELETE")
-        # Two tombstones in its own topic, and the copy of one in the workers'. Absent or null: which of two records the worker met last is not defined.
+        # Absent or null: which of two records the worker met last is not defined.
         said = connect.await_offsets(name, lambda offsets: END not in offsets)
         assert {entry["offset"] for entry in said} <= {None}
         reset = fleet.offsets.of(name)
         assert [(found.evidence.key, found.offset) for found in reset.stored] == [(key, {"position": 11})]
         assert [found.key.partition for found in reset.forgotten] == [{"filename": str(file)}]
+        # Two tombstones in its own topic, and the copy of one in the workers'.
         assert oddities(reset).count(OffsetOddity.MASKED) == 3
         assert {OffsetOddity.REST_NULL, OffsetOddity.REST_ABSENT} & set(oddities(reset))
     finally:

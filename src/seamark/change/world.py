@@ -10,6 +10,7 @@ from seamark.model.group import Committed, GroupListing, GroupOffsets, GroupStat
 from seamark.model.held_offset import HeldOffset, HeldRecord
 from seamark.model.logger import LoggerLevel
 from seamark.model.offset import Offset, OffsetMap
+from seamark.model.preview import Preview
 from seamark.model.reading import Reading
 from seamark.model.spot import Bounds, Spot, SpotReading
 from seamark.model.topic import TopicStatus
@@ -85,6 +86,10 @@ class OffsetPort(Protocol):
 
     def read_members(self) -> GroupStatus | None:
         """The consumer group of a sink; None for a source, and for a group that is not there."""
+        ...
+
+    def preview(self, offsets: Sequence[Offset]) -> Sequence[Preview]:
+        """What it comes to if these offsets take the place of those that are held now."""
         ...
 
     def find_silent(self, workers: Sequence[str]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from seamark import __version__
+from seamark.cli.collector import without_collector
 from seamark.cli.session import Session
 from seamark.errors import InterruptedRunError, SeamarkError, UnsupportedError, UsageError
 
@@ -109,7 +110,10 @@ def execute(argv: Sequence[str], *, session: Session | None = None, open_scan: O
     """Run one command line and give its exit code. Wrong use shows how it is used."""
     session = session or Session()
     try:
-        with connect_offsets.make_context("connect-offsets", list(argv), obj=Run(session, open_scan)) as ctx:
+        with (
+            connect_offsets.make_context("connect-offsets", list(argv), obj=Run(session, open_scan)) as ctx,
+            without_collector(),
+        ):
             connect_offsets.invoke(ctx)
     except click.exceptions.Exit as end:
         return end.exit_code

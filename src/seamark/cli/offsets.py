@@ -7,7 +7,9 @@ from pathlib import Path
 import click
 
 from seamark.cli.answer import Answer, build_answer, choose_exit_code
+from seamark.cli.collector import without_collector
 from seamark.cli.complete import complete_connectors
+from seamark.cli.offset_moves import copy, forget, import_offsets, move
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.errors import SeamarkError
@@ -22,7 +24,11 @@ from seamark.report.views.offsets_lists import (
 
 @click.group
 def offsets() -> None:
-    """Look at reading positions, and back them up."""
+    """Look at reading positions, back them up, and move them."""
+
+
+for command in (move, forget, import_offsets, copy):
+    offsets.add_command(command)
 
 
 @offsets.command("show")
@@ -41,10 +47,8 @@ def show_offsets(session: Session, *, owner: str, route: str | None, raw: bool) 
     Offsets are read where they lie, with the record each comes from. What is odd about them is named, and what REST
     says where it differs.
     """
-    from seamark.fleet.offsets import Route  # noqa: PLC0415
-
     with session.fleet() as fleet:
-        owned = fleet.offsets.of(owner, route=Route(route) if route else None)
+        owned = fleet.offsets.of(owner, route=route)
         session.give(Answer(build_offsets_view(owned, raw=raw, now=session.now())))
 
 
@@ -68,12 +72,13 @@ def export_offsets(session: Session, *, owners: tuple[str, ...], everything: boo
 
     if out is not None:
         refuse_existing(out)
-    with session.fleet() as fleet:
-        export = fleet.offsets.export(owners, everything=everything)
-    if out is None:
-        session.out.write(render_export(export))
-    else:
-        write_export(export, out)
+    with without_collector():
+        with session.fleet() as fleet:
+            export = fleet.offsets.export(owners, everything=everything)
+        if out is None:
+            session.out.write(render_export(export))
+        else:
+            write_export(export, out)
     reporter = session.reporter
     for finding in export.findings:
         whose = f"{finding.connector}: " if finding.connector else ""

@@ -43,8 +43,8 @@ def _build_where(rows: TableRows, number_column: str | None) -> tuple[sql.Compos
     for mark, sign in ((rows.after, ">"), (rows.upto, "<=")):
         if mark is not None and place is not None:
             given = _spell_mark(mark, rows, has_number=number_column is not None)
-            # A comparison of whole rows is what an index on (time, number) answers, and an index on the time alone
-            # too; the OR that the connector itself writes is read row by row.
+            # A comparison of whole rows is one scan of an index on (time, number), and of one on the time alone; the OR
+            # that the connector itself writes takes two, and a bitmap of both.
             holders = sql.SQL(", ").join([sql.Placeholder()] * len(given))
             parts.append(sql.SQL("({}) {} ({})").format(place, sql.SQL(sign), holders))
             values += given

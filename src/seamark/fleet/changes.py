@@ -18,6 +18,7 @@ from seamark.change.timing import build_timing
 from seamark.errors import RefusedError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.offset_plans import refresh_workers
+from seamark.fleet.offset_review import explain_offsets
 from seamark.fleet.ownership import build_undo_field, find_owners, read_claims, refresh_spec
 from seamark.fleet.planned import Planned
 from seamark.fleet.planner import Planner
@@ -86,7 +87,7 @@ class Changes:
         refuse_unguarded(plan, steps, self._clusters)
         refuse_deletes(steps, clusters=self._clusters, world=self._world, context=self._context)
         check_preconditions(plan, steps, self._world)
-        planned = self._planner.explain(refresh_spec(plan, self._journal), steps)
+        planned = self._explain(refresh_spec(plan, self._journal), steps)
         if validate:
             refuse_invalid(planned, self._clusters, self._world)
         return planned
@@ -99,7 +100,11 @@ class Changes:
         refuse_foreign_context(plan, self._context.name)
         plan, steps = refresh_workers(plan, build_steps(plan), self._clusters)
         check_preconditions(plan, steps, self._world)
-        return self._planner.explain(replace(plan, notes=(*plan.notes, *self._read_notes(steps))), steps)
+        return self._explain(replace(plan, notes=(*plan.notes, *self._read_notes(steps))), steps)
+
+    def _explain(self, plan: Plan, steps: Sequence[Step]) -> Planned:
+        planned = self._planner.explain(plan, steps)
+        return explain_offsets(planned, clusters=self._clusters, world=self._world)
 
     def _carry_spec(self, plan: Plan, entries: Sequence[Entry]) -> Plan:
         """Let the way back say whose the connectors are after it, where the change came from a spec."""

@@ -13,6 +13,7 @@ from seamark.model.connector import Connector, ConnectorType
 from seamark.model.group import GroupStatus
 from seamark.model.held_offset import HeldOffset, HeldRecord
 from seamark.model.offset import Offset, OffsetMap, spell_identity
+from seamark.model.preview import Preview
 from seamark.model.stored_offset import Evidence, StoredOffset, StoreReading
 
 if TYPE_CHECKING:
@@ -110,6 +111,20 @@ class ConnectorOffsets:
         for error in reading.failures.values():
             raise error
         return reading.items[0] if reading.items else None
+
+    def preview(self, offsets: Sequence[Offset]) -> tuple[Preview, ...]:
+        """What it comes to if these offsets take the place of those that are held now."""
+        from seamark.fleet.offset_meaning import read_meaning  # noqa: PLC0415
+        from seamark.fleet.offset_preview import PreviewCounter  # noqa: PLC0415
+
+        connector = self._read_connector()
+        counter = PreviewCounter(
+            self._context,
+            meaning=read_meaning(connector, self._client),
+            config=connector.config,
+            brokers=lambda: self._stores.find_brokers(connector),
+        )
+        return counter.count(self.read([found.partition for found in offsets]), offsets)
 
     def find_silent(self, workers: Sequence[str]) -> tuple[str, ...]:
         """The workers that do not answer. With exactly-once Connect itself fences those that come back."""

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from seamark.fleet.groups import Groups
     from seamark.fleet.journal import Journal
     from seamark.fleet.loggers import Loggers
+    from seamark.fleet.offset_moves import OffsetMoves
+    from seamark.fleet.offset_plans import OffsetPlans
     from seamark.fleet.offset_stores import OffsetStores, OpenScan
     from seamark.fleet.planned import Planned
     from seamark.fleet.planner import Planner
@@ -123,7 +125,7 @@ class Fleet:
     @cached_property
     def offsets(self) -> Offsets:
         """What the connectors remember."""
-        return Offsets(self._clusters, self.connectors, stores=lambda: self._stores)
+        return Offsets(self._clusters, self.connectors, stores=lambda: self._stores, moves=lambda: self._offset_moves)
 
     @cached_property
     def topics(self) -> Topics:
@@ -290,6 +292,25 @@ class Fleet:
             planner=self._planner,
             build_kafka=lambda: self._build_kafka(self.context.kafka),
         )
+
+    @cached_property
+    def _offset_moves(self) -> OffsetMoves:
+        from seamark.fleet.offset_moves import OffsetMoves  # noqa: PLC0415
+
+        return OffsetMoves(
+            clusters=self._clusters,
+            connectors=self.connectors,
+            stores=lambda: self._stores,
+            world=lambda: self._world,
+            plans=lambda: self._offset_plans,
+            groups=lambda: self.groups,
+        )
+
+    @cached_property
+    def _offset_plans(self) -> OffsetPlans:
+        from seamark.fleet.offset_plans import OffsetPlans  # noqa: PLC0415
+
+        return OffsetPlans(self.context, clusters=self._clusters, world=lambda: self._world, actor=lambda: self._actor)
 
     @cached_property
     def _spec_plans(self) -> SpecPlans:

@@ -118,6 +118,24 @@ class Groups:
         notes = (f"when connector/{sink} runs next it begins where auto.offset.reset says (earliest)",) if sink else ()
         return self._build(f"delete group {name}", name, DeleteGroup(name), owners=owners, notes=notes)
 
+    def place(self, name: str, targets: Mapping[Spot, int | None], *, topics: Sequence[str] = ()) -> Planned:
+        """Plan these positions for a group, within the log; None forgets one. `topics` are as for `move`."""
+        chosen = [parse_topic(text) for text in topics]
+        wanted = {spot: at for spot, at in targets.items() if _is_chosen(spot, chosen)}
+        if not wanted:
+            raise NotFoundError(f"there are no offsets for group {name} in this")
+        owners = self._prepare(name)
+        committed = self._read_committed(name)
+        placed = clamp(self._kafka, {spot: at for spot, at in wanted.items() if at is not None})
+        step = MoveGroup(name, build_positions(sorted(wanted), _build_commits(placed, committed)))
+        return self._build(f"move group {name}", name, step, owners=owners)
+
+    def forget(self, name: str, *, topics: Sequence[str]) -> Planned:
+        """Plan that a group forgets where it stands on these topics."""
+        spots = read_spots(self._kafka, [parse_topic(text) for text in topics], {})
+        committed = self._read_committed(name)
+        return self.place(name, {spot: None for spot in spots if spot in committed})
+
     @property
     def _kafka(self) -> BrokersPort:
         return self._world.kafka()
@@ -152,11 +170,7 @@ class Groups:
             offsets = read_export(source, group=name)
         else:
             offsets = {spot: commit.offset for spot, commit in self._read_committed(source).items()}
-        wanted = {
-            spot: at
-            for spot, at in offsets.items()
-            if not chosen or any(spot[0] == one.topic and spot[1] in (one.partitions or spot[1:]) for one in chosen)
-        }
+        wanted = {spot: at for spot, at in offsets.items() if _is_chosen(spot, chosen)}
         if not wanted:
             what = f"{source}" if isinstance(source, Path) else f"group {source}"
             raise NotFoundError(f"{what} has no offsets for this", hint="seamark groups show GROUP shows what it has")
@@ -211,6 +225,10 @@ class Groups:
         unknown = tuple(_say_unknown(where, error) for where, error in owners.failures.items())
         lock = group_lock(name, workers=owners.workers.get(name, ""))
         return self._planner().build(title, [step], locks=[lock], notes=(*whose, *notes, *unknown))
+
+
+def _is_chosen(spot: Spot, chosen: Sequence[Chosen]) -> bool:
+    return not chosen or any(spot[0] == one.topic and spot[1] in (one.partitions or spot[1:]) for one in chosen)
 
 
 def _build_commits(targets: Mapping[Spot, int], committed: Mapping[Spot, Committed]) -> dict[Spot, Committed]:

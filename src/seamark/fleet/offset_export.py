@@ -114,7 +114,7 @@ class OffsetReader:
         stores = self._stores.find(connector)
         if stores.second is None:
             return
-        reading = stores.first.read([connector.name])
+        reading, _ = stores.read_first(connector.name)
         mine = tuple(one for one in workers.offsets if one.key.connector == connector.name)
         copy = StoreReading(workers.store, mine)
         harvest.findings += (*reading.findings, *compare_copy(reading, copy))

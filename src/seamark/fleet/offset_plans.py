@@ -8,21 +8,24 @@ from typing import TYPE_CHECKING
 
 from seamark.change.precondition import build_preconditions
 from seamark.change.steps.offsets import QUIET_SECONDS, WriteOffsets
+from seamark.change.steps.preview import CheckPreview
 from seamark.change.steps.read import find_run_state
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import ProveStopped, name_workers, surround
 from seamark.connect.capability import Capability
 from seamark.errors import RefusedError, UsageError
 from seamark.fleet.lock_names import build_lock_notes, build_locks
+from seamark.fleet.offset_effect import build_offset_effect
+from seamark.fleet.offset_meaning import read_meaning
 from seamark.fleet.offset_route import choose_route
 from seamark.fleet.planned import Planned
 from seamark.model.connector import Connector
-from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.finding import Severity
 from seamark.model.held_offset import HeldOffset
 from seamark.model.offset import Offset, spell_identity
 from seamark.model.plan import Plan
-from seamark.offsets.meaning import Meaning, find_meaning
+from seamark.model.preview import DEFAULT_TOLERANCE, Tolerance, sum_previews
+from seamark.offsets.meaning import Meaning
 
 if TYPE_CHECKING:
     from seamark.change.actor import Actor
@@ -54,18 +57,46 @@ class OffsetPlans:
         title: str,
         accepts_zombies: bool = False,
         notes: Sequence[str] = (),
+        tolerance: Tolerance = DEFAULT_TOLERANCE,
     ) -> Planned:
-        """Give these partitions these offsets; None forgets one. What is so already is left out."""
+        """Give these partitions these offsets; None forgets one. What is so already is left out.
+
+        The plan counts what is read again and skipped, and counts it once more when the connector stands still: beyond
+        the `tolerance` nothing is written, and its run state is restored.
+        """
         _refuse_twice(offsets)
         client, settings = self._clusters.client(connector.cluster), self._clusters.settings(connector.cluster)
         client.read_capabilities().require(Capability.WRITE_OFFSETS, doing=f"change the offsets of {connector.owner}")
-        meaning = find_meaning(connector.config.get("connector.class", ""), connector.config)
+        meaning = read_meaning(connector, client)
         _refuse_wrong(connector, meaning, offsets)
-        held = self._world().offsets(connector.cluster, connector.name).read([found.partition for found in offsets])
+        port = self._world().offsets(connector.cluster, connector.name)
+        held = port.read([found.partition for found in offsets])
         needed = [(found, wanted) for found, wanted in zip(held, offsets, strict=True) if not _is_same(found, wanted)]
+        if not needed:
+            return Planned(self._build_plan(title, ()), steps=())
         step = choose_route(connector, [found for found, _ in needed], [wanted for _, wanted in needed])
-        steps = self._guard(connector, step, accepts_zombies=accepts_zombies) if needed else ()
-        plan = Plan(
+        previews = port.preview(step.offsets)
+        check = CheckPreview(connector.cluster, connector.name, step.offsets, sum_previews(previews), tolerance)
+        steps = self._guard(connector, step, check, accepts_zombies=accepts_zombies)
+        plan = self._build_plan(
+            title,
+            steps,
+            locks=build_locks(connector.name, [connector.config], kind=connector.type, settings=settings),
+            notes=(
+                *notes,
+                *_build_warnings(meaning, [wanted for _, wanted in needed]),
+                *build_lock_notes(settings, kinds=[connector.type]),
+            ),
+        )
+        effect = build_offset_effect(
+            connector, meaning, needed, previews, is_stopped=not isinstance(steps[0], SetRunState)
+        )
+        return Planned(plan, steps=steps, effects=(effect,))
+
+    def _build_plan(
+        self, title: str, steps: Sequence[Step], *, locks: Sequence[str] = (), notes: Sequence[str] = ()
+    ) -> Plan:
+        return Plan(
             title=title,
             context=self._context.name,
             made_at=self._actor().timestamp(),
@@ -74,16 +105,14 @@ class OffsetPlans:
                 one.to_data(lane=one.subject, always=number > 0 and isinstance(one, SetRunState))
                 for number, one in enumerate(steps)
             ),
-            locks=build_locks(connector.name, [connector.config], kind=connector.type, settings=settings)
-            if needed
-            else (),
+            locks=tuple(locks),
             preconditions=build_preconditions(steps, self._world()),
-            notes=(*notes, *build_lock_notes(settings, kinds=[connector.type])) if needed else (),
+            notes=tuple(notes),
         )
-        effects = (_build_effect(connector, meaning, needed),) if needed else ()
-        return Planned(plan, steps=steps, effects=effects)
 
-    def _guard(self, connector: Connector, step: WriteOffsets, *, accepts_zombies: bool) -> tuple[Step, ...]:
+    def _guard(
+        self, connector: Connector, step: WriteOffsets, check: CheckPreview, *, accepts_zombies: bool
+    ) -> tuple[Step, ...]:
         """The write with all that goes before and after it."""
         state = None if connector.status is None else find_run_state(connector.status)
         if state is None:
@@ -92,8 +121,8 @@ class OffsetPlans:
                 cause="Connect has no status of it" if connector.status is None else f"it is {connector.status.state}",
                 hint="wait until its cluster has settled: seamark connectors show NAME",
             )
-        inner = surround(step, quiet_seconds=self._quiet_seconds, accepts_zombies=accepts_zombies)
-        inner = name_workers(inner, {step.subject: find_workers(connector)})
+        proof, *rest = surround(step, quiet_seconds=self._quiet_seconds, accepts_zombies=accepts_zombies)
+        inner = name_workers((proof, check, *rest), {step.subject: find_workers(connector)})
         if state == "STOPPED":
             return inner
         return (
@@ -165,18 +194,32 @@ def _is_same(held: HeldOffset, wanted: Offset) -> bool:
     return spell_identity(one) == spell_identity(other)
 
 
-def _build_effect(connector: Connector, meaning: Meaning, needed: Sequence[tuple[HeldOffset, Offset]]) -> Effect:
-    fields = []
-    for held, wanted in needed:
-        partition, before = meaning.describe(held.partition, held.offset)
-        _, after = meaning.describe(wanted.partition, wanted.offset)
-        fields.append(
-            FieldChange(
-                partition,
-                None if held.offset is None else before,
-                None if wanted.offset is None else after,
-                note=str(meaning.compare(wanted.offset, held.offset)),
-            )
-        )
-    tasks = len(connector.status.tasks) if connector.status else 0
-    return Effect(Sign.CHANGE, f"connector/{connector.owner}", "stops, gets other offsets", tuple(fields), tasks=tasks)
+def _build_warnings(meaning: Meaning, offsets: Sequence[Offset]) -> list[str]:
+    """What works, and is likely not what somebody wanted."""
+    return [
+        f"{finding.subject}: {finding.message}; {finding.fix}"
+        if finding.fix
+        else f"{finding.subject}: {finding.message}"
+        for found in offsets
+        for finding in meaning.check(found.partition, found.offset)
+        if finding.severity is Severity.WARNING and found.offset is not None
+    ]
+
+
+def merge(title: str, planned: Sequence[Planned]) -> Planned:
+    """Several plans as one: a lane for each owner, so that one that fails leaves the others alone."""
+    first = planned[0].plan
+    plans = [found.plan for found in planned]
+    plan = replace(
+        first,
+        title=title,
+        steps=tuple(step for one in plans for step in one.steps),
+        locks=tuple(sorted({lock for one in plans for lock in one.locks})),
+        preconditions=tuple(found for one in plans for found in one.preconditions),
+        notes=tuple(dict.fromkeys(note for one in plans for note in one.notes)),
+    )
+    return Planned(
+        plan,
+        steps=tuple(step for found in planned for step in found.steps),
+        effects=tuple(effect for found in planned for effect in found.effects),
+    )

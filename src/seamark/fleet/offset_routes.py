@@ -102,7 +102,7 @@ def _build_disagreement(found: StoredOffset, said: Offset | None, connector: str
     if said is None:
         oddity, text = OffsetOddity.REST_ABSENT, "REST does not name it"
     elif said.offset is None:
-        oddity, text = OffsetOddity.REST_NULL, "REST said null, though a task may well find it"
+        oddity, text = OffsetOddity.REST_NULL, "REST said null"
     else:
         oddity, text = OffsetOddity.REST_DIFFERS, f"REST said {_spell(said.offset)}"
     text = f"{text}; the store holds {_spell(found.offset)}"

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from seamark.errors import NotFoundError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC, find_group
 from seamark.fleet.override_config import build_override_config
 from seamark.model.connector import Connector, ConnectorType
+from seamark.model.stored_offset import StoreReading
 from seamark.offsets.file_store import FileStore
 from seamark.offsets.group_store import GroupStore
 from seamark.offsets.store import Store
@@ -37,6 +39,19 @@ class OwnerStores:
 
     first: Store
     second: Store | None = None
+
+    def read_first(self, name: str) -> tuple[StoreReading, tuple[str, ...]]:
+        """What the tasks of the connector read, and a note where its store is not there yet.
+
+        A connector's own topic and a standalone worker's file are made by the worker, when it first needs them. The
+        workers' topic is always there: where it is not, the context is wrong.
+        """
+        try:
+            return self.first.read([name]), ()
+        except NotFoundError as missing:
+            if self.second is None and not isinstance(self.first, FileStore):
+                raise
+            return StoreReading(self.first.name), (f"{self.first.name} is not there yet: {missing.message}",)
 
 
 class OffsetStores:
@@ -94,9 +109,14 @@ class OffsetStores:
 
     def find_sink(self, connector: Connector, settings: ConnectSettings) -> GroupStore:
         """The consumer group of a sink, in the Kafka cluster that it reads from."""
+        return GroupStore(
+            self.find_brokers(connector), find_group(connector.name, connector.config, settings), owner=connector.name
+        )
+
+    def find_brokers(self, connector: Connector) -> BrokersPort:
+        """The brokers that a sink reads from."""
         elsewhere = build_override_config(connector.config, self._context, prefix=_CONSUMER, name=connector.owner)
-        brokers = self._brokers() if elsewhere is None else self._open_brokers(elsewhere)
-        return GroupStore(brokers, find_group(connector.name, connector.config, settings), owner=connector.name)
+        return self._brokers() if elsewhere is None else self._open_brokers(elsewhere)
 
     def find_group(self, name: str) -> GroupStore:
         """A consumer group of the context's Kafka cluster."""

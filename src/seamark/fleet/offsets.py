@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from seamark.fleet.clusters import Clusters
 from seamark.fleet.connectors import Connectors
 from seamark.fleet.offset_routes import build_notes, build_rest_notes, compare_copy, compare_rest
 from seamark.model.connector import Connector
-from seamark.model.offset import Offset
+from seamark.model.offset import Offset, OffsetMap
 from seamark.model.offset_export import HistoryEntry, OffsetComparison, OffsetExport, Orphan
 from seamark.model.offset_finding import OffsetFinding
 from seamark.model.owned import OwnedOffsets
@@ -32,7 +32,10 @@ from seamark.model.stored_offset import StoreReading
 
 if TYPE_CHECKING:
     from seamark.fleet.offset_export import Harvest, OffsetReader
+    from seamark.fleet.offset_moves import Care, OffsetMoves
     from seamark.fleet.offset_stores import OffsetStores
+    from seamark.fleet.planned import Planned
+    from seamark.model.preview import Tolerance
 
 GROUP = "group/"
 """How a consumer group is named as an owner."""
@@ -51,12 +54,20 @@ class Route(StrEnum):
 class Offsets:
     """The offsets of every owner: from the stores that hold them, and what Connect's REST API says of them."""
 
-    def __init__(self, clusters: Clusters, connectors: Connectors, *, stores: Callable[[], OffsetStores]) -> None:
+    def __init__(
+        self,
+        clusters: Clusters,
+        connectors: Connectors,
+        *,
+        stores: Callable[[], OffsetStores],
+        moves: Callable[[], OffsetMoves],
+    ) -> None:
+        self._moves = moves
         self._clusters = clusters
         self._connectors = connectors
         self._stores = stores
 
-    def of(self, owner: str, *, route: Route | None = None) -> OwnedOffsets:
+    def of(self, owner: str, *, route: Route | str | None = None) -> OwnedOffsets:
         """The offsets of the connector NAME or CLUSTER/NAME, or of the consumer group group/NAME.
 
         They are read from the store, with their bytes, and REST is asked beside it. Where the store can't be reached,
@@ -65,6 +76,7 @@ class Offsets:
         Raises:
             UnsupportedError: only REST could be asked, and a worker is older than 3.5, which has no call for it.
         """
+        route = None if route is None else Route(route)
         if owner.startswith(GROUP):
             return self._read_group(owner)
         try:
@@ -122,6 +134,66 @@ class Offsets:
 
         return read_orphans(self._clusters, self._stores())
 
+    def move(
+        self,
+        owner: str,
+        *,
+        to: str | int | datetime | OffsetMap | None = None,
+        back: float | str | timedelta | None = None,
+        as_of: str | datetime | None = None,
+        shift: int | None = None,
+        source: Path | None = None,
+        partitions: Sequence[str] = (),
+        accept_zombies: bool = False,
+        tolerance: Tolerance | None = None,
+    ) -> Planned:
+        """Plan another place for an owner; exactly one of the first five says where.
+
+        `to` is a map, a number, a time, `beginning`, and for sinks and groups `earliest` and `latest`. `back` is a
+        length of time, by the position's own clock where it holds one. `as_of` is where it stood at a time, out of the
+        history in its topic. `shift` is a number of records, bytes or ids; `source` the file of an export. `partitions`
+        are names, JSON maps, or `TOPIC` and `TOPIC:0,1`. The plan counts what is read again or skipped.
+
+        Raises:
+            UnsupportedError: it can't be moved so; the hint says how it can.
+            RefusedError: the offsets are none that it could read, or nobody can tell what it holds.
+        """
+        from seamark.fleet.offset_targets import Move  # noqa: PLC0415
+
+        move = Move(to=to, back=back, as_of=as_of, shift=shift, source=source)
+        return self._moves().move(owner, move, partitions=partitions, care=_build_care(accept_zombies, tolerance))
+
+    def forget(
+        self,
+        owner: str,
+        *,
+        partitions: Sequence[str] = (),
+        accept_zombies: bool = False,
+        tolerance: Tolerance | None = None,
+    ) -> Planned:
+        """Plan that an owner forgets all its offsets, or those of some partitions. It then begins at its beginning."""
+        return self._moves().forget(owner, partitions=partitions, care=_build_care(accept_zombies, tolerance))
+
+    def restore(
+        self,
+        path: Path,
+        *,
+        owners: Sequence[str] = (),
+        accept_zombies: bool = False,
+        tolerance: Tolerance | None = None,
+    ) -> Planned:
+        """Plan that owners stand where an export says, or the JSON of `connect-offsets`; all of it without owners.
+
+        Partitions that the file does not name stay as they are.
+        """
+        return self._moves().restore(path, owners=owners, care=_build_care(accept_zombies, tolerance))
+
+    def copy(
+        self, source: str, target: str, *, accept_zombies: bool = False, tolerance: Tolerance | None = None
+    ) -> Planned:
+        """Plan that one owner stands where another does, with the keys as the target names them."""
+        return self._moves().copy(source, target, care=_build_care(accept_zombies, tolerance))
+
     def _reader(self) -> OffsetReader:
         from seamark.fleet.offset_export import OffsetReader  # noqa: PLC0415
 
@@ -165,17 +237,16 @@ class Offsets:
     def _read_store(self, connector: Connector, *, is_alone: bool) -> OwnedOffsets:
         stores = self._stores().find(connector)
         before = None if is_alone else self._ask_rest(connector)
-        first = stores.first.read([connector.name])
+        first, notes = stores.read_first(connector.name)
         findings = list(first.findings)
         names = [first.store]
         if stores.second is not None:
             second = stores.second.read([connector.name])
             findings += (*second.findings, *compare_copy(first, second))
             names.append(second.store)
-        notes: tuple[str, ...] = ()
         rest = None
         if isinstance(before, SeamarkError):
-            notes = (f"REST was not heard: {before.message}",)
+            notes = (*notes, f"REST was not heard: {before.message}")
         elif before is not None:
             rest, found = self._compare(connector, first, before)
             findings += found
@@ -250,6 +321,12 @@ class Offsets:
 
     def _worker_group(self, connector: Connector) -> str | None:
         return self._clusters.settings(connector.cluster).consumer_group_id
+
+
+def _build_care(accept_zombies: bool, tolerance: Tolerance | None) -> Care:
+    from seamark.fleet.offset_moves import Care  # noqa: PLC0415
+
+    return Care(accept_zombies) if tolerance is None else Care(accept_zombies, tolerance)
 
 
 def _build_bare(owner: str, reading: StoreReading) -> OwnedOffsets:

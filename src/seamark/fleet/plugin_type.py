@@ -21,3 +21,9 @@ def find_type(plugins: Iterable[Plugin], plugin_class: str) -> ConnectorType:
 def _names(class_name: str) -> tuple[str, str, str]:
     simple = class_name.rpartition(".")[2]
     return class_name, simple, simple.removesuffix("Connector")
+
+
+def find_class(plugins: Iterable[Plugin], plugin_class: str) -> str:
+    """The whole name of the class that Connect would take for this `connector.class`; itself where none fits."""
+    found = {plugin.class_name for plugin in plugins if plugin_class in _names(plugin.class_name)}
+    return found.pop() if len(found) == 1 else plugin_class

@@ -107,6 +107,9 @@ class BrokersPort(BrokerPort, Protocol):
     def read_offsets_at(self, times: Mapping[Spot, int]) -> SpotReading[Stamp | None]:
         """The first record of a time or later, each partition with a time of its own."""
 
+    def read_moving(self) -> Mapping[Spot, tuple[int, ...]]:
+        """Partitions that are being reassigned, each with the brokers whose copies are on their way."""
+
     def read_broker_setting(self, key: str) -> str:
         """A config of the brokers; "" where none tells it."""
 

@@ -96,6 +96,10 @@ class Brokers(SurveyAdmin):
         brokers = [broker.id for broker in self.read_cluster().brokers]
         return self._second.read_sizes(topics, brokers=brokers)
 
+    def read_moving(self) -> Mapping[Spot, tuple[int, ...]]:
+        """Partitions that are being reassigned, each with the brokers whose copies are on their way. One call."""
+        return self._second.read_moving()
+
     # --- writes
 
     def create_topic(

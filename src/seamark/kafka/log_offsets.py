@@ -31,7 +31,13 @@ class LogOffsetsAdmin(KafkaAdmin):
         None where there is no such record. A partition that is not there, or that nobody leads, may take all the others
         with it, the latter after the whole deadline. Then those that are well are asked for once more.
         """
-        wanted = list(dict.fromkeys(spots))
+        return self._read_offsets(list(dict.fromkeys(spots)), at)
+
+    def read_offsets_at(self, times: Mapping[Spot, int]) -> SpotReading[Stamp | None]:
+        """The first record of a time (ms since the epoch) or later, each partition with a time of its own."""
+        return self._read_offsets(list(times), times)
+
+    def _read_offsets(self, wanted: Sequence[Spot], at: Edge | int | Mapping[Spot, int]) -> SpotReading[Stamp | None]:
         reading = self._ask_offsets(wanted, at)
         if reading.is_complete or reading.found:
             return reading
@@ -41,10 +47,6 @@ class LogOffsetsAdmin(KafkaAdmin):
         second = self._ask_offsets(well, at)
         left = {spot: error for spot, error in reading.failures.items() if spot not in well}
         return SpotReading(second.found, failures={**left, **second.failures})
-
-    def read_offsets_at(self, times: Mapping[Spot, int]) -> SpotReading[Stamp | None]:
-        """The first record of a time (ms since the epoch) or later, each partition with a time of its own."""
-        return self._ask_offsets(list(times), times)
 
     def _find_led(self, spots: Sequence[Spot]) -> list[Spot]:
         """Those of the partitions that are there and led."""

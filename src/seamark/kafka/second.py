@@ -16,7 +16,7 @@ from threading import Lock
 from types import ModuleType
 from typing import Any, TypeVar
 
-from seamark.errors import SeamarkError, UnsupportedError
+from seamark.errors import DeadlineError, SeamarkError, UnsupportedError
 from seamark.kafka.failures import build_error
 from seamark.kafka.outcomes import build_write_failure
 from seamark.kafka.second_settings import build_second_settings
@@ -131,6 +131,11 @@ class SecondClient:
                     _take_sizes(sizes, folder, broker=broker)
         return Reading(tuple(TopicSize(name, found) for name, found in sizes.items()), failures=failures)
 
+    def read_moving(self) -> dict[Spot, tuple[int, ...]]:
+        """Partitions that are being reassigned, each with the brokers whose copies are on their way."""
+        found = self._read(lambda client: client.list_partition_reassignments(), "list the reassignments of partitions")
+        return {(spot.topic, spot.partition): tuple(moving["adding_replicas"]) for spot, moving in found.items()}
+
     def read_committed(self, groups: Sequence[str]) -> dict[str, dict[Spot, Committed]]:
         """All that groups have committed, with metadata as it is stored. One request a coordinator."""
         found = self._read(lambda client: client.list_group_offsets(list(groups)), "read the offsets of groups")
@@ -181,13 +186,13 @@ class SecondClient:
         return {spot: SecondError(kind) for spot, kind in failed.items()}
 
     def _read(self, ask: Callable[[Any], T], action: str) -> T:
-        """Ask the client that is kept. One that broke since its last call is opened anew, once."""
+        """Ask the client that is kept. One that broke since its last call is opened anew, once; late stays late."""
         with self._lock:
             was_open = self._kept is not None
             try:
                 return self._ask(ask, action)
             except SeamarkError as error:
-                if not was_open or isinstance(error, UnsupportedError):
+                if not was_open or isinstance(error, UnsupportedError | DeadlineError):
                     raise
             return self._ask(ask, action)
 

@@ -22,6 +22,11 @@ T = TypeVar("T")
 # The brokers answer some thousand group requests a second. So many of them end well within one deadline, and the next
 # ones get a deadline of their own.
 _GROUPS_AT_ONCE = 500
+# The configs of 2,000 topics took 2 s here, and 15 s on a machine that did much else. A quarter of that keeps within
+# one deadline.
+_TOPICS_AT_ONCE = 500
+
+_AskedTopics = tuple[Mapping[str, Future[Any]], Mapping[str, Future[Any]] | None]
 
 
 class SurveyAdmin(LogOffsetsAdmin):
@@ -29,20 +34,30 @@ class SurveyAdmin(LogOffsetsAdmin):
 
     def read_all_topics(self, *, with_configs: bool = True) -> Reading[TopicStatus]:
         """Every topic, by name. Without configs there is no `min_isr`, and one call less."""
+        topics: list[TopicStatus] = []
+        failures: dict[str, SeamarkError] = {}
+        portions = list(_chunk(self._read_topic_names(), _TOPICS_AT_ONCE))
+        following = self._ask_topics(portions[0], with_configs) if portions else None
+        for number in range(1, len(portions) + 1):
+            futures, configs = following or ({}, None)
+            # The brokers answer the next one while this one is unpacked.
+            following = self._ask_topics(portions[number], with_configs) if number < len(portions) else None
+            found, failed = self._settle(futures, action="read the topic", operation="DESCRIBE")
+            if configs is not None:
+                some, gone = self._add_configs(found, configs)
+            else:
+                some, gone = tuple(build_topic(one, configs={}, configs_error="") for one in found.values()), {}
+            topics += some
+            failures |= _without_missing(failed | gone)
+        return Reading(tuple(topics), failures=failures)
+
+    def _ask_topics(self, names: list[str], with_configs: bool) -> _AskedTopics:
+        """Ask what topics are and, at the same time, for their configs."""
         from confluent_kafka import TopicCollection  # noqa: PLC0415
 
-        names = self._read_topic_names()
-        if not names:
-            return Reading()
         # What we may do to each topic is asked for by `read_topics` alone: here it would cost a fifth of the time.
         futures = self._client.describe_topics(TopicCollection(names), request_timeout=self._timeout_seconds)
-        configs = self._ask_configs(names) if with_configs else None
-        found, failures = self._settle(futures, action="read the topic", operation="DESCRIBE")
-        if configs is not None:
-            topics, gone = self._add_configs(found, configs)
-        else:
-            topics, gone = tuple(build_topic(one, configs={}, configs_error="") for one in found.values()), {}
-        return Reading(topics, failures=_without_missing(failures | gone))
+        return futures, self._ask_configs(names) if with_configs else None
 
     def read_broker_setting(self, key: str) -> str:
         """A config of the brokers; the smallest one where they differ and it is a number. "" where none tells it."""

@@ -78,7 +78,7 @@ def build_listing(listing: Any) -> GroupListing:
     return GroupListing(
         name=listing.group_id,
         state=listing.state.name,
-        type=_find_type(listing.type),
+        type=_find_type(listing.type.name),
         # Whoever only keeps offsets in Kafka joins no group, and so has no protocol.
         protocol="" if listing.is_simple_consumer_group else "consumer",
     )
@@ -136,8 +136,8 @@ def _build_member(member: Any) -> GroupMember:
 
 
 @cache
-def _find_type(kind: Any) -> GroupType:
-    return GroupType.of(kind.name)
+def _find_type(word: str) -> GroupType:
+    return GroupType.of(word)
 
 
 def _build_metadata(found: Any) -> str:

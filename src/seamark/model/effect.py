@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from seamark.model.preview import Preview
+
 
 class Sign(StrEnum):
     """The mark before a line of a plan."""
@@ -18,7 +20,7 @@ class Sign(StrEnum):
 class FieldChange:
     """One value before and after; None where there is none. Secrets are masked, and `is_sensitive` says so.
 
-    `note` says what the difference means, where it is not plain.
+    `note` says what the difference means, where it is not plain. `preview` counts it, where it is a position.
     """
 
     key: str
@@ -26,17 +28,22 @@ class FieldChange:
     after: str | None
     is_sensitive: bool = False
     note: str = ""
+    preview: Preview | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One line of a plan. `words` say what it means in operation; `tasks` is how many tasks start or restart."""
+    """One line of a plan. `words` say what it means in operation; `tasks` is how many tasks start or restart.
+
+    `outlook` are sentences on what becomes of the data.
+    """
 
     sign: Sign
     subject: str
     words: str
     fields: tuple[FieldChange, ...] = ()
     tasks: int = 0
+    outlook: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

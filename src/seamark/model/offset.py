@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 OffsetValue = str | int | float | bool | None
 OffsetMap = Mapping[str, OffsetValue]
-# Made once: a hundred thousand keys are spelled with it.
 _IDENTITY = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+_spell_text = json.encoder.encode_basestring_ascii
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,18 @@ def spell_identity(fields: OffsetMap) -> str:
     The order of the fields does not count. Types do: 1, 1.0, true and "1" are four different values, as they are in
     Java, though Python finds three of them equal.
     """
-    return _IDENTITY.encode(fields if isinstance(fields, dict) else dict(fields))
+    # Texts and whole numbers are most of what there is, and a hundred thousand keys are spelled at once: the encoder
+    # takes three times as long for the same text.
+    pieces = []
+    for name in sorted(fields) if len(fields) > 1 else fields:
+        value = fields[name]
+        if isinstance(value, str):
+            pieces.append(f"{_spell_text(name)}:{_spell_text(value)}")
+        elif isinstance(value, int) and not isinstance(value, bool):
+            pieces.append(f"{_spell_text(name)}:{value}")
+        else:
+            return _IDENTITY.encode(dict(fields))
+    return f"{{{','.join(pieces)}}}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,10 +108,24 @@ class TopicStatus:
     def under_min_isr(self) -> tuple[int, ...]:
         """The partitions with fewer copies in sync than `min.insync.replicas`; those that nobody leads are among them.
 
-        As Kafka's own program counts. Brokers from 3.7 on ask for no more copies than there are.
+        As Kafka's own program counts; see `refusing`.
         """
         least = self.min_isr or 0
         return tuple(found.id for found in self.partitions if found.leader is None or len(found.isr) < least)
+
+    @property
+    def refusing(self) -> tuple[int, ...]:
+        """The partitions that take no write with acks=all right now.
+
+        Those of `under_min_isr` but for the ones whose copies are all in sync: brokers from 3.7 on ask for no more
+        copies than there are (apache/kafka pull 14594).
+        """
+        short = frozenset(self.under_min_isr)
+        return tuple(
+            found.id
+            for found in self.partitions
+            if found.id in short and (found.leader is None or found.is_under_replicated)
+        )
 
     @property
     def leaderless(self) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from seamark.errors import UsageError
 from seamark.model.offset import OffsetKey, OffsetMap
 from seamark.offsets.java_double import SHORTEST_SINCE
 from seamark.offsets.java_hash import order_as_hash_map
+from seamark.offsets.plain_bytes import match_plain_key, match_plain_map, read_plain_map
 from seamark.offsets.reading import NotJsonError, TooLargeError, read_json
 from seamark.offsets.spelling import DEFAULT_JAVA, spell_key, spell_map
 from seamark.offsets.verdict import DecodedKey, DecodedValue, KeyVerdict, Oddity, ValueVerdict
@@ -64,6 +65,11 @@ def decode_key(raw: bytes | None) -> DecodedKey:
     """What a worker makes of the key of a record. It never raises."""
     if raw is None:
         return DecodedKey(None, KeyVerdict.NO_KEY, detail="the record has no key")
+    plain = match_plain_key(raw)
+    partition = None if plain is None else read_plain_map(plain[2])
+    if plain is not None and partition is not None:
+        connector = plain[1][1:-1].decode()
+        return DecodedKey(raw, KeyVerdict.GOOD, OffsetKey(connector, partition), connector)
     try:
         content, oddities = read_json(raw)
     except NotJsonError as failure:
@@ -77,6 +83,9 @@ def decode_value(raw: bytes | None) -> DecodedValue:
     """What a worker makes of the value of a record. It never raises."""
     if raw is None:
         return DecodedValue(None, ValueVerdict.TOMBSTONE)
+    plain = read_plain_map(raw) if match_plain_map(raw) else None
+    if plain is not None:
+        return DecodedValue(raw, ValueVerdict.GOOD, plain)
     try:
         content, oddities = read_json(raw)
     except NotJsonError as failure:

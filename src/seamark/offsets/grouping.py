@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable
 
 from seamark.kafka.native_partitioner import build_partitioner
@@ -12,10 +11,10 @@ from seamark.model.raw_record import RawRecord
 from seamark.model.stored_offset import Evidence, StoredOffset, StoreReading
 from seamark.offsets.codec import decode_key, decode_value
 from seamark.offsets.java_double import SHORTEST_SINCE
+from seamark.offsets.plain_bytes import has_duplicates, match_plain_key
 from seamark.offsets.spelling import DEFAULT_JAVA, spell_key
 from seamark.offsets.verdict import DecodedKey, KeyVerdict, ValueVerdict
 
-_PLAIN = json.JSONEncoder(separators=(",", ":"))
 # The partition of the topic where a key belongs; None where there is no such thing, or nobody knows.
 Home = Callable[[bytes], int | None]
 
@@ -95,9 +94,10 @@ def is_task_spelling(raw: bytes | None, key: OffsetKey) -> bool:
     """
     if raw is None:
         return False
-    # Without escapes, other letters and decimals both languages write the same, and Python's writer is fast.
-    if raw.isascii() and b"\\" not in raw and float not in map(type, key.partition.values()):
-        return raw == _PLAIN.encode([key.connector, key.partition]).encode()
+    # What is plain is as Connect writes it, unless a field is there twice: then the map has fewer.
+    found = match_plain_key(raw)
+    if found is not None and not has_duplicates(found[2]):
+        return True
     javas = (DEFAULT_JAVA, SHORTEST_SINCE)
     return any(raw == spell_key(key.connector, key.partition, java=java) for java in javas)
 
@@ -149,9 +149,8 @@ def _find_oddities(key: OffsetKey, group: list[Evidence], *, home: Home) -> Iter
                 yield _build(
                     OffsetOddity.STRAY,
                     key,
-                    f"lies on partition {found.partition} and belongs on {belongs}: written by a tool with another "
-                    "partitioner, or before the topic was given more partitions. A worker's next write goes to "
-                    f"{belongs}; after a restart nobody can say which one counts",
+                    f"lies on partition {found.partition} and belongs on {belongs}, where workers write: after a "
+                    "restart nobody can say which one counts",
                     found,
                 )
         if found.value_verdict not in (ValueVerdict.GOOD, ValueVerdict.TOMBSTONE):
@@ -174,7 +173,10 @@ def _compare(key: OffsetKey, group: list[Evidence], known: set[bytes | None]) ->
             which = f"{len(known)} of them may be a task's; which one, only its plugin knows"
         else:
             which = "none of them is a spelling that Connect writes: no task finds any"
-        yield _build(OffsetOddity.VARIANTS, key, f"stands there under {len(variants)} spellings: {which}", *group)
+        asked = [raw for raw in variants if decode_key(raw).is_rest_spelling]
+        rest = f"; REST looks for {asked[0].decode(errors='backslashreplace')}" if asked and asked[0] else ""
+        text = f"stands there under {len(variants)} spellings: {which}{rest}"
+        yield _build(OffsetOddity.VARIANTS, key, text, *group)
     dead = [found for found in group if found.is_tombstone]
     live = [found for found in group if not found.is_tombstone]
     for tombstone in dead if live else ():

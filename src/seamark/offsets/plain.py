@@ -15,27 +15,8 @@ from typing import NamedTuple
 from seamark.model.raw_record import RawRecord
 from seamark.offsets.codec import decode_key
 from seamark.offsets.grouping import Home
+from seamark.offsets.plain_bytes import FIELD, has_duplicates, match_plain_key, match_plain_map
 
-# Below this no limit of Jackson's can be passed.
-_MOST_BYTES = 50_000
-_TEXT = rb'"[ !#-\[\]-~]*"'
-# No leading zero and no minus zero, and never more than 64 bits.
-_WHOLE = rb"(?:0|-?[1-9][0-9]{0,17})"
-# Java's way to write a double; Python reads it as the same number.
-_NUMBER = rb"(?:0|-?[1-9][0-9]{0,17}|-?(?:0|[1-9][0-9]{0,15})\.[0-9]{1,17}(?:E-?[0-9]{1,2})?)"
-_WORDS = rb"|true|false|null"
-
-
-def _compile_map(number: bytes) -> bytes:
-    field = _TEXT + rb":(?:" + _TEXT + rb"|" + number + _WORDS + rb")"
-    return rb"\{(?:" + field + rb"(?:," + field + rb")*)?\}"
-
-
-_KEY = re.compile(rb"\[(" + _TEXT + rb"),(" + _compile_map(_WHOLE) + rb")\]")
-_VALUE = re.compile(_compile_map(_NUMBER))
-# Of what is plain already: a field, and its name alone.
-_FIELD = re.compile(rb'("[^"]*"):("[^"]*"|[^,}]+)')
-_NAME = re.compile(rb'("[^"]*"):(?:"[^"]*"|[^,}]+)')
 _identify = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -52,8 +33,7 @@ def split_plain(records: Iterable[RawRecord], home: Home) -> tuple[list[PlainPai
     alone: dict[bytes, tuple[RawRecord, bytes, bytes] | None] = {}
     rest: list[RawRecord] = []
     for record in records:
-        raw = record.key
-        found = None if raw is None or len(raw) > _MOST_BYTES else _KEY.fullmatch(raw)
+        found = match_plain_key(record.key)
         identity = None if found is None else _find_identity(found)
         if found is None or identity is None:
             rest.append(record)
@@ -80,17 +60,10 @@ def split_plain(records: Iterable[RawRecord], home: Home) -> tuple[list[PlainPai
 def _is_plain(record: RawRecord, home: Home) -> bool:
     """Whether its value is plain, or none, and it lies where it belongs."""
     value = record.value
-    if value is not None and (len(value) > _MOST_BYTES or _VALUE.fullmatch(value) is None or _has_duplicates(value)):
+    if value is not None and (match_plain_map(value) is None or has_duplicates(value)):
         return False
     belongs = home(record.key or b"")
     return belongs is None or belongs == record.partition or record.partition < 0
-
-
-def _has_duplicates(raw: bytes) -> bool:
-    if b',"' not in raw:
-        return False
-    names = _NAME.findall(raw)
-    return len(set(names)) != len(names)
 
 
 def _find_identity(found: re.Match[bytes]) -> bytes | None:
@@ -98,7 +71,7 @@ def _find_identity(found: re.Match[bytes]) -> bytes | None:
     partition = found[2]
     if b',"' not in partition:
         return found[0]
-    fields = _FIELD.findall(partition)
+    fields = FIELD.findall(partition)
     fields.sort()
     names = {name for name, _ in fields}
     if len(names) != len(fields):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import io
 import json
 import stat
+import tomllib
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
-from seamark.cli.connect_offsets import execute
+from seamark.cli.connect_offsets import execute, main
 from seamark.cli.session import Session
 from seamark.offsets.javamap import write_java_map
 from tests.unit.cli.stubs import Outcome
@@ -192,3 +195,9 @@ def test_import_is_refused_until_it_is_there(tool):
 def test_help_goes_to_standard_output_and_is_no_failure(tool, capsys):
     assert tool.run("--help").code == 0
     assert "--from-beginning" in capsys.readouterr().out
+
+
+def test_the_package_brings_the_program():
+    scripts = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["scripts"]
+    module, _, name = scripts["connect-offsets"].partition(":")
+    assert getattr(import_module(module), name) is main

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 
@@ -157,6 +158,12 @@ def test_an_export_with_holes_says_so_and_ends_with_3(desk, tmp_path):
     checked = desk.run("verify", file)
     assert checked.code == 0
     assert "! not in it: connectors of game: no worker answers" in checked.out
+
+
+def test_the_collector_works_again_after_an_export(desk):
+    assert gc.isenabled()
+    assert desk.run("export", "fs").code == 0
+    assert gc.isenabled()
 
 
 def test_export_needs_to_know_whose(desk):

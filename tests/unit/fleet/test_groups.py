@@ -227,3 +227,23 @@ def test_lag_is_told_of_every_group_and_sink_the_worst_first(fleet, game, broker
         ("connect-new", "game/new", None, 0),
     ]
     assert fleet.lag().items[0].worst == (("t", 0), 10)
+
+
+def test_lag_tells_how_long_the_next_record_has_been_there(fleet, brokers):
+    # The fourth record of `u` was written ten seconds ago, the others long before.
+    now_ms = round(fleet._world.clock.now() * 1000)
+    brokers.topics["u"].logs[0] = [now_ms - 3_600_000, now_ms - 1_800_000, now_ms - 60_000, now_ms - 10_000]
+    brokers.add_group("h", {("u", 0): 3})
+    brokers.add_group("done", {("u", 0): 4})
+    found = {one.name: one for one in fleet.lag()}
+    assert found["h"].delay.seconds == pytest.approx(10, abs=2)
+    assert found["done"].delay.seconds == 0
+    assert found["g"].delay.seconds > 50 * 365 * 86_400
+    assert fleet.groups.one("h").delays[("u", 0)].seconds == pytest.approx(10, abs=2)
+    assert {one.name: one.delays for one in fleet.lag(seconds=False)} == {"h": {}, "done": {}, "g": {}}
+
+
+def test_a_group_whose_ends_are_not_known_is_not_told_to_be_up_to_date(fleet, brokers):
+    brokers.add_group("h", {("gone", 0): 3, ("u", 0): 4})
+    (found,) = [one for one in fleet.lag() if one.name == "h"]
+    assert (found.total, found.unknown, found.delay) == (0, 1, None)

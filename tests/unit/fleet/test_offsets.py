@@ -245,6 +245,30 @@ def test_a_copy_that_differs_is_named():
     assert oddities(world.read("fs")) == [OffsetOddity.COPY_DIFFERS]
 
 
+class Absent(FakeScan):
+    def read_newest(self, accept=None):
+        raise NotFoundError(f"could not read the topic {self.topic}: it does not exist")
+
+
+def test_an_own_topic_that_is_not_there_yet_holds_nothing():
+    world = World(connector("fs", config=OWN), rest={"fs": ()}, topics=[Absent("mine"), topic(fs(6))])
+    owned = world.read("fs")
+    assert (owned.offsets, oddities(owned)) == ((), [OffsetOddity.NO_FALLBACK])
+    assert any(note.startswith("topic mine is not there yet") for note in owned.notes)
+
+
+def test_a_workers_topic_that_is_not_there_is_an_error_of_the_context():
+    with pytest.raises(NotFoundError):
+        World(connector("fs"), rest={"fs": ()}, topics=[Absent("game-offsets")]).read("fs")
+
+
+def test_a_standalone_worker_that_has_not_flushed_yet_holds_nothing(tmp_path):
+    world = World(connector("fs"), rest={"fs": ()}, offsets_file=tmp_path / "none", offsets_topic=None)
+    owned = world.read("fs", route="store")
+    assert owned.offsets == ()
+    assert "is not there yet" in owned.notes[-1]
+
+
 def test_an_own_topic_that_is_the_workers_is_one_store():
     world = World(
         connector("fs", config={"offsets.storage.topic": "game-offsets"}), rest={"fs": (FILE,)}, topics=[topic(fs(8))]

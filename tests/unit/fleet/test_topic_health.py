@@ -9,15 +9,16 @@ import pytest
 
 from seamark.context import JournalSettings
 from seamark.context.journal import JournalKind
-from seamark.errors import UnreachableError
+from seamark.errors import NotFoundError, UnreachableError
 from seamark.fleet.topic_health.evidence import HealthEvidence, Reader
 from seamark.fleet.topic_health.examine import examine
 from seamark.model.broker import Broker, KafkaCluster
 from seamark.model.finding import Severity
 from seamark.model.group import Committed
-from seamark.model.spot import Bounds
+from seamark.model.spot import Bounds, SpotReading
 from seamark.model.topic import PartitionStatus, TopicConfig, TopicSize, TopicStatus
 from seamark.model.topic_health import HealthCheck
+from seamark.report.views.topics import render_topic_health
 from tests.unit.change.brokers import FakeBrokers
 from tests.unit.fleet.living import SINK_CONFIG, LivingConnect, living_context, open_living_fleet
 
@@ -87,8 +88,16 @@ def test_missing_copies_name_the_brokers_that_are_gone_and_those_that_lag(tmp_pa
     assert (isr.severity, isr.what) == (Severity.ERROR, "1 copy in sync, and min.insync.replicas is 2")
 
 
+def test_a_copy_on_its_way_to_another_broker_is_not_missed(tmp_path):
+    growing = topic("t", (1, (1, 2, 3), (1, 2)))
+    assert not look(tmp_path, growing, moving={("t", 0): (3,)}).findings
+    assert look(tmp_path, growing, moving={("t", 1): (3,)}).find(HealthCheck.UNDER_REPLICATED) == (("t", 0),)
+
+
 def test_more_copies_asked_for_than_there_are_is_a_warning(tmp_path):
-    found = one(look(tmp_path, topic("t", (1, (1,), (1,)))), HealthCheck.UNDER_MIN_ISR)
+    lone = topic("t", (1, (1,), (1,)))
+    assert (lone.under_min_isr, lone.refusing, render_topic_health(lone)) == ((0,), (), "▲ UNDER MIN ISR")
+    found = one(look(tmp_path, lone), HealthCheck.UNDER_MIN_ISR)
     assert (found.severity, found.partitions) == (Severity.WARNING, (0,))
     assert "--set min.insync.replicas=1" in found.next_step
 
@@ -285,6 +294,15 @@ def test_what_can_not_be_read_is_a_failure_and_the_rest_is_told(place):
     health = place.look()
     assert {*health.failures} == {"game", "groups"}
     assert health.find(HealthCheck.LEADERLESS) == (("t", 0),)
+
+
+def test_what_went_meanwhile_is_no_failure(place, monkeypatch):
+    place.add_topic([1, 1])
+    place.brokers.add_group("g", {("t", 0): 1}, state="STABLE")
+    gone = SpotReading({}, failures={("t", 0): NotFoundError("no topic t")})
+    monkeypatch.setattr(place.brokers, "read_log_offsets", lambda spots, *, at: gone)
+    health = place.look()
+    assert (health.findings, health.failures) == ((), {})
 
 
 def test_health_can_be_narrowed_to_some_topics(place):

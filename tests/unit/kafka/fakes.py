@@ -80,7 +80,7 @@ class FakeAdminClient:
 
     def describe_topics(self, names, **options):
         self.asked.append(("topics", options))
-        return dict(self.topics)
+        return {name: self.topics[name] for name in names.topic_names if name in self.topics}
 
     def describe_configs(self, resources, **options):
         self.asked.append(("configs", [resource.name for resource in resources]))

@@ -240,6 +240,9 @@ class FakeSecond:
         self.sent = {tuple(spot): tuple(held) for spot, held in offsets.items()}
         return _give(self.altered)
 
+    def list_partition_reassignments(self):
+        return _give(self.moving)
+
     def list_group_offsets(self, groups):
         self.groups = groups
         return _give(self.committed)
@@ -324,6 +327,13 @@ class TestSecondClient:
         assert size.replicas == {(0, 1): 10, (0, 2): 12, (1, 2): 3}
         assert (size.bytes, size.by_broker, size.by_partition) == (25, {1: 10, 2: 15}, {0: 12, 1: 3})
 
+    def test_copies_on_their_way_are_by_partition(self):
+        second = FakeSecond()
+        spot = load("kafka.structs").TopicPartition("t", 1)
+        second.moving = {spot: {"replicas": [1, 2, 3], "adding_replicas": [3], "removing_replicas": [1]}}
+
+        assert self.open(second).read_moving() == {("t", 1): (3,)}
+
     def test_a_broker_without_sizes_is_a_failure(self):
         second = FakeSecond(
             sizes={1: load("kafka.errors").KafkaConnectionError("gone"), 2: [folder((0, 1, False)), folder(error=56)]}
@@ -403,55 +413,3 @@ class TestSecondClient:
             self.open(FakeSecond(altered=answer)).alter_group_offsets(
                 "g", {("t", 0): Committed(5, "m"), ("t", 1): Committed(6, "m")}
             )
-
-
-class Broken:
-    """A partition whose metadata the client can't read: it is not ended as it expects."""
-
-    def __init__(self, number, offset):
-        self.topic, self.partition, self.offset, self.leader_epoch, self.error = "t", number, offset, None, None
-
-    @property
-    def metadata(self):
-        return b"\xee\xff".decode()
-
-
-class TestMetadata:
-    def open(self, second):
-        committed = {
-            "marked": done(SimpleNamespace(topic_partitions=[spot("t", 0, 5), Broken(1, 6), spot("t", 2, 7)])),
-            "plain": done(SimpleNamespace(topic_partitions=[spot("t", 0, 8)])),
-        }
-        committed["marked"].result().topic_partitions[2].metadata = "garbage"
-        client = FakeBrokersClient(committed=committed)
-        return open_brokers(client, build_second=second.build)
-
-    def test_the_words_of_metadata_come_from_the_second_client(self):
-        structs = load("kafka.structs")
-        held = structs.OffsetAndMetadata
-        answer = {structs.TopicPartition("t", 1): held(6, "é", 4), structs.TopicPartition("t", 2): held(9, "later", -1)}
-        second = FakeSecond(committed={"marked": answer})
-
-        reading = self.open(second).read_committed({"marked": None, "plain": None})
-
-        assert second.groups == ["marked"]
-        assert [found.offsets for found in reading] == [
-            {("t", 0): Committed(5), ("t", 1): Committed(6, "é", 4), ("t", 2): Committed(9, "later")},
-            {("t", 0): Committed(8)},
-        ]
-
-    def test_without_metadata_there_is_no_second_call(self):
-        second = FakeSecond()
-        reading = self.open(second).read_committed({"marked": None, "plain": None}, with_metadata=False)
-        assert dict(reading.items[0].offsets) == {
-            ("t", 0): Committed(5),
-            ("t", 1): Committed(6),
-            ("t", 2): Committed(7),
-        }
-        assert second.closed == 0
-
-    def test_metadata_that_can_not_be_read_fails_its_groups_alone(self):
-        second = FakeSecond(committed=load("kafka.errors").KafkaTimeoutError("late"))
-        reading = self.open(second).read_committed({"marked": None, "plain": None})
-        assert [found.group for found in reading] == ["plain"]
-        assert list(reading.failures) == ["marked"]

@@ -42,6 +42,21 @@ class TestTopics:
         assert (first.spots, second.led_spots, second.leaderless) == ((("a", 0), ("a", 1)), (), (0,))
         assert not first.is_internal
 
+    def test_many_topics_are_asked_for_in_portions(self, monkeypatch):
+        monkeypatch.setattr("seamark.kafka.survey._TOPICS_AT_ONCE", 2)
+        names = "abcde"
+        client = self.client(
+            names=names,
+            topics={name: done(topic(name)) for name in names},
+            configs={name: done({"min.insync.replicas": entry("2")}) for name in names},
+        )
+
+        reading = open_admin(client).read_all_topics()
+
+        assert [(found.name, found.min_isr) for found in reading] == [(name, 2) for name in names]
+        # The next portion is asked for before the last one is unpacked.
+        assert [call for call, *_ in client.asked] == ["cluster", *["topics", "configs"] * 3]
+
     def test_configs_are_not_asked_for_in_vain(self):
         client = self.client()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -105,6 +106,22 @@ def test_of_each_key_and_partition_the_newest_is_kept():
     assert consumer.assigned == {0: 0, 1: 5}
     assert consumer.closed == 1
     assert consumer.settings["isolation.level"] == "read_uncommitted"
+
+
+def test_memory_grows_with_the_keys_and_not_with_the_records():
+    def make(count):
+        batches = ([record(0, n * 100 + at, b"%d" % at, b"v" * 1000) for at in range(100)] for n in range(count))
+        consumer = FakeConsumer()
+        consumer.consume = lambda *_: next(batches, [event(END, 0, count * 100)])
+        tracemalloc.start()
+        result = open_scan(consumer, {0: (0, count * 100)}).read_newest()
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert (result.scanned, len(result.records)) == (count * 100, 100)
+        return peak
+
+    make(1)
+    assert make(100) < 2 * make(4)
 
 
 def test_keys_that_are_not_wanted_are_not_kept():

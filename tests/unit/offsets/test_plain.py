@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.model.raw_record import RawRecord
-from seamark.offsets.codec import encode_key, encode_value
+from seamark.offsets.codec import decode_key, decode_value, encode_key, encode_value
 from seamark.offsets.grouping import build_home
+from seamark.offsets.jackson import Scanner
+from seamark.offsets.jackson_text import NotJsonError
 from seamark.offsets.plain import split_plain
 from seamark.offsets.reading import read_json
 from seamark.offsets.topic_store import TopicStore
@@ -69,7 +71,7 @@ VALUE_BYTES = st.one_of(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(keys(), VALUE_BYTES, st.integers(-2, 4)), max_size=6))
 def test_both_ways_come_to_the_same(records):
     scan = FakeScan()
@@ -90,6 +92,30 @@ def test_both_ways_come_to_the_same_for_dirt():
 def test_each_piece_of_dirt_alone(case):
     scan = FakeScan().put(case.key, case.value)
     assert fast_way(scan) == long_way(scan)
+
+
+NUMBERS = ["0", "-0", "0.0", "-0.0", "-0.5", "1.0E10", "-1.5E-3", "9" * 18, "9" * 19, "-" + "9" * 18, "01", "1.", "1e5"]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_numbers_are_read_as_jackson_reads_them(number):
+    raw = f'{{"n":{number}}}'.encode()
+    try:
+        expected = Scanner(raw).read()
+    except NotJsonError:
+        expected = None
+    assert repr(decode_value(raw).offset) == repr(expected)
+
+
+@settings(deadline=None)
+@given(st.one_of(keys(), MAPS.map(encode_value)))
+def test_what_is_plain_is_read_as_jackson_reads_it(raw):
+    expected = Scanner(raw).read()
+    found = decode_key(raw)
+    if raw.startswith(b"["):
+        assert repr([found.connector, found.key.partition]) == repr(expected)
+    else:
+        assert repr(decode_value(raw).offset) == repr(expected)
 
 
 def test_the_usual_goes_the_fast_way():

@@ -8,6 +8,7 @@ from seamark.change.steps.connector import CreateConnector, DeleteConnector, Put
 from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.logger import SetLogger
 from seamark.change.steps.offsets import WriteOffsets
+from seamark.change.steps.preview import CheckPreview
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
 from seamark.change.steps.topic import CreateTopic, DeleteNewTopic, DeleteTopic
@@ -16,7 +17,7 @@ from seamark.errors import UsageError
 from seamark.model.plan import StepData
 
 _CONNECT = (AwaitRunning, CreateConnector, PutConfig, DeleteConnector, SetRunState, RestartFailed, SetLogger)
-_OFFSETS = (ProveStopped, WriteOffsets, VerifyOffsets)
+_OFFSETS = (ProveStopped, CheckPreview, WriteOffsets, VerifyOffsets)
 _KAFKA = (CreateTopic, DeleteNewTopic, DeleteTopic, GrowTopic, AlterTopicConfig, MoveGroup, DeleteGroup)
 
 STEPS: dict[str, type[Step]] = {step.kind: step for step in (*_CONNECT, *_OFFSETS, *_KAFKA)}

@@ -33,9 +33,10 @@ def _find_moved(evidence: HealthEvidence) -> Iterator[TopicFinding]:
     """Brokers that lead fewer partitions than they are first in line for, as after a restart."""
     first: Counter[int] = Counter()
     led: Counter[int] = Counter()
+    up = evidence.brokers
     for topic in evidence.topics.values():
         for partition in topic.partitions:
-            if partition.leader is not None and partition.replicas[0] in evidence.brokers:
+            if partition.leader is not None and partition.replicas[0] in up:
                 first[partition.replicas[0]] += 1
                 led[partition.replicas[0]] += partition.leader == partition.replicas[0]
     for broker, count in sorted(first.items()):

@@ -12,10 +12,11 @@ from seamark.model.topic_health import HealthCheck, TopicFinding
 
 def examine_copies(evidence: HealthEvidence) -> Iterator[TopicFinding]:
     """leaderless, under-min-isr, under-replicated: the same partitions that Kafka's own kafka-topics names."""
+    up = evidence.brokers
     for topic in evidence.topics.values():
-        yield from _find_leaderless(topic, evidence.brokers)
-        yield from _find_under_min_isr(topic, evidence.brokers)
-        yield from _find_under_replicated(topic, evidence.brokers)
+        yield from _find_leaderless(topic, up)
+        yield from _find_under_min_isr(topic, up)
+        yield from _find_under_replicated(topic, evidence)
 
 
 def _find_leaderless(topic: TopicStatus, brokers: frozenset[int]) -> Iterator[TopicFinding]:
@@ -32,10 +33,8 @@ def _find_leaderless(topic: TopicStatus, brokers: frozenset[int]) -> Iterator[To
 
 
 def _find_under_min_isr(topic: TopicStatus, brokers: frozenset[int]) -> Iterator[TopicFinding]:
-    partitions = _pick(topic, topic.under_min_isr)
-    # Where more copies are asked for than there are, brokers from 3.7 on count the copies (apache/kafka pull 14594).
-    capped = [found for found in partitions if found.leader is not None and not found.is_under_replicated]
-    short = [found for found in partitions if found not in capped]
+    short = _pick(topic, topic.refusing)
+    capped = [found for found in _pick(topic, topic.under_min_isr) if found not in short]
     if short:
         yield TopicFinding(
             HealthCheck.UNDER_MIN_ISR,
@@ -59,18 +58,23 @@ def _find_under_min_isr(topic: TopicStatus, brokers: frozenset[int]) -> Iterator
         )
 
 
-def _find_under_replicated(topic: TopicStatus, brokers: frozenset[int]) -> Iterator[TopicFinding]:
-    partitions = _pick(topic, topic.under_replicated)
+def _find_under_replicated(topic: TopicStatus, evidence: HealthEvidence) -> Iterator[TopicFinding]:
+    partitions = [
+        found
+        for found in _pick(topic, topic.under_replicated)
+        # A copy that is on its way to another broker is not missed yet.
+        if len(found.replicas) - len(evidence.moving.get((topic.name, found.id), ())) > len(found.isr)
+    ]
     if partitions:
         missing = sorted({broker for found in partitions for broker in found.missing})
         yield TopicFinding(
             HealthCheck.UNDER_REPLICATED,
             Severity.WARNING,
             topic.name,
-            topic.under_replicated,
+            tuple(found.id for found in partitions),
             what=f"the copies on {_name(missing)} are missing or behind",
             why="the next broker that fails may stop it, or cost records",
-            next_step=_say_mend(partitions, brokers),
+            next_step=_say_mend(partitions, evidence.brokers),
         )
 
 

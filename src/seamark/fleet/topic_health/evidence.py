@@ -49,12 +49,14 @@ class HealthEvidence:
     """What was read. A partition that is missing in one of the maps could not be asked for.
 
     `aged` is the first record that retention leaves alone for a while, and `idle` the first one of the time in which a
-    stopped sink must have been at work to be safe; None where there is none so young. Both are by partition.
+    stopped sink must have been at work to be safe; None where there is none so young. Both are by partition. `moving`
+    are the brokers to which copies of a partition are on their way.
     """
 
     context: Context
     cluster: KafkaCluster
     topics: Mapping[str, TopicStatus]
+    moving: Mapping[Spot, tuple[int, ...]] = field(default_factory=dict)
     readers: tuple[Reader, ...] = ()
     sinks: Mapping[str, tuple[Connector, ...]] = field(default_factory=dict)
     bounds: Mapping[Spot, Bounds] = field(default_factory=dict)

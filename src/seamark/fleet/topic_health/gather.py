@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from seamark.errors import SeamarkError
+from seamark.errors import NotFoundError, SeamarkError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.lock_names import find_group
 from seamark.fleet.ports import BrokersPort
@@ -48,6 +48,7 @@ class Gatherer:
             self._context,
             cluster,
             topics,
+            moving=self._read_moving(topics.values()),
             readers=readers,
             sinks=sinks,
             bounds=_build_bounds(earliest, latest),
@@ -58,6 +59,16 @@ class Gatherer:
             sizes=self._read_sizes(topics.values()),
             failures=self._failures,
         )
+
+    def _read_moving(self, topics: Iterable[TopicStatus]) -> Mapping[Spot, tuple[int, ...]]:
+        """Asked only where a copy is missing: it may be on its way."""
+        if not any(topic.under_replicated for topic in topics):
+            return {}
+        try:
+            return self._kafka.read_moving()
+        except SeamarkError as error:
+            self._failures["reassignments"] = error
+            return {}
 
     def _read_sinks(self) -> dict[str, tuple[Connector, ...]]:
         """The sinks by their group."""
@@ -79,7 +90,7 @@ class Gatherer:
         except SeamarkError as error:
             self._failures["groups"] = error
             return ()
-        self._failures |= {**listings.failures, **committed.failures}
+        self._failures |= {**listings.failures, **_without_gone(committed.failures)}
         states = {found.name: found.state for found in listings.items}
         return tuple(
             Reader(found.group, states[found.group], found.offsets, sinks.get(found.group, ()))
@@ -87,7 +98,9 @@ class Gatherer:
         )
 
     def _take(self, reading: SpotReading[Stamp | None]) -> dict[Spot, Stamp]:
-        self._failures |= {f"{topic}-{number}": error for (topic, number), error in reading.failures.items()}
+        self._failures |= _without_gone(
+            {f"{topic}-{number}": error for (topic, number), error in reading.failures.items()}
+        )
         return {spot: stamp for spot, stamp in reading.found.items() if stamp is not None}
 
     def _read_aged(self, spots: Sequence[Spot], topics: Mapping[str, TopicStatus]) -> dict[Spot, int | None]:
@@ -120,7 +133,9 @@ class Gatherer:
         if not times:
             return {}
         reading = self._kafka.read_offsets_at(times)
-        self._failures |= {f"{topic}-{number}": error for (topic, number), error in reading.failures.items()}
+        self._failures |= _without_gone(
+            {f"{topic}-{number}": error for (topic, number), error in reading.failures.items()}
+        )
         return {spot: stamp.offset if stamp else None for spot, stamp in reading.found.items()}
 
     def _read_sizes(self, topics: Iterable[TopicStatus]) -> dict[str, TopicSize]:
@@ -132,6 +147,11 @@ class Gatherer:
             return {}
         self._failures |= reading.failures
         return {found.name: found for found in reading.items}
+
+
+def _without_gone(failures: Mapping[str, SeamarkError]) -> dict[str, SeamarkError]:
+    """What went between two questions is not there, which is no failure."""
+    return {name: error for name, error in failures.items() if not isinstance(error, NotFoundError)}
 
 
 def _find_led(readers: Sequence[Reader], topics: Mapping[str, TopicStatus]) -> list[Spot]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from seamark.fleet.topic_health.evidence import HealthEvidence, Reader
@@ -24,33 +24,37 @@ class _Position(NamedTuple):
 def examine_readers(evidence: HealthEvidence) -> Iterator[TopicFinding]:
     """recreated, reader-passed, reader-nearly-passed: one finding for each reader and topic."""
     for reader in evidence.readers:
-        for name in sorted({topic for topic, _ in reader.offsets}):
+        commits: dict[str, dict[int, Committed]] = {}
+        for (name, number), commit in sorted(reader.offsets.items()):
+            commits.setdefault(name, {})[number] = commit
+        for name, held in commits.items():
             topic = evidence.topics.get(name)
             if topic is None:
                 continue
-            yield from _find_recreated(reader, topic, evidence)
-            positions = _list_positions(reader, topic, evidence)
+            yield from _find_recreated(reader, topic, held, evidence)
+            positions = _list_positions(topic, held, evidence)
             yield from _find_passed(reader, topic, positions)
             yield from _find_passing(reader, topic, positions, evidence)
             yield from _find_outgrown(reader, topic, positions, evidence)
 
 
-def _list_positions(reader: Reader, topic: TopicStatus, evidence: HealthEvidence) -> list[_Position]:
+def _list_positions(topic: TopicStatus, held: Mapping[int, Committed], evidence: HealthEvidence) -> list[_Position]:
     """What is committed within a log whose bounds are known."""
     return [
         _Position(number, commit, bounds)
-        for (name, number), commit in sorted(reader.offsets.items())
-        if name == topic.name and (bounds := evidence.bounds.get((name, number))) and commit.offset <= bounds.latest
+        for number, commit in held.items()
+        if (bounds := evidence.bounds.get((topic.name, number))) and commit.offset <= bounds.latest
     ]
 
 
-def _find_recreated(reader: Reader, topic: TopicStatus, evidence: HealthEvidence) -> Iterator[TopicFinding]:
+def _find_recreated(
+    reader: Reader, topic: TopicStatus, held: Mapping[int, Committed], evidence: HealthEvidence
+) -> Iterator[TopicFinding]:
     clues: dict[int, str] = {}
     count = len(topic.partitions)
-    for (name, number), commit in sorted(reader.offsets.items()):
-        if name != topic.name:
-            continue
-        bounds, epoch = evidence.bounds.get((name, number)), evidence.epochs.get((name, number))
+    for number, commit in held.items():
+        spot = (topic.name, number)
+        bounds, epoch = evidence.bounds.get(spot), evidence.epochs.get(spot)
         if number >= count:
             clues[number] = f"it committed on partition {number}, and there are {count}"
         elif bounds and commit.offset > bounds.latest:
@@ -119,12 +123,13 @@ def _find_outgrown(
     if limit is None or size is None:
         return
     ahead: dict[int, int] = {}
+    bytes_held = size.by_partition
     for found in positions:
         records = found.bounds.records
         if records and found.commit.offset >= found.bounds.earliest:
             unread = found.bounds.latest - found.commit.offset
             # Nobody tells the bytes behind an offset: a record of this partition is taken for as large as another.
-            ahead[found.number] = size.by_partition.get(found.number, 0) * unread // records
+            ahead[found.number] = bytes_held.get(found.number, 0) * unread // records
     close = {number: count for number, count in ahead.items() if count > limit * WARN_AT}
     if close:
         yield _build_passing(

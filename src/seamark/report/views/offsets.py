@@ -128,13 +128,13 @@ def build_evidence(found: Evidence) -> dict[str, Any]:
 
 
 def render_finding(finding: OffsetFinding, *, raw: bool = False) -> list[Line]:
-    """A finding for a person: one line, and with `raw` its records below."""
+    """A finding for a person: one line, and its records below. What REST says is of an offset that is shown anyway."""
     about = f"{render_partition(Offset(finding.partition, None))}: " if finding.partition is not None else ""
     whose = f"{finding.connector} " if finding.connector and finding.partition is None else ""
     lines = [
         line(Span("! ", Style.WARN), Span(finding.oddity.value, Style.STRONG), f"  {whose}{about}{finding.message}")
     ]
-    if raw or len(finding.evidence) > 1 or finding.partition is None:
+    if raw or not finding.oddity.startswith("rest-"):
         lines += [line(f"    {render_record(found)}") for found in finding.evidence]
     return lines
 

@@ -42,9 +42,17 @@ def build_plan_view(
     return View(
         LISTING,
         effects,
-        body=lambda: {**_build_body(plan), "effects": LISTING.build_items(effects), **(more if plan.spec else {})},
+        body=lambda: {**_build_body(plan), "effects": _build_items(effects), **(more if plan.spec else {})},
         lines=lambda screen: _build_lines(plan, effects, screen, drifts=drifts, survey=survey),
     )
+
+
+def _build_items(effects: Sequence[Effect]) -> list[dict[str, Any]]:
+    """The effects for programs; what becomes of the data only where positions move."""
+    return [
+        {**item, **({"outlook": list(effect.outlook)} if effect.outlook else {})}
+        for effect, item in zip(effects, LISTING.build_items(effects), strict=True)
+    ]
 
 
 def _build_body(plan: Plan) -> dict[str, Any]:
@@ -61,7 +69,9 @@ def _build_step(step: StepData) -> dict[str, Any]:
 
 
 def _build_field(field: FieldChange) -> dict[str, Any]:
-    note = {"note": field.note} if field.note else {}
+    note: dict[str, Any] = {"note": field.note} if field.note else {}
+    if field.preview is not None:
+        note["preview"] = dict(field.preview.as_dict())
     return {"key": field.key, "before": field.before, "after": field.after, "sensitive": field.is_sensitive, **note}
 
 
@@ -150,7 +160,7 @@ def _build_effect(effect: Effect, *, width: int, screen: Screen, is_large: bool)
     lines += [_build_row(found.key, render_field(found), keys, screen) for found in fields]
     if len(fields) < len(effect.fields):
         lines.append(line(f"{_INDENT}… {render_count(len(effect.fields) - len(fields), 'field')} more: -o wide"))
-    return lines
+    return [*lines, *(line(f"{_INDENT}{words}") for words in effect.outlook)]
 
 
 def _build_row(key: str, value: str, width: int, screen: Screen) -> Line:

@@ -22,14 +22,15 @@ def render_topic_health(topic: TopicStatus) -> str:
     if topic.leaderless:
         return "✗ LEADERLESS"
     if topic.under_min_isr:
-        return "✗ UNDER MIN ISR"
+        # With all copies in sync only old brokers refuse writes.
+        return f"{'✗' if topic.refusing else '▲'} UNDER MIN ISR"
     return "▲ UNDER-REPLICATED" if topic.under_replicated else "✓ WELL"
 
 
 def _style(topic: TopicStatus) -> Style:
-    if topic.leaderless or topic.under_min_isr:
+    if topic.leaderless or topic.refusing:
         return Style.BAD
-    return Style.WARN if topic.under_replicated else Style.GOOD
+    return Style.WARN if topic.under_replicated or topic.under_min_isr else Style.GOOD
 
 
 LISTING: Listing[TopicReport] = Listing(

@@ -1,0 +1,154 @@
+"""`seamark offsets move | forget | import | copy`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from seamark.cli.carry_out import ChangeOptions, carry_out, change_options
+from seamark.cli.complete import complete_connectors
+from seamark.cli.options import global_options, option, pass_session, put_options
+from seamark.cli.session import Session
+from seamark.errors import UsageError
+
+if TYPE_CHECKING:
+    from seamark.model.preview import Tolerance
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+partition_option = option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    metavar="NAME|JSON",
+    help="Only this partition: a table, a file, TOPIC[:0,1], or some of its fields as JSON.",
+)
+
+
+def care_options(command: F) -> F:
+    """Add `--tolerance` and `--accept-zombie`; the command gets them as one map, `care`."""
+
+    @wraps(command)
+    def gather(*args: Any, tolerance: str | None, accept_zombie: bool, **kwargs: Any) -> Any:
+        care = {"tolerance": _parse_tolerance(tolerance), "accept_zombies": accept_zombie}
+        return command(*args, care=care, **kwargs)
+
+    decorators = (
+        option(
+            "--tolerance",
+            metavar="N|N%",
+            help="How much more than the plan says may be read again or skipped once it has stopped. "
+            "Without it a tenth, and at least 1 000 rows or records or 1 MiB.",
+        ),
+        option(
+            "--accept-zombie",
+            is_flag=True,
+            help="Go on although a worker that ran it can't be reached. Only if you have ended that worker.",
+        ),
+    )
+    result: F = put_options(gather, decorators)
+    return result
+
+
+@click.command("move")
+@click.argument("owner", shell_complete=complete_connectors)
+@option(
+    "--to",
+    metavar="PLACE",
+    help="beginning, a number, a time as 2026-11-14T12:00:00Z, a JSON map; for sinks and groups earliest, latest too.",
+)
+@option("--back", metavar="TIME", help="So much earlier, as 90s, 1h or 2d: by the time in the data.")
+@option("--as-of", metavar="TIME", help="Where it stood at that time, out of the history in its topic.")
+@option("--shift", type=int, metavar="N", help="N records, bytes or ids on, or back where N is negative.")
+@option(
+    "--from", "source", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Where an export says."
+)
+@partition_option
+@care_options
+@change_options
+@global_options
+@pass_session
+def move(
+    session: Session,
+    *,
+    owner: str,
+    to: str | None,
+    back: str | None,
+    as_of: str | None,
+    shift: int | None,
+    source: Path | None,
+    partitions: tuple[str, ...],
+    care: dict[str, Any],
+    how: ChangeOptions,
+) -> None:
+    """Let OWNER go on from another place: a connector NAME or CLUSTER/NAME, or group/NAME.
+
+    The plan counts what is read again or skipped. A connector is stopped, proven to stand still, counted again,
+    written, verified, and goes on. A group must be empty.
+    """
+    with session.fleet() as fleet:
+        planned = fleet.offsets.move(
+            owner, to=to, back=back, as_of=as_of, shift=shift, source=source, partitions=partitions, **care
+        )
+        carry_out(session, fleet, planned, how)
+
+
+@click.command("forget")
+@click.argument("owner", shell_complete=complete_connectors)
+@partition_option
+@care_options
+@change_options
+@global_options
+@pass_session
+def forget(
+    session: Session, *, owner: str, partitions: tuple[str, ...], care: dict[str, Any], how: ChangeOptions
+) -> None:
+    """Let OWNER forget its offsets, so that it begins at its beginning. Connect calls it reset."""
+    with session.fleet() as fleet:
+        carry_out(session, fleet, fleet.offsets.forget(owner, partitions=partitions, **care), how)
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("owners", nargs=-1, metavar="[OWNER]...")
+@care_options
+@change_options
+@global_options
+@pass_session
+def import_offsets(
+    session: Session, *, file: Path, owners: tuple[str, ...], care: dict[str, Any], how: ChangeOptions
+) -> None:
+    """Put owners where FILE says: an export of seamark, or the JSON of connect-offsets.
+
+    Without OWNER all of them. Partitions that the file does not name stay as they are.
+    """
+    with session.fleet() as fleet:
+        carry_out(session, fleet, fleet.offsets.restore(file, owners=owners, **care), how)
+
+
+@click.command("copy")
+@click.argument("source", metavar="FROM", shell_complete=complete_connectors)
+@click.argument("target", metavar="TO", shell_complete=complete_connectors)
+@care_options
+@change_options
+@global_options
+@pass_session
+def copy(session: Session, *, source: str, target: str, care: dict[str, Any], how: ChangeOptions) -> None:
+    """Put TO where FROM stands. A file, an alias or a prefix in the keys becomes that of TO."""
+    with session.fleet() as fleet:
+        carry_out(session, fleet, fleet.offsets.copy(source, target, **care), how)
+
+
+def _parse_tolerance(text: str | None) -> Tolerance | None:
+    if text is None:
+        return None
+    from seamark.model.preview import parse_tolerance  # noqa: PLC0415
+
+    try:
+        return parse_tolerance(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is no tolerance", hint="a number, or a share as 10%") from None

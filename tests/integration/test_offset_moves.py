@@ -1,0 +1,314 @@
+"""Offsets are moved in every way under real connectors: what the plan counts is what happens, and it is undone."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+import seamark
+from seamark.context import open_context
+from seamark.errors import UnsupportedError
+from seamark.fleet.offset_file import write_export
+from seamark.fleet.offset_plans import merge
+from seamark.fleet.setup import make_setup
+from seamark.model.distance import Certainty, Unit
+from seamark.model.offset import Offset
+from seamark.model.preview import Tolerance
+from tests.integration.meaning_stage import Stage, wait_for
+
+JDBC_SOURCE = "io.aiven.connect.jdbc.JdbcSourceConnector"
+FILE = "org.apache.kafka.connect.file.FileStream"
+ROWS = 40
+MODES = {
+    "number": {"mode": "incrementing", "incrementing.column.name": "seq"},
+    "time": {"mode": "timestamp", "timestamp.column.name": "at"},
+    "both": {"mode": "timestamp+incrementing", "timestamp.column.name": "at", "incrementing.column.name": "seq"},
+}
+
+
+class Moved(Stage):
+    """A stage with the context of whoever moves things on it."""
+
+    def __init__(self, stack, folder):
+        super().__init__(stack)
+        self.folder = folder
+        endpoint = stack.connect["connect"]
+        context = {
+            "journal": "file",
+            "journal_folder": str(folder / "journal"),
+            "in_flight": "5s",
+            "policy": {"files": ["/**"]},
+            "kafka": {"bootstrap.servers": stack.kafka.bootstrap_servers},
+            "connect": {"connect": {"urls": list(endpoint.urls), "worker_config": endpoint.worker_config}},
+            "databases": {"shop": {"jdbc_url": self.jdbc["connection.url"], "dsn": stack.postgres.dsn}},
+        }
+        (folder / "seamark.yaml").write_text(json.dumps({"current": "dev", "contexts": {"dev": context}}))
+        environ = {"SEAMARK_CONFIG": str(folder / "seamark.yaml"), "XDG_STATE_HOME": str(folder / "state")}
+        opened = open_context(environ=environ)
+        make_setup(opened)
+        self.fleet = seamark.Fleet(opened)
+
+    def close(self):
+        self.fleet.close()
+        super().close()
+
+    def apply(self, planned):
+        result = self.fleet.apply(planned)
+        assert result.is_done, result.failures
+        return result
+
+    def held(self, name):
+        return {json.dumps(one.partition): one.offset for one in self.client.read_offsets(name)}
+
+    def make_table(self, word):
+        table = f"{self.run}_{word}"
+        self.tables.append(table)
+        self.database.execute(
+            f"CREATE TABLE {table} (seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
+            "at timestamptz NOT NULL, name text)"
+        )
+        return table
+
+    def insert(self, table, count):
+        """Rows a minute apart, the newest of them now or later."""
+        self.database.execute(
+            f"INSERT INTO {table} (at, name) SELECT '2026-01-01T00:00:00Z'::timestamptz + (m + n) * interval '1 min', "
+            f"'n' || n FROM generate_series(1, %s::int) AS n, (SELECT count(*) AS m FROM {table}) AS c",
+            [count],
+        )
+
+    def jdbc_source(self, word, table, mode):
+        config = {"connector.class": JDBC_SOURCE, **self.jdbc, "poll.interval.ms": "200", "topic.prefix": self.name("")}
+        name, _ = self.create(word, {**config, "table.whitelist": table, **mode})
+        topic = f"{self.name('')}{table}"
+        wait_for(lambda: self.read_end(topic), lambda end: end == ROWS, f"{ROWS} records")
+        return name, topic
+
+
+@pytest.fixture
+def stage(stack, tmp_path):
+    made = Moved(stack, tmp_path)
+    yield made
+    made.close()
+
+
+def previews(planned):
+    """What a plan counts: direction, figure and certainty of each partition."""
+    return [
+        (found.preview.as_dict()["direction"], found.preview.counted.figure, found.preview.counted.certainty)
+        for effect in planned.effects
+        for found in effect.fields
+    ]
+
+
+MOVES = {
+    "number": ({"to": "25"}, 15),
+    "time": ({"back": "10m"}, 10),
+    # The row of that very moment comes too: its number is not skipped.
+    "both": ({"to": "2026-01-01T00:31:00Z"}, 10),
+}
+
+
+def test_jdbc_sources_read_again_as_many_rows_as_the_plan_says(stage):
+    """All three modes in one plan, a lane for each."""
+    names, topics, before, plans = {}, {}, {}, []
+    for mode, (where, rows) in MOVES.items():
+        table = stage.make_table(mode)
+        stage.insert(table, ROWS)
+        names[mode], topics[mode] = stage.jdbc_source(mode, table, MODES[mode])
+        stage.await_offset(names[mode], lambda held: held.get("incrementing", ROWS) == ROWS, "the offset of all rows")
+        before[mode] = stage.held(names[mode])
+        planned = stage.fleet.offsets.move(names[mode], **where)
+        assert previews(planned) == [("again", rows, Certainty.EXACT)], mode
+        plans.append(planned)
+    result = stage.apply(merge("three at once", plans))
+    for mode, (_, rows) in MOVES.items():
+        wait_for(lambda: stage.read_end(topics[mode]), lambda end: end == ROWS + rows, f"{rows} rows again")  # noqa: B023
+        wait_for(lambda: stage.held(names[mode]), lambda held: held == before[mode], "the end of the table")  # noqa: B023
+    stage.apply(stage.fleet.undo(result.change))
+    assert {mode: stage.held(names[mode]) for mode in MOVES} == before
+    assert {mode: stage.read_end(topics[mode]) for mode in MOVES} == {
+        mode: ROWS + rows for mode, (_, rows) in MOVES.items()
+    }
+
+
+def test_jdbc_source_skips_as_many_rows_as_the_plan_says_and_the_undo_brings_them(stage):
+    table = stage.make_table("skip")
+    stage.insert(table, ROWS)
+    name, topic = stage.jdbc_source("skip", table, MODES["number"])
+    stage.await_offset(name, lambda found: found["incrementing"] == ROWS, "the offset of all rows")
+    stage.stop(name)
+    stage.insert(table, 12)
+    planned = stage.fleet.offsets.move(name, shift=5)
+    assert previews(planned) == [("skipped", 5, Certainty.EXACT)]
+    assert "5 rows skipped" in str(planned)
+    # It was stopped, and stays so.
+    assert [step.kind for step in planned.plan.steps] == [
+        "prove-stopped",
+        "check-preview",
+        "write-offsets",
+        "verify-offsets",
+    ]
+    result = stage.apply(planned)
+    stage.client.resume(name)
+    wait_for(lambda: stage.read_end(topic), lambda end: end == ROWS + 7, "the other rows")
+    undo = stage.fleet.undo(result.change)
+    assert previews(undo) == [("again", 12, Certainty.EXACT)]
+    stage.apply(undo)
+    wait_for(lambda: stage.read_end(topic), lambda end: end == ROWS + 7 + 12, "all new rows")
+
+
+def test_what_moved_too_far_before_the_stop_is_not_written_and_runs_on(stage):
+    table = stage.make_table("far")
+    stage.insert(table, ROWS)
+    name, topic = stage.jdbc_source("far", table, MODES["number"])
+    stage.await_offset(name, lambda found: found["incrementing"] == ROWS, "the offset of all rows")
+    planned = stage.fleet.offsets.move(name, to=30, tolerance=Tolerance(0.0, 5))
+    assert previews(planned) == [("again", 10, Certainty.EXACT)]
+    stage.insert(table, 6)
+    wait_for(lambda: stage.read_end(topic), lambda end: end == ROWS + 6, "the new rows")
+    stage.await_offset(name, lambda found: found["incrementing"] == ROWS + 6, "the offset of the new rows")
+    result = stage.fleet.apply(planned)
+    assert not result.is_done
+    (failure,) = [step.error for step in result.steps if step.error is not None]
+    assert "16 rows would be read again; the plan said 10" in failure.cause
+    wait_for(lambda: stage.client.read_status(name), lambda found: found.state == "RUNNING", "it to run")
+    assert [held["incrementing"] for held in stage.held(name).values()] == [ROWS + 6]
+    assert stage.read_end(topic) == ROWS + 6
+
+
+LINES = 100
+
+
+def make_file_source(stage):
+    file = stage.folder / "in.txt"
+    file.write_text("".join(f"line {number:04d}\n" for number in range(LINES)))
+    config = {"connector.class": "FileStreamSource", "file": str(file), "topic": stage.make_topic("lines")}
+    name, _ = stage.create("file", config)
+    stage.await_offset(name, lambda found: found["position"] == 10 * LINES, "the end of the file")
+    return name, {"filename": str(file)}
+
+
+def test_file_source_is_moved_in_every_way_and_put_back(stage):
+    name, partition = make_file_source(stage)
+    early = datetime.now(UTC)
+    stage.stop(name)
+    stage.client.patch_offsets(name, [Offset(partition, {"position": 990})])
+    export = stage.folder / "export.json"
+    export.write_text(json.dumps({name: [{"partition": partition, "offset": {"position": 300}}]}))
+    ways = [
+        ({"to": "500"}, 500, ("again", 490)),
+        ({"shift": -90}, 900, ("again", 90)),
+        ({"to": '{"position": 995}'}, 995, ("skipped", 5)),
+        ({"source": export}, 300, ("again", 690)),
+        ({"as_of": early}, 1000, ("skipped", 10)),
+        ({"to": "beginning"}, None, ("again", 990)),
+    ]
+    for where, position, counted in ways:
+        planned = stage.fleet.offsets.move(name, **where)
+        assert previews(planned) == [(*counted, Certainty.ESTIMATE)], where
+        result = stage.apply(planned)
+        held = stage.held(name)
+        assert held == ({} if position is None else {json.dumps(partition): {"position": position}}), where
+        stage.apply(stage.fleet.undo(result.change))
+        assert stage.held(name) == {json.dumps(partition): {"position": 990}}, where
+    with pytest.raises(UnsupportedError) as refused:
+        stage.fleet.offsets.move(name, back="1h")
+    assert "--to NUMBER" in refused.value.hint
+    with pytest.raises(UnsupportedError, match=r"does not reach back to 2020.*in\.txt"):
+        stage.fleet.offsets.move(name, as_of="2020-01-01T00:00:00Z")
+    planned = stage.fleet.offsets.forget(name)
+    assert "read again: what it reads again will be in its topics twice" in str(planned)
+    stage.apply(planned)
+    stage.client.resume(name)
+    wait_for(lambda: stage.read_end(stage.name("lines")), lambda end: end == 2 * LINES, "all lines again")
+
+
+def make_sink(stage, word="sink"):
+    topic = stage.make_topic(word)
+    stage.produce(topic, [f"line {number}".encode() for number in range(LINES)])
+    file = stage.folder / f"{word}.txt"
+    converter = "org.apache.kafka.connect.storage.StringConverter"
+    config = {
+        "connector.class": f"{FILE}SinkConnector",
+        "file": str(file),
+        "topics": topic,
+        "key.converter": converter,
+        "value.converter": converter,
+    }
+    name, _ = stage.create(word, config)
+    wait_for(lambda: count_lines(file), lambda count: count == LINES, "all lines")
+    stage.await_offset(name, lambda found: found["kafka_offset"] == LINES, "the commit of all lines")
+    return name, file
+
+
+def count_lines(file):
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def test_sink_delivers_again_as_many_records_as_the_plan_says(stage):
+    name, file = make_sink(stage)
+    before = stage.held(name)
+    planned = stage.fleet.offsets.move(name, shift=-30)
+    assert previews(planned) == [("again", 30, Certainty.BOUND)]
+    assert "at most 30 records read again" in str(planned)
+    assert "appended to the file once more" in str(planned)
+    result = stage.apply(planned)
+    wait_for(lambda: count_lines(file), lambda count: count == LINES + 30, "thirty lines again")
+    stage.await_offset(name, lambda found: found["kafka_offset"] == LINES, "the commit of all lines")
+    stage.apply(stage.fleet.undo(result.change))
+    assert stage.held(name) == before
+    assert count_lines(file) == LINES + 30
+
+
+def test_group_and_sink_take_each_others_place(stage):
+    name, _ = make_sink(stage)
+    topic = stage.name("sink")
+    group = stage.run
+    commit = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 40)])
+    stage.admin.alter_consumer_group_offsets([commit])[group].result(20)
+    moved = stage.fleet.offsets.move(f"group/{group}", shift=-15)
+    assert "15 records read again" in str(moved)
+    result = stage.apply(moved)
+    (held,) = stage.fleet.offsets.of(f"group/{group}").offsets
+    assert held.offset == {"kafka_offset": 25}
+    stage.apply(stage.fleet.undo(result.change))
+    stage.stop(name)
+    copied = stage.fleet.offsets.copy(f"group/{group}", name)
+    assert previews(copied) == [("again", 60, Certainty.BOUND)]
+    result = stage.apply(copied)
+    assert [found["kafka_offset"] for found in stage.held(name).values()] == [40]
+    stage.apply(stage.fleet.undo(result.change))
+    back = stage.fleet.offsets.copy(name, f"group/{group}")
+    stage.apply(back)
+    (held,) = stage.fleet.offsets.of(f"group/{group}").offsets
+    assert held.offset == {"kafka_offset": LINES}
+
+
+def test_export_of_several_owners_is_imported_as_one_plan(stage):
+    source, partition = make_file_source(stage)
+    sink, _ = make_sink(stage)
+    for name in (source, sink):
+        stage.stop(name)
+    before = {name: stage.held(name) for name in (source, sink)}
+    file = stage.folder / "export.json"
+    write_export(stage.fleet.offsets.export([source, sink]), file)
+    stage.client.patch_offsets(source, [Offset(partition, {"position": 10})])
+    (held,) = stage.client.read_offsets(sink)
+    stage.client.patch_offsets(sink, [Offset(held.partition, {"kafka_offset": 7})])
+    planned = stage.fleet.offsets.restore(file)
+    assert {step.lane for step in planned.plan.steps} == {f"connector/connect/{source}", f"connector/connect/{sink}"}
+    assert sorted(previews(planned)) == [("skipped", 93, Certainty.BOUND), ("skipped", 990, Certainty.ESTIMATE)]
+    result = stage.apply(planned)
+    assert {name: stage.held(name) for name in (source, sink)} == before
+    assert stage.fleet.offsets.restore(file).is_empty
+    stage.apply(stage.fleet.undo(result.change))
+    assert [found["position"] for found in stage.held(source).values()] == [10]
+    assert [found["kafka_offset"] for found in stage.held(sink).values()] == [7]
+    assert previews(stage.fleet.offsets.move(sink, to="earliest"))[0][0] == "again"
+    assert {found.preview.counted.unit for found in stage.fleet.offsets.move(source, to=5).effects[0].fields} == {
+        Unit.BYTES
+    }
