@@ -22,6 +22,7 @@ TOGETHER = {
         "test_brokers_die_midway.py",
         "test_fleet_apply.py",
         "test_like_real_connect.py",
+        "test_offsets_exactly_once.py",
         "test_topic_health.py",
     ),
     "tests/oracle/": ("tests/oracle/",),

@@ -149,7 +149,7 @@ class TestReads:
         at = newest[topic, 0].timestamp_ms
         assert abs(at / 1000 - time.time()) < 60
         assert brokers.read_log_offsets(spots, at=at - 2500).found == {
-            (topic, 0): Stamp(2, at - 2000),
+            (topic, 0): Stamp(2, at - 2000, leader_epoch=0),
             (topic, 1): None,
         }
         assert brokers.read_log_offsets(spots, at=at + 1).found == {(topic, 0): None, (topic, 1): None}

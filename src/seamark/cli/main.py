@@ -24,7 +24,7 @@ COMMANDS = {
     "status": ("seamark.cli.status:status", "Show every Connect cluster and what is in trouble."),
     "connectors": ("seamark.cli.connectors:connectors", "Look at connectors, and change them."),
     "workers": ("seamark.cli.workers:workers", "Look at the workers of Connect."),
-    "offsets": ("seamark.cli.offsets:offsets", "Look at reading positions, and back them up."),
+    "offsets": ("seamark.cli.offsets:offsets", "Look at reading positions, back them up, and move them."),
     "topics": ("seamark.cli.topics:topics", "Look at topics, and change them."),
     "groups": ("seamark.cli.groups:groups", "Look at consumer groups, and move them."),
     "lag": ("seamark.cli.lag:lag", "Show how far every group and sink is behind."),

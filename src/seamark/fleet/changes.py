@@ -17,7 +17,7 @@ from seamark.change.step import Step
 from seamark.change.timing import build_timing
 from seamark.errors import RefusedError
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.offset_plans import refresh_workers
+from seamark.fleet.offset_guards import refresh_guards, stop_running
 from seamark.fleet.offset_review import explain_offsets
 from seamark.fleet.ownership import build_undo_field, find_owners, read_claims, refresh_spec
 from seamark.fleet.planned import Planned
@@ -82,7 +82,7 @@ class Changes:
         """
         refuse_foreign_context(plan, self._context.name)
         refuse_hidden(plan)
-        plan, steps = refresh_workers(plan, build_steps(plan), self._clusters)
+        plan, steps = refresh_guards(plan, build_steps(plan), clusters=self._clusters, context=self._context)
         refuse_forbidden_steps(steps, self._clusters, self._context)
         refuse_unguarded(plan, steps, self._clusters)
         refuse_deletes(steps, clusters=self._clusters, world=self._world, context=self._context)
@@ -98,7 +98,8 @@ class Changes:
         self.check_seals(entries)
         plan = self._carry_spec(self.recovery().plan_undo(change), entries)
         refuse_foreign_context(plan, self._context.name)
-        plan, steps = refresh_workers(plan, build_steps(plan), self._clusters)
+        plan, steps = refresh_guards(plan, build_steps(plan), clusters=self._clusters, context=self._context)
+        plan, steps = stop_running(plan, steps, clusters=self._clusters, world=self._world)
         check_preconditions(plan, steps, self._world)
         return self._explain(replace(plan, notes=(*plan.notes, *self._read_notes(steps))), steps)
 

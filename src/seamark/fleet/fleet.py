@@ -268,7 +268,9 @@ class Fleet:
     def _world(self) -> FleetWorld:
         from seamark.fleet.world import FleetWorld  # noqa: PLC0415
 
-        return FleetWorld(self.context, clusters=self._hands, build_brokers=self._build_brokers)
+        return FleetWorld(
+            self.context, clusters=self._hands, build_brokers=self._build_brokers, open_scan=self._open_scan
+        )
 
     @cached_property
     def _stores(self) -> OffsetStores:

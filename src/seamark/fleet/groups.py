@@ -53,7 +53,11 @@ class Groups:
         """Every group, by name; those of sinks with their connector. Share groups are listed, never touched."""
         listings = self._kafka.read_all_groups()
         owners = read_owners(self._clusters)
-        entries = tuple(GroupEntry(found, owners.find(found.name)) for found in listings.items)
+        sinks = owners.sinks
+        entries = tuple(
+            GroupEntry(found, owners.find(found.name)) if found.name in sinks else GroupEntry(found)
+            for found in listings.items
+        )
         return Reading(entries, failures={**listings.failures, **owners.failures})
 
     def one(self, name: str) -> GroupReport:

@@ -7,15 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from seamark.change.precondition import build_preconditions
-from seamark.change.steps.offsets import QUIET_SECONDS, WriteOffsets
+from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.preview import CheckPreview
 from seamark.change.steps.read import find_run_state
 from seamark.change.steps.run_state import SetRunState
-from seamark.change.steps.stopped import ProveStopped, name_workers, surround
+from seamark.change.steps.stopped import name_workers, surround
 from seamark.connect.capability import Capability
 from seamark.errors import RefusedError, UsageError
 from seamark.fleet.lock_names import build_lock_notes, build_locks
 from seamark.fleet.offset_effect import build_offset_effect
+from seamark.fleet.offset_guards import build_restore, find_quiet_seconds, find_workers
 from seamark.fleet.offset_meaning import read_meaning
 from seamark.fleet.offset_route import choose_route
 from seamark.fleet.planned import Planned
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from seamark.context import Context
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.world import FleetWorld
-
-# Where a context says that requests are over sooner than Connect's own 90 s, it is a test, and so are its tasks.
-_MADE_UP_SECONDS = 90.0
 
 
 class OffsetPlans:
@@ -89,7 +87,7 @@ class OffsetPlans:
             ),
         )
         effect = build_offset_effect(
-            connector, meaning, needed, previews, is_stopped=not isinstance(steps[0], SetRunState)
+            connector, meaning, needed, previews, is_stopped=not isinstance(steps[-1], SetRunState)
         )
         return Planned(plan, steps=steps, effects=(effect,))
 
@@ -121,46 +119,11 @@ class OffsetPlans:
                 cause="Connect has no status of it" if connector.status is None else f"it is {connector.status.state}",
                 hint="wait until its cluster has settled: seamark connectors show NAME",
             )
-        proof, *rest = surround(step, quiet_seconds=self._quiet_seconds, accepts_zombies=accepts_zombies)
+        proof, *rest = surround(step, quiet_seconds=find_quiet_seconds(self._context), accepts_zombies=accepts_zombies)
         inner = name_workers((proof, check, *rest), {step.subject: find_workers(connector)})
-        if state == "STOPPED":
-            return inner
-        return (
-            SetRunState(connector.cluster, connector.name, "STOPPED"),
-            *inner,
-            SetRunState(connector.cluster, connector.name, state),
-        )
-
-    @property
-    def _quiet_seconds(self) -> float:
-        in_flight = self._context.journal.in_flight_seconds
-        return QUIET_SECONDS if in_flight >= _MADE_UP_SECONDS else in_flight / 5
-
-
-def find_workers(connector: Connector) -> tuple[str, ...]:
-    """The workers that run a connector and its tasks."""
-    status = connector.status
-    if status is None:
-        return ()
-    found = {status.worker_id, *(task.worker_id for task in status.tasks)}
-    return tuple(sorted(found - {""}))
-
-
-def refresh_workers(plan: Plan, steps: Sequence[Step], clusters: Clusters) -> tuple[Plan, tuple[Step, ...]]:
-    """A plan, made from the journal or a file, with the workers that run its connectors now."""
-    found = {
-        step.subject: find_workers(clusters.client(step.cluster).read_connector(step.name))
-        for step in steps
-        if isinstance(step, ProveStopped)
-    }
-    if not found:
-        return plan, tuple(steps)
-    named = name_workers(steps, found)
-    data = tuple(
-        replace(step.to_data(lane=old.lane, always=old.always), fallback=old.fallback)
-        for step, old in zip(named, plan.steps, strict=True)
-    )
-    return replace(plan, steps=data), named
+        # One that is stopped has nothing to do there, but is looked at: where it was resumed since, the plan is stale.
+        stop = SetRunState(connector.cluster, connector.name, "STOPPED")
+        return (stop, *inner, *build_restore(connector, state))
 
 
 def _refuse_twice(offsets: Sequence[Offset]) -> None:

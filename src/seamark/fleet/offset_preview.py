@@ -176,7 +176,7 @@ def say_total(total: Total, previews: int) -> str:
     if total.unknown:
         whose = "how much is read again or skipped" if total.unknown == previews else f"{total.unknown} partitions"
         parts.append(f"{whose} can't be told")
-    return ", ".join(parts) or f"no {_NOUNS[total.unit]} read again or skipped"
+    return ", ".join(parts) or f"no {total.unit} read again or skipped"
 
 
 _NOUNS = {Unit.ROWS: "row", Unit.RECORDS: "record", Unit.BYTES: "byte"}

@@ -16,6 +16,7 @@ from seamark.change.steps.connector import CreateConnector, DeleteConnector, Put
 from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.logger import SetLogger
 from seamark.change.steps.offsets import WriteOffsets
+from seamark.change.steps.preview import CheckPreview
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
 from seamark.change.steps.topic import CreateTopic, DeleteNewTopic, DeleteTopic
@@ -29,10 +30,12 @@ from seamark.errors import (
     UnreachableError,
     UsageError,
 )
+from seamark.model.distance import Certainty, Unit
 from seamark.model.group import Committed
 from seamark.model.held_offset import HeldRecord, WriteRoute
 from seamark.model.offset import Offset
 from seamark.model.plan import StepData
+from seamark.model.preview import Tolerance, Total
 from seamark.model.sensitive import MASK
 from tests.simulation.world import CLUSTER, TIMING
 from tests.unit.change.simulated import CONFIG, NEW, SUBJECT, Stage, new_stage
@@ -60,6 +63,7 @@ EXAMPLES = (
     MoveGroup("billing", {"orders": {0: Committed(7, "by me", 4), 11: Committed(0)}, "other": {0: None}}),
     DeleteGroup("billing"),
     ProveStopped(CLUSTER, "orders", ("w1:8083",), quiet_seconds=2.0, accepts_zombies=True),
+    CheckPreview(CLUSTER, "orders", WROTE.offsets, Total(Unit.ROWS, 7, 0, 1, Certainty.BOUND), Tolerance(0.5, 3)),
     WROTE,
     VerifyOffsets(WROTE),
 )

@@ -215,8 +215,8 @@ class TestOffsets:
 def listing(name, *, state="EMPTY", kind="CLASSIC", simple=False):
     return SimpleNamespace(
         group_id=name,
-        state=SimpleNamespace(name=state),
-        type=SimpleNamespace(name=kind),
+        state=SimpleNamespace(_name_=state),
+        type=SimpleNamespace(_name_=kind),
         is_simple_consumer_group=simple,
     )
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
 from seamark.change.world import World
 from seamark.errors import RefusedError
-from seamark.model.distance import Unit
+from seamark.model.distance import Certainty, Unit
 from seamark.model.offset import Offset
 from seamark.model.plan import StepData
 from seamark.model.preview import DEFAULT_TOLERANCE, Tolerance, Total, sum_previews
@@ -76,6 +76,7 @@ class CheckPreview:
                 "again": self.planned.again,
                 "skipped": self.planned.skipped,
                 "unknown": self.planned.unknown,
+                "certainty": str(self.planned.certainty),
             },
             "tolerance": {"share": self.tolerance.share, "least": self.tolerance.least},
         }
@@ -84,7 +85,11 @@ class CheckPreview:
     @classmethod
     def from_data(cls, data: StepData) -> Self:
         found = data.arguments
-        planned: dict[str, Any] = {**found["planned"], "unit": Unit(found["planned"]["unit"])}
+        planned: dict[str, Any] = {
+            **found["planned"],
+            "unit": Unit(found["planned"]["unit"]),
+            "certainty": Certainty(found["planned"]["certainty"]),
+        }
         return cls(
             found["cluster"],
             found["name"],

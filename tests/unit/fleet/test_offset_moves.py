@@ -1,0 +1,353 @@
+"""Moving offsets: where to, what the plan counts, what is refused, and the way back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from seamark.errors import NotFoundError, RefusedError, StalePlanError, UnsupportedError, UsageError
+from seamark.model.distance import Certainty
+from seamark.model.preview import Tolerance
+from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
+from tests.unit.fleet.moving import Place
+
+FILE = {"filename": "/in"}
+JDBC = {"connector.class": "io.aiven.connect.jdbc.JdbcSourceConnector", "tasks.max": "1", "table.whitelist": "a,b"}
+TABLE = {"protocol": "1", "table": "db.public.a"}
+AT = 1_767_225_600_123  # 2026-01-01T00:00:00.123Z
+
+
+@pytest.fixture
+def place(tmp_path):
+    made = Place(tmp_path)
+    made.game.add("fs", SOURCE_CONFIG)
+    made.scan.put(("fs", FILE), {"position": 40}).put(("fs", FILE), {"position": 100})
+    made.game.add("lake", SINK_CONFIG)
+    made.brokers.add_topic("t", partitions=2, records=10, starts={0: 2})
+    made.brokers.add_group("connect-lake", {("t", 0): 8, ("t", 1): 6})
+    with made.fleet:
+        yield made
+
+
+def add_jdbc(place, offset, name="pg", partition=TABLE, **config):
+    place.game.add(name, {**JDBC, **config})
+    place.scan.put((name, partition), offset)
+
+
+def wanted(planned):
+    """The offsets that a plan writes."""
+    for step in planned.plan.steps:
+        if step.kind == "write-offsets":
+            return [one["offset"] for one in step.arguments["offsets"]]
+    return []
+
+
+def counted(planned):
+    found = [field.preview for effect in planned.effects for field in effect.fields]
+    return [(one.as_dict()["direction"], one.counted.figure) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("where", "position", "count"),
+    [
+        ({"to": 30}, 30, ("again", 70)),
+        ({"to": "30"}, 30, ("again", 70)),
+        ({"to": {"position": 130}}, 130, ("skipped", 30)),
+        ({"to": '{"position": 99}'}, 99, ("again", 1)),
+        ({"shift": -70}, 30, ("again", 70)),
+        ({"shift": -7000}, 0, ("again", 100)),
+        ({"shift": 5}, 105, ("skipped", 5)),
+        ({"as_of": "2023-11-14T22:13:20.500Z"}, 40, ("again", 60)),
+    ],
+)
+def test_source_is_moved_counted_verified_and_put_back(place, where, position, count):
+    planned = place.fleet.offsets.move("fs", **where)
+    assert counted(planned) == [count]
+    result = place.apply(planned)
+    assert place.held("fs") == [{"position": position}]
+    assert place.game.states["fs"] == "RUNNING"
+    undo = place.fleet.undo(result.change)
+    assert counted(undo) == [({"again": "skipped", "skipped": "again"}[count[0]], count[1])]
+    place.apply(undo)
+    assert place.held("fs") == [{"position": 100}]
+
+
+def test_beginning_forgets_the_offset(place):
+    planned = place.fleet.offsets.move("fs", to="beginning")
+    assert counted(planned) == [("again", 100)]
+    assert "read again: what it reads again will be in its topics twice" in str(planned)
+    result = place.apply(planned)
+    assert place.held("fs") == []
+    place.apply(place.fleet.undo(result.change))
+    assert place.held("fs") == [{"position": 100}]
+
+
+def test_what_is_so_already_is_no_plan(place):
+    assert place.fleet.offsets.move("fs", to=100).is_empty
+    place.apply(place.fleet.offsets.forget("fs"))
+    with pytest.raises(NotFoundError, match="holds no offsets"):
+        place.fleet.offsets.forget("fs")
+
+
+@pytest.mark.parametrize("where", [{}, {"to": 1, "shift": 2}])
+def test_one_way_must_be_said(place, where):
+    with pytest.raises(UsageError, match="in one way"):
+        place.fleet.offsets.move("fs", **where)
+
+
+def test_what_a_family_can_not_do_says_what_it_can(place):
+    with pytest.raises(UnsupportedError) as refused:
+        place.fleet.offsets.move("fs", back="1h")
+    assert refused.value.hint.startswith("it can be moved by --to NUMBER, --shift N, --to JSON")
+    with pytest.raises(UnsupportedError, match="no history of game/lake"):
+        place.fleet.offsets.move("lake", as_of="2026-01-01")
+
+
+def test_history_that_does_not_reach_back_is_refused_by_name(place):
+    with pytest.raises(UnsupportedError, match="does not reach back to 2020-01-01T00:00:00Z for file /in"):
+        place.fleet.offsets.move("fs", as_of="2020-01-01")
+
+
+def test_offsets_that_no_task_could_read_are_refused(place):
+    with pytest.raises(RefusedError, match="no offsets for game/fs"):
+        place.fleet.offsets.move("fs", to={"position": "x"})
+
+
+def test_resumed_meanwhile_the_plan_is_stale_and_nothing_waits(place):
+    place.game.states["fs"] = "STOPPED"
+    planned = place.fleet.offsets.move("fs", to=5)
+    place.game.states["fs"] = "RUNNING"
+    with pytest.raises(StalePlanError):
+        place.fleet.apply(planned)
+
+
+def test_the_way_back_stops_what_runs_by_now(place):
+    place.game.states["fs"] = "STOPPED"
+    result = place.apply(place.fleet.offsets.move("fs", to=5))
+    assert place.game.states["fs"] == "STOPPED"
+    place.game.states["fs"] = "RUNNING"
+    undo = place.fleet.undo(result.change)
+    assert "stops, moves, goes on" in str(undo)
+    place.apply(undo)
+    assert place.held("fs") == [{"position": 100}]
+    assert place.game.states["fs"] == "RUNNING"
+
+
+def test_beyond_the_tolerance_nothing_is_written_and_it_runs_on(place):
+    planned = place.fleet.offsets.move("fs", to=50, tolerance=Tolerance(0.0, 10))
+    place.scan.put(("fs", FILE), {"position": 111})
+    result = place.fleet.apply(planned)
+    (error,) = [step.error for step in result.steps if step.error]
+    assert "61 bytes would be read again; the plan said 50, and up to 60 is allowed" in error.cause
+    assert place.held("fs") == [{"position": 111}]
+    assert place.game.states["fs"] == "RUNNING"
+    assert place.game.calls["patch_offsets"] == 0
+
+
+def test_within_the_tolerance_it_is_written(place):
+    planned = place.fleet.offsets.move("fs", to=50, tolerance=Tolerance(0.0, 10))
+    place.scan.put(("fs", FILE), {"position": 110})
+    place.apply(planned)
+    assert place.held("fs") == [{"position": 50}]
+
+
+def test_a_worker_that_is_gone_is_refused_unless_accepted(place):
+    place.game.silent = ("w1:8083",)
+    result = place.fleet.apply(place.fleet.offsets.move("fs", to=5))
+    assert not result.is_done
+    assert place.held("fs") == [{"position": 100}]
+    place.apply(place.fleet.offsets.move("fs", to=5, accept_zombies=True))
+    assert place.held("fs") == [{"position": 5}]
+
+
+# --- JDBC
+
+
+def test_jdbc_number(place):
+    add_jdbc(place, {"incrementing": 50}, mode="incrementing")
+    assert wanted(place.fleet.offsets.move("pg", to=20)) == [{"incrementing": 20}]
+    planned = place.fleet.offsets.move("pg", shift=-7)
+    assert wanted(planned) == [{"incrementing": 43}]
+    # No database is named in the context: a direction, and no figure.
+    assert counted(planned) == [("again", None)]
+    assert "rows read again, how many can't be told: the context names no database" in str(planned)
+    with pytest.raises(UnsupportedError):
+        place.fleet.offsets.move("pg", back="1h")
+
+
+@pytest.mark.parametrize(
+    ("mode", "held", "where", "expected"),
+    [
+        ("timestamp", {"timestamp": AT}, {"back": "1h"}, {"timestamp": AT - 3_600_000}),
+        (
+            "timestamp",
+            {"timestamp": AT, "timestamp_nanos": 123_456_000},
+            {"back": 0.5},
+            {"timestamp": AT - 500, "timestamp_nanos": 623_456_000},
+        ),
+        (
+            "timestamp+incrementing",
+            {"timestamp": AT, "timestamp_nanos": 123_000_000, "incrementing": 9},
+            {"to": "2026-01-01T00:00:00Z"},
+            {"timestamp": 1_767_225_600_000, "timestamp_nanos": 0, "incrementing": -1},
+        ),
+    ],
+)
+def test_jdbc_time_moves_with_its_nanoseconds_and_the_number_of_its_moment(place, mode, held, where, expected):
+    add_jdbc(place, held, mode=mode)
+    assert wanted(place.fleet.offsets.move("pg", **where)) == [expected]
+    with pytest.raises(UnsupportedError):
+        place.fleet.offsets.move("pg", shift=5)
+
+
+def test_jdbc_forget_takes_protocol_0_along_and_a_move_leaves_it_alone(place):
+    add_jdbc(place, {"incrementing": 50}, mode="incrementing")
+    old = {"table": "a"}
+    place.scan.put(("pg", old), {"incrementing": 3})
+    planned = place.fleet.offsets.forget("pg", partitions=["db.public.a"])
+    step = next(step for step in planned.plan.steps if step.kind == "write-offsets")
+    assert [one["partition"] for one in step.arguments["offsets"]] == [TABLE, old]
+    assert wanted(place.fleet.offsets.move("pg", shift=-1)) == [{"incrementing": 49}]
+
+
+def test_one_place_is_not_that_of_several_partitions(place):
+    add_jdbc(place, {"incrementing": 50}, mode="incrementing")
+    place.scan.put(("pg", {**TABLE, "table": "db.public.b"}), {"incrementing": 8})
+    with pytest.raises(UsageError, match="2 partitions"):
+        place.fleet.offsets.move("pg", to=5)
+    assert wanted(place.fleet.offsets.move("pg", to=5, partitions=['{"table": "db.public.b"}'])) == [
+        {"incrementing": 5}
+    ]
+    assert wanted(place.fleet.offsets.move("pg", shift=-5)) == [{"incrementing": 45}, {"incrementing": 3}]
+    with pytest.raises(NotFoundError, match="no partition c"):
+        place.fleet.offsets.move("pg", to=5, partitions=["c"])
+
+
+def test_a_partition_that_is_not_held_yet_can_be_given_an_offset(place):
+    place.game.add("new", SOURCE_CONFIG)
+    with pytest.raises(NotFoundError, match="holds no offsets"):
+        place.fleet.offsets.move("new", to=5)
+    planned = place.fleet.offsets.move("new", to={"position": 5}, partitions=[json.dumps(FILE)])
+    assert counted(planned) == [("skipped", 5)]
+
+
+# --- MirrorMaker
+
+
+def test_mirror_maker_is_given_the_next_record_and_keeps_the_last(place):
+    config = {"connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector", "tasks.max": "1"}
+    place.game.add("mm", config)
+    place.scan.put(("mm", {"cluster": "a", "partition": 0, "topic": "t"}), {"offset": 19})
+    planned = place.fleet.offsets.move("mm", to=10)
+    assert (wanted(planned), counted(planned)) == ([{"offset": 9}], [("again", 10)])
+    assert wanted(place.fleet.offsets.move("mm", to=0)) == [None]
+    assert wanted(place.fleet.offsets.move("mm", shift=-100)) == [None]
+
+
+# --- sinks and groups
+
+
+@pytest.mark.parametrize(
+    ("where", "expected", "count"),
+    [
+        ({"to": "earliest"}, [2, 0], [("again", 6), ("again", 6)]),
+        ({"to": "latest"}, [10, 10], [("skipped", 2), ("skipped", 4)]),
+        ({"to": 7}, [7, 7], [("again", 1), ("skipped", 1)]),
+        ({"to": '{"kafka_offset": 7}'}, [7, 7], [("again", 1), ("skipped", 1)]),
+        ({"shift": -3}, [5, 3], [("again", 3), ("again", 3)]),
+        ({"shift": -3, "partitions": ["t:1"]}, [3], [("again", 3)]),
+        ({"to": "1970-01-01T00:00:04Z"}, [4, 4], [("again", 4), ("again", 2)]),
+    ],
+)
+def test_sink_is_moved_as_a_group_is(place, where, expected, count):
+    planned = place.fleet.offsets.move("lake", **where)
+    assert [one["kafka_offset"] for one in wanted(planned)] == expected
+    assert counted(planned) == count
+    before = place.held("lake")
+    result = place.apply(planned)
+    place.apply(place.fleet.undo(result.change))
+    assert place.held("lake") == before
+
+
+def test_sink_that_forgets_reads_the_whole_log_again(place):
+    planned = place.fleet.offsets.forget("lake")
+    assert counted(planned) == [("again", 6), ("again", 6)]
+    assert {field.preview.counted.certainty for field in planned.effects[0].fields} == {Certainty.BOUND}
+    result = place.apply(planned)
+    assert place.held("lake") == []
+    place.apply(place.fleet.undo(result.change))
+    assert place.held("lake") == [{"kafka_offset": 8}, {"kafka_offset": 6}]
+
+
+def test_groups_go_the_way_of_groups(place):
+    place.brokers.add_group("g", {("t", 0): 5})
+    assert "1 record read again" in str(place.fleet.offsets.move("group/g", shift=-1))
+    with pytest.raises(UnsupportedError):
+        place.fleet.offsets.move("group/g", as_of="2026-01-01")
+    place.apply(place.fleet.offsets.copy("lake", "group/g"))
+    assert place.held("group/g") == [{"kafka_offset": 8}, {"kafka_offset": 6}]
+    place.apply(place.fleet.offsets.forget("group/g", partitions=["t:0"]))
+    assert place.held("group/g") == [{"kafka_offset": 6}]
+    place.apply(place.fleet.offsets.forget("group/g"))
+    assert "g" not in place.brokers.groups
+
+
+# --- files and copies
+
+
+def test_import_is_one_plan_with_a_lane_for_each_owner(place, tmp_path):
+    file = tmp_path / "offsets.json"
+    lake = {"kafka_topic": "t", "kafka_partition": 0}
+    file.write_text(
+        json.dumps(
+            {
+                "fs": [{"partition": FILE, "offset": {"position": 7}}],
+                "game/lake": [{"partition": lake, "offset": {"kafka_offset": 900}}],
+                "group/g": [{"partition": lake, "offset": {"kafka_offset": 3}}],
+            }
+        )
+    )
+    planned = place.fleet.offsets.restore(file)
+    assert {step.lane for step in planned.plan.steps} == {"connector/game/fs", "connector/game/lake", "group/g"}
+    assert "900 is outside of the log (2 to 10): 10 is taken" in str(planned)
+    place.apply(planned)
+    assert (place.held("fs"), place.held("lake"), place.held("group/g")) == (
+        [{"position": 7}],
+        [{"kafka_offset": 10}, {"kafka_offset": 6}],
+        [{"kafka_offset": 3}],
+    )
+    assert place.fleet.offsets.restore(file, owners=["fs"]).is_empty
+    with pytest.raises(NotFoundError, match="says nothing of nobody"):
+        place.fleet.offsets.restore(file, owners=["nobody"])
+
+
+def test_import_of_an_owner_that_is_gone_changes_nothing_and_names_it(place, tmp_path):
+    file = tmp_path / "offsets.json"
+    one = [{"partition": FILE, "offset": {"position": 7}}]
+    file.write_text(json.dumps({"fs": one, "gone": one}))
+    with pytest.raises(RefusedError, match="1 of 2 owners") as refused:
+        place.fleet.offsets.restore(file)
+    assert "gone" in refused.value.cause
+
+
+@pytest.mark.parametrize("wrap", [lambda one: {"fs": one}, lambda one: {"game/fs": one}, lambda one: {"offsets": one}])
+def test_move_takes_the_owners_part_of_a_file(place, tmp_path, wrap):
+    file = tmp_path / "offsets.json"
+    file.write_text(json.dumps(wrap([{"partition": FILE, "offset": {"position": 7}}])))
+    assert wanted(place.fleet.offsets.move("fs", source=file)) == [{"position": 7}]
+
+
+def test_copy_rewrites_the_key_as_the_other_names_it(place):
+    place.game.add("other", {**SOURCE_CONFIG, "file": "/other"})
+    place.apply(place.fleet.offsets.copy("fs", "other"))
+    (found,) = place.fleet.offsets.of("other").offsets
+    assert (found.partition, found.offset) == ({"filename": "/other"}, {"position": 100})
+
+
+def test_copy_between_families_is_refused(place):
+    add_jdbc(place, {"incrementing": 50}, mode="incrementing")
+    with pytest.raises(RefusedError, match="can't read the offsets of pg"):
+        place.fleet.offsets.copy("pg", "fs")
+    with pytest.raises(RefusedError, match="no positions in topics"):
+        place.fleet.offsets.copy("fs", "lake")
