@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from seamark.model.plan import Plan
     from seamark.model.reading import Reading
     from seamark.model.result import ChangeResult
+    from seamark.model.source_lag import SourceLag
     from seamark.model.spec import DesiredConnector
 
 
@@ -147,6 +148,12 @@ class Fleet:
 
         now = self._world.clock.now()
         return read_lag(self._world.kafka(), self._clusters, now=now, with_seconds=seconds)
+
+    def source_lag(self) -> Reading[SourceLag]:
+        """What every source has not read yet, counted in the databases that the context names; the worst first."""
+        from seamark.fleet.source_lag import read_source_lags  # noqa: PLC0415
+
+        return read_source_lags(self.context, clusters=self._clusters, stores=self._stores)
 
     @cached_property
     def doctor(self) -> Doctor:
