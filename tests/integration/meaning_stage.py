@@ -6,13 +6,17 @@ import json
 import shutil
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import psycopg
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+import seamark
 from seamark.connect import ConnectClient
+from seamark.context import open_context
+from seamark.model.offset import spell_identity
 from seamark.offsets.meaning import find_meaning
 
 DEADLINE_SECONDS = 90
@@ -25,6 +29,25 @@ def wait_for(read, is_done, what):
         assert time.monotonic() < deadline, f"waited {DEADLINE_SECONDS} s for {what}, last {found}"
         time.sleep(0.2)
     return found
+
+
+def check_stores(stack, client, name):
+    """Where its writers are quiet, a connector's store holds what REST tells, and nothing odd."""
+    endpoint = stack.connect["connect"]
+    context = {
+        "kafka": {"bootstrap.servers": stack.kafka.bootstrap_servers},
+        "connect": {"connect": {"urls": list(endpoint.urls), "worker_config": endpoint.worker_config}},
+    }
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "seamark.yaml"
+        file.write_text(json.dumps({"current": "dev", "contexts": {"dev": context}}))
+        with seamark.Fleet(open_context(environ={"SEAMARK_CONFIG": str(file)})) as fleet:
+            owned = fleet.offsets.of(f"connect/{name}")
+    assert owned.route == "store", owned.notes
+    assert [finding.message for finding in owned.findings] == []
+    told = {spell_identity(found.partition): found.offset for found in client.read_offsets(name)}
+    held = {spell_identity(found.partition): found.offset for found in owned.offsets}
+    assert held == {partition: offset for partition, offset in told.items() if offset is not None}
 
 
 class Stage:
@@ -49,6 +72,7 @@ class Stage:
                 self.client.stop(name)
             for name in names:
                 self.stop(name)
+                check_stores(self.stack, self.client, name)
         finally:
             self._delete_all(names)
 

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from seamark.demo.chapters import CHAPTERS
+from seamark.demo.chapters.rewind import HOUR_ROWS
+from seamark.demo.chapters.rewind import ROWS as VISITS
 from seamark.demo.chapters.table import ROWS
 
 # All chapters took 154 s on 2 cores that others kept busy (load 9).
@@ -106,7 +108,7 @@ def test_demo_runs_to_its_end_and_leaves_nothing(place):
     assert process.returncode == 0, output[-6000:]
     shown = split(output)
     left_out = set(re.findall(r"chapter \d, ([a-z-]+), is left out: it needs", output))
-    assert left_out <= {"table"}
+    assert left_out <= {"table", "rewind"}
     assert set(shown) == {chapter.name for chapter in CHAPTERS} - left_out
 
     fleet = shown["fleet"]
@@ -149,6 +151,13 @@ def test_demo_runs_to_its_end_and_leaves_nothing(place):
     if "table" in shown:
         numbers = re.findall(r"^(\d+)$", shown["table"], re.MULTILINE)
         assert numbers == [str(ROWS), str(ROWS)]
+
+    if "rewind" in shown:
+        rewind = shown["rewind"]
+        assert f"goes on: {HOUR_ROWS} rows read again" in answer(rewind, "--back 1h --dry-run")
+        assert "until the source had read every row" in answer(rewind, "--back 1h --yes")
+        assert f"{VISITS + HOUR_ROWS:,} records".replace(",", " ") in answer(rewind, "topics show")
+        assert "no rows read again or skipped" in answer(rewind, "journal undo")
 
     assert "That was the demo" in output
     assert "Traceback" not in output

@@ -21,6 +21,7 @@ from seamark.model.distance import Certainty, Fixed, Unit
 from seamark.model.meaning import Harm, Order
 from seamark.offsets.meaning import database_url, find_meaning, rows_behind
 from seamark.offsets.meaning.debezium_postgres import show_lsn
+from tests.integration.meaning_stage import check_stores
 from tests.integration.test_own_connector import find_plugin_path
 
 JARS = "plugin-debezium-3.6.0.Final"
@@ -152,7 +153,10 @@ def check_rewind(stack, client, database, *, early, late, insert):
     wait_for(lambda: database.execute(confirmed, place).fetchone(), lambda row: row[0], "the slot to be confirmed")
     client.stop("shop")
     wait_for(lambda: client.read_status("shop"), lambda status: status.state == "STOPPED" and not status.tasks, "stop")
+    # What it wrote, also read from the store; then what REST wrote.
+    check_stores(stack, client, "shop")
     client.patch_offsets("shop", [early])
+    check_stores(stack, client, "shop")
     client.resume("shop")
     insert(52, 52)
     seen = wait_for(lambda: read_ids(bootstrap), lambda ids: 52 in ids, "the new record")

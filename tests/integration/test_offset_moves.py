@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
@@ -18,6 +19,7 @@ from seamark.model.distance import Certainty, Unit
 from seamark.model.offset import Offset
 from seamark.model.preview import Tolerance
 from tests.integration.meaning_stage import Stage, wait_for
+from tests.integration.test_meanings import s3_sink
 
 JDBC_SOURCE = "io.aiven.connect.jdbc.JdbcSourceConnector"
 FILE = "org.apache.kafka.connect.file.FileStream"
@@ -104,35 +106,98 @@ def previews(planned):
     ]
 
 
-MOVES = {
-    "number": ({"to": "25"}, 15),
-    "time": ({"back": "10m"}, 10),
-    # The row of that very moment comes too: its number is not skipped.
-    "both": ({"to": "2026-01-01T00:31:00Z"}, 10),
-}
+MORE = 8
+# Where each goes in each round. Before a round all have stopped, and MORE rows or records have come that nobody read.
+# Rows are a minute apart: row N is of minute N.
+ROUNDS = (
+    {"number": {"to": 25}, "time": {"back": "10m"}, "both": {"to": "2026-01-01T00:31:00Z"}, "lake": {"shift": -30}},
+    {"number": {"shift": 5}, "time": {"to": "2026-01-01T00:53:30Z"}, "both": {"back": "3m"}, "lake": {"shift": 3}},
+    {"number": {"to": "beginning"}, "time": {"back": 90}, "both": {"to": "beginning"}, "lake": {"to": 1}},
+    {"number": {"shift": -1}, "time": {"to": "beginning"}, "both": {"back": "1h"}, "lake": {"to": "latest"}},
+    {"number": {"to": 79}, "time": {"to": "2026-01-01T01:20:00Z"}, "both": {"back": "61s"}, "lake": {"shift": -7}},
+)
 
 
-def test_jdbc_sources_read_again_as_many_rows_as_the_plan_says(stage):
-    """All three modes in one plan, a lane for each."""
-    names, topics, before, plans = {}, {}, {}, []
-    for mode, (where, rows) in MOVES.items():
-        table = stage.make_table(mode)
+class Reader:
+    """A connector and its count of what it has delivered so far."""
+
+    def __init__(self, name, count):
+        self.name, self.count, self.seen = name, count, 0
+
+
+def deliver(stage, readers, end):
+    """Let all run until they have read everything; what each delivered."""
+    for reader in readers.values():
+        stage.client.resume(reader.name)
+    for mode, reader in readers.items():
+        stage.await_offset(reader.name, lambda held: is_at_end(held, end), f"{mode} to be at its end")
+    for reader in readers.values():
+        stage.client.stop(reader.name)
+    for reader in readers.values():
+        stage.stop(reader.name)
+    delivered = {}
+    for mode, reader in readers.items():
+        total = reader.count()
+        delivered[mode], reader.seen = total - reader.seen, total
+    return delivered
+
+
+def is_at_end(held, end):
+    minute = datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000 + end * 60_000
+    ends = {"incrementing": end, "timestamp": minute, "kafka_offset": end}
+    return all(ends[field] == value for field, value in held.items() if field in ends)
+
+
+def test_what_the_plan_counts_is_what_is_delivered_in_twenty_cases(stage):
+    """JDBC in each mode and an S3 sink, five rounds, each as one plan with a lane for each of them."""
+    tables = {mode: stage.make_table(mode) for mode in MODES}
+    readers = {}
+    for mode, table in tables.items():
         stage.insert(table, ROWS)
-        names[mode], topics[mode] = stage.jdbc_source(mode, table, MODES[mode])
-        stage.await_offset(names[mode], lambda held: held.get("incrementing", ROWS) == ROWS, "the offset of all rows")
-        before[mode] = stage.held(names[mode])
-        planned = stage.fleet.offsets.move(names[mode], **where)
-        assert previews(planned) == [("again", rows, Certainty.EXACT)], mode
-        plans.append(planned)
-    result = stage.apply(merge("three at once", plans))
-    for mode, (_, rows) in MOVES.items():
-        wait_for(lambda: stage.read_end(topics[mode]), lambda end: end == ROWS + rows, f"{rows} rows again")  # noqa: B023
-        wait_for(lambda: stage.held(names[mode]), lambda held: held == before[mode], "the end of the table")  # noqa: B023
-    stage.apply(stage.fleet.undo(result.change))
-    assert {mode: stage.held(names[mode]) for mode in MOVES} == before
-    assert {mode: stage.read_end(topics[mode]) for mode in MOVES} == {
-        mode: ROWS + rows for mode, (_, rows) in MOVES.items()
-    }
+        name, topic = stage.jdbc_source(mode, table, MODES[mode])
+        readers[mode] = Reader(name, lambda topic=topic: stage.read_end(topic))
+    events = stage.make_topic("events")
+    stage.produce(events, range(ROWS), key="k")
+    name, _, bucket = s3_sink(stage, "lake", events, "{{topic}}-{{partition}}-{{start_offset}}")
+    readers["lake"] = Reader(name, Lines(Path(stage.stack.s3.data) / bucket))
+    end = ROWS
+    assert deliver(stage, readers, end) == dict.fromkeys(readers, ROWS)
+    for where in ROUNDS:
+        for table in tables.values():
+            stage.insert(table, MORE)
+        stage.produce(events, range(end, end + MORE), key="k")
+        end += MORE
+        plans = [stage.fleet.offsets.move(reader.name, **where[mode]) for mode, reader in readers.items()]
+        expected = {}
+        for mode, planned in zip(readers, plans, strict=True):
+            ((direction, figure, certainty),) = previews(planned)
+            assert certainty is (Certainty.BOUND if mode == "lake" else Certainty.EXACT)
+            assert figure > 0
+            expected[mode] = MORE + figure if direction == "again" else MORE - figure
+        readers["lake"].count.watch()
+        stage.apply(merge("a round", plans))
+        assert deliver(stage, readers, end) == expected, where
+
+
+class Lines:
+    """Counts the lines that come into a bucket, also where an object is written anew."""
+
+    def __init__(self, folder):
+        self.folder, self.total, self.known = folder, 0, {}
+
+    def watch(self):
+        self.known = self._look()
+
+    def __call__(self):
+        now = self._look()
+        changed = [path for path, seen in now.items() if self.known.get(path) != seen]
+        self.total += sum(len(path.read_bytes().split()) for path in changed)
+        self.known = now
+        return self.total
+
+    def _look(self):
+        paths = [path for path in self.folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
+        return {path: path.stat().st_mtime_ns for path in paths}
 
 
 def test_jdbc_source_skips_as_many_rows_as_the_plan_says_and_the_undo_brings_them(stage):
@@ -207,8 +272,8 @@ def test_file_source_is_moved_in_every_way_and_put_back(stage):
         ({"shift": -90}, 900, ("again", 90), False),
         ({"to": '{"position": 995}'}, 995, ("skipped", 95), False),
         ({"source": export}, 300, ("again", 695), False),
-        ({"as_of": early}, 1000, ("skipped", 700), True),
-        ({"to": "beginning"}, None, ("again", 300), True),
+        ({"as_of": early}, 1000, ("skipped", 700), False),
+        ({"to": "beginning"}, None, ("again", 1000), True),
     ]
     for where, position, counted, is_undone in ways:
         before = stage.held(name)
@@ -314,6 +379,34 @@ def test_export_of_several_owners_is_imported_as_one_plan(stage):
     assert [found["position"] for found in stage.held(source).values()] == [10]
     assert [found["kafka_offset"] for found in stage.held(sink).values()] == [7]
     assert previews(stage.fleet.offsets.move(sink, to="earliest"))[0][0] == "again"
+    bare = stage.folder / "bare.json"
+    bare.write_text(json.dumps({"offsets": [{"partition": partition, "offset": {"position": 970}}]}))
+    new, topic = stage.name("new"), stage.make_topic("new-lines")
+    config = {**stage.client.read_config(source), "topic": topic}
+    del config["name"]
+    created = stage.apply(stage.fleet.connectors.create(new, config, offsets=bare))
+    wait_for(lambda: stage.read_end(topic), lambda end: end == 3, "the last three lines")
+    stage.apply(stage.fleet.undo(created.change))
+    assert new not in stage.client.read_names()
+    assert stage.read_end(topic) == 3
     assert {found.preview.counted.unit for found in stage.fleet.offsets.move(source, to=5).effects[0].fields} == {
         Unit.BYTES
     }
+
+
+def test_rename_takes_the_offsets_along_and_nothing_is_read_twice(stage):
+    table = stage.make_table("named")
+    stage.insert(table, ROWS)
+    name, topic = stage.jdbc_source("named", table, MODES["number"])
+    stage.await_offset(name, lambda found: found["incrementing"] == ROWS, "the offset of all rows")
+    new = stage.name("renamed")
+    planned = stage.fleet.connectors.rename(name, new)
+    # What it reads between the plan and its stop goes along too.
+    stage.insert(table, 5)
+    wait_for(lambda: stage.read_end(topic), lambda end: end == ROWS + 5, "the new rows")
+    stage.apply(planned)
+    stage.insert(table, 3)
+    wait_for(lambda: stage.read_end(topic), lambda end: end >= ROWS + 8, "the rows under the new name")
+    stage.await_offset(new, lambda found: found["incrementing"] == ROWS + 8, "the offset of all rows")
+    assert [name in stage.client.read_names(), new in stage.client.read_names()] == [False, True]
+    assert stage.read_end(topic) == ROWS + 8

@@ -13,6 +13,7 @@ from seamark.change.step import CanNotUndo, Intent, Observed, Outcome
 from seamark.change.steps import STEPS, build_step
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.change.steps.copy_offsets import CopyOffsets, VerifyCopied
 from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.logger import SetLogger
 from seamark.change.steps.offsets import WriteOffsets
@@ -66,6 +67,8 @@ EXAMPLES = (
     CheckPreview(CLUSTER, "orders", WROTE.offsets, Total(Unit.ROWS, 7, 0, 1, Certainty.BOUND), Tolerance(0.5, 3)),
     WROTE,
     VerifyOffsets(WROTE),
+    CopyOffsets(CLUSTER, "orders", "new-orders"),
+    VerifyCopied(CLUSTER, "orders", "new-orders"),
 )
 KINDS = [step.kind for step in EXAMPLES]
 

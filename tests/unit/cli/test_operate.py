@@ -167,6 +167,7 @@ def test_heal_can_not_do_both(desk):
 
 
 def test_rename_is_refused_where_a_place_is_lost_and_done_when_that_is_accepted(desk):
+    desk.game.version = "3.6.2"
     desk.game.offsets["a"] = (Offset({"filename": "/in"}, {"position": 7}),)
     refused = desk.run("connectors", "rename", "a", "z", "--yes")
     assert refused.code == 5

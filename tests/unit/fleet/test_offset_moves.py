@@ -8,6 +8,7 @@ import pytest
 
 from seamark.errors import NotFoundError, RefusedError, StalePlanError, UnsupportedError, UsageError
 from seamark.model.distance import Certainty
+from seamark.model.plan import Plan
 from seamark.model.preview import Tolerance
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 from tests.unit.fleet.moving import Place
@@ -169,9 +170,9 @@ def test_jdbc_number(place):
     assert wanted(place.fleet.offsets.move("pg", to=20)) == [{"incrementing": 20}]
     planned = place.fleet.offsets.move("pg", shift=-7)
     assert wanted(planned) == [{"incrementing": 43}]
-    # No database is named in the context: a direction, and no figure.
-    assert counted(planned) == [("again", None)]
-    assert "rows read again, how many can't be told: the context names no database" in str(planned)
+    # No database is named in the context: no number is there twice, so it is a bound.
+    assert counted(planned) == [("again", 7)]
+    assert "goes on: at most 7 rows read again" in str(planned)
     with pytest.raises(UnsupportedError):
         place.fleet.offsets.move("pg", back="1h")
 
@@ -196,7 +197,12 @@ def test_jdbc_number(place):
 )
 def test_jdbc_time_moves_with_its_nanoseconds_and_the_number_of_its_moment(place, mode, held, where, expected):
     add_jdbc(place, held, mode=mode)
-    assert wanted(place.fleet.offsets.move("pg", **where)) == [expected]
+    planned = place.fleet.offsets.move("pg", **where)
+    assert wanted(planned) == [expected]
+    # No database is named in the context: a direction, and no figure.
+    assert counted(planned) == [("again", None)]
+    assert "goes on: rows read again, how many can't be told" in str(planned)
+    assert "the context names no database for this connector" in str(planned)
     with pytest.raises(UnsupportedError):
         place.fleet.offsets.move("pg", shift=5)
 
@@ -351,3 +357,65 @@ def test_copy_between_families_is_refused(place):
         place.fleet.offsets.copy("pg", "fs")
     with pytest.raises(RefusedError, match="no positions in topics"):
         place.fleet.offsets.copy("fs", "lake")
+
+
+# --- a new connector with offsets
+
+
+def test_new_connector_begins_where_a_file_says_and_is_undone_with_its_offsets(place, tmp_path):
+    file = tmp_path / "offsets.json"
+    file.write_text(json.dumps({"new": [{"partition": FILE, "offset": {"position": 7}}]}))
+    planned = place.fleet.connectors.create("new", SOURCE_CONFIG, offsets=file)
+    assert [step.kind for step in planned.plan.steps] == [
+        "create-connector",
+        "prove-stopped",
+        "write-offsets",
+        "verify-offsets",
+        "set-run-state",
+    ]
+    assert "create, STOPPED, gets 1 offset, then RUNNING" in str(planned)
+    assert "begins at file /in: byte 7" in str(planned)
+    saved = Plan.from_dict(json.loads(json.dumps(planned.plan.to_dict())))
+    result = place.apply(place.fleet.review(saved))
+    assert (place.held("new"), place.game.states["new"]) == ([{"position": 7}], "RUNNING")
+    place.apply(place.fleet.undo(result.change))
+    assert "new" not in place.game.configs
+    with pytest.raises(NotFoundError):
+        place.fleet.offsets.of("new")
+
+
+def test_new_connector_whose_offsets_fail_does_not_run(place, tmp_path):
+    file = tmp_path / "offsets.json"
+    file.write_text(json.dumps({"new": [{"partition": FILE, "offset": {"position": 7}}]}))
+    planned = place.fleet.connectors.create("new", SOURCE_CONFIG, offsets=file)
+    place.game.failing["patch_offsets", "new"] = RefusedError("Connect said no")
+    assert not place.fleet.apply(planned).is_done
+    assert place.game.states["new"] == "STOPPED"
+
+
+@pytest.mark.parametrize(("offset", "words"), [({"position": "x"}, "no offsets for game/new"), (None, "holds no")])
+def test_new_connector_with_wrong_offsets_is_refused(place, tmp_path, offset, words):
+    file = tmp_path / "offsets.json"
+    file.write_text(json.dumps({"new": [{"partition": FILE, "offset": offset}]}))
+    with pytest.raises((RefusedError, NotFoundError), match=words):
+        place.fleet.connectors.create("new", SOURCE_CONFIG, offsets=file)
+
+
+def test_new_sink_begins_within_its_log(place, tmp_path):
+    file = tmp_path / "offsets.json"
+    partition = {"kafka_topic": "t", "kafka_partition": 0}
+    file.write_text(json.dumps({"new": [{"partition": partition, "offset": {"kafka_offset": 99}}]}))
+    place.brokers.add_group("connect-new", {})
+    planned = place.fleet.connectors.create("new", SINK_CONFIG, offsets=file, state="STOPPED")
+    assert "99 is outside of the log (2 to 10): 10 is taken" in str(planned)
+    place.apply(planned)
+    assert (place.held("new"), place.game.states["new"]) == ([{"kafka_offset": 10}], "STOPPED")
+
+
+def test_a_group_that_all_sinks_share_is_said(tmp_path):
+    place = Place(tmp_path, consumer_group_id="all")
+    place.game.add("lake", SINK_CONFIG)
+    place.brokers.add_topic("t", records=10)
+    place.brokers.add_group("all", {("t", 0): 8})
+    with place.fleet:
+        assert "group all is that of every sink of game" in str(place.fleet.offsets.move("lake", shift=-1))

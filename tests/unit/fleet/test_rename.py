@@ -7,6 +7,7 @@ import pytest
 from seamark.errors import AlreadyExistsError, NotFoundError, RefusedError, RejectedError, UnsupportedError, UsageError
 from seamark.model.offset import Offset
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet
+from tests.unit.fleet.moving import Place
 
 PASSWORD = "hunter2-canary"
 AT = (Offset({"filename": "/in"}, {"position": 7}),)
@@ -34,7 +35,8 @@ def test_the_new_one_is_in_the_state_of_the_old_one(fleet, game, state):
     assert game.states == {"new": state}
 
 
-def test_offsets_of_a_source_would_be_lost_and_it_is_refused(fleet, game):
+def test_offsets_of_a_source_would_be_lost_in_an_older_cluster_and_it_is_refused(fleet, game):
+    game.version = "3.6.2"
     game.add("old", SOURCE_CONFIG)
     game.offsets["old"] = AT
     with pytest.raises(RefusedError, match="as new, old would lose its place") as caught:
@@ -55,7 +57,8 @@ def test_offsets_that_nobody_tells_count_as_lost(tmp_path):
     assert "nobody tells how many (can't read offsets)" in caught.value.cause
 
 
-def test_a_sink_would_read_as_another_group_and_is_refused(fleet, game):
+def test_a_sink_would_read_as_another_group_in_an_older_cluster_and_is_refused(fleet, game):
+    game.version = "3.6.2"
     game.add("old", SINK_CONFIG)
     game.offsets["old"] = IN_TOPIC
     with pytest.raises(RefusedError) as caught:
@@ -126,3 +129,66 @@ def test_names_that_can_not_be_are_refused(fleet, game):
     with pytest.raises(RefusedError, match="nobody can tell whether game/old is meant to run"):
         fleet.connectors.rename("old", "new")
     assert game.writes == 0
+
+
+# --- with its offsets
+
+
+@pytest.fixture
+def place(tmp_path):
+    made = Place(tmp_path)
+    made.game.add("old", SOURCE_CONFIG)
+    made.game.offsets["old"] = AT
+    made.scan.put(("old", AT[0].partition), AT[0].offset)
+    with made.fleet:
+        yield made
+
+
+def test_a_source_takes_its_offsets_along_as_they_are_when_it_has_stopped(place):
+    planned = place.fleet.connectors.rename("old", "new")
+    assert "1 offset goes along" in str(planned)
+    # It reads on between the plan and its stop.
+    place.scan.put(("old", AT[0].partition), {"position": 9})
+    result = place.apply(planned)
+    assert place.game.states == {"new": "RUNNING"}
+    assert place.held("new") == [{"position": 9}]
+    place.apply(place.fleet.undo(result.change))
+    assert place.game.states == {"old": "RUNNING"}
+    assert place.held("old") == [{"position": 9}]
+
+
+def test_a_sink_takes_its_place_along(place):
+    place.game.add("lake", SINK_CONFIG, state="STOPPED")
+    place.game.offsets["lake"] = IN_TOPIC
+    place.brokers.add_topic("t", records=10)
+    place.brokers.add_group("connect-lake", {("t", 0): 7})
+    place.brokers.add_group("connect-pond", {})
+    place.apply(place.fleet.connectors.rename("lake", "pond"))
+    assert place.game.states["pond"] == "STOPPED"
+    assert place.held("pond") == [{"kafka_offset": 7}]
+
+
+@pytest.mark.parametrize("call", ["create", "patch_offsets"])
+def test_where_the_offsets_do_not_come_along_the_old_one_runs_on(place, call):
+    planned = place.fleet.connectors.rename("old", "new")
+    place.game.failing[call, "new"] = RejectedError("no")
+    assert not place.fleet.apply(planned).is_done
+    assert place.game.states == {"old": "RUNNING"}
+    assert place.held("old") == [{"position": 7}]
+
+
+def test_a_saved_plan_is_the_same(place, tmp_path):
+    planned = place.fleet.connectors.rename("old", "new")
+    place.apply(place.fleet.review(type(planned.plan).from_dict(json.loads(json.dumps(planned.plan.to_dict())))))
+    assert place.held("new") == [{"position": 7}]
+
+
+def test_a_key_that_rest_spells_in_another_way_is_refused(place):
+    place.game.offsets["old"] = AT
+    place.scan.put(b'["old",{"b":1,"a":2}]', {"position": 1})
+    with pytest.raises(RefusedError, match="can't be given to another one") as refused:
+        place.fleet.connectors.rename("old", "new")
+    assert "REST spells in another way" in refused.value.cause
+    assert "--accept-loss" in refused.value.hint
+    planned = place.fleet.connectors.rename("old", "new", accept_loss=True)
+    assert any(note.startswith("lost: 1 source offset of old") for note in planned.plan.notes)
