@@ -76,6 +76,10 @@ class OffsetPort(Protocol):
         """
         ...
 
+    def read_all(self) -> Sequence[HeldOffset]:
+        """Everything that is held and not forgotten."""
+        ...
+
     def alter(self, offsets: Sequence[Offset]) -> object:
         """Have Connect write them. The connector must be stopped."""
         ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import click
 
@@ -32,11 +33,24 @@ _STATES = ("running", "paused", "stopped")
     metavar="STATE",
     help=f"How it begins: {', '.join(_STATES)}. All but running need Connect 3.7.",
 )
+@option(
+    "--offsets",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Begin where this export says: created stopped, given its offsets, then run. Needs Connect 3.7.",
+)
 @change_options
 @global_options
 @pass_session
 def create(
-    session: Session, *, file: str, name: str | None, cluster: str | None, state: str | None, how: ChangeOptions
+    session: Session,
+    *,
+    file: str,
+    name: str | None,
+    cluster: str | None,
+    state: str | None,
+    offsets: Path | None,
+    how: ChangeOptions,
 ) -> None:
     """Create a connector, and say which positions of that name exist already."""
     found = read_connector_file(session, file)
@@ -46,7 +60,7 @@ def create(
         raise UsageError(f"{file} does not name the connector", hint="give --name NAME")
     begins = _agree(found.state.upper(), state.upper() if state else None, what="state") or "RUNNING"
     with session.fleet() as fleet:
-        planned = fleet.connectors.create(chosen, found.config, cluster=cluster, state=begins)
+        planned = fleet.connectors.create(chosen, found.config, cluster=cluster, state=begins, offsets=offsets)
         carry_out(session, fleet, planned, how)
 
 

@@ -20,7 +20,7 @@ from seamark.cli.session import Session
 def rename(session: Session, *, old: str, new: str, accept_loss: bool, how: ChangeOptions) -> None:
     """Give a connector another name: NEW is created with OLD's config, then OLD is deleted.
 
-    Refused where NEW would not find the positions of OLD; --accept-loss says that this is fine.
+    From Connect 3.7 on the offsets of OLD go along. Where they can't, it is refused without --accept-loss.
     """
     with session.fleet() as fleet:
         # A look costs nothing: with --dry-run the plan itself says what would be lost.

@@ -30,4 +30,18 @@ contexts:
       # Files of the worker's machine are closed to connectors, but for these.
       files: {json.dumps([f"{folder}/**"])}
       provider_paths: {json.dumps(["default", f"{stack.folder}/secrets/**"])}
+{_build_databases(stack)}"""
+
+
+def _build_databases(stack: Stack) -> str:
+    """Where rows are counted. The password is in the environment of the demo's commands, as psql reads it."""
+    found = stack.postgres
+    if found is None:
+        return ""
+    place = f"{found.host}:{found.port}/{found.database}"
+    return f"""\
+    databases:
+      game:
+        jdbc_url: jdbc:postgresql://{place}
+        dsn: postgresql://{found.user}@{place}
 """

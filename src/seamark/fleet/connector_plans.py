@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seamark.change.step import Step
@@ -63,6 +64,24 @@ class ConnectorPlans:
                 *self.leftovers.before_create(name, config, kind=kind, settings=settings),
                 *build_lock_notes(settings, kinds=[kind]),
             ),
+        )
+
+    def create_with_offsets(
+        self, name: str, given: Mapping[str, Any], path: Path, *, cluster: str | None, state: str
+    ) -> Planned:
+        """The plan of a new connector that goes on from what a file says."""
+        from seamark.fleet.create_with_offsets import plan_create_with_offsets  # noqa: PLC0415
+
+        return plan_create_with_offsets(
+            self, name, given, path, cluster=cluster, state=state, clusters=self._clusters, context=self._context
+        )
+
+    def rename(self, connector: Connector, name: str, *, accept_loss: bool) -> Planned:
+        """The plan of another name."""
+        from seamark.fleet.rename import plan_rename  # noqa: PLC0415
+
+        return plan_rename(
+            self, connector, name, clusters=self._clusters, context=self._context, accept_loss=accept_loss
         )
 
     def change(self, connector: Connector, given: Mapping[str, Any]) -> Planned:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seamark.errors import NotFoundError, PartialError, SeamarkError, UsageError
@@ -78,14 +79,25 @@ class Connectors:
         return read_fleet_plugins(self._clusters, cluster=cluster)
 
     def create(
-        self, name: str, config: Mapping[str, Any], *, cluster: str | None = None, state: str = "RUNNING"
+        self,
+        name: str,
+        config: Mapping[str, Any],
+        *,
+        cluster: str | None = None,
+        state: str = "RUNNING",
+        offsets: Path | None = None,
     ) -> Planned:
         """Plan a new connector. The plan says which offsets or group of that name exist already.
+
+        `offsets` is the file of an export: the connector is created stopped, given what the file says of it, and runs
+        only then.
 
         Raises:
             AlreadyExistsError: there is one of that name.
             UnsupportedError: a worker is older than 3.7, and the state is not RUNNING.
         """
+        if offsets is not None:
+            return self._plans().create_with_offsets(name, config, offsets, cluster=cluster, state=state)
         return self._plans().create(name, config, cluster=cluster, state=state)
 
     def change(self, owner: str | Connector, config: Mapping[str, Any]) -> Planned:
@@ -103,13 +115,14 @@ class Connectors:
     def rename(self, owner: str | Connector, name: str, *, accept_loss: bool = False) -> Planned:
         """Plan another name for a connector: one of that name is created with its config, and it is deleted.
 
+        From Connect 3.7 on its offsets go along, as they are when it has stopped.
+
         Raises:
-            RefusedError: its positions would be lost, and `accept_loss` was not given. The cause says which.
+            RefusedError: a worker is older, its positions would be lost, and `accept_loss` was not given; or nobody
+                can tell what it holds. The cause says which.
             AlreadyExistsError: there is one of that name.
         """
-        from seamark.fleet.rename import plan_rename  # noqa: PLC0415
-
-        return plan_rename(self._plans(), self._resolve(owner), name, clusters=self._clusters, accept_loss=accept_loss)
+        return self._plans().rename(self._resolve(owner), name, accept_loss=accept_loss)
 
     def pause(self, owners: Owners) -> Planned:
         """Plan that connectors wait; their tasks stay where they are."""

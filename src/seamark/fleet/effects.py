@@ -9,7 +9,9 @@ from typing import Any
 from seamark.change.image import is_sealed
 from seamark.change.step import Intent, Step
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.change.steps.copy_offsets import CopyOffsets
 from seamark.change.steps.logger import SetLogger
+from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.change.world import World
 from seamark.errors import NotFoundError
@@ -36,7 +38,13 @@ class Look:
 
 def read_look(step: Step, world: World) -> Look:
     """Look at a step's subject. Changes nothing."""
-    intent = step.intend(world)
+    try:
+        intent = step.intend(world)
+    except NotFoundError:
+        # A connector that the plan itself creates holds nothing yet.
+        if not isinstance(step, WriteOffsets | CopyOffsets):
+            raise
+        intent = Intent(before=None, after={})
     tasks = 0
     if isinstance(step, CreateConnector | PutConfig | DeleteConnector | SetRunState | RestartFailed):
         try:

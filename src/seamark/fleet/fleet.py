@@ -159,8 +159,10 @@ class Fleet:
     def doctor(self) -> Doctor:
         """What is wrong, and its fix."""
         from seamark.fleet.doctor import Doctor  # noqa: PLC0415
+        from seamark.fleet.doctor.offsets import OffsetsReader  # noqa: PLC0415
 
-        return Doctor(self.context, clusters=self._clusters, build_kafka=self._build_kafka)
+        reader = OffsetsReader(self._stores, brokers=self._world.kafka, now=self._world.clock.now)
+        return Doctor(self.context, clusters=self._clusters, build_kafka=self._build_kafka, read_offsets=reader.read)
 
     @cached_property
     def journal(self) -> Journal:

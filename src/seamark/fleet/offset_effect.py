@@ -31,7 +31,7 @@ def build_offset_effect(
     return Effect(
         Sign.CHANGE,
         f"connector/{connector.owner}",
-        f"{how}: {say_total(sum_previews(previews), len(previews))}",
+        f"{how}: {say_total(sum_previews(previews), previews)}",
         fields,
         tasks=0 if is_stopped else tasks,
         outlook=tuple(_build_outlook(meaning, previews)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from seamark.change.steps.offsets import QUIET_SECONDS
 from seamark.change.steps.read import find_run_state
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import ProveStopped, VerifyOffsets, name_workers
+from seamark.errors import NotFoundError
 from seamark.model.connector import Connector
 from seamark.model.plan import Plan
 
@@ -90,9 +92,10 @@ def stop_running(
 
 
 def _read_proven(steps: Sequence[Step], clusters: Clusters) -> dict[str, Connector]:
-    """The connectors that are proven to have stopped, as they are now."""
-    return {
-        step.subject: clusters.client(step.cluster).read_connector(step.name)
-        for step in steps
-        if isinstance(step, ProveStopped)
-    }
+    """The connectors that are proven to have stopped, as they are now. One that the plan creates has no worker yet."""
+    found: dict[str, Connector] = {}
+    for step in steps:
+        if isinstance(step, ProveStopped):
+            with suppress(NotFoundError):
+                found[step.subject] = clusters.client(step.cluster).read_connector(step.name)
+    return found

@@ -66,7 +66,7 @@ class OffsetPlans:
         client, settings = self._clusters.client(connector.cluster), self._clusters.settings(connector.cluster)
         client.read_capabilities().require(Capability.WRITE_OFFSETS, doing=f"change the offsets of {connector.owner}")
         meaning = read_meaning(connector, client)
-        _refuse_wrong(connector, meaning, offsets)
+        refuse_wrong(connector, meaning, offsets)
         port = self._world().offsets(connector.cluster, connector.name)
         held = port.read([found.partition for found in offsets])
         needed = [(found, wanted) for found, wanted in zip(held, offsets, strict=True) if not _is_same(found, wanted)]
@@ -132,7 +132,7 @@ def _refuse_twice(offsets: Sequence[Offset]) -> None:
         raise UsageError(f"a partition is named twice: {', '.join(twice)}")
 
 
-def _refuse_wrong(connector: Connector, meaning: Meaning, offsets: Sequence[Offset]) -> None:
+def refuse_wrong(connector: Connector, meaning: Meaning, offsets: Sequence[Offset]) -> None:
     """Refuse what the connector's tasks could not read."""
     wrong = [
         f"{spell_identity(found.partition)}: {finding.message}"

@@ -127,7 +127,7 @@ class PreviewCounter:
         if known is not None:
             return known
         if isinstance(database, str):
-            return _unknown(distance, database or "nobody here can count it")
+            return _bound(distance, database) or _unknown(distance, database or "nobody here can count it")
         if time.monotonic() >= deadline:
             return _unknown(distance, f"all counts together took longer than {self._budget_seconds:g} s")
         try:
@@ -148,6 +148,18 @@ def _count_log(distance: Distance, span: LogRange, bounds: Mapping[Spot, Bounds]
     return settle(replace(distance, count=replace(span, start=start, end=end))) or _unknown(distance, "")
 
 
+def _bound(distance: Distance, reason: str) -> Counted | None:
+    """Without the database, numbers alone say how many rows there are at most: none is there twice."""
+    rows = distance.count
+    if not isinstance(rows, TableRows) or rows.after is None or rows.upto is None:
+        return None
+    first, last = rows.after.number, rows.upto.number
+    # Where rows are told by a time too, a number says nothing of rows of other moments.
+    if first is None or last is None or rows.after.time_micros is not None or rows.upto.time_micros is not None:
+        return None
+    return Counted(distance.unit, max(0, last - first), Certainty.BOUND, f"{reason}; each number is one row at most")
+
+
 def _unknown(distance: Distance, reason: str) -> Counted:
     return Counted(distance.unit, None, Certainty.UNKNOWN, reason)
 
@@ -165,7 +177,7 @@ def say_preview(preview: Preview) -> str:
     return f"{_PREFIX.get(counted.certainty, '')}{say_figure(counted.figure, counted.unit)} {words}"
 
 
-def say_total(total: Total, previews: int) -> str:
+def say_total(total: Total, previews: Sequence[Preview]) -> str:
     """All partitions of an owner in words."""
     prefix = _PREFIX.get(total.certainty, "")
     parts = [
@@ -174,9 +186,18 @@ def say_total(total: Total, previews: int) -> str:
         if figure
     ]
     if total.unknown:
-        whose = "how much is read again or skipped" if total.unknown == previews else f"{total.unknown} partitions"
-        parts.append(f"{whose} can't be told")
+        parts.append(_say_unknown(total, previews))
     return ", ".join(parts) or f"no {total.unit} read again or skipped"
+
+
+def _say_unknown(total: Total, previews: Sequence[Preview]) -> str:
+    if total.unknown < len(previews):
+        return f"of {render_count(total.unknown, 'partition')} it can't be told"
+    orders = {found.order for found in previews}
+    words = {Order.BEFORE: "read again", Order.AFTER: "skipped"}.get(orders.pop()) if len(orders) == 1 else None
+    if words:
+        return f"{total.unit} {words}, how many can't be told"
+    return "how much is read again or skipped can't be told"
 
 
 _NOUNS = {Unit.ROWS: "row", Unit.RECORDS: "record", Unit.BYTES: "byte"}

@@ -173,18 +173,20 @@ class SourceTargets:
         if place is Word.BEGINNING:
             return self.forget(names)
         if isinstance(place, Mapping):
-            return (Offset(self._pick_one(names, new=True), place),)
+            return (Offset(self._require_one(self.pick(names, new=True)), place),)
         if move.as_of is not None:
             moment = parse_time(move.as_of)
             return tuple(self._look_up(one, moment, history) for one in self.pick(names))
-        return tuple(self._compute(found, move, place, names) for found in self._find_live(names))
+        live = self._find_live(names)
+        if isinstance(place, int):
+            self._require(Way.NUMBER)
+            self._require_one([found.partition for found in live])
+        return tuple(self._compute(found, move, place) for found in live)
 
-    def _compute(self, held: HeldOffset, move: Move, place: Place | None, names: Sequence[str]) -> Offset:
+    def _compute(self, held: HeldOffset, move: Move, place: Place | None) -> Offset:
         """A position by number or time."""
         try:
             if isinstance(place, int):
-                self._require(Way.NUMBER)
-                self._pick_one(names)
                 return Offset(held.partition, self._mover.to_number(place))
             if isinstance(place, datetime):
                 self._require(Way.TIME)
@@ -233,8 +235,7 @@ class SourceTargets:
             raise NotFoundError(f"{what} has no such offsets of {self._owner}")
         return found
 
-    def _pick_one(self, names: Sequence[str], *, new: bool = False) -> OffsetMap:
-        found = self.pick(names, new=new)
+    def _require_one(self, found: Sequence[OffsetMap]) -> OffsetMap:
         if len(found) != 1:
             known = ", ".join(self._meaning.describe(one, None)[0] for one in found[:5])
             raise UsageError(

@@ -29,6 +29,11 @@ class Planner:
         self._world = world
         self._actor = actor
 
+    @property
+    def world(self) -> World:
+        """What its steps look at."""
+        return self._world
+
     def build(
         self, title: str, steps: Sequence[Step], *, locks: Iterable[str] = (), notes: Iterable[str] = ()
     ) -> Planned:

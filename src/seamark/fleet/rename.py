@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from seamark.change.steps.connector import CreateConnector, DeleteConnector
+from seamark.change.steps.copy_offsets import read_copied
 from seamark.change.steps.read import find_run_state
 from seamark.change.steps.run_state import SetRunState
 from seamark.connect.capability import Capability
@@ -13,12 +14,14 @@ from seamark.errors import RefusedError, SeamarkError, UsageError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.lock_names import OWN_GROUP, build_lock_notes, build_locks, find_group, find_offsets_topic
 from seamark.fleet.planned import Planned
+from seamark.fleet.rename_carrying import plan_carrying
 from seamark.model.connector import Connector, ConnectorType
 from seamark.report.words import render_count
 
 if TYPE_CHECKING:
     from seamark.change.step import Step
     from seamark.connect import Capabilities
+    from seamark.context import Context
     from seamark.fleet.connector_plans import ConnectorPlans
     from seamark.fleet.ports import ConnectPort
     from seamark.model.offset import Offset
@@ -33,9 +36,17 @@ class Loss:
 
 
 def plan_rename(
-    plans: ConnectorPlans, connector: Connector, name: str, *, clusters: Clusters, accept_loss: bool
+    plans: ConnectorPlans,
+    connector: Connector,
+    name: str,
+    *,
+    clusters: Clusters,
+    context: Context,
+    accept_loss: bool,
 ) -> Planned:
     """The plan: create the new one, stopped where the workers can, delete the old one, let the new one run.
+
+    From Connect 3.7 on its offsets go along; before, their loss must be accepted.
 
     The config is taken as Connect holds it; literal secrets in it stay in memory and are in no plan, file or journal.
     """
@@ -47,6 +58,12 @@ def plan_rename(
     plans.refuse_present(connector.cluster, name)
     config = {key: value for key, value in connector.config.items() if key != "name"}
     losses = find_losses(connector, name, client=client, clusters=clusters)
+    can_carry = capabilities.has(Capability.INITIAL_STATE) and connector.type is not ConnectorType.UNKNOWN
+    if losses and can_carry and (held := _count_carried(plans, connector, accept_loss=accept_loss)):
+        notes = _build_notes(connector, name, config, capabilities=capabilities)
+        return plan_carrying(
+            plans, connector, name, config, state=state, held=held, notes=notes, clusters=clusters, context=context
+        )
     if losses and not accept_loss:
         raise build_refusal(connector, name, losses)
     planned = plans.planner.build(
@@ -67,6 +84,17 @@ def plan_rename(
     lane = f"rename/{connector.cluster}/{connector.name}"
     steps = tuple(replace(step, lane=lane) for step in planned.plan.steps)
     return replace(planned, plan=replace(planned.plan, steps=steps))
+
+
+def _count_carried(plans: ConnectorPlans, connector: Connector, *, accept_loss: bool) -> int:
+    """How many offsets can go along; none where nobody can tell and their loss is accepted."""
+    try:
+        return len(read_copied(plans.planner.world, connector.cluster, connector.name))
+    except SeamarkError as error:
+        if accept_loss:
+            return 0
+        error.hint = "; ".join([*([error.hint] if error.hint else []), "--accept-loss renames it without its offsets"])
+        raise
 
 
 def find_losses(connector: Connector, name: str, *, client: ConnectPort, clusters: Clusters) -> tuple[Loss, ...]:

@@ -16,6 +16,7 @@ from seamark.model.spot import Spot
 from seamark.offsets.meaning.sink import OFFSET, PARTITION, TOPIC, read_number
 
 if TYPE_CHECKING:
+    from seamark.change.world import BrokerPort
     from seamark.fleet.ports import BrokersPort
 
 _WAYS = "--to earliest|latest|OFFSET|TIME|beginning, --back TIME, --shift N, --from FILE"
@@ -60,21 +61,10 @@ class SinkTargets:
         return tuple(Offset(build_partition(spot), {OFFSET: targets[spot]}) for spot in sorted(targets))
 
     def clamp(self, offsets: Sequence[Offset]) -> tuple[Offset, ...]:
-        """The offsets within the log. What lies outside would be where auto.offset.reset says: at the other end."""
-        spots = {spot for found in offsets if (spot := find_spot(found.partition)) and found.offset is not None}
-        bounds = self._kafka.read_bounds(sorted(spots)).require_complete(what="the bounds") if spots else {}
-        clamped = []
-        for found in offsets:
-            spot, number = find_spot(found.partition), read_number(found.offset, OFFSET)
-            if spot is None or number is None or spot not in bounds:
-                clamped.append(found)
-                continue
-            inside = min(max(number, bounds[spot].earliest), bounds[spot].latest)
-            if inside != number:
-                log = f"{bounds[spot].earliest} to {bounds[spot].latest}"
-                self.notes.append(f"{spot[0]}-{spot[1]}: {number} is outside of the log ({log}): {inside} is taken")
-            clamped.append(Offset(found.partition, {OFFSET: inside}))
-        return tuple(clamped)
+        """The offsets within the log."""
+        clamped, notes = clamp_offsets(self._kafka, offsets)
+        self.notes += notes
+        return clamped
 
     def _find_where(self, move: Move) -> Where:
         if move.back is not None:
@@ -101,6 +91,27 @@ class SinkTargets:
         if not found:
             raise NotFoundError(f"the file has no such offsets of {self._owner}")
         return found
+
+
+def clamp_offsets(kafka: BrokerPort, offsets: Sequence[Offset]) -> tuple[tuple[Offset, ...], list[str]]:
+    """The offsets within the log, and what was changed about them.
+
+    What lies outside would be where auto.offset.reset says: perhaps at the other end.
+    """
+    spots = {spot for found in offsets if (spot := find_spot(found.partition)) and found.offset is not None}
+    bounds = kafka.read_bounds(sorted(spots)).require_complete(what="the bounds") if spots else {}
+    clamped, notes = [], []
+    for found in offsets:
+        spot, number = find_spot(found.partition), read_number(found.offset, OFFSET)
+        if spot is None or number is None or spot not in bounds:
+            clamped.append(found)
+            continue
+        inside = min(max(number, bounds[spot].earliest), bounds[spot].latest)
+        if inside != number:
+            log = f"{bounds[spot].earliest} to {bounds[spot].latest}"
+            notes.append(f"{spot[0]}-{spot[1]}: {number} is outside of the log ({log}): {inside} is taken")
+        clamped.append(Offset(found.partition, {OFFSET: inside}))
+    return tuple(clamped), notes
 
 
 def parse_spots(name: str) -> Chosen:

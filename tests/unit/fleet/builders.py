@@ -9,7 +9,9 @@ from seamark.errors import NotFoundError, SeamarkError
 from seamark.fleet.fleet import Fleet
 from seamark.model.broker import Broker, KafkaCluster
 from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
+from seamark.model.raw_record import ScanResult
 from seamark.model.reading import Reading
+from seamark.model.spot import Bounds, SpotReading
 from seamark.model.topic import PartitionStatus, TopicConfig, TopicStatus
 from seamark.model.worker import Plugin, Worker
 
@@ -168,4 +170,35 @@ def open_stub_fleet(clients, *, kafka=None, clusters=None, kafka_config=None):
     """A fleet over stand-ins: `clients` by cluster name."""
     given = context(*(clusters or [settings(name) for name in clients]), kafka=kafka_config)
     brokers = kafka if kafka is not None else StubKafka()
-    return Fleet(given, build_connect=lambda found: clients[found.name], build_kafka=lambda found: brokers)
+    return Fleet(
+        given,
+        build_connect=lambda found: clients[found.name],
+        build_kafka=lambda found: brokers,
+        build_brokers=lambda _: EmptyTopics(),
+        open_scan=lambda _, name, __: EmptyScan(name),
+    )
+
+
+class EmptyTopics:
+    """Brokers whose topics have no records."""
+
+    def read_bounds(self, spots):
+        return SpotReading({spot: Bounds(0, 0) for spot in spots})
+
+    def read_log_offsets(self, spots, *, at):
+        del at
+        return SpotReading(dict.fromkeys(spots))
+
+    def close(self):
+        pass
+
+
+class EmptyScan:
+    """A topic without records."""
+
+    def __init__(self, topic):
+        self.topic = topic
+
+    def read_newest(self, accept=None):
+        del accept
+        return ScanResult(self.topic, partitions=1, scanned=0, records=())

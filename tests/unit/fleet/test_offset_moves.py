@@ -215,6 +215,7 @@ def test_jdbc_forget_takes_protocol_0_along_and_a_move_leaves_it_alone(place):
     step = next(step for step in planned.plan.steps if step.kind == "write-offsets")
     assert [one["partition"] for one in step.arguments["offsets"]] == [TABLE, old]
     assert wanted(place.fleet.offsets.move("pg", shift=-1)) == [{"incrementing": 49}]
+    assert wanted(place.fleet.offsets.move("pg", to=7)) == [{"incrementing": 7}]
 
 
 def test_one_place_is_not_that_of_several_partitions(place):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from seamark.change.step import Step
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.change.steps.copy_offsets import CopyOffsets, VerifyCopied
 from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.logger import SetLogger
 from seamark.change.steps.offsets import WriteOffsets
@@ -17,7 +18,7 @@ from seamark.errors import UsageError
 from seamark.model.plan import StepData
 
 _CONNECT = (AwaitRunning, CreateConnector, PutConfig, DeleteConnector, SetRunState, RestartFailed, SetLogger)
-_OFFSETS = (ProveStopped, CheckPreview, WriteOffsets, VerifyOffsets)
+_OFFSETS = (ProveStopped, CheckPreview, WriteOffsets, VerifyOffsets, CopyOffsets, VerifyCopied)
 _KAFKA = (CreateTopic, DeleteNewTopic, DeleteTopic, GrowTopic, AlterTopicConfig, MoveGroup, DeleteGroup)
 
 STEPS: dict[str, type[Step]] = {step.kind: step for step in (*_CONNECT, *_OFFSETS, *_KAFKA)}

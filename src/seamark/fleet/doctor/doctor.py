@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.doctor import clock, groups, permissions, plugins, reach, security, states, topics, versions
+from seamark.fleet.doctor import clock, groups, offsets, permissions, plugins, reach, security, states, topics, versions
 from seamark.fleet.doctor.check import Check, run_check
-from seamark.fleet.doctor.gather import BuildKafka, read_evidence, read_reachability
+from seamark.fleet.doctor.gather import BuildKafka, ReadOffsets, read_evidence, read_reachability
 from seamark.model.finding import Finding
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ CHECKS: tuple[Check, ...] = (
     *topics.CHECKS,
     *plugins.CHECKS,
     *groups.CHECKS,
+    *offsets.CHECKS,
     *permissions.CHECKS,
     *clock.CHECKS,
     *security.CHECKS,
@@ -32,14 +33,28 @@ _REACH = ("connect.reachable", "kafka.reachable")
 class Doctor:
     """What is wrong with one context, and the fix of each."""
 
-    def __init__(self, context: Context, *, clusters: Clusters, build_kafka: BuildKafka) -> None:
+    def __init__(
+        self,
+        context: Context,
+        *,
+        clusters: Clusters,
+        build_kafka: BuildKafka,
+        read_offsets: ReadOffsets | None = None,
+    ) -> None:
+        """Without `read_offsets` the offsets topics are not looked into."""
         self._context = context
+        self._read_offsets = read_offsets
         self._clusters = clusters
         self._build_kafka = build_kafka
 
     def examine(self) -> tuple[Finding, ...]:
         """Every finding of every check. A check always says something, also that it is fine or could not look."""
-        evidence = read_evidence(self._context, clusters=self._clusters, build_kafka=self._build_kafka)
+        evidence = read_evidence(
+            self._context,
+            clusters=self._clusters,
+            build_kafka=self._build_kafka,
+            read_offsets=self._read_offsets,
+        )
         return tuple(finding for check in CHECKS for finding in run_check(check, evidence))
 
     def reach(self) -> tuple[Finding, ...]:

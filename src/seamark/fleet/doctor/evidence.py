@@ -10,6 +10,7 @@ from seamark.errors import SeamarkError
 from seamark.model.broker import KafkaCluster
 from seamark.model.connector import Connector, ConnectorType
 from seamark.model.group import GroupStatus
+from seamark.model.stored_offset import StoreReading
 from seamark.model.topic import TopicStatus
 from seamark.model.worker import Plugin, Worker
 
@@ -59,6 +60,18 @@ class ClusterEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetsEvidence:
+    """What an offsets topic told: how many records it may hold, and how many were written in the last day.
+
+    `reading` is None where there are too many to look at each of them.
+    """
+
+    most: int
+    written_per_day: int
+    reading: StoreReading | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """What the whole context told. `kafka` is None where the context names no brokers.
 
@@ -71,3 +84,4 @@ class Evidence:
     clusters: tuple[ClusterEvidence, ...] = ()
     topics: Mapping[str, TopicStatus | SeamarkError] = field(default_factory=dict)
     groups: Mapping[str, GroupStatus | SeamarkError] = field(default_factory=dict)
+    offsets: Mapping[str, OffsetsEvidence | SeamarkError] = field(default_factory=dict)

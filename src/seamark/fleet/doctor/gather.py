@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from seamark.errors import SeamarkError, UnreachableError
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.doctor.evidence import ClusterEvidence, Evidence
+from seamark.fleet.doctor.evidence import ClusterEvidence, Evidence, OffsetsEvidence
 from seamark.fleet.fanout import fan_out
 from seamark.fleet.ports import KafkaPort
 from seamark.model.group import GroupStatus
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 N = TypeVar("N", TopicStatus, GroupStatus)
 BuildKafka = Callable[["KafkaSettings"], KafkaPort]
+ReadOffsets = Callable[[ClusterEvidence, TopicStatus], OffsetsEvidence]
 
 # The client looks the coordinator of every group up one by one. Sinks of one fleet mostly share
 # their ACLs, so a sample tells as much as ten thousand lookups.
@@ -33,10 +35,24 @@ def read_reachability(context: Context, *, clusters: Clusters, build_kafka: Buil
     return _with_kafka(Evidence(context, clusters=found), build_kafka, is_deep=False)
 
 
-def read_evidence(context: Context, *, clusters: Clusters, build_kafka: BuildKafka) -> Evidence:
+def read_evidence(
+    context: Context, *, clusters: Clusters, build_kafka: BuildKafka, read_offsets: ReadOffsets | None = None
+) -> Evidence:
     """Everything the checks need."""
     found = _ask_each(clusters, _read_cluster)
-    return _with_kafka(Evidence(context, clusters=found), build_kafka, is_deep=True)
+    evidence = _with_kafka(Evidence(context, clusters=found), build_kafka, is_deep=True)
+    return evidence if read_offsets is None else replace(evidence, offsets=_read_offsets(evidence, read_offsets))
+
+
+def _read_offsets(evidence: Evidence, read: ReadOffsets) -> dict[str, OffsetsEvidence | SeamarkError]:
+    """Of every cluster whose offsets topic was found."""
+    topics = {
+        cluster.name: (cluster, topic)
+        for cluster in evidence.clusters
+        if isinstance(topic := evidence.topics.get(cluster.settings.offsets_topic or ""), TopicStatus)
+    }
+    answers = fan_out({name: partial(read, cluster, topic) for name, (cluster, topic) in topics.items()})
+    return {**answers.results, **answers.failures}
 
 
 def _ask_each(clusters: Clusters, read: Callable[[Clusters, str], ClusterEvidence]) -> tuple[ClusterEvidence, ...]:

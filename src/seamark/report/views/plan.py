@@ -152,15 +152,16 @@ def _render_drift(field: DriftField) -> str:
 
 def _build_effect(effect: Effect, *, width: int, screen: Screen, is_large: bool) -> list[Line]:
     lines = [line("  ", Span(effect.sign, _STYLES[effect.sign]), f" {effect.subject:<{width}}   ", effect.words)]
+    outlook = [line(f"{_INDENT}{words}") for words in effect.outlook]
     # A new connector has nothing to be compared with; who wants its whole config says so.
     if effect.sign is Sign.CREATE and not screen.wide:
-        return lines
+        return [*lines, *outlook]
     fields = effect.fields[:_SHOWN_FIELDS] if is_large and not screen.wide else effect.fields
     keys = max((len(found.key) for found in fields), default=0)
     lines += [_build_row(found.key, render_field(found), keys, screen) for found in fields]
     if len(fields) < len(effect.fields):
         lines.append(line(f"{_INDENT}… {render_count(len(effect.fields) - len(fields), 'field')} more: -o wide"))
-    return [*lines, *(line(f"{_INDENT}{words}") for words in effect.outlook)]
+    return [*lines, *outlook]
 
 
 def _build_row(key: str, value: str, width: int, screen: Screen) -> Line:

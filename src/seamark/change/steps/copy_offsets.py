@@ -1,0 +1,168 @@
+"""A new connector takes over what another one holds, to the last offset that it wrote before it stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from seamark.change.precondition import POSITION
+from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.steps.config import compare_image
+from seamark.change.steps.last_look import take_last_look
+from seamark.change.steps.offsets import WriteOffsets, require_stopped
+from seamark.change.steps.read import read_status
+from seamark.change.world import World
+from seamark.errors import RefusedError
+from seamark.model.held_offset import HeldOffset
+from seamark.model.offset import Offset, OffsetMap, spell_identity
+from seamark.model.plan import StepData
+from seamark.offsets.codec import decode_key
+
+
+@dataclass(frozen=True, slots=True)
+class CopyOffsets:
+    """The connector `name` gets every offset of `source`, which has stopped. Both are of one cluster and one config.
+
+    What is copied is read when it is done, not when the plan is made: a running source moves on until its stop.
+    """
+
+    kind: ClassVar[str] = "copy-offsets"
+    aspect: ClassVar[str] = POSITION
+    drifts: ClassVar[bool] = False
+    acts: ClassVar[bool] = True
+    settle_seconds: ClassVar[float] = 60.0
+
+    cluster: str
+    source: str
+    name: str
+
+    @property
+    def subject(self) -> str:
+        return f"connector/{self.cluster}/{self.name}"
+
+    def describe(self) -> str:
+        return f"give {self.subject} the offsets of connector/{self.cluster}/{self.source}"
+
+    def intend(self, world: World) -> Intent:
+        held = read_copied(world, self.cluster, self.source)
+        after = {spell_identity(found.partition): _spell(found.offset) for found in held}
+        return Intent(before=self._read_image(world, after), after={"offsets": after})
+
+    def perform(self, world: World, intent: Intent) -> None:
+        for name in (self.source, self.name):
+            subject = f"connector/{self.cluster}/{name}"
+            status = take_last_look(world, subject, lambda name=name: read_status(world, self.cluster, name))  # type: ignore[misc]
+            require_stopped(status, subject)
+        world.offsets(self.cluster, self.name).alter(_build_offsets(intent.after["offsets"]))
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        seen = compare_image(self._read_image(world, intent.after["offsets"]), intent)
+        # A part of them may be written: they are written again, all of them.
+        return Observed.BETWEEN if seen is Observed.FOREIGN else seen
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        return WriteOffsets(self.cluster, self.name, _build_offsets(intent.before["offsets"]))
+
+    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
+        arguments = {"cluster": self.cluster, "source": self.source, "name": self.name}
+        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
+
+    @classmethod
+    def from_data(cls, data: StepData) -> Self:
+        return cls(**data.arguments)
+
+    def _read_image(self, world: World, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        held = world.offsets(self.cluster, self.name).read([json.loads(name) for name in wanted])
+        return {"offsets": {spell_identity(found.partition): _spell(found.offset) for found in held}}
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyCopied:
+    """Right before the new connector may run, it holds what the other one does."""
+
+    kind: ClassVar[str] = "verify-copied"
+    aspect: ClassVar[str] = "verified"
+    drifts: ClassVar[bool] = True
+    acts: ClassVar[bool] = False
+    settle_seconds: ClassVar[float] = 60.0
+
+    cluster: str
+    source: str
+    name: str
+
+    @property
+    def subject(self) -> str:
+        return f"connector/{self.cluster}/{self.name}"
+
+    def describe(self) -> str:
+        return f"verify the offsets of {self.subject} in the store"
+
+    def intend(self, world: World) -> Intent:
+        del world
+        return Intent(before=None, after=None)
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del intent
+        if wrong := self._find_wrong(world):
+            raise RefusedError(
+                f"{self.subject} does not hold what connector/{self.cluster}/{self.source} does",
+                cause=f"they differ in {', '.join(wrong[:5])}",
+                hint="find out who writes them",
+            )
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        del intent
+        return Observed.BEFORE if self._find_wrong(world) else Observed.AFTER
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        del intent
+        return None
+
+    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
+        arguments = {"cluster": self.cluster, "source": self.source, "name": self.name}
+        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
+
+    @classmethod
+    def from_data(cls, data: StepData) -> Self:
+        return cls(**data.arguments)
+
+    def _find_wrong(self, world: World) -> list[str]:
+        wanted = read_copied(world, self.cluster, self.source)
+        held = world.offsets(self.cluster, self.name).read([found.partition for found in wanted])
+        return [
+            spell_identity(one.partition)
+            for one, other in zip(wanted, held, strict=True)
+            if _spell(one.offset) != _spell(other.offset) or other.doubt
+        ]
+
+
+def read_copied(world: World, cluster: str, source: str) -> Sequence[HeldOffset]:
+    """What a connector holds, where REST can give the same to another one; else a refusal."""
+    held = [found for found in world.offsets(cluster, source).read_all() if found.offset is not None or found.doubt]
+    doubts = [found.doubt for found in held if found.doubt]
+    # A task that spells its keys in another way than REST does would not find what REST writes under its new name.
+    odd = [
+        f"{spell_identity(found.partition)} has a key that REST spells in another way"
+        for found in held
+        if not all(decode_key(record.key).is_rest_spelling for record in found.records)
+    ]
+    if doubts or odd:
+        raise RefusedError(
+            f"the offsets of connector/{cluster}/{source} can't be given to another one; nothing was changed",
+            cause="; ".join([*doubts, *odd]),
+            hint=f"seamark offsets show {cluster}/{source} shows all of them",
+        )
+    return held
+
+
+def _spell(offset: OffsetMap | None) -> str | None:
+    return None if offset is None else spell_identity(offset)
+
+
+def _build_offsets(spelled: Mapping[str, str | None]) -> tuple[Offset, ...]:
+    return tuple(
+        Offset(json.loads(partition), None if offset is None else json.loads(offset))
+        for partition, offset in spelled.items()
+    )
