@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from seamark.errors import SeamarkError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.fanout import fan_out
 from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC
+from seamark.fleet.plugin_type import find_class
 from seamark.model.connector import Connector, ConnectorType
 from seamark.model.distance import Certainty, Counted, Distance
 from seamark.model.offset import Offset
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from seamark.context import Context
     from seamark.database import Database
     from seamark.fleet.offset_stores import OffsetStores
+    from seamark.fleet.ports import ConnectPort
 
 _NO_DATABASE = "the context names no database for it: add one under databases"
 
@@ -32,8 +35,8 @@ def read_source_lags(context: Context, *, clusters: Clusters, stores: OffsetStor
     An offsets topic is read once for all connectors that share it. Databases are asked at the same time, each with one
     count after the other, and each count has the database's own time limit.
     """
-    answers = clusters.ask(lambda client: client.read_connectors())
-    sources = [found for fleet in answers.results.values() for found in fleet if found.type is ConnectorType.SOURCE]
+    answers = clusters.ask(_read_sources)
+    sources = [source for found in answers.results.values() for source in found]
     offsets, failures = _read_offsets(sources, stores)
     groups: dict[str, list[Connector]] = {}
     for source in sources:
@@ -45,6 +48,16 @@ def read_source_lags(context: Context, *, clusters: Clusters, stores: OffsetStor
         tuple(sorted(lags, key=lambda lag: (-(lag.total if lag.total is not None else -1), lag.owner))),
         failures={**answers.failures, **failures, **counted.failures},
     )
+
+
+def _read_sources(client: ConnectPort) -> list[Connector]:
+    """The sources of a cluster, each with the whole name of its class, for which its config may have a short one."""
+    found = [source for source in client.read_connectors() if source.type is ConnectorType.SOURCE]
+    plugins = client.read_plugins() if any("." not in source.plugin for source in found) else ()
+    return [
+        replace(source, config={**source.config, "connector.class": find_class(plugins, source.plugin)})
+        for source in found
+    ]
 
 
 def _read_offsets(
