@@ -50,16 +50,18 @@ def own_stack(tmp_path_factory):
 @pytest.fixture(scope="session")
 def count_records(stack):
     """How many records a topic of one partition has; none where there is no such topic yet."""
-    consumer = Consumer({"bootstrap.servers": stack.kafka.bootstrap_servers, "group.id": "count-records"})
 
     def count(topic):
+        # A client that once asked for a topic which was not there yet goes on believing that for a while.
+        consumer = Consumer({"bootstrap.servers": stack.kafka.bootstrap_servers, "group.id": "count-records"})
         try:
             low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
         except KafkaException as error:
             if error.args[0].name() in {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}:
                 return 0
             raise
+        finally:
+            consumer.close()
         return high - low
 
-    yield count
-    consumer.close()
+    return count

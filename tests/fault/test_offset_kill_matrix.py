@@ -28,6 +28,7 @@ class Moved:
         self.rig = rig
         self._count_records = count_records
         self.lines = 2
+        self.await_end()
         self.await_lines()
 
     def move(self, failpoint):
@@ -55,9 +56,7 @@ class Moved:
 
 @pytest.fixture
 def moved(kafka_rig, count_records):
-    moved = Moved(kafka_rig, count_records)
-    moved.await_end()
-    return moved
+    return Moved(kafka_rig, count_records)
 
 
 @pytest.mark.parametrize("point", MATRIX)

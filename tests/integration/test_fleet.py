@@ -104,7 +104,7 @@ def test_one_that_is_nowhere_is_not_found(fleet):
 def test_offsets_of_a_file_source_are_its_position(fleet, source, cluster):
     name, file = source
     owned = fleet.offsets.of(f"{cluster}/{name}")
-    assert (owned.owner, owned.route, owned.notes) == (f"{cluster}/{name}", "REST", ())
+    assert (owned.owner, owned.route, owned.notes) == (f"{cluster}/{name}", "store", ())
     (offset,) = owned.offsets
     assert offset.partition == {"filename": str(file)}
     assert offset.offset == {"position": len(LINES)}

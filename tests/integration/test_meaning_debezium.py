@@ -158,7 +158,13 @@ def check_rewind(stack, client, database, *, early, late, insert):
     client.patch_offsets("shop", [early])
     check_stores(stack, client, "shop")
     client.resume("shop")
-    insert(52, 52)
-    seen = wait_for(lambda: read_ids(bootstrap), lambda ids: 52 in ids, "the new record")
+    newest, deadline = 52, time.monotonic() + DEADLINE_SECONDS
+    insert(newest, newest)
+    while 52 not in (seen := read_ids(bootstrap)):
+        assert time.monotonic() < deadline, f"waited {DEADLINE_SECONDS} s for the new record, last {seen[-3:]}"
+        # The connector looks for its place by what comes in; a quiet log may keep it waiting.
+        time.sleep(2)
+        newest += 1
+        insert(newest, newest)
     assert [number for number, times in Counter(seen).items() if times > 1 and number <= 50] == []
-    assert set(seen) == set(range(1, 53))
+    assert set(range(1, 53)) <= set(seen)

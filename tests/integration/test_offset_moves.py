@@ -221,6 +221,7 @@ def test_jdbc_source_skips_as_many_rows_as_the_plan_says_and_the_undo_brings_the
     result = stage.apply(planned)
     stage.client.resume(name)
     wait_for(lambda: stage.read_end(topic), lambda end: end == ROWS + 7, "the other rows")
+    stage.await_offset(name, lambda found: found["incrementing"] == ROWS + 12, "the offset of the other rows")
     # By now it runs: the way back stops it.
     undo = stage.fleet.undo(result.change)
     assert previews(undo) == [("again", 12, Certainty.EXACT)]

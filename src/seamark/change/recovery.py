@@ -8,6 +8,7 @@ from datetime import datetime
 from seamark.change.executor import Executor, write_outcome
 from seamark.change.journal import JournalWriter
 from seamark.change.past import Past, read_past
+from seamark.change.precondition import POSITION
 from seamark.change.result import ChangeResult
 from seamark.change.settle import Settled
 from seamark.change.step import Outcome
@@ -112,7 +113,7 @@ class Recovery:
     def _check_premise(self, past: Past, task: Task, walk: Walk, writer: JournalWriter) -> None:
         """What was done before the crash must still stand, or the rest has lost its ground."""
         intent = past.intent_of(task.number)
-        if intent is None or task.step.drifts:
+        if intent is None or task.step.drifts or _is_let_go(past, walk.tasks, task):
             return
         outcome, error = self._executor.settler.check_standing(task.step, intent)
         if outcome is Outcome.UNKNOWN and error is not None:
@@ -149,6 +150,12 @@ def _is_passed(past: Past, tasks: Tasks, task: Task) -> bool:
         other.number > task.number and (other.number in past.outcomes or other.number in past.intents)
         for other in tasks.of_lane(task.lane)
     )
+
+
+def _is_let_go(past: Past, tasks: Tasks, task: Task) -> bool:
+    """Whether it is a position whose owner may run again: then it has moved on by itself."""
+    later = (other for other in tasks.of_lane(task.lane) if other.number > task.number)
+    return task.step.aspect == POSITION and any(other.step.acts and other.number in past.intents for other in later)
 
 
 def _find_premises(past: Past, walk: Walk) -> Iterator[Task]:
