@@ -50,10 +50,11 @@ def build_planned(fleet, name, *, key, value):
     return Planned(plan, steps=steps)
 
 
-def main(name, key, value):
+def run_planned(build):
+    """Apply the plan that `build` makes of a fleet, and say how it ended; gives the exit code."""
     try:
         with seamark.open() as fleet:
-            result = fleet.apply(build_planned(fleet, name, key=key, value=value), progress=Speaking())
+            result = fleet.apply(build(fleet), progress=Speaking())
     except SeamarkError as error:
         print(f"{type(error).__name__}: {error.message} | {error.cause} | {error.hint}", file=sys.stderr)
         return error.exit_code
@@ -61,6 +62,10 @@ def main(name, key, value):
     for failure in result.failures.values():
         print(f"{failure.message} | {failure.cause} | {failure.hint}", file=sys.stderr)
     return 0 if result.is_done else 3
+
+
+def main(name, key, value):
+    return run_planned(lambda fleet: build_planned(fleet, name, key=key, value=value))
 
 
 if __name__ == "__main__":

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import sys
 
-import seamark
 from seamark.change.locks import connector_lock
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import name_workers, surround
-from seamark.errors import SeamarkError
 from seamark.fleet.offset_plans import find_workers
 from seamark.fleet.planned import Planned
 from seamark.model.offset import Offset
 from seamark.model.plan import Plan
-from tests.fault.guarded import Speaking
+from tests.fault.guarded import run_planned
 
 STEPS = 5
 # Those that act: the others are only looks, which a crash does not hurt.
@@ -47,17 +45,7 @@ def build_planned(fleet, name, *, file, position):
 
 
 def main(name, file, position):
-    try:
-        with seamark.open() as fleet:
-            planned = build_planned(fleet, name, file=file, position=int(position))
-            result = fleet.apply(planned, progress=Speaking())
-    except SeamarkError as error:
-        print(f"{type(error).__name__}: {error.message} | {error.cause} | {error.hint}", file=sys.stderr)
-        return error.exit_code
-    print(result.change, result.ending)
-    for failure in result.failures.values():
-        print(f"{failure.message} | {failure.cause} | {failure.hint}", file=sys.stderr)
-    return 0 if result.is_done else 3
+    return run_planned(lambda fleet: build_planned(fleet, name, file=file, position=int(position)))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from seamark.errors import RefusedError
 from seamark.fleet.offset_file import build_bare, is_envelope, read_export, read_json_file
-from seamark.model.offset import Offset, OffsetMap, spell_identity
+from seamark.model.offset import Offset, spell_identity, spell_offset
 from seamark.model.offset_export import Difference, OffsetComparison, OffsetDifference
 
 Side = Mapping[str, tuple[Offset, ...]]
@@ -53,14 +53,10 @@ def _compare(owner: str, was: Offset | None, now: Offset | None) -> OffsetDiffer
         return OffsetDifference(
             owner, present.partition, kind, was.offset if was else None, now.offset if now else None
         )
-    if _spell(was.offset) == _spell(now.offset):
+    if spell_offset(was.offset) == spell_offset(now.offset):
         return None
     return OffsetDifference(owner, now.partition, Difference.CHANGED, was.offset, now.offset)
 
 
 def _by_identity(offsets: tuple[Offset, ...]) -> dict[str, Offset]:
     return {spell_identity(found.partition): found for found in offsets}
-
-
-def _spell(offset: OffsetMap | None) -> str | None:
-    return None if offset is None else spell_identity(offset)

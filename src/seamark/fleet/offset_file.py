@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from seamark.errors import AlreadyExistsError, SeamarkError, UsageError
-from seamark.fleet.whole_file import PRIVATE, write_whole
+from seamark.fleet.whole_file import PRIVATE, read_limited, write_whole
 from seamark.model.offset import Offset, spell_identity
 from seamark.model.offset_export import ExportCheck, OffsetExport, OwnerExport
 from seamark.model.offset_finding import OffsetFinding, OffsetOddity
@@ -151,14 +151,7 @@ def check_export(path: Path) -> ExportCheck:
 
 def read_json_file(path: Path) -> Any:
     """A JSON file of ours, with a limit; UsageError where it is none."""
-    try:
-        with path.expanduser().open("rb") as file:
-            data = file.read(_LARGEST_BYTES + 1)
-    except OSError as error:
-        cause = error.strerror or type(error).__name__
-        raise UsageError(f"{path} can't be read", cause=cause, hint="give the path of an export") from None
-    if len(data) > _LARGEST_BYTES:
-        raise UsageError(f"{path} is too large to be an export", cause=f"it has more than {_LARGEST_BYTES} bytes")
+    data = read_limited(path, most_bytes=_LARGEST_BYTES, what="an export")
     try:
         return json.loads(data)
     except (ValueError, RecursionError):

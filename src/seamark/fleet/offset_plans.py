@@ -23,7 +23,7 @@ from seamark.fleet.planned import Planned
 from seamark.model.connector import Connector
 from seamark.model.finding import Severity
 from seamark.model.held_offset import HeldOffset
-from seamark.model.offset import Offset, spell_identity
+from seamark.model.offset import Offset, spell_identity, spell_offset
 from seamark.model.plan import Plan
 from seamark.model.preview import DEFAULT_TOLERANCE, Tolerance, sum_previews
 from seamark.offsets.meaning import Meaning
@@ -149,12 +149,7 @@ def refuse_wrong(connector: Connector, meaning: Meaning, offsets: Sequence[Offse
 
 
 def _is_same(held: HeldOffset, wanted: Offset) -> bool:
-    if held.doubt:
-        return False
-    one, other = held.offset, wanted.offset
-    if one is None or other is None:
-        return one is other
-    return spell_identity(one) == spell_identity(other)
+    return not held.doubt and spell_offset(held.offset) == spell_offset(wanted.offset)
 
 
 def _build_warnings(meaning: Meaning, offsets: Sequence[Offset]) -> list[str]:

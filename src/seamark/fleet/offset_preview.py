@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from seamark.errors import SeamarkError
+from seamark.fleet.databases import open_database
 from seamark.model.distance import Certainty, Counted, Distance, LogRange, TableRows, Unit, WalBytes, settle
 from seamark.model.held_offset import HeldOffset
 from seamark.model.meaning import Order
 from seamark.model.offset import Offset, OffsetMap
 from seamark.model.preview import Preview, Total
 from seamark.model.spot import Bounds, Spot
-from seamark.offsets.meaning import Meaning, database_url
+from seamark.offsets.meaning import Meaning
 from seamark.offsets.meaning.mirror import MirrorSourceMeaning
 from seamark.offsets.meaning.sink import SinkMeaning
 from seamark.report.words import render_count, render_number
@@ -102,16 +103,7 @@ class PreviewCounter:
         """The database behind the connector, or why there is none to ask."""
         if not any(isinstance(found.count, TableRows | WalBytes) for found in distances):
             return ""
-        url = database_url(self._config)
-        settings = self._context.find_database(url or "")
-        if settings is None:
-            return "the context names no database for this connector: add one under databases"
-        try:
-            from seamark.database import Database  # noqa: PLC0415
-
-            return stack.enter_context(Database(settings.dsn.reveal(), name=settings.name))
-        except SeamarkError as error:
-            return error.message
+        return open_database(self._context, self._config, stack)
 
     def _count(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from seamark.model.connector import Connector, ConnectorType, State
-from seamark.model.offset import Offset, OffsetMap, spell_identity
+from seamark.model.offset import Offset, OffsetMap, spell_identity, spell_offset
 from seamark.model.offset_finding import OffsetFinding, OffsetOddity
 from seamark.model.stored_offset import StoredOffset, StoreReading
 
@@ -44,7 +44,7 @@ def compare_copy(first: StoreReading, second: StoreReading) -> tuple[OffsetFindi
                 "Connect does not fall back: the connector begins anew with this partition"
             )
             findings.append(_build(OffsetOddity.NO_FALLBACK, found, text))
-        elif not _is_same(mine.offset, found.offset):
+        elif spell_offset(mine.offset) != spell_offset(found.offset):
             text = f"{first.store} holds {_spell(mine.offset)}, which counts; {second.store} {_spell(found.offset)}"
             findings.append(_build(OffsetOddity.COPY_DIFFERS, found, text))
     return tuple(findings)
@@ -89,13 +89,7 @@ def _agrees(stored: StoredOffset, said: Offset | None) -> bool:
     if said is None:
         # A value that a worker can't read takes the partition off REST's list.
         return stored.offset is None
-    return _is_same(stored.offset, said.offset)
-
-
-def _is_same(one: OffsetMap | None, other: OffsetMap | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return spell_identity(one) == spell_identity(other)
+    return spell_offset(stored.offset) == spell_offset(said.offset)
 
 
 def _build_disagreement(found: StoredOffset, said: Offset | None, connector: str) -> OffsetFinding:
@@ -114,4 +108,4 @@ def _build(oddity: OffsetOddity, found: StoredOffset, message: str) -> OffsetFin
 
 
 def _spell(offset: OffsetMap | None) -> str:
-    return "nothing" if offset is None else spell_identity(offset)
+    return spell_offset(offset) or "nothing"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from seamark.errors import SeamarkError, UsageError
-from seamark.fleet.whole_file import PRIVATE, write_whole
+from seamark.fleet.whole_file import PRIVATE, read_limited, write_whole
 from seamark.model.plan import Plan
 from seamark.model.sensitive import MASK
 
@@ -35,15 +35,7 @@ def write_private(text: str, path: Path, *, what: str) -> None:
 
 def read_plan_file(path: Path) -> Plan:
     """Read what `write_plan_file` wrote; anything else is refused."""
-    try:
-        with path.expanduser().open("rb") as file:
-            data = file.read(_LARGEST_BYTES + 1)
-    except OSError as error:
-        cause = error.strerror or type(error).__name__
-        raise UsageError(f"the plan can't be read: {path}", cause=cause, hint="give the path of a plan file") from None
-    if len(data) > _LARGEST_BYTES:
-        raise UsageError(f"{path} is too large to be a plan", cause=f"it has more than {_LARGEST_BYTES} bytes")
-    return _build_plan(data, path)
+    return _build_plan(read_limited(path, most_bytes=_LARGEST_BYTES, what="a plan"), path)
 
 
 def find_hidden(plan: Plan) -> tuple[str, ...]:

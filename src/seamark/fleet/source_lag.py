@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from seamark.errors import SeamarkError
 from seamark.fleet.clusters import Clusters
+from seamark.fleet.databases import open_database
 from seamark.fleet.fanout import fan_out
 from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC
 from seamark.fleet.plugin_type import find_class
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from seamark.fleet.offset_stores import OffsetStores
     from seamark.fleet.ports import ConnectPort
 
-_NO_DATABASE = "the context names no database for it: add one under databases"
-
 
 def read_source_lags(context: Context, *, clusters: Clusters, stores: OffsetStores) -> Reading[SourceLag]:
     """Every source, the one with the most to read first.
@@ -42,7 +41,7 @@ def read_source_lags(context: Context, *, clusters: Clusters, stores: OffsetStor
     for source in sources:
         if source.owner in offsets:
             groups.setdefault(database_url(source.config) or "", []).append(source)
-    counted = fan_out({url: partial(_count_all, context, url, found, offsets) for url, found in groups.items()})
+    counted = fan_out({url: partial(_count_all, context, found, offsets) for url, found in groups.items()})
     lags = [lag for found in counted.results.values() for lag in found]
     return Reading(
         tuple(sorted(lags, key=lambda lag: (-(lag.total if lag.total is not None else -1), lag.owner))),
@@ -91,15 +90,11 @@ def _read_shared(stores: OffsetStores, cluster: str, sources: Sequence[Connector
 
 
 def _count_all(
-    context: Context, url: str, sources: Sequence[Connector], offsets: Mapping[str, Sequence[Offset]]
+    context: Context, sources: Sequence[Connector], offsets: Mapping[str, Sequence[Offset]]
 ) -> list[SourceLag]:
-    settings = context.find_database(url)
+    """Sources of one database: their configs lead to the same."""
     with ExitStack() as stack:
-        database: Database | str = _NO_DATABASE
-        if settings is not None:
-            from seamark.database import Database as Opened  # noqa: PLC0415
-
-            database = stack.enter_context(Opened(settings.dsn.reveal(), name=settings.name))
+        database = open_database(context, sources[0].config, stack)
         return [_count_source(source, offsets[source.owner], database) for source in sources]
 
 

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and read with a limit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
+
+from seamark.errors import UsageError
 
 PRIVATE = 0o600
 _NEW = 0o666
@@ -33,3 +35,16 @@ def write_whole(data: bytes, target: Path, *, mode: int | None = None, is_new: b
     finally:
         with suppress(FileNotFoundError):
             draft.unlink()
+
+
+def read_limited(path: Path, *, most_bytes: int, what: str) -> bytes:
+    """A file that somebody named. UsageError where it can't be read, or is larger than `what` can be."""
+    try:
+        with path.expanduser().open("rb") as file:
+            data = file.read(most_bytes + 1)
+    except OSError as error:
+        cause = error.strerror or type(error).__name__
+        raise UsageError(f"{path} can't be read", cause=cause, hint=f"give the path of {what}") from None
+    if len(data) > most_bytes:
+        raise UsageError(f"{path} is too large to be {what}", cause=f"it has more than {most_bytes} bytes")
+    return data

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from seamark.errors import UnknownOutcomeError
 from seamark.kafka.outcomes import build_no_answer, build_write_failure
-from seamark.kafka.produce import DEFAULT_TIMEOUT_SECONDS, Outgoing, deliver, open_producer
-from seamark.kafka.wait import ConnectionEvents
+from seamark.kafka.produce import Delivery, Outgoing
 
 
-class ExactWriter:
+class ExactWriter(Delivery):
     """Writes records in their order, each acknowledged by all in-sync replicas before the next is sent."""
-
-    def __init__(
-        self,
-        config: Mapping[str, str],
-        *,
-        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
-        build_producer: Callable[[dict[str, Any]], Any] | None = None,
-    ) -> None:
-        self._timeout_seconds = timeout_seconds
-        self._events = ConnectionEvents()
-        self._producer = open_producer(
-            config, timeout_seconds=timeout_seconds, build=build_producer, on_error=self._events.record
-        )
 
     def __enter__(self) -> Self:
         return self
@@ -45,7 +31,7 @@ class ExactWriter:
         """
         for number, record in enumerate(records):
             action = f"write record {number + 1} of {len(records)} to {record.topic}-{record.partition}"
-            error, message = deliver(self._producer, record, seconds=self._timeout_seconds + 1)
+            error, message = self.deliver(record)
             if error is None and message is not None:
                 continue
             failure = (
@@ -63,8 +49,3 @@ class ExactWriter:
                 hint=failure.hint,
                 context={"topic": record.topic},
             )
-
-    def close(self) -> None:
-        """Let go of the connections."""
-        self._producer.purge(blocking=False)
-        self._producer = None

@@ -28,8 +28,8 @@ class Outgoing:
     partition: int = 0
 
 
-class RecordWriter:
-    """Writes one record at a time: acknowledged by all in-sync replicas, once, or an error."""
+class Delivery:
+    """A producer whose records are acknowledged by all in-sync replicas, each once; the base of those who write."""
 
     def __init__(
         self,
@@ -38,15 +38,45 @@ class RecordWriter:
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
         build_producer: Callable[[dict[str, Any]], Any] | None = None,
     ) -> None:
+        from confluent_kafka import Producer  # noqa: PLC0415
+
         self._timeout_seconds = timeout_seconds
         self._events = ConnectionEvents()
-        self._producer = open_producer(
-            config, timeout_seconds=timeout_seconds, build=build_producer, on_error=self._events.record
-        )
+        ours = {
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 0,
+            "message.timeout.ms": int(timeout_seconds * 1000),
+            "reconnect.backoff.max.ms": 1000,
+        }
+        self._producer = open_client(config, ours, build=build_producer or Producer, on_error=self._events.record)
+
+    def deliver(self, record: Outgoing) -> tuple[Any, Any]:
+        """Write one record and wait for its report: the error and the message, both None where no report came."""
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        reports: list[tuple[Any, Any]] = []
+        deadline = time.monotonic() + self._timeout_seconds + 1
+        try:
+            produce(self._producer, record, on_delivery=lambda error, message: reports.append((error, message)))
+            while not reports and time.monotonic() < deadline:
+                self._producer.poll(0.05)
+        except KafkaException as failure:
+            reports.append((failure.args[0], None))
+        return reports[0] if reports else (None, None)
+
+    def close(self) -> None:
+        """Let go of the connections; what was not written is not written any more."""
+        self._producer.purge(blocking=False)
+        self._producer = None
+
+
+class RecordWriter(Delivery):
+    """Writes one record at a time, or raises."""
 
     def write(self, record: Outgoing) -> int:
         """Write one record; give its offset."""
-        error, message = deliver(self._producer, record, seconds=self._timeout_seconds + 1)
+        error, message = self.deliver(record)
         if message is None or error is not None:
             last = error or self._events.last
             raise JournalError(
@@ -56,42 +86,6 @@ class RecordWriter:
                 context={"topic": record.topic, "kafka_error": last.name() if last else ""},
             )
         return int(message.offset())
-
-    def close(self) -> None:
-        """Let go of the connections; what was not written is not written any more."""
-        self._producer.purge(blocking=False)
-        self._producer = None
-
-
-def open_producer(
-    config: Mapping[str, str], *, timeout_seconds: float, build: Callable[[dict[str, Any]], Any] | None, on_error: Any
-) -> Any:
-    """A producer whose records are acknowledged by all in-sync replicas, each once."""
-    from confluent_kafka import Producer  # noqa: PLC0415
-
-    ours = {
-        "acks": "all",
-        "enable.idempotence": True,
-        "linger.ms": 0,
-        "message.timeout.ms": int(timeout_seconds * 1000),
-        "reconnect.backoff.max.ms": 1000,
-    }
-    return open_client(config, ours, build=build or Producer, on_error=on_error)
-
-
-def deliver(producer: Any, record: Outgoing, *, seconds: float) -> tuple[Any, Any]:
-    """Write one record and wait for its report: the error and the message, both None where no report came."""
-    from confluent_kafka import KafkaException  # noqa: PLC0415
-
-    reports: list[tuple[Any, Any]] = []
-    deadline = time.monotonic() + seconds
-    try:
-        produce(producer, record, on_delivery=lambda error, message: reports.append((error, message)))
-        while not reports and time.monotonic() < deadline:
-            producer.poll(0.05)
-    except KafkaException as failure:
-        reports.append((failure.args[0], None))
-    return reports[0] if reports else (None, None)
 
 
 def produce(producer: Any, record: Outgoing, *, on_delivery: Callable[[Any, Any], None] | None = None) -> None:

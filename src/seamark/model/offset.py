@@ -43,6 +43,11 @@ def spell_identity(fields: OffsetMap) -> str:
     return f"{{{','.join(pieces)}}}"
 
 
+def spell_offset(offset: OffsetMap | None) -> str | None:
+    """The same of an offset: equal texts are equal positions. None where nothing is held."""
+    return None if offset is None else spell_identity(offset)
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetKey:
     """Whose position and of which partition, however its bytes are spelled.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.step import Intent, Observed
+from seamark.change.steps.look import Look
 from seamark.change.steps.read import read_status
 from seamark.change.world import World
 from seamark.errors import DeadlineError, RefusedError, SeamarkError
@@ -23,13 +24,11 @@ _EMPTY_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class AwaitRunning:
+class AwaitRunning(Look):
     """A connector and its tasks are waited for, until all of them have run for `stable_seconds`."""
 
     kind: ClassVar[str] = "await-running"
     aspect: ClassVar[str] = "health"
-    drifts: ClassVar[bool] = True
-    acts: ClassVar[bool] = False
 
     cluster: str
     name: str
@@ -46,10 +45,6 @@ class AwaitRunning:
 
     def describe(self) -> str:
         return f"check that {self.subject} and its tasks run"
-
-    def intend(self, world: World) -> Intent:
-        del world
-        return Intent(before=None, after=None)
 
     def perform(self, world: World, intent: Intent) -> None:
         del intent
@@ -73,10 +68,6 @@ class AwaitRunning:
         del intent
         status = read_status(world, self.cluster, self.name)
         return Observed.AFTER if status is not None and is_running(status) else Observed.BEFORE
-
-    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        del intent
-        return None
 
     def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
         arguments = {

@@ -11,12 +11,13 @@ from seamark.change.precondition import POSITION
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
 from seamark.change.steps.config import compare_image
 from seamark.change.steps.last_look import take_last_look
-from seamark.change.steps.offsets import WriteOffsets, require_stopped
+from seamark.change.steps.look import Look
+from seamark.change.steps.offsets import WriteOffsets, build_image, read_spelled, require_stopped
 from seamark.change.steps.read import read_status
 from seamark.change.world import World
 from seamark.errors import RefusedError
 from seamark.model.held_offset import HeldOffset
-from seamark.model.offset import Offset, OffsetMap, spell_identity
+from seamark.model.offset import Offset, spell_identity, spell_offset
 from seamark.model.plan import StepData
 from seamark.offsets.codec import decode_key
 
@@ -47,8 +48,8 @@ class CopyOffsets:
 
     def intend(self, world: World) -> Intent:
         held = read_copied(world, self.cluster, self.source)
-        after = {spell_identity(found.partition): _spell(found.offset) for found in held}
-        return Intent(before=self._read_image(world, after), after={"offsets": after})
+        after = build_image(held)
+        return Intent(before=self._read_image(world, after["offsets"]), after=after)
 
     def perform(self, world: World, intent: Intent) -> None:
         for name in (self.source, self.name):
@@ -75,17 +76,15 @@ class CopyOffsets:
 
     def _read_image(self, world: World, wanted: Mapping[str, Any]) -> dict[str, Any]:
         held = world.offsets(self.cluster, self.name).read([json.loads(name) for name in wanted])
-        return {"offsets": {spell_identity(found.partition): _spell(found.offset) for found in held}}
+        return build_image(held)
 
 
 @dataclass(frozen=True, slots=True)
-class VerifyCopied:
+class VerifyCopied(Look):
     """Right before the new connector may run, it holds what the other one does."""
 
     kind: ClassVar[str] = "verify-copied"
     aspect: ClassVar[str] = "verified"
-    drifts: ClassVar[bool] = True
-    acts: ClassVar[bool] = False
     settle_seconds: ClassVar[float] = 60.0
 
     cluster: str
@@ -99,10 +98,6 @@ class VerifyCopied:
     def describe(self) -> str:
         return f"verify the offsets of {self.subject} in the store"
 
-    def intend(self, world: World) -> Intent:
-        del world
-        return Intent(before=None, after=None)
-
     def perform(self, world: World, intent: Intent) -> None:
         del intent
         if wrong := self._find_wrong(world):
@@ -115,10 +110,6 @@ class VerifyCopied:
     def observe(self, world: World, intent: Intent) -> Observed:
         del intent
         return Observed.BEFORE if self._find_wrong(world) else Observed.AFTER
-
-    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        del intent
-        return None
 
     def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
         arguments = {"cluster": self.cluster, "source": self.source, "name": self.name}
@@ -134,7 +125,7 @@ class VerifyCopied:
         return [
             spell_identity(one.partition)
             for one, other in zip(wanted, held, strict=True)
-            if _spell(one.offset) != _spell(other.offset) or other.doubt
+            if spell_offset(one.offset) != spell_offset(other.offset) or other.doubt
         ]
 
 
@@ -157,12 +148,5 @@ def read_copied(world: World, cluster: str, source: str) -> Sequence[HeldOffset]
     return held
 
 
-def _spell(offset: OffsetMap | None) -> str | None:
-    return None if offset is None else spell_identity(offset)
-
-
 def _build_offsets(spelled: Mapping[str, str | None]) -> tuple[Offset, ...]:
-    return tuple(
-        Offset(json.loads(partition), None if offset is None else json.loads(offset))
-        for partition, offset in spelled.items()
-    )
+    return tuple(Offset(json.loads(partition), read_spelled(offset)) for partition, offset in spelled.items())

@@ -16,7 +16,7 @@ from seamark.change.world import World
 from seamark.errors import RefusedError
 from seamark.model.connector import ConnectorStatus, State
 from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
-from seamark.model.offset import Offset, OffsetMap, spell_identity
+from seamark.model.offset import Offset, OffsetMap, spell_identity, spell_offset
 from seamark.model.plan import StepData
 
 # A worker reads its offsets topic to the end for each answer, and a group's commit is seen at once. A minute is for a
@@ -101,7 +101,8 @@ class WriteOffsets:
         before = _values(intent.before)
         if self.route is WriteRoute.REST:
             offsets = tuple(
-                Offset(found.partition, _unspell(before.get(spell_identity(found.partition)))) for found in self.offsets
+                Offset(found.partition, read_spelled(before.get(spell_identity(found.partition))))
+                for found in self.offsets
             )
             return WriteOffsets(self.cluster, self.name, offsets)
         records = tuple(
@@ -138,7 +139,7 @@ class WriteOffsets:
     def build_after(self) -> dict[str, Any]:
         """What is held when it is done."""
         if self.route is WriteRoute.REST:
-            return {"offsets": {spell_identity(found.partition): _spell(found.offset) for found in self.offsets}}
+            return build_image(self.offsets)
         return {"offsets": {record.place: record.to_dict()["value"] for record in self.records}}
 
     def _read(self, world: World) -> Sequence[HeldOffset]:
@@ -146,7 +147,7 @@ class WriteOffsets:
 
     def _build_image(self, held: Sequence[HeldOffset]) -> dict[str, Any]:
         if self.route is WriteRoute.REST:
-            return {"offsets": {spell_identity(found.partition): _spell(found.offset) for found in held}}
+            return build_image(held)
         values = {record.place: record.to_dict()["value"] for found in held for record in found.records}
         return {"offsets": {record.place: values.get(record.place) for record in self.records}}
 
@@ -162,12 +163,13 @@ def require_stopped(status: ConnectorStatus | None, subject: str) -> None:
         )
 
 
-def _spell(offset: OffsetMap | None) -> str | None:
-    # As a text: 1, 1.0 and true are different for a task, and the same for Python.
-    return None if offset is None else spell_identity(offset)
+def build_image(held: Sequence[Offset | HeldOffset]) -> dict[str, Any]:
+    """Positions as the journal keeps them: as texts, since 1, 1.0 and true are the same for Python, not for a task."""
+    return {"offsets": {spell_identity(found.partition): spell_offset(found.offset) for found in held}}
 
 
-def _unspell(text: str | None) -> OffsetMap | None:
+def read_spelled(text: str | None) -> OffsetMap | None:
+    """An offset of an image."""
     found: OffsetMap | None = None if text is None else json.loads(text)
     return found
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.step import Intent, Observed
+from seamark.change.steps.look import Look
 from seamark.change.world import World
 from seamark.errors import RefusedError
 from seamark.model.distance import Certainty, Unit
@@ -18,7 +19,7 @@ _SETTLE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class CheckPreview:
+class CheckPreview(Look):
     """A stopped connector's way from where it stands to `offsets` is counted, and held against what the plan said.
 
     A source that ran until the stop has moved on. Beyond the tolerance it is not what somebody said yes to.
@@ -26,8 +27,6 @@ class CheckPreview:
 
     kind: ClassVar[str] = "check-preview"
     aspect: ClassVar[str] = "preview"
-    drifts: ClassVar[bool] = True
-    acts: ClassVar[bool] = False
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
 
     cluster: str
@@ -43,10 +42,6 @@ class CheckPreview:
     def describe(self) -> str:
         return f"count again what the new offsets of {self.subject} mean"
 
-    def intend(self, world: World) -> Intent:
-        del world
-        return Intent(before=None, after=None)
-
     def perform(self, world: World, intent: Intent) -> None:
         del intent
         found = self._count(world)
@@ -61,10 +56,6 @@ class CheckPreview:
     def observe(self, world: World, intent: Intent) -> Observed:
         del intent
         return Observed.BEFORE if self._find_trouble(self._count(world)) else Observed.AFTER
-
-    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        del intent
-        return None
 
     def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
         arguments = {

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.step import Intent, Observed, Step
+from seamark.change.steps.look import Look
 from seamark.change.steps.offsets import QUIET_SECONDS, WriteOffsets, require_stopped
 from seamark.change.steps.read import read_status
 from seamark.change.world import World
@@ -20,7 +21,7 @@ _LOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class ProveStopped:
+class ProveStopped(Look):
     """A connector that was stopped is watched until it has stood still for `quiet_seconds`.
 
     Its status says so without a task, a sink's group is empty, both on two looks, and each of `workers`, which ran it,
@@ -30,8 +31,6 @@ class ProveStopped:
 
     kind: ClassVar[str] = "prove-stopped"
     aspect: ClassVar[str] = "quiet"
-    drifts: ClassVar[bool] = True
-    acts: ClassVar[bool] = False
     settle_seconds: ClassVar[float] = _DEADLINE_SECONDS
 
     cluster: str
@@ -46,10 +45,6 @@ class ProveStopped:
 
     def describe(self) -> str:
         return f"make sure that {self.subject} has stopped"
-
-    def intend(self, world: World) -> Intent:
-        del world
-        return Intent(before=None, after=None)
 
     def perform(self, world: World, intent: Intent) -> None:
         del intent
@@ -70,10 +65,6 @@ class ProveStopped:
     def observe(self, world: World, intent: Intent) -> Observed:
         del intent
         return Observed.BEFORE if self._find_trouble(world) else Observed.AFTER
-
-    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        del intent
-        return None
 
     def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
         arguments = {
@@ -114,13 +105,11 @@ class ProveStopped:
 
 
 @dataclass(frozen=True, slots=True)
-class VerifyOffsets:
+class VerifyOffsets(Look):
     """What was written is looked at again, right before the connector may run: somebody may have written since."""
 
     kind: ClassVar[str] = "verify-offsets"
     aspect: ClassVar[str] = "verified"
-    drifts: ClassVar[bool] = True
-    acts: ClassVar[bool] = False
     settle_seconds: ClassVar[float] = 60.0
 
     written: WriteOffsets
@@ -131,10 +120,6 @@ class VerifyOffsets:
 
     def describe(self) -> str:
         return f"verify the offsets of {self.subject} in the store"
-
-    def intend(self, world: World) -> Intent:
-        del world
-        return Intent(before=None, after=None)
 
     def perform(self, world: World, intent: Intent) -> None:
         del intent
@@ -149,10 +134,6 @@ class VerifyOffsets:
     def observe(self, world: World, intent: Intent) -> Observed:
         del intent
         return Observed.AFTER if self.written.read_image(world) == self.written.build_after() else Observed.BEFORE
-
-    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        del intent
-        return None
 
     def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
         return StepData(self.kind, self.subject, self.written.to_data().arguments, lane=lane, always=always)
