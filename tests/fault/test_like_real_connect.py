@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from seamark.connect import ConnectClient
+from seamark.connect.timing import Timing
 from seamark.devstack.fake_connect import FILE_SOURCE
 from seamark.errors import SeamarkError
 from tests.simulation.test_like_connect import TRACES, run_simulated
@@ -20,6 +21,9 @@ AT_ONCE = 25
 # Connect has settled when it shows the same for this long; a status follows its cause within some 0.3 s when idle.
 CALM_SECONDS = 0.7
 SETTLE_SECONDS = 40.0
+# Rebalances follow each other as long as the traces run, and while one is due a restart is answered 409. Whether it is
+# done at last is what is compared, and a busy machine needs longer for it than anybody would wait at a prompt.
+PATIENCE = Timing(deadline_seconds=240)
 
 
 def settle(look, expected):
@@ -62,13 +66,16 @@ def remove(client, name):
 
 
 # The shared stack's connectors would be in the rebalances of all these.
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_the_same_acts_give_the_same_results_on_a_real_connect(own_stack, tmp_path):
     file = tmp_path / "input.txt"
     file.write_text("one\n")
     expected = {seed: run_simulated(seed) for seed in range(TRACES)}
     begun = time.monotonic()
-    with ConnectClient(own_stack.connect["connect"].urls) as client, ThreadPoolExecutor(AT_ONCE) as pool:
+    with (
+        ConnectClient(own_stack.connect["connect"].urls, timing=PATIENCE) as client,
+        ThreadPoolExecutor(AT_ONCE) as pool,
+    ):
         runs = {seed: pool.submit(run_real, client, seed, expected[seed], file=file) for seed in expected}
         found = {seed: run.result() for seed, run in runs.items()}
     counts = Counter(line.partition(": ")[2].partition(";")[0] for lines in found.values() for line in lines)

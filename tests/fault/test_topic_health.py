@@ -24,7 +24,9 @@ from tests.integration.kafka_tools import open_tools
 # Every node is a voter of the controllers' quorum. Of three, one dead and one paused leave no majority, and no broker
 # is ever told that another has gone: both programs would name nothing. Of five, three go on.
 BROKERS = 5
-DEADLINE_SECONDS = 120
+# On a machine that is busy otherwise brokers are late to be seen as gone, and a client that meets the one that hangs
+# waits for half a minute, several times.
+DEADLINE_SECONDS = 300
 FLAGS = {
     "under-replicated": "--under-replicated-partitions",
     "under-min-isr": "--under-min-isr-partitions",
@@ -69,19 +71,29 @@ def read_health():
 
 
 def compare(tools, is_reached):
-    """Read both until the tool said the same before and after seamark did, in the state that is waited for."""
+    """Read both until the tool said the same before and after seamark did, in the state that is waited for.
+
+    A broker may be out and in again just while seamark looks, and the tool sees it neither before nor after. So a
+    difference must last.
+    """
     deadline = time.monotonic() + DEADLINE_SECONDS
-    before = read_tool(tools)
+    before, differences = read_tool(tools), 0
     while True:
         named, code, body, err = read_health()
         after = read_tool(tools)
         # A broker that forwards a question to a controller that hangs waits half a minute for it.
         if before == after and is_reached(after) and not body["failures"]:
-            assert named == after
-            return named, code, body, err
+            if named == after:
+                return named, code, body, err
+            differences += 1
+            assert differences < 3, f"seamark names {named}, kafka-topics {after}"
         assert time.monotonic() < deadline, f"the brokers did not come to rest in {DEADLINE_SECONDS} s: {after}"
         before = after
         time.sleep(0.3)
+
+
+def is_well(said):
+    return not said["leaderless"] and not said["under-replicated"]
 
 
 def keep_living(stack, gone):
@@ -120,9 +132,12 @@ def begin_reassignment(living, *, to):
 
 
 def is_missed(addresses, spot):
-    with Brokers({"bootstrap.servers": addresses}) as brokers:
-        (topic,) = brokers.read_topics([spot[0]]).items
-        return spot in brokers.read_moving() and spot[1] in topic.under_replicated
+    try:
+        with Brokers({"bootstrap.servers": addresses}) as brokers:
+            (topic,) = brokers.read_topics([spot[0]]).items
+            return spot in brokers.read_moving() and spot[1] in topic.under_replicated
+    except UnreachableError:
+        return False
 
 
 def wait_until(is_done, what):
@@ -132,6 +147,7 @@ def wait_until(is_done, what):
         time.sleep(0.3)
 
 
+@pytest.mark.timeout(1000)
 def test_health_names_the_partitions_that_kafka_topics_names(stack, monkeypatch):
     folder, gone = Path(stack.folder), {2, 4}
     monkeypatch.setenv("SEAMARK_CONFIG", stack.context_file)
@@ -147,9 +163,10 @@ def test_health_names_the_partitions_that_kafka_topics_names(stack, monkeypatch)
                 configs={"min.insync.replicas": str(least)},
             )
         made = {f"r{copies}-m{least}" for copies, least in shapes}
-        well, _, _, _ = compare(tools, lambda _: made <= {found.name for found in brokers.read_all_topics()})
-        assert not well["leaderless"]
-        assert not well["under-replicated"]
+        # A broker that was late with its heartbeat is out for a moment, right after the start.
+        well, _, _, _ = compare(
+            tools, lambda said: is_well(said) and made <= {found.name for found in brokers.read_all_topics()}
+        )
         assert {topic for topic, _ in well["under-min-isr"]} == {"r2-m3", "r1-m2", "r1-m3"}
 
         ask(folder, "kill", "broker-2")

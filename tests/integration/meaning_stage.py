@@ -32,7 +32,7 @@ def wait_for(read, is_done, what):
 
 
 def check_stores(stack, client, name):
-    """Where its writers are quiet, a connector's store holds what REST tells, and nothing odd."""
+    """Where its writers are quiet, a connector's store holds what REST tells, and nothing odd. Gives the offsets."""
     endpoint = stack.connect["connect"]
     context = {
         "kafka": {"bootstrap.servers": stack.kafka.bootstrap_servers},
@@ -48,6 +48,7 @@ def check_stores(stack, client, name):
     told = {spell_identity(found.partition): found.offset for found in client.read_offsets(name)}
     held = {spell_identity(found.partition): found.offset for found in owned.offsets}
     assert held == {partition: offset for partition, offset in told.items() if offset is not None}
+    return owned.offsets
 
 
 class Stage:

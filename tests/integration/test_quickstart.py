@@ -34,7 +34,7 @@ def copy_checkout(target):
 
 def test_quickstart_works_word_for_word(tmp_path):
     blocks = quickstart()
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     clone = tmp_path / "seamark"
     clone.mkdir()
     copy_checkout(clone)
@@ -70,11 +70,13 @@ def test_quickstart_works_word_for_word(tmp_path):
     assert "connector lake-purchase runs" in parts[1]
     assert parts[2].count("log-purchase") >= 3
     assert "HEALTHY" in parts[2]
-    before, _, after = parts[3].partition("worker-2 restarted")
+    assert "1 000 rows read again" in parts[3]
+    assert "✓ done" in parts[3]
+    before, _, after = parts[4].partition("worker-2 restarted")
     assert before.count("DOWN") == 1
     assert "DOWN" not in after
     assert after.count("UP") == 2
     # The worker is back, but its tasks may still be on their way to it.
-    assert re.search(r"^connect/log-purchase (RUNNING|UNASSIGNED)$", parts[4], re.MULTILINE), parts[4]
-    assert "the stack is down" in parts[5]
+    assert re.search(r"^connect/log-purchase (RUNNING|UNASSIGNED)$", parts[5], re.MULTILINE), parts[5]
+    assert "the stack is down" in parts[6]
     assert "Traceback" not in done.stdout + done.stderr

@@ -14,6 +14,7 @@ from seamark.devstack.servers.connect import build_cluster, build_standalone
 from seamark.devstack.servers.kafka import build_brokers
 from seamark.devstack.servers.postgres import build_postgres, find_programs
 from seamark.devstack.servers.s3 import build_s3, read_gateway
+from seamark.devstack.servers.toxiproxy import Doors, read_toxiproxy
 from seamark.devstack.spec import StackSpec
 from seamark.devstack.stack import ConnectEndpoint, KafkaEndpoint, PostgresEndpoint, S3Endpoint, Stack
 
@@ -36,6 +37,8 @@ def fetch_parts(spec: StackSpec) -> None:
         find_programs()
     if spec.s3:
         read_gateway()
+    if spec.toxiproxy:
+        read_toxiproxy()
 
 
 def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: int, ports: PortReservation) -> Layout:
@@ -51,6 +54,7 @@ def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: in
     if spec.s3:
         s3, server = build_s3(folder=folder, ports=ports, program=read_gateway())
         servers.append(server)
+    doors = Doors(ports) if spec.toxiproxy else None
     clusters: dict[str, ConnectEndpoint] = {}
     for cluster, version in spec.clusters().items():
         clusters[cluster], workers = build_cluster(
@@ -64,14 +68,19 @@ def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: in
             ports=ports,
             exactly_once=spec.exactly_once,
             full_jit=spec.full_jit,
+            doors=doors,
         )
         servers += workers
+    toxiproxy = None
+    if doors is not None:
+        toxiproxy, server = doors.build_server(folder=folder, program=read_toxiproxy())
+        servers.append(server)
     standalone = _standalone(spec, kafka=kafka, plugins=plugins, folder=folder, ports=ports)
     if standalone:
         servers.append(standalone[1])
     _write_secrets(folder / "secrets", postgres=postgres, s3=s3)
     context_file = folder / "seamark.yaml"
-    context_file.write_text(_context(kafka, clusters, folder=folder))
+    context_file.write_text(_context(kafka, clusters, folder=folder) + _databases(postgres))
     stack = Stack(
         name=name,
         folder=str(folder),
@@ -82,6 +91,7 @@ def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: in
         standalone=standalone[0] if standalone else None,
         postgres=postgres,
         s3=s3,
+        toxiproxy=toxiproxy,
     )
     return Layout(stack, servers=tuple(servers), notes=plugins.missing)
 
@@ -90,7 +100,8 @@ def _write_secrets(folder: Path, *, postgres: PostgresEndpoint | None, s3: S3End
     # Connect's file provider reads these inside the workers, so that no connector config holds a password.
     folder.mkdir(mode=0o700)
     if postgres:
-        write_properties(folder / "postgres.properties", {"user": postgres.user, "password": postgres.password})
+        known = {"user": postgres.user, "password": postgres.password, "dsn": postgres.dsn}
+        write_properties(folder / "postgres.properties", known)
     if s3:
         write_properties(folder / "s3.properties", {"access_key": s3.access_key, "secret_key": s3.secret_key})
 
@@ -133,4 +144,18 @@ def _context(kafka: KafkaEndpoint, clusters: dict[str, ConnectEndpoint], *, fold
             f"        urls: [{', '.join(endpoint.urls)}]",
             f"        worker_config: {endpoint.worker_config}",
         ]
+    return "\n".join(lines) + "\n"
+
+
+def _databases(postgres: PostgresEndpoint | None) -> str:
+    """Where rows are counted, for what is behind a source and for what a move would read again."""
+    if postgres is None:
+        return ""
+    url = f"jdbc:postgresql://{postgres.host}:{postgres.port}/{postgres.database}"
+    lines = (
+        "    databases:",
+        "      game:",
+        f"        jdbc_url: {url}",
+        "        dsn: secret://file/secrets/postgres.properties#dsn",
+    )
     return "\n".join(lines) + "\n"
