@@ -195,5 +195,7 @@ def _print_ready(stack: Stack, file: Path) -> None:
         print(f"  PostgreSQL: {stack.postgres.host}:{stack.postgres.port}")
     if stack.s3:
         print(f"  S3: {stack.s3.endpoint}")
+    if stack.toxiproxy:
+        print(f"  Toxiproxy: {stack.toxiproxy.api}, before {', '.join(stack.toxiproxy.doors)}")
     flag = "" if file == default_file("default") else f" --file {file}"
     print(f'To use it: eval "$(python -m seamark.devstack env{flag})"')

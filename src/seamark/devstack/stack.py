@@ -82,6 +82,14 @@ class S3Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class ToxiproxyEndpoint:
+    """The proxy before the workers: its HTTP API, and each worker's door by the worker's name."""
+
+    api: str
+    doors: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Stack:
     """Everything a test or a person needs to use the running servers."""
 
@@ -95,6 +103,7 @@ class Stack:
     standalone: ConnectEndpoint | None = None
     postgres: PostgresEndpoint | None = None
     s3: S3Endpoint | None = None
+    toxiproxy: ToxiproxyEndpoint | None = None
     servers: tuple[ServerEntry, ...] = ()
 
     def server(self, name: str) -> ServerEntry:
@@ -137,6 +146,7 @@ def read_stack(path: Path) -> Stack:
             "standalone": _connect(body["standalone"]) if body["standalone"] else None,
             "postgres": PostgresEndpoint(**body["postgres"]) if body["postgres"] else None,
             "s3": S3Endpoint(**body["s3"]) if body["s3"] else None,
+            "toxiproxy": ToxiproxyEndpoint(**body["toxiproxy"]) if body.get("toxiproxy") else None,
             "servers": tuple(ServerEntry(**entry) for entry in body["servers"]),
         }
     )

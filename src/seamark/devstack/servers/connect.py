@@ -11,6 +11,7 @@ from seamark.devstack.java import LOG4J1, LOG4J2, WORKER_HEAP, java_command, wri
 from seamark.devstack.plugins import PluginFolder
 from seamark.devstack.ports import PortReservation
 from seamark.devstack.process import RunningServer, Server
+from seamark.devstack.servers.toxiproxy import Doors
 from seamark.devstack.stack import ConnectEndpoint, KafkaEndpoint
 
 
@@ -26,6 +27,7 @@ def build_cluster(
     ports: PortReservation,
     exactly_once: bool,
     full_jit: bool,
+    doors: Doors | None = None,
 ) -> tuple[ConnectEndpoint, list[Server]]:
     """Lay out a Connect cluster's files and say how each worker starts."""
     copies = str(min(3, len(kafka.bootstrap_servers.split(","))))
@@ -45,22 +47,26 @@ def build_cluster(
     }
     if exactly_once:
         shared["exactly.once.source.support"] = "enabled"
-    servers = []
+    servers, urls = [], []
     for number in range(1, workers + 1):
+        called, port = f"{_short(name)}worker-{number}", ports.take()
+        door = doors.open(called, port) if doors is not None else port
+        urls.append(f"http://127.0.0.1:{door}")
         server = _worker(
-            f"{_short(name)}worker-{number}",
+            called,
             main_class="org.apache.kafka.connect.cli.ConnectDistributed",
             config=shared,
             version=version,
             libs=libs,
             folder=folder,
-            port=ports.take(),
+            port=port,
+            door=door,
             full_jit=full_jit,
         )
         servers.append(server)
     endpoint = ConnectEndpoint(
         version=version,
-        urls=tuple(f"http://127.0.0.1:{server.port}" for server in servers),
+        urls=tuple(urls),
         worker_config=str(servers[0].data / "worker.properties"),
         group_id=group,
         offsets_topic=shared["offset.storage.topic"],
@@ -143,6 +149,7 @@ def _worker(
     folder: Path,
     port: int,
     full_jit: bool,
+    door: int | None = None,
 ) -> Server:
     data = folder / name
     data.mkdir()
@@ -152,7 +159,7 @@ def _worker(
         | {
             "listeners": f"http://127.0.0.1:{port}",
             "rest.advertised.host.name": "127.0.0.1",
-            "rest.advertised.port": str(port),
+            "rest.advertised.port": str(door or port),
         },
     )
     log_config = data / "log4j.properties"

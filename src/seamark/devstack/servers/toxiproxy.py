@@ -1,0 +1,65 @@
+"""Toxiproxy before each Connect worker: a door that can be slow, shut, or break off in the middle of an answer.
+
+Built once by Go into the cache. A worker tells the others the address of its door, so that what a follower hands on
+to the leader goes through one too.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from seamark.devstack.cache import cache_folder, fill
+from seamark.devstack.fetch import run_tool
+from seamark.devstack.ports import PortReservation, answers
+from seamark.devstack.process import Server
+from seamark.devstack.stack import ToxiproxyEndpoint
+
+VERSION = "2.5.0"
+_MODULE = f"github.com/Shopify/toxiproxy/v2/cmd/server@v{VERSION}"
+
+
+def read_toxiproxy() -> Path:
+    """Toxiproxy's program, built if the cache has none. Go checks the module against its checksum database."""
+    return fill(cache_folder() / "bin" / f"toxiproxy-{VERSION}", _build) / "server"
+
+
+def _build(target: Path) -> None:
+    run_tool(["go", "install", _MODULE], "build toxiproxy", env={"GOBIN": str(target), "GOFLAGS": "-trimpath"})
+
+
+class Doors:
+    """The doors of one stack: which worker stands behind which port."""
+
+    def __init__(self, ports: PortReservation) -> None:
+        self._ports = ports
+        self._doors: dict[str, tuple[int, int]] = {}
+
+    def open(self, worker: str, port: int) -> int:
+        """A door for a worker that listens at `port`: the port at which others shall ask it."""
+        door = self._ports.take()
+        self._doors[worker] = (door, port)
+        return door
+
+    def build_server(self, *, folder: Path, program: Path) -> tuple[ToxiproxyEndpoint, Server]:
+        """Say how toxiproxy starts, with all doors open."""
+        data = folder / "toxiproxy"
+        data.mkdir()
+        proxies = [
+            {"name": name, "listen": f"127.0.0.1:{door}", "upstream": f"127.0.0.1:{port}", "enabled": True}
+            for name, (door, port) in self._doors.items()
+        ]
+        (data / "doors.json").write_text(json.dumps(proxies))
+        port = self._ports.take()
+        server = Server(
+            name="toxiproxy",
+            kind="toxiproxy",
+            command=(str(program), "-host", "127.0.0.1", "-port", str(port), "-config", str(data / "doors.json")),
+            log=folder / "logs" / "toxiproxy.log",
+            data=data,
+            port=port,
+            version=VERSION,
+            is_ready=lambda _running: answers(port) and all(answers(door) for door, _ in self._doors.values()),
+        )
+        doors = {name: f"http://127.0.0.1:{door}" for name, (door, _) in self._doors.items()}
+        return ToxiproxyEndpoint(f"http://127.0.0.1:{port}", doors=doors), server
