@@ -243,6 +243,12 @@ def check_moved_and_back(place, fleet, group, planned, computed):
     assert place.read(group) == before
 
 
+def test_there_are_as_many_cases_as_are_claimed():
+    """Each is a test of its own, so that one that is lost would not be missed."""
+    assert len({case.name for case in CASES}) == len(CASES) >= 40
+    assert len(CASES) + len(FILES) + len(FROM_GROUPS) >= 50
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_move_is_what_kafka_computes_and_is_undone(case, place, fleet, tools):
     topics = [place.fill(topic) for topic in case.topics]

@@ -162,6 +162,7 @@ def test_what_the_plan_counts_is_what_is_delivered_in_twenty_cases(stage):
     readers["lake"] = Reader(name, Lines(Path(stage.stack.s3.data) / bucket))
     end = ROWS
     assert deliver(stage, readers, end) == dict.fromkeys(readers, ROWS)
+    assert len(readers) * len(ROUNDS) >= 20
     for where in ROUNDS:
         for table in tables.values():
             stage.insert(table, MORE)
