@@ -6,8 +6,13 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
+
+# How long one example takes says how busy the machine is, and nothing about the code; whoever measures sets their own.
+settings.register_profile("seamark", deadline=None)
+settings.load_profile("seamark")
 
 # One stack for the whole run: three brokers, two workers of the newest Connect and of the oldest we support fully,
 # PostgreSQL and S3. A test that kills servers starts its own.
@@ -16,15 +21,26 @@ SHARED = StackSpec(brokers=3, workers=2, connect_versions=("4.3.1", "3.5.2"), po
 
 # What one process does in a parallel run, by a piece of the test's id: cases of one real cluster would disturb each
 # other with their rebalances, some tests share a stack of their own or a Java process. The rest is shared out.
+# Faults of offset changes have a stack for themselves: so two processes wait at a time, not one for twice as long.
+OFFSET_STACK = (
+    "test_offset_answers.py",
+    "test_offset_kills.py",
+    "test_offset_planted_bugs.py",
+    "test_offset_strangers.py",
+    "test_offset_zombies.py",
+)
 TOGETHER = {
     "tests/contract/": ("[fake", "[real-4.3.1", "[real-3.5.2"),
     "tests/fault/": (
         "test_brokers_die_midway.py",
         "test_fleet_apply.py",
         "test_like_real_connect.py",
+        "test_offset_access.py",
+        *OFFSET_STACK,
         "test_offsets_exactly_once.py",
         "test_topic_health.py",
     ),
+    "tests/integration/": ("test_moved_and_undone.py", "test_offsets_api.py", "test_topic_route.py"),
     "tests/oracle/": ("tests/oracle/",),
 }
 
@@ -35,7 +51,8 @@ def find_scope(nodeid: str) -> str:
         if folder in nodeid:
             found = [piece for piece in pieces if piece in nodeid]
             if found:
-                return f"{folder} {'own stack' if folder == 'tests/fault/' else found[0]}"
+                name = "offset stack" if found[0] in OFFSET_STACK else "own stack"
+                return f"{folder} {name if folder == 'tests/fault/' else found[0]}"
     return nodeid
 
 

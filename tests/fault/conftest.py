@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from seamark.devstack import StackSpec, start_stack
+from seamark.devstack import StackSpec, load_stack, start_stack
 from tests.fault.rig import Rig
 
 
@@ -41,7 +43,10 @@ def own_stack(tmp_path_factory):
 
     The modules that use it stand in `TOGETHER` of tests/conftest.py: then there is one of it in a run.
     """
-    with start_stack(StackSpec(brokers=3, workers=2), name="own") as stack:
+    if file := os.environ.get("SEAMARK_OWN_DEVSTACK"):
+        yield load_stack(file)
+        return
+    with start_stack(StackSpec(brokers=3, workers=2, toxiproxy=True), name="own") as stack:
         code, _, err = Rig(stack, tmp_path_factory.mktemp("init")).seamark("init", "--yes")
         assert code == 0, err
         yield stack

@@ -9,8 +9,12 @@ import pytest
 
 from seamark.model.entry import Entry
 from tests.fault.history import Change, find_breaks
+from tests.soak import offset_history
+from tests.soak.delivered import Delivered, Start, check_delivered
+from tests.soak.intents import check_intents
 from tests.soak.lane import Lane
 from tests.soak.proxy import Request
+from tests.soak.record import Table, append_row
 
 STEPS = [{"kind": "put-config", "arguments": {}}]
 
@@ -70,3 +74,144 @@ def test_request_without_its_intent_is_found(requests, count, capsys):
     lane._check_intents(FIRST)
     assert len(lane.violations) == count
     assert capsys.readouterr().out.count("VIOLATION I1") == count
+
+
+def build_write(name, before, after, *, begins, outcome="done", kind="write-offsets", entries=()):
+    """A change that writes offsets in its one step."""
+    step = {"kind": kind, "arguments": {"route": "rest"}}
+    bodies = [
+        ("open", {"plan": {"steps": [step]}}),
+        ("intent", {"step": 0, "before": before, "after": after}),
+        *entries,
+        ("outcome", {"step": 0, "outcome": outcome}),
+        ("close", {"ending": "done"}),
+    ]
+    made = tuple(
+        Entry(name, number=number, kind=kind, at=at(begins + number), by="somebody", body=body)
+        for number, (kind, body) in enumerate(bodies)
+    )
+    return Change(name, entries=made, begins=begins, ends=begins + len(made) - 1)
+
+
+def image(value):
+    return {"offsets": {'{"filename":"f"}': value}}
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        (build_write("B", image("1"), image("2"), begins=10), None),
+        (build_write("B", image("0"), image("2"), begins=10), "had been left as"),
+        (build_write("B", None, image("2"), begins=10), "had been left as"),
+        (build_write("B", image("1"), image("2"), begins=2), "before A has ended"),
+        (build_write("B", image("1"), image("2"), begins=10, outcome="foreign change"), "ended as 'foreign change'"),
+    ],
+)
+def test_history_of_offsets_that_is_not_one_line_is_found(second, said):
+    first = build_write("A", image("0"), image("1"), begins=0)
+    breaks = offset_history.find_breaks([first, second], is_still=True)
+    assert len(breaks) == (said is not None)
+    assert said is None or said in breaks[0]
+
+
+def test_forgotten_group_that_is_found_with_commits_is_a_break():
+    first = build_write("A", {"t": {"0": {"offset": 5}}}, None, begins=0, kind="delete-group")
+    good = build_write("B", None, {"t": {"0": {"offset": 1}, "1": {"offset": 1}}}, begins=10)
+    again = build_write("C", {"t": {"1": {"offset": 1}}}, None, begins=20)
+    last = build_write("D", {"t": {"0": {"offset": 1}, "1": None}}, {"t": {"0": None, "1": {"offset": 3}}}, begins=30)
+    wrong = build_write("B", {"t": {"0": {"offset": 5}}}, {"t": {"0": {"offset": 1}}}, begins=10)
+    assert offset_history.find_breaks([first, good, again, last], is_still=True) == []
+    assert len(offset_history.find_breaks([first, wrong], is_still=True)) == 1
+
+
+AGAIN = [
+    ("outcome", {"step": 0, "outcome": "did not happen", "again": True}),
+    ("intent", {"step": 0, "before": image("0"), "after": image("1")}),
+]
+
+
+@pytest.mark.parametrize(
+    ("entries", "requests", "said"),
+    [
+        ((), [Request(INTENT_SECONDS + 0.1, "offsets", "it", None)], []),
+        ((), [], []),
+        ((), [Request(INTENT_SECONDS - 0.1, "offsets", "it", 200)], ["had no intent before it"]),
+        ((), [Request(INTENT_SECONDS + 0.1, "stop", "it", 200)], ["had no intent", "1 requests to stop on 0"]),
+        ((), [Request(INTENT_SECONDS - 9, "offsets", "it", 200)], ["before any change"]),
+        ((), [Request(INTENT_SECONDS + 1, "offsets", "it", None, spoiled="lost")] * 2, ["2 requests to offsets on 1"]),
+        # The same again where Connect said that it did nothing, or where there is an intent for each.
+        ((), [Request(INTENT_SECONDS + one, "offsets", "it", status) for one, status in ((1, 409), (2, 200))], []),
+        (AGAIN, [Request(INTENT_SECONDS + one, "offsets", "it", None) for one in (0.5, 3)], []),
+        # What was spoiled was perhaps done, whatever Connect would have said.
+        (
+            (),
+            [Request(INTENT_SECONDS + one, "offsets", "it", None, "", "500 after") for one in (1, 2)],
+            ["2 requests to offsets on 1"],
+        ),
+    ],
+)
+def test_request_of_offsets_without_its_intent_is_found(entries, requests, said):
+    change = build_write("A", image("0"), image("1"), begins=0, entries=entries)
+    wrong = check_intents([change], requests)
+    assert len(wrong) == len(said)
+    assert all(words in sentence for words, sentence in zip(said, wrong, strict=True))
+
+
+def test_intent_in_the_spool_is_one_for_its_own_change_alone():
+    change = build_write("A", image("0"), image("1"), begins=0)
+    requests = [Request(INTENT_SECONDS + one, "offsets", "it", None) for one in (0.5, 3)]
+    assert check_intents([change], requests, [("A", INTENT_SECONDS + 2, 0)]) == []
+    assert len(check_intents([change], requests, [("B", INTENT_SECONDS + 2, 0)])) == 1
+    foreign = build_write("A", image("0"), image("1"), begins=0, outcome="foreign change")
+    assert offset_history.find_breaks([foreign], spooled={"A"}) == []
+    assert len(offset_history.find_breaks([foreign], spooled={"B"})) == 1
+
+
+def numbers(*found, at=100.0):
+    return [Delivered(number, at) for number in found]
+
+
+MOVED = Start(50.0, before=4, after=1)
+SKIPPED = Start(50.0, before=2, after=5)
+
+
+@pytest.mark.parametrize(
+    ("delivered", "starts", "options", "said"),
+    [
+        (numbers(0, 1, 2, 3), [], {"held": {0}, "died": []}, None),
+        (numbers(0, 1, 3), [], {"held": {3}, "died": [(0, 999)]}, "after 1 came 3"),
+        (numbers(0, 1, 2), [], {}, "the last one is 2"),
+        (numbers(1, 2, 3), [], {}, "after -1 came 1"),
+        # Back where a change moved it, and not where none did.
+        (numbers(0, 1, 2, 3, 1, 2, 3), [MOVED], {"held": {0}, "died": []}, None),
+        (numbers(0, 1, 2, 3, 2, 3), [MOVED], {"held": {0}, "died": []}, "after 3 came 2"),
+        (numbers(0, 1, 2, 3, 1, 2, 3, at=49.0), [MOVED], {"held": {0}, "died": []}, "after 3 came 1"),
+        # Back to where it had flushed, and what a producer sends twice while a broker is dead.
+        (numbers(0, 1, 2, 3, 2, 3), [], {"held": {2}, "died": []}, None),
+        (numbers(0, 1, 2, 3, 2, 3), [], {"held": {0}, "died": [(90, 110)]}, None),
+        (numbers(0, 1, 2, 3, 2, 3), [], {"held": {0}, "died": [(0, 99)]}, "after 3 came 2"),
+        # Forward only from where it stood: 2 and 3 were skipped as somebody said, 1 was not.
+        (numbers(0, 1, 5, 6), [SKIPPED], {"end": 7}, None),
+        (numbers(0, 5, 6), [SKIPPED], {"end": 7}, "after 0 came 5"),
+        (numbers(0, 1, 8, 9), [SKIPPED, Start(60.0, before=5, after=8)], {"end": 10}, None),
+        (numbers(0, 1, 8, 9), [SKIPPED, Start(60.0, before=6, after=8)], {"end": 10}, "after 1 came 8"),
+    ],
+)
+def test_delivery_that_no_change_ordered_is_found(delivered, starts, options, said):
+    wrong, counts = check_delivered(delivered, starts, **({"end": 4} | options))
+    assert len(wrong) == (said is not None)
+    assert said is None or said in wrong[0]
+    assert (counts["unexplained"] > 0) == (said is not None and said.startswith("after"))
+
+
+def test_row_goes_to_the_table_under_its_heading(tmp_path):
+    page = tmp_path / "page.md"
+    first, second = Table("## A", ("x",)), Table("## B", ("x",))
+    page.write_text("## A\n\n| x |\n|---|\n\n## B\n\nwords\n\n| x |\n|---|\n| 1 |\n\nmore words\n")
+    append_row("| a |", first, page)
+    append_row("| b |", second, page)
+    assert page.read_text() == (
+        "## A\n\n| x |\n|---|\n| a |\n\n## B\n\nwords\n\n| x |\n|---|\n| 1 |\n| b |\n\nmore words\n"
+    )
+    with pytest.raises(SystemExit, match="the row is"):
+        append_row("| c |", Table("## C", ()), page)

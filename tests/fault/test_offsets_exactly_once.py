@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from seamark.context import open_context
 from seamark.devstack import StackSpec, start_stack
@@ -61,3 +63,46 @@ def test_only_what_is_committed_counts(own_stack, tmp_path):
         connect.await_offsets("fs", lambda said: said == [END])
         after = fleet.offsets.of("fs")
         assert ([found.offset for found in after.offsets], after.findings) == ([END], ())
+
+
+def test_a_source_takes_its_offsets_to_a_topic_of_its_own_and_back(own_stack, tmp_path):
+    file = tmp_path / "own.txt"
+    file.write_text(LINES)
+    connect = Connect(own_stack.connect["connect"].urls[0])
+    connect.put_file_source("own", file, topic="own")
+    connect.await_offsets("own", lambda said: said == [END])
+    environ = {
+        "SEAMARK_CONTEXTS__DEV__JOURNAL": "file",
+        "SEAMARK_CONTEXTS__DEV__JOURNAL_FOLDER": str(tmp_path / "journal"),
+        "SEAMARK_CONTEXTS__DEV__IN_FLIGHT": "5s",
+    }
+    (tmp_path / "journal").mkdir()
+    context = open_context(own_stack.context, cwd=Path(own_stack.context_file).parent, environ=environ)
+    with open_fleet(context=context) as fleet:
+        result = fleet.apply(fleet.offsets.relocate("own", "own-offsets"))
+        assert result.is_done, result.failures
+        assert [found.offset for found in fleet.offsets.of("own").offsets] == [END]
+        _append(file, "four")
+        connect.await_offsets("own", lambda said: said == [{"position": file.stat().st_size}])
+        result = fleet.apply(fleet.undo(result.change))
+        assert result.is_done, result.failures
+        _append(file, "five")
+        connect.await_offsets("own", lambda said: said == [{"position": file.stat().st_size}])
+    assert _read(own_stack, "own", 5) == ["one", "two", "three", "four", "five"]
+
+
+def _read(stack, topic, count):
+    """The values of a topic of one partition once there are so many, and what comes within two seconds more."""
+    consumer = Consumer({"bootstrap.servers": stack.kafka.bootstrap_servers, "group.id": "exactly-once"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found, deadline = [], time.monotonic() + 60
+    while len(found) < count and time.monotonic() < deadline:
+        found += consumer.consume(100, timeout=0.5)
+    found += consumer.consume(100, timeout=2.0)
+    consumer.close()
+    return [json.loads(message.value()) for message in found]
+
+
+def _append(file, line):
+    with file.open("a") as opened:
+        opened.write(f"{line}\n")

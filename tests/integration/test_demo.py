@@ -157,7 +157,7 @@ def test_demo_runs_to_its_end_and_leaves_nothing(place):
         assert f"goes on: {HOUR_ROWS} rows read again" in answer(rewind, "--back 1h --dry-run")
         assert "until the source had read every row" in answer(rewind, "--back 1h --yes")
         assert f"{VISITS + HOUR_ROWS:,} records".replace(",", " ") in answer(rewind, "topics show")
-        assert "no rows read again or skipped" in answer(rewind, "journal undo")
+        assert "stands there already and is left alone" in answer(rewind, "journal undo")
 
     assert "That was the demo" in output
     assert "Traceback" not in output

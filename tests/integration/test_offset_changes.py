@@ -7,7 +7,7 @@ import time
 import uuid
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 import seamark
 from seamark.context import open_context
@@ -101,7 +101,10 @@ def test_source_is_rewound_verified_and_put_back(stack, source, read_topic):
     with source.open() as fleet:
         connector = fleet.connectors.one(source.name)
         planned = build_plans(fleet).write(
-            connector, [Offset(source.partition, {"position": half})], title="rewind it by fifty lines"
+            connector,
+            [Offset(source.partition, {"position": half})],
+            title="rewind it by fifty lines",
+            wait_seconds=DEADLINE_SECONDS,
         )
         assert [step.kind for step in planned.plan.steps] == [
             "set-run-state",
@@ -110,17 +113,64 @@ def test_source_is_rewound_verified_and_put_back(stack, source, read_topic):
             "write-offsets",
             "verify-offsets",
             "set-run-state",
+            "check-progress",
         ]
         result = fleet.apply(planned)
         assert result.is_done, result.failures
+        assert result.steps[-1].note == f"file {source.file}, byte {before}"
         # It reads the last fifty lines again, and stands where it stood.
         call_until(f"{source.url}/status", lambda _, answer: answer["connector"]["state"] == "RUNNING")
         source.await_position(before)
         assert read_topic(source.name, 250) == LINES + LINES[150:]
 
+        # It has caught up: nobody stops it for nothing.
+        undo = fleet.undo(result.change)
+        assert undo.is_empty
+        assert undo.plan.notes == (f"connector/connect/{source.name} stands there already and is left alone",)
+
+        with source.file.open("a") as file:
+            file.write("one more\n")
+        source.await_position(before + len("one more\n"))
         undo = fleet.undo(result.change)
         kinds = [step.kind for step in planned.plan.steps if step.kind != "check-preview"]
         assert [step.kind for step in undo.plan.steps] == kinds
         back = fleet.apply(undo)
         assert back.is_done, back.failures
-        source.await_position(before)
+        # A slow machine may not have stored anything yet.
+        assert back.steps[-1].note.startswith((f"file {source.file}, byte {before + 9}", "no new position"))
+        assert read_topic(source.name, 252) == [*LINES, *LINES[150:], "one more", "one more"]
+
+
+def test_an_idle_source_is_told_as_idle(source):
+    with source.open() as fleet:
+        source.file.write_text("")
+        planned = fleet.offsets.move(source.name, to=len(TEXT) + 1000)
+        result = fleet.apply(planned)
+        assert result.is_done, result.failures
+        assert result.steps[-1].note.startswith("no new position within 2 s: nothing to read, or not yet flushed")
+
+
+def test_a_write_of_somebody_else_after_the_move_is_a_failure(stack, source):
+    """Past seamark, right before the connector runs again: what a zombie task would do."""
+    with source.open() as fleet:
+        planned = fleet.offsets.move(source.name, to=len(TEXT) + 1000)
+        store = fleet._stores.find(fleet.connectors.one(source.name)).first
+        stored = store.read([source.name]).offsets[0].evidence
+        resume = fleet._hands.client("connect").resume
+
+        def resume_late(name):
+            producer = Producer({"bootstrap.servers": stack.kafka.bootstrap_servers})
+            value = json.dumps({"position": 7}, separators=(",", ":")).encode()
+            producer.produce(source.endpoint.offsets_topic, value, stored.key, partition=stored.partition)
+            assert producer.flush(30) == 0
+            return resume(name)
+
+        fleet._hands.client("connect").resume = resume_late
+        result = fleet.apply(planned)
+        assert not result.is_done
+        (error,) = result.failures.values()
+        assert "somebody else wrote its offsets" in error.message
+        assert f"seamark offsets history connect/{source.name}" in error.hint
+        last = [entry for entry in fleet.journal.show(result.change) if entry.kind == "outcome"][-1]
+        assert "somebody else wrote its offsets" in last.body["error"]["message"]
+    call_until(f"{source.url}/status", lambda _, answer: answer["connector"]["state"] == "RUNNING")

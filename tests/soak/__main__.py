@@ -1,10 +1,11 @@
-"""A long run: guarded changes on real servers, killed and stopped at random times, each then resumed.
+"""A long run on real servers: changes killed and stopped at random times, each then resumed.
 
-    python -m tests.soak MINUTES [--seed N] [--lanes N] [--no-record]
+    python -m tests.soak MINUTES [--offsets] [--seed N] [--lanes N] [--no-record]
 
-It uses the stack that SEAMARK_DEVSTACK names, or starts one. The row goes to docs/reliability.md. The exit code is 1
-if an invariant was violated or nothing was killed. The seed sets which times are drawn; what the machine makes of them
-differs from run to run.
+Guarded changes of configs; with --offsets, offsets that are moved and put back while answers are lost and servers die.
+It uses the stack that SEAMARK_DEVSTACK names, or starts one; --offsets kills servers of it. The row goes to
+docs/reliability.md. The exit code is 1 if an invariant was violated or nothing was killed. The seed sets which times
+are drawn; what the machine makes of them differs from run to run.
 """
 
 from __future__ import annotations
@@ -23,18 +24,21 @@ from pathlib import Path
 
 from seamark.devstack import StackSpec, load_stack, start_stack
 from tests.soak.lane import Lane
+from tests.soak.offsets_run import soak_offsets
 from tests.soak.proxy import Proxy
-from tests.soak.record import append_row, build_row
+from tests.soak.record import CHANGES, OFFSETS, append_row, build_row
 
-# Two cores bear this many; every third has its journal in files.
+# Two cores bear this many; every third has its journal in files. A change of offsets mostly waits.
 LANES = 6
+OFFSET_LANES = 16
 
 
 def read_arguments():
     parser = argparse.ArgumentParser(prog="python -m tests.soak")
     parser.add_argument("minutes", type=float)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--lanes", type=int, default=LANES)
+    parser.add_argument("--offsets", action="store_true", help="move offsets, lose answers, kill servers")
+    parser.add_argument("--lanes", type=int)
     parser.add_argument("--no-record", action="store_true", help="leave docs/reliability.md alone")
     return parser.parse_args()
 
@@ -67,30 +71,37 @@ def run(lanes, seconds):
     return time.monotonic() - begun
 
 
+def soak_configs(stack, *, minutes, seed, lanes):
+    """Guarded changes of configs. Gives what was counted, the violations, and how long it took."""
+    with ExitStack() as exits:
+        folder = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="seamark-soak-")))
+        proxies = [exits.enter_context(Proxy(url)) for url in stack.connect["connect"].urls]
+        made = [
+            Lane(
+                stack,
+                folder / f"{seed}-{number}",
+                journal="file" if number % 3 == 2 else "kafka",
+                seed=seed + number,
+                proxies=proxies,
+            )
+            for number in range(lanes)
+        ]
+        seconds = run(made, minutes * 60)
+    counts = sum((lane.counts for lane in made), Counter())
+    return counts, [violation for lane in made for violation in lane.violations], seconds
+
+
 def main():
     wanted = read_arguments()
     print(f"seed {wanted.seed}", flush=True)
+    soak, table, lanes = (soak_offsets, OFFSETS, OFFSET_LANES) if wanted.offsets else (soak_configs, CHANGES, LANES)
     with ExitStack() as exits:
         stack = open_stack(exits)
-        folder = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="seamark-soak-")))
-        proxies = [exits.enter_context(Proxy(url)) for url in stack.connect["connect"].urls]
-        lanes = [
-            Lane(
-                stack,
-                folder / f"{wanted.seed}-{number}",
-                journal="file" if number % 3 == 2 else "kafka",
-                seed=wanted.seed + number,
-                proxies=proxies,
-            )
-            for number in range(wanted.lanes)
-        ]
-        seconds = run(lanes, wanted.minutes * 60)
-    counts = sum((lane.counts for lane in lanes), Counter())
-    violations = [violation for lane in lanes for violation in lane.violations]
-    row = build_row(stack, counts, violations=len(violations), minutes=seconds / 60, seed=wanted.seed)
-    print(f"{row}\n" + "\n".join(violations), flush=True)
+        counts, violations, seconds = soak(stack, minutes=wanted.minutes, seed=wanted.seed, lanes=wanted.lanes or lanes)
+    row = build_row(stack, counts, table, violations=len(violations), minutes=seconds / 60, seed=wanted.seed)
+    print(f"{dict(counts)}\n{row}\n" + "\n".join(violations), flush=True)
     if not wanted.no_record:
-        append_row(row)
+        append_row(row, table)
     return 1 if violations or not counts["kills"] else 0
 
 

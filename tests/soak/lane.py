@@ -8,11 +8,11 @@ import subprocess
 import time
 from collections import Counter
 from datetime import datetime
-from pathlib import Path
 
 from seamark.devstack.wait import wait_until
 from tests.fault.history import find_breaks, find_last, read_history
 from tests.fault.rig import Rig, kill_quietly
+from tests.soak.proxy import write_context
 
 # From its start, a guarded change takes 3 to 7 s on two busy cores; from when it is open, 2 to 4 s.
 KILL_SECONDS = (0.5, 7.0)
@@ -32,21 +32,12 @@ class Lane:
     def __init__(self, stack, folder, *, journal, seed, proxies):
         folder.mkdir(parents=True)
         self.rig = Rig(stack, folder, journal=journal, topic=f"soak-{folder.name}")
-        self.rig.env["SEAMARK_CONFIG"] = str(self._write_context(stack, folder, proxies))
+        self.rig.env["SEAMARK_CONFIG"] = str(write_context(stack, folder, proxies))
         self.seed = seed
         self.counts = Counter()
         self.violations = []
         self._proxies = proxies
         self._rng = random.Random(seed)
-
-    def _write_context(self, stack, folder, proxies):
-        """The stack's context, with the proxies in the place of the workers."""
-        text = Path(stack.context_file).read_text()
-        for proxy in proxies:
-            text = text.replace(proxy.target, proxy.url)
-        path = folder / "seamark.yaml"
-        path.write_text(text)
-        return path
 
     def begin(self):
         code, _, err = self.rig.seamark("init", "--yes")
@@ -153,7 +144,7 @@ class Lane:
         opened = min(at for at, _ in intents) if intents else float("inf")
         sent = [request for proxy in self._proxies for request in proxy.requests.pop(self.rig.name, [])]
         # What was answered with 409 did not happen, and is tried again on the same intent.
-        mine = [r for r in sent if r.at >= opened and r.status != 409]
+        mine = [r for r in sent if r.at >= opened and not r.may_be_repeated]
         self.counts["requests"] += len(mine)
         for request in mine:
             if not any(verb == request.verb and at <= request.at for at, verb in intents):
@@ -161,7 +152,7 @@ class Lane:
         for verb, count in Counter(request.verb for request in mine).items():
             if count > sum(wanted == verb for _, wanted in intents):
                 self._violate("I1", f"{count} requests to {verb} on fewer intents", change)
-        for request in [r for r in sent if r.at < opened and r.status != 409]:
+        for request in [r for r in sent if r.at < opened and not r.may_be_repeated]:
             self._violate("I1", f"a {request.verb} at {request.at}, before any intent", change)
 
     def _find(self, wanted):

@@ -1,15 +1,44 @@
-"""The row of a soak in docs/reliability.md."""
+"""The rows of soaks in docs/reliability.md."""
 
 from __future__ import annotations
 
 import platform
 import subprocess
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reliability.md"
-COLUMNS = ("kills", "in mid-change", "stops", "resumes", "killed resumes", "changes", "requests")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the page: the heading that it stands under, and what it counts."""
+
+    heading: str
+    columns: tuple[str, ...]
+
+
+CHANGES = Table("## Soak runs", ("kills", "in mid-change", "stops", "resumes", "killed resumes", "changes", "requests"))
+OFFSETS = Table(
+    "## Soak runs of offset changes",
+    (
+        "kills",
+        "killed undos",
+        "takeovers",
+        "in mid-change",
+        "undos",
+        "unknown",
+        "spoiled",
+        "server kills",
+        "resumes",
+        "slowest resume",
+        "changes",
+        "requests",
+        "delivered",
+    ),
+)
 
 
 def read_commit():
@@ -21,8 +50,8 @@ def read_commit():
     return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "--", "src") else "")
 
 
-def build_row(stack, counts, *, violations, minutes, seed):
-    """One row of the table: date, commit, versions, counts, violations, seed."""
+def build_row(stack, counts, table, *, violations, minutes, seed):
+    """One row of a table: date, commit, versions, counts, violations, seed."""
     cells = [
         datetime.now(UTC).strftime("%Y-%m-%d"),
         read_commit(),
@@ -30,16 +59,20 @@ def build_row(stack, counts, *, violations, minutes, seed):
         stack.connect["connect"].version,
         platform.python_version(),
         f"{minutes:.0f}",
-        *(str(counts[column]) for column in COLUMNS),
+        *(str(counts[column]) for column in table.columns),
         str(violations),
         str(seed),
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def append_row(row, page=PAGE):
-    """Put the row at the end of the page, whose last thing is the table."""
-    text = page.read_text().rstrip("\n")
-    if not text.endswith("|"):
-        raise SystemExit(f"{page} does not end with the table of soak runs; the row is: {row}")
-    page.write_text(f"{text}\n{row}\n")
+def append_row(row, table, page=PAGE):
+    """Put the row at the end of the table under its heading."""
+    lines = page.read_text().splitlines()
+    begin = lines.index(table.heading) if table.heading in lines else len(lines)
+    rows = [number for number in range(begin, len(lines)) if lines[number].startswith("|")]
+    # The table ends where the next line is none of its rows.
+    end = next((number for number in rows if number + 1 == len(lines) or not lines[number + 1].startswith("|")), None)
+    if end is None:
+        raise SystemExit(f"{page} has no table under {table.heading!r}; the row is: {row}")
+    page.write_text("\n".join([*lines[: end + 1], row, *lines[end + 1 :]]) + "\n")

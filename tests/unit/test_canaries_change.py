@@ -21,7 +21,7 @@ from seamark.devstack.fake_connect.faults import Answer
 from seamark.errors import SeamarkError
 from seamark.fleet.fleet import Fleet
 from seamark.report.formats import OutputFormat
-from tests.unit.fleet.builders import StubKafka
+from tests.unit.fleet.builders import EmptyScan, StubKafka
 
 CANARIES = [f"canary{number:02d}feather" for number in range(50)]
 C = iter(CANARIES)
@@ -113,7 +113,9 @@ class Desk:
         contexts = load_contexts(
             environ=self.environ, cwd=self.folder, user_dir=self.folder / "user", system_dir=self.folder / "etc"
         )
-        return Fleet(contexts.open(), build_kafka=lambda _: StubKafka())
+        return Fleet(
+            contexts.open(), build_kafka=lambda _: StubKafka(), open_scan=lambda _, topic, __: EmptyScan(topic)
+        )
 
     def run(self, *argv: str, log: bool = True) -> int:
         """Run one command line, with the fullest log there is."""

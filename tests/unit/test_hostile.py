@@ -13,7 +13,7 @@ from seamark.errors import RefusedError, SeamarkError
 from seamark.fleet.fleet import Fleet
 from seamark.model.connector import Connector
 from seamark.model.plan import Plan
-from tests.unit.fleet.builders import StubKafka
+from tests.unit.fleet.builders import EmptyScan, StubKafka
 from tests.unit.model.hostile import HOSTILE
 from tests.unit.model.hostile_names import NAMES
 
@@ -43,7 +43,7 @@ def fleet(connect: FakeConnect, tmp_path_factory: pytest.TempPathFactory) -> Ite
     (tmp_path / "seamark.yaml").write_text(CONTEXT.format(url=connect.urls[0]))
     environ = {"XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
     context = open_context(environ=environ, cwd=tmp_path, user_dir=tmp_path / "user", system_dir=tmp_path / "etc")
-    with Fleet(context, build_kafka=lambda _: StubKafka()) as opened:
+    with Fleet(context, build_kafka=lambda _: StubKafka(), open_scan=lambda _, name, __: EmptyScan(name)) as opened:
         yield opened
 
 

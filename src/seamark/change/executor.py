@@ -8,6 +8,7 @@ only when every step's outcome is known and what must always be done is done (`w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ from seamark.change.result import ChangeResult
 from seamark.change.settle import Settled, Settler, build_foreign
 from seamark.change.spool import Spool
 from seamark.change.step import Intent, Outcome, Step
+from seamark.change.steps.look import Look
 from seamark.change.task import Task, build_tasks
 from seamark.change.timing import ChangeTiming
 from seamark.change.walk import Walk
@@ -75,6 +77,8 @@ class Executor:
         self._spool = spool
         self._pace = pace or Pace()
         self._writers = Writers(self._pace.writers)
+        # When each look ended well, by its number; only those of the walk in hand.
+        self._looked_at: dict[int, float] = {}
         self.settler = Settler(world, timing=self.timing, progress=self._progress)
 
     def apply(self, plan: Plan, steps: Sequence[Step] | None = None) -> ChangeResult:
@@ -114,6 +118,7 @@ class Executor:
         `leaving` begins nothing new: only what must always be done is. `force` closes whatever is unsettled.
         """
         pen = writer if self._pace.at_once == 1 else SharedPen(writer)
+        self._looked_at = {}
         with Interrupt() as interrupt:
             lanes = Lanes(
                 walk,
@@ -158,7 +163,7 @@ class Executor:
         self._progress.begun(task.number, task.step.describe())
         reach("before-intent", task.number)
         if not task.step.acts:
-            return self._end(task, walk, writer, settled=self._await(task.step))
+            return self._look(task, walk, writer)
         # Whoever waits for what was sent lets others send meanwhile.
         with self._writers.readying(task.step.subject):
             sent = self._send(task, walk, writer)
@@ -169,12 +174,15 @@ class Executor:
             )
         return self._end(task, walk, writer, settled=settled or _NOTHING, intent=sent.intent)
 
-    def _await(self, step: Step) -> Settled:
+    def _look(self, task: Task, walk: Walk, writer: JournalWriter) -> None:
+        """A step that only looks or waits. What it found is told, where it has words for it."""
+        self._looked_at.pop(task.number, None)
         try:
-            step.perform(self.world, Intent(None, None))
+            note = task.step.perform(self.world, Intent(None, None)) or ""
         except SeamarkError as error:
-            return Outcome.DID_NOT_HAPPEN, error
-        return Outcome.DONE, None
+            return self._end(task, walk, writer, settled=(Outcome.DID_NOT_HAPPEN, error))
+        self._looked_at[task.number] = self.world.clock.now()
+        return self._end(task, walk, writer, settled=(Outcome.DONE, None), note=note)
 
     def _send(self, task: Task, walk: Walk, writer: JournalWriter) -> Sent:
         """Look, write the intent, act. What was sent is still to be seen."""
@@ -192,17 +200,19 @@ class Executor:
         entered_at = self.world.clock.now()
         writer.append(EntryKind.INTENT, {"step": task.number, **intent.to_dict()})
         reach("after-intent", task.number)
-        return self._act(task, intent, writer, entered_at=entered_at)
+        return self._act(task, intent, writer, walk=walk, entered_at=entered_at)
 
     def _intend(self, step: Step) -> Intent:
         """What the step finds."""
         return ask_again(lambda: step.intend(self.world), self.world.clock, seconds=step.settle_seconds)
 
-    def _act(self, task: Task, intent: Intent, writer: JournalWriter, *, entered_at: float) -> Sent:
+    def _act(self, task: Task, intent: Intent, writer: JournalWriter, *, walk: Walk, entered_at: float) -> Sent:
         unknown: SeamarkError | None = None
         try:
             with self._writers.sending(task.step.subject):
-                self._confirm(task, writer, entered_at=entered_at)
+                looked = self._look_again(task, walk, writer)
+                # Its newest entry must be of this step.
+                self._confirm(task, writer, entered_at=-math.inf if looked else entered_at)
                 task.step.perform(self.world, intent)
         except (FencedError, JournalError):
             raise
@@ -213,6 +223,23 @@ class Executor:
         finally:
             reach("after-perform", task.number)
         return Sent(intent, unknown=unknown, quiet_at=self.world.clock.now() + self.timing.in_flight_seconds)
+
+    def _look_again(self, task: Task, walk: Walk, writer: JournalWriter) -> bool:
+        """Take the looks again that the step relies on, where they are of another process or this one slept since."""
+        looked = False
+        for look in walk.find_looks(task):
+            step = look.step
+            if not isinstance(step, Look) or not step.expires or self._is_fresh(look):
+                continue
+            self._look(look, walk, writer)
+            looked = True
+            if walk.is_failed(task.lane) and not task.always:
+                raise DeadlineError(f"what was seen before is over: {step.describe()}; nothing was sent")
+        return looked
+
+    def _is_fresh(self, look: Task) -> bool:
+        looked_at = self._looked_at.get(look.number)
+        return looked_at is not None and self.world.clock.now() - looked_at <= self.timing.begin_seconds
 
     def _confirm(self, task: Task, writer: JournalWriter, *, entered_at: float) -> None:
         """Make sure that the step's newest entry is fresh: who slept may have been taken over, and writing tells."""
@@ -227,11 +254,18 @@ class Executor:
         )
 
     def _end(
-        self, task: Task, walk: Walk, writer: JournalWriter, *, settled: Settled, intent: Intent | None = None
+        self,
+        task: Task,
+        walk: Walk,
+        writer: JournalWriter,
+        *,
+        settled: Settled,
+        intent: Intent | None = None,
+        note: str = "",
     ) -> None:
         outcome, error = settled
-        result = walk.record(task, outcome, intent=intent, error=error)
-        write_outcome(writer, task, settled, intent=intent)
+        result = walk.record(task, outcome, intent=intent, error=error, note=note)
+        write_outcome(writer, task, settled, intent=intent, note=note)
         reach("after-outcome", task.number)
         self._progress.ended(result)
 
@@ -249,7 +283,13 @@ class Executor:
 
 
 def write_outcome(
-    writer: JournalWriter, task: Task, settled: Settled, *, intent: Intent | None = None, again: bool = False
+    writer: JournalWriter,
+    task: Task,
+    settled: Settled,
+    *,
+    intent: Intent | None = None,
+    again: bool = False,
+    note: str = "",
 ) -> None:
     """Write how a step ended. `again` says that it will be done anew, as if it had not been begun."""
     outcome, error = settled
@@ -261,4 +301,6 @@ def write_outcome(
         body["image"] = intent.after
     if again:
         body["again"] = True
+    if note:
+        body["note"] = note
     writer.append(EntryKind.OUTCOME, body)

@@ -5,6 +5,7 @@
     connect.WORKERS                a whole Connect cluster, by its workers' group.id
     loggers.WORKERS@WORKERS        the log levels of its workers
     data.TOPIC, pipeline.NAME      a data topic; a pipeline
+    file.HOST:PATH                 the offset file of a standalone worker
 
 What stands behind `@` is the Connect cluster that the thing belongs to: a lock of the whole cluster excludes it.
 """
@@ -25,6 +26,11 @@ def group_lock(group: str, *, workers: str = "") -> str:
 def topic_lock(topic: str) -> str:
     """The lock of a data topic."""
     return f"data.{topic}"
+
+
+def file_lock(path: str, *, host: str) -> str:
+    """The lock of a standalone worker's file. A journal in Kafka serves many machines."""
+    return f"file.{host}:{path.replace('@', '%40')}"
 
 
 def cluster_lock(workers: str) -> str:

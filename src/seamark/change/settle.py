@@ -32,8 +32,11 @@ class Settler:
         """
         clock = self._world.clock
         deadline = quiet_at + self._timing.shows_seconds if unknown else clock.now() + step.settle_seconds
+        if unknown and not getattr(step, "lands_late", True):
+            # Who could still do it has ended, and what is seen is so.
+            deadline = clock.now()
         if unknown:
-            self._progress.waiting(f"an answer is missing: looking for up to {deadline - clock.now():.0f} s")
+            self._progress.waiting(f"an answer is missing: looking for up to {max(0.0, deadline - clock.now()):.0f} s")
         foreign_since: float | None = None
         while True:
             looked_at = clock.now()

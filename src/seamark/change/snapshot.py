@@ -9,8 +9,10 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from seamark.change.file_port import OffsetFilePort
+from seamark.change.record_port import RecordPort
 from seamark.change.snapshot_brokers import SnapshotBrokers
-from seamark.change.world import BrokerPort, Clock, ConnectPort, OffsetPort, World
+from seamark.change.world import BrokerPort, Clock, ConnectPort, LeftOffsetsPort, OffsetPort, World
 from seamark.errors import NotFoundError
 from seamark.model.connector import Connector, ConnectorStatus
 
@@ -55,6 +57,22 @@ class SnapshotWorld:
     def offsets(self, cluster: str, name: str) -> OffsetPort:
         """The offsets as they are: no plan expects them, so nobody reads them twice."""
         return self._world.offsets(cluster, name)
+
+    def records(self, cluster: str, name: str) -> RecordPort:
+        """The records as they are."""
+        return self._world.records(cluster, name)
+
+    def left_offsets(self, cluster: str) -> LeftOffsetsPort:
+        """What was left behind, as it is."""
+        return self._world.left_offsets(cluster)
+
+    def worker_urls(self, cluster: str) -> tuple[str, ...]:
+        """The workers that are up now."""
+        return self._world.worker_urls(cluster)
+
+    def offset_file(self, cluster: str) -> OffsetFilePort:
+        """The file as it is."""
+        return self._world.offset_file(cluster)
 
     def reveal(self, reference: str) -> str:
         """The value behind a reference."""

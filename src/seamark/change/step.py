@@ -81,8 +81,11 @@ class Step(Protocol):
         """Read what is now, and say what shall be. Changes nothing."""
         ...
 
-    def perform(self, world: World, intent: Intent) -> None:
-        """Act. Errors say whether it happened: UnknownOutcomeError and JournalError aside, it did not."""
+    def perform(self, world: World, intent: Intent) -> str | None:
+        """Act. Errors say whether it happened: UnknownOutcomeError and JournalError aside, it did not.
+
+        One that only looks may give what it saw in a few words, for people and the journal.
+        """
         ...
 
     def observe(self, world: World, intent: Intent) -> Observed:

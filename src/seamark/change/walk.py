@@ -42,14 +42,26 @@ class Walk:
         return task.number in self._results
 
     def record(
-        self, task: Task, outcome: Outcome, *, intent: Intent | None = None, error: SeamarkError | None = None
+        self,
+        task: Task,
+        outcome: Outcome,
+        *,
+        intent: Intent | None = None,
+        error: SeamarkError | None = None,
+        note: str = "",
     ) -> StepResult:
-        """Take in how a task ended. `intent` is what it acted on, or found to be so already."""
+        """Take in how a task ended. `intent` is what it acted on, or found to be so already; `note` what it saw."""
         step = task.step
         if intent is not None:
             self._expectations.learn(step, intent, outcome, error=error)
         result = StepResult(
-            task.number, kind=step.kind, subject=step.subject, words=step.describe(), outcome=outcome, error=error
+            task.number,
+            kind=step.kind,
+            subject=step.subject,
+            words=step.describe(),
+            outcome=outcome,
+            error=error,
+            note=note,
         )
         self._results[task.number] = result
         return result
@@ -86,6 +98,17 @@ class Walk:
         # Where something behind it was done already, the lane was wound up: its own place in it has passed.
         passed = any(other.number > task.number and other.number in self._results for other in lane)
         return not (winding_up or passed or any(result.outcome not in GOOD for result in results))
+
+    def find_looks(self, task: Task) -> list[Task]:
+        """The good looks that a task relies on: those between the act before it in its lane and itself."""
+        before = [other for other in self.tasks.of_lane(task.lane) if other.number < task.number]
+        looks: list[Task] = []
+        for other in reversed(before):
+            if other.step.acts:
+                break
+            if self._is_good(other):
+                looks.append(other)
+        return looks[::-1]
 
     def is_failed(self, lane: str) -> bool:
         """Whether something in a lane was not done."""

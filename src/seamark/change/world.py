@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from seamark.change.file_port import OffsetFilePort
+from seamark.change.record_port import RecordPort
 from seamark.model.connector import Connector, ConnectorStatus
 from seamark.model.group import Committed, GroupListing, GroupOffsets, GroupStatus
-from seamark.model.held_offset import HeldOffset, HeldRecord
+from seamark.model.held_offset import HeldOffset, HeldRecord, OffsetWrite, TopicHolding
 from seamark.model.logger import LoggerLevel
+from seamark.model.meaning import Order
 from seamark.model.offset import Offset, OffsetMap
 from seamark.model.preview import Preview
 from seamark.model.reading import Reading
@@ -96,8 +99,40 @@ class OffsetPort(Protocol):
         """What it comes to if these offsets take the place of those that are held now."""
         ...
 
+    def read_topic(self, topic: str) -> TopicHolding:
+        """What one offsets topic of the context's own Kafka cluster holds of it, whether its tasks look there or not.
+
+        Raises:
+            NotFoundError: there is no such topic.
+        """
+        ...
+
+    def read_writes(self, partitions: Sequence[OffsetMap]) -> Sequence[Sequence[OffsetWrite]]:
+        """Of each partition every write that is left where its tasks look, the oldest first; a group has one."""
+        ...
+
+    def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
+        """Where one position lies, seen from another of the same partition, as its family has it."""
+        ...
+
+    def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
+        """Partition and offset, each in a few words."""
+        ...
+
     def find_silent(self, workers: Sequence[str]) -> tuple[str, ...]:
         """Those of these workers, by their worker_id, of which nobody can tell that they live and know of the stop."""
+        ...
+
+
+class LeftOffsetsPort(Protocol):
+    """What steps need of the offsets that connectors left behind in the workers' topic of a cluster."""
+
+    def read(self, owners: Collection[str]) -> Sequence[HeldRecord]:
+        """Every record that speaks of these connectors."""
+        ...
+
+    def write(self, records: Sequence[HeldRecord]) -> None:
+        """Write these records, each where it says, in this order."""
         ...
 
 
@@ -137,6 +172,22 @@ class World(Protocol):
 
     def offsets(self, cluster: str, name: str) -> OffsetPort:
         """The offsets of one connector."""
+        ...
+
+    def left_offsets(self, cluster: str) -> LeftOffsetsPort:
+        """What connectors that are gone have left in the workers' topic."""
+        ...
+
+    def worker_urls(self, cluster: str) -> tuple[str, ...]:
+        """The workers that are up, as the brokers know them; none where all are down."""
+        ...
+
+    def offset_file(self, cluster: str) -> OffsetFilePort:
+        """The file of a standalone worker."""
+        ...
+
+    def records(self, cluster: str, name: str) -> RecordPort:
+        """The records that one sink reads."""
         ...
 
     def reveal(self, reference: str) -> str:

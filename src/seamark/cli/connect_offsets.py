@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -13,9 +13,10 @@ import click
 from seamark import __version__
 from seamark.cli.collector import without_collector
 from seamark.cli.session import Session
-from seamark.errors import InterruptedRunError, SeamarkError, UnsupportedError, UsageError
+from seamark.errors import InterruptedRunError, SeamarkError, UsageError
 
 if TYPE_CHECKING:
+    from seamark.fleet import Fleet
     from seamark.fleet.offset_stores import OpenScan
     from seamark.fleet.worker_offsets import WorkerExport
 
@@ -26,12 +27,36 @@ class Run:
 
     session: Session
     open_scan: OpenScan | None = None
+    open_fleet: Callable[[Path, str], Fleet] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """What shall be done: exactly one of these."""
+
+    exports: bool
+    imports: bool
+    undo: str | None
+    resume: str | None
+
+    def check(self, *, connectors: str | None, from_beginning: bool, dry_run: bool) -> None:
+        """Refuse no mode, several modes, and parameters of another one."""
+        given = [self.exports, self.imports, self.undo is not None, self.resume is not None]
+        if sum(given) != 1:
+            words = "say what to do: --export or --import"
+            raise UsageError(words, cause="more than one was given" if any(given) else "")
+        if not self.exports and (connectors is not None or from_beginning):
+            raise UsageError("--connectors and --from-beginning are for --export")
+        if dry_run and not (self.imports or self.undo):
+            raise UsageError("--dry-run is for --import and --undo")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="connect-offsets", message="%(prog)s %(version)s")
 @click.option("--export", "exports", is_flag=True, help="Write the offsets of source connectors as JSON.")
-@click.option("--import", "imports", is_flag=True, help="Not there yet.")
+@click.option("--import", "imports", is_flag=True, help="Write pairs from such JSON into the worker's store.")
+@click.option("--undo", metavar="CHANGE", help="Take an import back.")
+@click.option("--resume", metavar="CHANGE", help="Finish an import that a crash left open.")
 @click.option(
     "--config",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -40,6 +65,13 @@ class Run:
 )
 @click.option("--connectors", metavar="A,B", help="Only these connectors.")
 @click.option("--from-beginning", is_flag=True, help="Also pairs that were overwritten since, the oldest first.")
+@click.option(
+    "--dry-run",
+    type=click.BOOL,
+    default=False,
+    metavar="[true]",
+    help="Write what an import would do, and change nothing. --dry-run alone is enough.",
+)
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @click.pass_obj
 def connect_offsets(
@@ -47,23 +79,45 @@ def connect_offsets(
     *,
     exports: bool,
     imports: bool,
+    undo: str | None,
+    resume: str | None,
     config: Path | None,
     connectors: str | None,
     from_beginning: bool,
+    dry_run: bool,
     file: Path | None,
 ) -> None:
-    """Export the offsets of source connectors, with the workers up or down.
+    """Export and import the offsets of source connectors, without a context, with the workers up or down.
 
-    The JSON goes to FILE, or to standard output: {"CONNECTOR": [{"partition": {…}, "offset": {…}}, …], …}. A file that
-    is there is not replaced.
+    The JSON goes to FILE or to standard output, and comes from FILE or from standard input: {"CONNECTOR":
+    [{"partition": {…}, "offset": {…}}, …], …}. An export replaces no file. In an import, null takes an offset away, and
+    what is not named stays as it is. Its connectors must be stopped or absent, or all workers down.
     """
-    if exports == imports:
-        raise UsageError("say what to do: --export or --import", cause="both were given" if exports else "")
+    mode = Mode(exports, imports, undo, resume)
+    mode.check(connectors=connectors, from_beginning=from_beginning, dry_run=dry_run)
     if config is None:
         raise UsageError("--config is needed", cause="the worker's properties say where the offsets are")
-    names = _parse_names(connectors)
-    if imports:
-        raise UnsupportedError("--import is not there yet", hint="PATCH /connectors/NAME/offsets of Connect 3.6 can")
+    if exports:
+        _export(run, config, connectors=_parse_names(connectors), from_beginning=from_beginning, file=file)
+    else:
+        _change(run, mode, config, dry_run=dry_run, file=file)
+
+
+def _change(run: Run, mode: Mode, config: Path, *, dry_run: bool, file: Path | None) -> None:
+    from seamark.cli.connect_offsets_change import Errand, import_offsets, resume_import, undo_import  # noqa: PLC0415
+
+    errand = Errand(run.session, config, dry_run=dry_run, open_fleet=run.open_fleet)
+    if file is not None and not mode.imports:
+        raise UsageError("a FILE is for --export and --import")
+    if mode.undo is not None:
+        undo_import(errand, mode.undo)
+    elif mode.resume is not None:
+        resume_import(errand, mode.resume)
+    else:
+        import_offsets(errand, None if file is None or str(file) == "-" else file)
+
+
+def _export(run: Run, config: Path, *, connectors: list[str], from_beginning: bool, file: Path | None) -> None:
     from seamark.fleet.offset_file import refuse_existing  # noqa: PLC0415
     from seamark.fleet.offset_stores import open_topic_scan  # noqa: PLC0415
     from seamark.fleet.worker_offsets import export_worker_offsets  # noqa: PLC0415
@@ -71,7 +125,7 @@ def connect_offsets(
     if file is not None:
         refuse_existing(file)
     found = export_worker_offsets(
-        config, connectors=names, from_beginning=from_beginning, open_scan=run.open_scan or open_topic_scan
+        config, connectors=connectors, from_beginning=from_beginning, open_scan=run.open_scan or open_topic_scan
     )
     _write(run.session, found, file)
 
@@ -106,12 +160,19 @@ def main() -> NoReturn:
     sys.exit(execute(sys.argv[1:]))
 
 
-def execute(argv: Sequence[str], *, session: Session | None = None, open_scan: OpenScan | None = None) -> int:
+def execute(
+    argv: Sequence[str],
+    *,
+    session: Session | None = None,
+    open_scan: OpenScan | None = None,
+    open_fleet: Callable[[Path, str], Fleet] | None = None,
+) -> int:
     """Run one command line and give its exit code. Wrong use shows how it is used."""
     session = session or Session()
+    run = Run(session, open_scan, open_fleet)
     try:
         with (
-            connect_offsets.make_context("connect-offsets", list(argv), obj=Run(session, open_scan)) as ctx,
+            connect_offsets.make_context("connect-offsets", _spell_out(argv), obj=run) as ctx,
             without_collector(),
         ):
             connect_offsets.invoke(ctx)
@@ -127,6 +188,13 @@ def execute(argv: Sequence[str], *, session: Session | None = None, open_scan: O
     except (KeyboardInterrupt, click.Abort):
         return InterruptedRunError.exit_code
     return session.exit_code
+
+
+def _spell_out(argv: Sequence[str]) -> list[str]:
+    """`--dry-run` alone means true: the KIP has it with a value, and what follows it may be the file."""
+    words = list(argv)
+    end = words.index("--") if "--" in words else len(words)
+    return ["--dry-run=true" if number < end and word == "--dry-run" else word for number, word in enumerate(words)]
 
 
 def _fail_usage(session: Session, error: UsageError) -> int:

@@ -11,6 +11,7 @@ import click
 
 from seamark.cli.carry_out import ChangeOptions, carry_out, change_options
 from seamark.cli.complete import complete_connectors
+from seamark.cli.duration import Duration
 from seamark.cli.options import global_options, option, pass_session, put_options
 from seamark.cli.session import Session
 from seamark.errors import UsageError
@@ -29,25 +30,36 @@ partition_option = option(
 )
 
 
+option_accept_zombie = option(
+    "--accept-zombie",
+    is_flag=True,
+    help="Go on although a worker that ran it can't be reached. Only if you have ended that worker.",
+)
+option_wait = option(
+    "--wait",
+    type=Duration(),
+    metavar="TIME",
+    help="How long to look for its first new position once it runs again; 0s for not at all. "
+    "Without it as long as its workers need to store one, and at most 15s.",
+)
+
+
 def care_options(command: F) -> F:
-    """Add `--tolerance` and `--accept-zombie`; the command gets them as one map, `care`."""
+    """Add `--tolerance`, `--accept-zombie` and `--wait`; the command gets them as one map, `care`."""
 
     @wraps(command)
-    def gather(*args: Any, tolerance: str | None, accept_zombie: bool, **kwargs: Any) -> Any:
-        care = {"tolerance": _parse_tolerance(tolerance), "accept_zombies": accept_zombie}
+    def gather(*args: Any, tolerance: str | None, accept_zombie: bool, wait: float | None, **kwargs: Any) -> Any:
+        care = {"tolerance": _parse_tolerance(tolerance), "accept_zombies": accept_zombie, "wait_seconds": wait}
         return command(*args, care=care, **kwargs)
 
     decorators = (
+        option_wait,
+        option_accept_zombie,
         option(
             "--tolerance",
             metavar="N|N%",
             help="How much more than the plan says may be read again or skipped once it has stopped. "
             "Without it a tenth, and at least 1 000 rows or records or 1 MiB.",
-        ),
-        option(
-            "--accept-zombie",
-            is_flag=True,
-            help="Go on although a worker that ran it can't be reached. Only if you have ended that worker.",
         ),
     )
     result: F = put_options(gather, decorators)

@@ -10,6 +10,9 @@ from seamark.cli.answer import Answer, build_answer, choose_exit_code
 from seamark.cli.collector import without_collector
 from seamark.cli.complete import complete_connectors
 from seamark.cli.offset_moves import copy, forget, import_offsets, move
+from seamark.cli.offset_purge import purge
+from seamark.cli.offsets_relocate import relocate
+from seamark.cli.offsets_skip import skip
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.errors import SeamarkError
@@ -27,7 +30,7 @@ def offsets() -> None:
     """Look at reading positions, back them up, and move them."""
 
 
-for command in (move, forget, import_offsets, copy):
+for command in (move, forget, import_offsets, copy, relocate, purge, skip):
     offsets.add_command(command)
 
 

@@ -41,6 +41,8 @@ class Failure:
 
     phase: Phase
     reason: str
+    # Nobody said anything in time, not even that nobody is there.
+    is_silence: bool = False
 
 
 @dataclass(frozen=True, slots=True)

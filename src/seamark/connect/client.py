@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 import httpx2
 
 from seamark.connect import requests, wire
-from seamark.connect.answer import Answer
+from seamark.connect.answer import Answer, Failure
 from seamark.connect.boards import ConfigBoard
 from seamark.connect.caller import Caller
 from seamark.connect.capability import Capabilities, Capability, build_capabilities
@@ -155,16 +155,21 @@ class ConnectClient:
             return tuple(pool.map(self._read_worker, self.urls))
 
     def find_silent(self, workers: Sequence[str]) -> tuple[str, ...]:
-        """Those of these workers, by worker_id, that answer nothing at all, not even that we may not ask."""
-        scheme = self.urls[0].partition(":")[0]
-        with ThreadPoolExecutor(max_workers=_MOST_WORKERS_AT_ONCE) as pool:
-            lives = list(pool.map(lambda worker: self._lives(f"{scheme}://{worker}"), workers))
-        return tuple(worker for worker, is_up in zip(workers, lives, strict=True) if not is_up)
+        """Those of these workers, by worker_id, that answer nothing at all, not even that we may not ask.
 
-    def _lives(self, url: str) -> bool:
+        Then those of our own URLs that hang: one may have run anything before it was given to the others. A URL that
+        refuses connections does not hang.
+        """
+        scheme, ours = self.urls[0].partition(":")[0], [url.partition("://")[2] for url in self.urls]
+        asked = list(dict.fromkeys([*workers, *ours]))
+        with ThreadPoolExecutor(max_workers=_MOST_WORKERS_AT_ONCE) as pool:
+            answers = dict(zip(asked, pool.map(lambda worker: self._knock(f"{scheme}://{worker}"), asked), strict=True))
+        failed = {worker: answer for worker, answer in answers.items() if isinstance(answer, Failure)}
+        return tuple(worker for worker, failure in failed.items() if worker in workers or failure.is_silence)
+
+    def _knock(self, url: str) -> Answer | Failure:
         seconds = self.timing.connect_seconds
-        answer = self._transport.send(url, requests.root(), connect_seconds=seconds, read_seconds=seconds, login=False)
-        return isinstance(answer, Answer)
+        return self._transport.send(url, requests.root(), connect_seconds=seconds, read_seconds=seconds, login=False)
 
     def read_capabilities(self) -> Capabilities:
         """What every worker that answers can do; asked again after a minute.

@@ -85,9 +85,9 @@ class Transport:
                     return body
                 return _build_answer(response, body)
         except _BEFORE_SENDING as error:
-            return Failure(Phase.CONNECTING, _reason(error))
+            return Failure(Phase.CONNECTING, _reason(error), isinstance(error, httpx2.TimeoutException))
         except httpx2.HTTPError as error:
-            return Failure(Phase.SENT, _reason(error))
+            return Failure(Phase.SENT, _reason(error), isinstance(error, httpx2.TimeoutException))
 
     def _read_body(self, response: httpx2.Response, *, ends_at: float) -> bytes | Failure:
         chunks: list[bytes] = []
@@ -98,7 +98,7 @@ class Transport:
                 return Failure(Phase.TOO_LARGE, f"the answer is larger than {self._max_answer_bytes} bytes")
             # The read timeout starts anew with every byte; a worker that trickles would hold us for ever.
             if time.monotonic() > ends_at:
-                return Failure(Phase.SENT, "the answer did not end in time")
+                return Failure(Phase.SENT, "the answer did not end in time", is_silence=True)
             chunks.append(chunk)
         return b"".join(chunks)
 

@@ -10,7 +10,15 @@ Linux only: the kernel ends every server when its supervisor dies (PR_SET_PDEATH
 
 from seamark.devstack.client import load_stack, start_stack
 from seamark.devstack.spec import StackSpec
-from seamark.devstack.stack import ConnectEndpoint, KafkaEndpoint, PostgresEndpoint, S3Endpoint, ServerEntry, Stack
+from seamark.devstack.stack import (
+    ConnectEndpoint,
+    KafkaEndpoint,
+    PostgresEndpoint,
+    S3Endpoint,
+    ServerEntry,
+    Stack,
+    ToxiproxyEndpoint,
+)
 
 __all__ = [
     "ConnectEndpoint",
@@ -20,6 +28,7 @@ __all__ = [
     "ServerEntry",
     "Stack",
     "StackSpec",
+    "ToxiproxyEndpoint",
     "load_stack",
     "start_stack",
 ]

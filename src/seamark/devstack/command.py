@@ -77,6 +77,7 @@ def _spec(options: argparse.Namespace) -> StackSpec:
         s3=options.s3,
         exactly_once=options.exactly_once,
         toxiproxy=options.toxiproxy,
+        authorizer=options.authorizer,
         full_jit=options.full_jit,
     )
 
@@ -99,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--s3", action="store_true")
     up.add_argument("--exactly-once", action="store_true", help="exactly-once sources on")
     up.add_argument("--toxiproxy", action="store_true", help="a proxy before each worker that can break off answers")
+    up.add_argument("--authorizer", action="store_true", help="brokers with ACLs, and a listener with a login for them")
     up.add_argument("--full-jit", action="store_true", help="slower start, faster servers: for measuring")
     up.add_argument("--foreground", action="store_true", help="stay, and end with the caller")
     up.add_argument("--spec", help=argparse.SUPPRESS)

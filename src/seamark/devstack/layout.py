@@ -44,7 +44,14 @@ def fetch_parts(spec: StackSpec) -> None:
 def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: int, ports: PortReservation) -> Layout:
     """Lay out every server's files under a folder."""
     (folder / "logs").mkdir()
-    kafka, servers = build_brokers(spec.brokers, libs=kafka_jars(), folder=folder, ports=ports, full_jit=spec.full_jit)
+    kafka, servers = build_brokers(
+        spec.brokers,
+        libs=kafka_jars(),
+        folder=folder,
+        ports=ports,
+        full_jit=spec.full_jit,
+        authorizer=spec.authorizer,
+    )
     wanted = frozenset(kind for kind, is_there in (("jdbc", spec.postgres), ("s3", spec.s3)) if is_there)
     plugins = build_plugins(folder / "plugins", wanted=wanted)
     postgres = s3 = None

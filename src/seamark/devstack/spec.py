@@ -22,6 +22,8 @@ class StackSpec:
     postgres: bool = False
     s3: bool = False
     exactly_once: bool = False
+    # Brokers that ask who somebody is and what he may do, on a second listener; who comes without a name may do all.
+    authorizer: bool = False
     # A proxy before each worker's REST API, for faults of the network.
     toxiproxy: bool = False
     # The JVM's second compiler doubles the CPU of a start (34 s against 18 s for five JVMs here) and pays only in

@@ -30,12 +30,18 @@ class ServerEntry:
 
 @dataclass(frozen=True, slots=True)
 class KafkaEndpoint:
-    """The brokers. `libs` holds the jars, also of Kafka's own tools."""
+    """The brokers. `libs` holds the jars, also of Kafka's own tools.
+
+    With an authorizer, `login_servers` are where `login_user` may do what ACLs allow, and nothing else.
+    """
 
     bootstrap_servers: str
     cluster_id: str
     version: str
     libs: str
+    login_servers: str = ""
+    login_user: str = ""
+    login_password: str = ""
 
 
 @dataclass(frozen=True, slots=True)

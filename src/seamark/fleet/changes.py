@@ -16,9 +16,12 @@ from seamark.change.spool import FileSpool
 from seamark.change.step import Step
 from seamark.change.timing import build_timing
 from seamark.errors import RefusedError
+from seamark.fleet.access import refuse_denied
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.offset_guards import refresh_guards, stop_running
+from seamark.fleet.offset_progress import watch_progress
 from seamark.fleet.offset_review import explain_offsets
+from seamark.fleet.offset_undo import carry_first, leave_equal
 from seamark.fleet.ownership import build_undo_field, find_owners, read_claims, refresh_spec
 from seamark.fleet.planned import Planned
 from seamark.fleet.planner import Planner
@@ -70,6 +73,7 @@ class Changes:
         refuse_foreign_context(plan, self._context.name)
         if plan.is_empty:
             return ChangeResult("", title=plan.title, ending=Ending.DONE, steps=())
+        refuse_denied(planned.steps, clusters=self._clusters, context=self._context, brokers=self._world.kafka)
         return self._build_executor(progress, pace=pace or FLEET_PACE).apply(plan, planned.steps)
 
     def review(self, plan: Plan, *, validate: bool = True) -> Planned:
@@ -99,7 +103,10 @@ class Changes:
         plan = self._carry_spec(self.recovery().plan_undo(change), entries)
         refuse_foreign_context(plan, self._context.name)
         plan, steps = refresh_guards(plan, build_steps(plan), clusters=self._clusters, context=self._context)
+        plan, steps = carry_first(plan, steps)
         plan, steps = stop_running(plan, steps, clusters=self._clusters, world=self._world)
+        plan, steps = leave_equal(plan, steps, world=self._world)
+        plan, steps = watch_progress(plan, steps, clusters=self._clusters, context=self._context, world=self._world)
         check_preconditions(plan, steps, self._world)
         return self._explain(replace(plan, notes=(*plan.notes, *self._read_notes(steps))), steps)
 

@@ -14,7 +14,7 @@ from seamark.connect.capability import Capability
 from seamark.errors import AlreadyExistsError, NotFoundError, RefusedError, UsageError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_config import build_config, split_secrets
-from seamark.fleet.leftovers import Leftovers
+from seamark.fleet.leftovers import Leftovers, build_topic_note
 from seamark.fleet.lock_names import build_lock_notes, build_locks
 from seamark.fleet.planned import Planned
 from seamark.fleet.planner import Planner
@@ -25,6 +25,7 @@ from seamark.model.connector import Connector, ConnectorType
 
 if TYPE_CHECKING:
     from seamark.context import Context
+    from seamark.fleet.former_offsets import FormerOffsets
 
 STATES = ("RUNNING", "PAUSED", "STOPPED")
 _VERBS = {"RUNNING": "resume", "PAUSED": "pause", "STOPPED": "stop"}
@@ -34,12 +35,18 @@ class ConnectorPlans:
     """Builds the plans. Everything is read, nothing is changed."""
 
     def __init__(
-        self, context: Context, *, clusters: Clusters, planner: Planner, build_kafka: Callable[[], KafkaPort]
+        self,
+        context: Context,
+        *,
+        clusters: Clusters,
+        planner: Planner,
+        build_kafka: Callable[[], KafkaPort],
+        former: FormerOffsets,
     ) -> None:
         self._context = context
         self._clusters = clusters
         self.planner = planner
-        self.leftovers = Leftovers(build_kafka)
+        self.leftovers = Leftovers(build_kafka, former)
 
     def create(self, name: str, given: Mapping[str, Any], *, cluster: str | None, state: str) -> Planned:
         """The plan of a new connector."""
@@ -142,7 +149,8 @@ class ConnectorPlans:
         refuse_violations([(name, cluster, config)], self._context, present={(cluster, name): present})
         shown, kept = split_secrets(config, present)
         step = PutConfig(connector.cluster, connector.name, shown, keep=kept)
-        return self._build("change the config of", [connector], [step], configs=[present, config])
+        notes = build_topic_note(connector, config)
+        return self._build("change the config of", [connector], [step], notes=notes, configs=[present, config])
 
     def _build(
         self,

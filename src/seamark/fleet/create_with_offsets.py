@@ -15,6 +15,7 @@ from seamark.errors import NotFoundError
 from seamark.fleet.offset_guards import find_quiet_seconds
 from seamark.fleet.offset_meaning import read_meaning
 from seamark.fleet.offset_plans import refuse_wrong
+from seamark.fleet.offset_progress import build_progress
 from seamark.fleet.offset_targets import read_owner_file
 from seamark.fleet.planned import Planned
 from seamark.fleet.plugin_type import find_type
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from seamark.model.offset import Offset
     from seamark.offsets.meaning import Meaning
 
-_STOPPED = "STOPPED"
+_STOPPED, _RUNNING = "STOPPED", "RUNNING"
 _ELSEWHERE = "consumer.override.bootstrap.servers"
 # Nobody reads the positions of a hundred tables; all of them are in the plan's steps.
 _SHOWN = 5
@@ -69,9 +70,12 @@ def plan_create_with_offsets(
     if kind is ConnectorType.SINK and _ELSEWHERE not in config:
         offsets, notes = clamp_offsets(plans.planner.world.kafka(), offsets)
     inner = surround(WriteOffsets(where, name, offsets), quiet_seconds=find_quiet_seconds(context))
-    last: tuple[Step, ...] = () if state.upper() == _STOPPED else (SetRunState(where, name, state.upper()),)
+    state = state.upper()
+    last: tuple[Step, ...] = () if state == _STOPPED else (SetRunState(where, name, state),)
     run = plans.planner.build("", last)
-    steps = (*planned.steps, *inner, *last)
+    settings = clusters.settings(where)
+    seen = build_progress(where, name, offsets, (), context=context, settings=settings) if state == _RUNNING else ()
+    steps = (*planned.steps, *inner, *last, *seen)
     plan = replace(
         planned.plan,
         title=f"create {name} with {render_count(len(offsets), 'offset')}",
@@ -80,7 +84,7 @@ def plan_create_with_offsets(
         notes=(*planned.plan.notes, *notes),
     )
     plan = replace(plan, steps=(data, *plan.steps))
-    effects = tuple(_explain(found, meaning, offsets, state=state.upper()) for found in planned.effects)
+    effects = tuple(_explain(found, meaning, offsets, state=state) for found in planned.effects)
     return Planned(plan, steps=steps, effects=effects)
 
 

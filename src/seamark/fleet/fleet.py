@@ -26,14 +26,16 @@ if TYPE_CHECKING:
     from seamark.fleet.changes import Changes
     from seamark.fleet.connector_plans import ConnectorPlans
     from seamark.fleet.doctor import Doctor
+    from seamark.fleet.former_offsets import FormerOffsets
     from seamark.fleet.groups import Groups
+    from seamark.fleet.import_plans import Imports
     from seamark.fleet.journal import Journal
     from seamark.fleet.loggers import Loggers
-    from seamark.fleet.offset_moves import OffsetMoves
-    from seamark.fleet.offset_plans import OffsetPlans
+    from seamark.fleet.offset_services import OffsetServices
     from seamark.fleet.offset_stores import OffsetStores, OpenScan
     from seamark.fleet.planned import Planned
     from seamark.fleet.planner import Planner
+    from seamark.fleet.skip.plans import Skips
     from seamark.fleet.spec_plan import SpecPlans
     from seamark.fleet.spec_plan.source import SpecSource
     from seamark.fleet.topics import Topics
@@ -126,7 +128,36 @@ class Fleet:
     @cached_property
     def offsets(self) -> Offsets:
         """What the connectors remember."""
-        return Offsets(self._clusters, self.connectors, stores=lambda: self._stores, moves=lambda: self._offset_moves)
+        return Offsets(
+            self._clusters, self.connectors, stores=lambda: self._stores, services=lambda: self._offset_services
+        )
+
+    @cached_property
+    def skips(self) -> Skips:
+        """The record that a failed sink can't take: finding it, parking it, going on behind it."""
+        from seamark.fleet.skip.plans import Skips  # noqa: PLC0415
+
+        return Skips(
+            self.context,
+            clusters=self._clusters,
+            connectors=self.connectors,
+            world=lambda: self._world,
+            actor=lambda: self._actor,
+        )
+
+    @cached_property
+    def imports(self) -> Imports:
+        """What `connect-offsets --import` writes, in a context of one worker."""
+        from seamark.fleet.import_plans import Imports  # noqa: PLC0415
+
+        return Imports(
+            self.context,
+            clusters=self._clusters,
+            world=self._world,
+            stores=lambda: self._stores,
+            plans=lambda: self._offset_services.plans,
+            actor=self._actor,
+        )
 
     @cached_property
     def topics(self) -> Topics:
@@ -288,6 +319,12 @@ class Fleet:
         return OffsetStores(self.context, clusters=self._clusters, brokers=self._world.kafka, open_scan=self._open_scan)
 
     @cached_property
+    def _former(self) -> FormerOffsets:
+        from seamark.fleet.former_offsets import FormerOffsets  # noqa: PLC0415
+
+        return FormerOffsets(self._clusters, stores=lambda: self._stores)
+
+    @cached_property
     def _planner(self) -> Planner:
         from seamark.fleet.planner import Planner  # noqa: PLC0415
 
@@ -302,26 +339,22 @@ class Fleet:
             clusters=self._clusters,
             planner=self._planner,
             build_kafka=lambda: self._build_kafka(self.context.kafka),
+            former=self._former,
         )
 
     @cached_property
-    def _offset_moves(self) -> OffsetMoves:
-        from seamark.fleet.offset_moves import OffsetMoves  # noqa: PLC0415
+    def _offset_services(self) -> OffsetServices:
+        from seamark.fleet.offset_services import OffsetServices  # noqa: PLC0415
 
-        return OffsetMoves(
-            clusters=self._clusters,
-            connectors=self.connectors,
+        return OffsetServices(
+            self.context,
+            self._clusters,
+            self.connectors,
             stores=lambda: self._stores,
             world=lambda: self._world,
-            plans=lambda: self._offset_plans,
+            actor=lambda: self._actor,
             groups=lambda: self.groups,
         )
-
-    @cached_property
-    def _offset_plans(self) -> OffsetPlans:
-        from seamark.fleet.offset_plans import OffsetPlans  # noqa: PLC0415
-
-        return OffsetPlans(self.context, clusters=self._clusters, world=lambda: self._world, actor=lambda: self._actor)
 
     @cached_property
     def _spec_plans(self) -> SpecPlans:
@@ -334,6 +367,7 @@ class Fleet:
             actor=self._actor,
             journal=self._find_journal,
             build_kafka=lambda: self._build_kafka(self.context.kafka),
+            former=self._former,
         )
 
     @cached_property

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from seamark.change.locks import group_lock
 from seamark.change.step import Step
 from seamark.change.steps.group import DeleteGroup, MoveGroup
-from seamark.change.steps.group_image import build_positions
+from seamark.change.steps.group_image import build_positions, count_members
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.delays import read_delays
@@ -190,7 +190,7 @@ class Groups:
             stop = f"seamark connectors stop {sink.replace(',', '')}" if sink else "stop them first"
             raise RefusedError(
                 f"group {name} is in use; nothing was changed",
-                cause=f"it is {group.state} with {len(group.members)} members"
+                cause=f"it is {group.state} with {count_members(len(group.members))}"
                 + (f"; it belongs to connector/{sink}" if sink else ""),
                 hint=f"what its members commit next would undo it: {stop}",
                 context={"group": name},

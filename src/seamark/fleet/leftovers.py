@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from seamark.errors import SeamarkError
-from seamark.fleet.lock_names import find_group, find_offsets_topic
+from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC, find_group, find_offsets_topic
 from seamark.fleet.ports import ConnectPort, KafkaPort
 from seamark.model.connector import Connector, ConnectorType
 from seamark.model.group import GroupStatus
@@ -14,6 +14,7 @@ from seamark.model.offset import Offset
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings
+    from seamark.fleet.former_offsets import FormerOffsets
 
 # Kafka's word for a group that nobody ever joined.
 _NO_GROUP = "DEAD"
@@ -22,8 +23,9 @@ _NO_GROUP = "DEAD"
 class Leftovers:
     """Looks for offsets and groups. What can't be found out becomes a note, never a failure."""
 
-    def __init__(self, build_kafka: Callable[[], KafkaPort]) -> None:
+    def __init__(self, build_kafka: Callable[[], KafkaPort], former: FormerOffsets) -> None:
         self._build_kafka = build_kafka
+        self._former = former
 
     def before_create(
         self, name: str, config: Mapping[str, str], *, kind: ConnectorType, settings: ConnectSettings
@@ -31,11 +33,8 @@ class Leftovers:
         """Which positions of that name exist already, so that the new connector goes on from them."""
         notes = []
         if kind is not ConnectorType.SINK:
-            topic = find_offsets_topic(config, settings) or "the workers' offsets topic"
-            notes.append(
-                f"{name}: seamark can't tell yet whether {topic} holds offsets of that name; if it does, a source goes "
-                "on from them"
-            )
+            new = Connector(name, settings.name, kind, config)
+            notes.append(f"{name}: {self._former.describe([new])[new.owner]}")
         if kind is not ConnectorType.SOURCE:
             notes.append(f"{name}: {self._describe_group(find_group(name, config, settings))}")
         return tuple(notes)
@@ -112,6 +111,16 @@ class Leftovers:
         return sum(
             max(0, end - int(str(held["kafka_offset"]))) for spot, end in ends.items() if (held := committed[spot])
         )
+
+
+def build_topic_note(connector: Connector, config: Mapping[str, str]) -> tuple[str, ...]:
+    """What it means that a source's config names another offsets topic: Connect does not take its offsets along."""
+    before, after = connector.config.get(OWN_OFFSETS_TOPIC), config.get(OWN_OFFSETS_TOPIC)
+    if before == after or connector.type is ConnectorType.SINK:
+        return ()
+    where = f"--topic {after}" if after else "--workers"
+    words = f"another {OWN_OFFSETS_TOPIC}: it goes on from what that one holds, else it begins anew"
+    return (f"{connector.name}: {words}. seamark offsets relocate {connector.owner} {where} takes it along",)
 
 
 def _count(number: int, noun: str) -> str:

@@ -11,7 +11,7 @@ from seamark.change.precondition import build_precondition
 from seamark.change.steps.offsets import QUIET_SECONDS
 from seamark.change.steps.read import find_run_state
 from seamark.change.steps.run_state import SetRunState
-from seamark.change.steps.stopped import ProveStopped, VerifyOffsets, name_workers
+from seamark.change.steps.stopped import ProveStopped, name_workers
 from seamark.errors import NotFoundError
 from seamark.model.connector import Connector
 from seamark.model.plan import Plan
@@ -70,9 +70,10 @@ def stop_running(
     """The way back from a change of a stopped connector, which runs by now: it is stopped for it, and runs again."""
     stopped = {step.subject for step in steps if isinstance(step, SetRunState) and step.state == _STOPPED}
     found = {subject: one for subject, one in _read_proven(steps, clusters).items() if subject not in stopped}
+    ends = {step.subject: number for number, step in enumerate(steps)}
     all_steps: list[Step] = []
     data, guards = [], list(plan.preconditions)
-    for step, old in zip(steps, plan.steps, strict=True):
+    for number, (step, old) in enumerate(zip(steps, plan.steps, strict=True)):
         connector = found.get(step.subject)
         state = None if connector is None or connector.status is None else find_run_state(connector.status)
         if connector is not None and state not in (None, _STOPPED) and isinstance(step, ProveStopped):
@@ -82,7 +83,7 @@ def stop_running(
             data.append(stop.to_data(lane=old.lane))
         all_steps.append(step)
         data.append(old)
-        if connector is not None and state is not None and isinstance(step, VerifyOffsets):
+        if connector is not None and state is not None and ends[step.subject] == number:
             back = build_restore(connector, state)
             all_steps += back
             data += [one.to_data(lane=old.lane, always=True) for one in back]

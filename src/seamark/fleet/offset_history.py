@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from seamark.errors import NotFoundError, UnsupportedError
+from seamark.model.held_offset import OffsetWrite
+from seamark.model.offset import OffsetMap, spell_identity
 from seamark.model.offset_export import HistoryEntry
 from seamark.model.stored_offset import Evidence
 from seamark.offsets.topic_store import TopicStore
@@ -39,6 +41,21 @@ def build_history(found: Iterable[tuple[DecodedKey, Evidence]]) -> tuple[History
         for key, evidence in found
     ]
     return tuple(sorted(entries, key=_rank))
+
+
+def read_writes(store: Store, name: str, partitions: Sequence[OffsetMap]) -> tuple[tuple[OffsetWrite, ...], ...]:
+    """Of each partition of a connector every write that is left, the oldest first. Groups keep the newest."""
+    found: dict[str, list[OffsetWrite]] = {spell_identity(partition): [] for partition in partitions}
+    if isinstance(store, TopicStore):
+        for entry in build_history(store.read_history([name])):
+            writes = None if entry.partition is None else found.get(spell_identity(entry.partition))
+            if writes is not None:
+                writes.append(OffsetWrite(entry.offset, entry.evidence.timestamp_ms))
+    else:
+        for stored in store.read([name]).offsets:
+            if (writes := found.get(stored.key.identity)) is not None:
+                writes.append(OffsetWrite(stored.offset, stored.evidence.timestamp_ms))
+    return tuple(tuple(writes) for writes in found.values())
 
 
 def _rank(entry: HistoryEntry) -> tuple[int, int, int]:

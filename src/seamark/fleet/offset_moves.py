@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from seamark.fleet.connectors import Connectors
     from seamark.fleet.groups import Groups
     from seamark.fleet.offset_stores import OffsetStores
+    from seamark.fleet.relocation import Relocations
     from seamark.fleet.world import FleetWorld
     from seamark.model.offset_export import HistoryEntry
     from seamark.model.spot import Spot
@@ -37,10 +38,14 @@ GROUP = "group/"
 
 @dataclass(frozen=True, slots=True)
 class Care:
-    """How carefully a change is made: whether a silent worker is accepted, how much more than planned may be moved."""
+    """How carefully a change is made: whether a silent worker is accepted, how much more than planned may be moved.
+
+    `wait_seconds` is how long the first new position is waited for, where not as long as the workers need for one.
+    """
 
     accepts_zombies: bool = False
     tolerance: Tolerance = DEFAULT_TOLERANCE
+    wait_seconds: float | None = None
 
 
 class OffsetMoves:
@@ -55,6 +60,7 @@ class OffsetMoves:
         world: Callable[[], FleetWorld],
         plans: Callable[[], OffsetPlans],
         groups: Callable[[], Groups],
+        relocations: Callable[[], Relocations],
     ) -> None:
         self._clusters = clusters
         self._connectors = connectors
@@ -62,6 +68,7 @@ class OffsetMoves:
         self._world = world
         self._plans = plans
         self._groups = groups
+        self._relocations = relocations
 
     def move(self, owner: str, move: Move, *, partitions: Sequence[str] = (), care: Care | None = None) -> Planned:
         """Plan another place for an owner."""
@@ -124,6 +131,18 @@ class OffsetMoves:
         else:
             offsets = self._rewrite(source, origin, connector, offsets)
         return self._write(connector, offsets, title=title, care=care, notes=notes)
+
+    def relocate(self, owner: str, topic: str | None, *, care: Care | None = None) -> Planned:
+        """Plan that a source keeps its offsets in a topic of its own; None is the one of its workers."""
+        if owner.startswith(GROUP):
+            raise UnsupportedError(f"{owner} has no offsets topic", cause="the group coordinator keeps its offsets")
+        care = care or Care()
+        return self._relocations().plan(
+            self._connectors.one(owner),
+            topic,
+            accepts_zombies=care.accepts_zombies,
+            wait_seconds=care.wait_seconds,
+        )
 
     def _restore_one(self, owner: str, offsets: Sequence[Offset], care: Care | None) -> Planned:
         if owner.startswith(GROUP):
@@ -198,6 +217,7 @@ class OffsetMoves:
             title=title,
             accepts_zombies=care.accepts_zombies,
             tolerance=care.tolerance,
+            wait_seconds=care.wait_seconds,
             notes=(*notes, *self._find_shared(connector)),
         )
 

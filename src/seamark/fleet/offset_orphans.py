@@ -23,12 +23,8 @@ def read_orphans(clusters: Clusters, stores: OffsetStores) -> Reading[Orphan]:
     """
     answers = clusters.ask(lambda client: client.read_connectors())
     failures: dict[str, SeamarkError] = dict(answers.failures)
-    shared: dict[str, list[str]] = {}
-    for name in clusters.names:
-        settings = clusters.settings(name)
-        shared.setdefault(str(settings.offsets_file or settings.offsets_topic or name), []).append(name)
     orphans: list[Orphan] = []
-    for names in shared.values():
+    for names in dict.fromkeys(find_sharing(clusters, name) for name in clusters.names):
         if any(name in answers.failures for name in names):
             continue
         known = {one.name for name in names for one in answers.results[name]}
@@ -37,6 +33,17 @@ def read_orphans(clusters: Clusters, stores: OffsetStores) -> Reading[Orphan]:
         except SeamarkError as error:
             failures[names[0]] = error
     return Reading(tuple(sorted(orphans, key=lambda found: (found.written_ms or 0, found.owner))), failures=failures)
+
+
+def find_sharing(clusters: Clusters, cluster: str) -> tuple[str, ...]:
+    """The clusters that have the same store as this one, and itself."""
+    stores = {name: _name_store(clusters, name) for name in clusters.names}
+    return tuple(name for name, store in stores.items() if store == stores[cluster])
+
+
+def _name_store(clusters: Clusters, name: str) -> str:
+    settings = clusters.settings(name)
+    return str(settings.offsets_file or settings.offsets_topic or name)
 
 
 def _read_store(cluster: str, known: set[str], stores: OffsetStores) -> list[Orphan]:

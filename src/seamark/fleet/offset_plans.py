@@ -11,13 +11,15 @@ from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.preview import CheckPreview
 from seamark.change.steps.read import find_run_state
 from seamark.change.steps.run_state import SetRunState
-from seamark.change.steps.stopped import name_workers, surround
+from seamark.change.steps.stopped import build_config_pin, name_workers, pin_config, surround
 from seamark.connect.capability import Capability
 from seamark.errors import RefusedError, UsageError
+from seamark.fleet.access import build_access_notes
 from seamark.fleet.lock_names import build_lock_notes, build_locks
 from seamark.fleet.offset_effect import build_offset_effect
 from seamark.fleet.offset_guards import build_restore, find_quiet_seconds, find_workers
 from seamark.fleet.offset_meaning import read_meaning
+from seamark.fleet.offset_progress import build_progress
 from seamark.fleet.offset_route import choose_route
 from seamark.fleet.planned import Planned
 from seamark.model.connector import Connector
@@ -56,11 +58,13 @@ class OffsetPlans:
         accepts_zombies: bool = False,
         notes: Sequence[str] = (),
         tolerance: Tolerance = DEFAULT_TOLERANCE,
+        wait_seconds: float | None = None,
     ) -> Planned:
         """Give these partitions these offsets; None forgets one. What is so already is left out.
 
         The plan counts what is read again and skipped, and counts it once more when the connector stands still: beyond
-        the `tolerance` nothing is written, and its run state is restored.
+        the `tolerance` nothing is written, and its run state is restored. When it runs again, its first new position is
+        waited for and looked at: `wait_seconds` long, or as long as its workers need to store one.
         """
         _refuse_twice(offsets)
         client, settings = self._clusters.client(connector.cluster), self._clusters.settings(connector.cluster)
@@ -75,20 +79,23 @@ class OffsetPlans:
         step = choose_route(connector, [found for found, _ in needed], [wanted for _, wanted in needed])
         previews = port.preview(step.offsets)
         check = CheckPreview(connector.cluster, connector.name, step.offsets, sum_previews(previews), tolerance)
-        steps = self._guard(connector, step, check, accepts_zombies=accepts_zombies)
+        former = [Offset(found.partition, found.offset) for found, _ in needed]
+        steps = self._guard(
+            connector, step, check, accepts_zombies=accepts_zombies, former=former, wait_seconds=wait_seconds
+        )
         plan = self._build_plan(
             title,
             steps,
             locks=build_locks(connector.name, [connector.config], kind=connector.type, settings=settings),
             notes=(
                 *notes,
+                *build_access_notes(steps, clusters=self._clusters, context=self._context, brokers=self._world().kafka),
                 *_build_warnings(meaning, [wanted for _, wanted in needed]),
                 *build_lock_notes(settings, kinds=[connector.type]),
             ),
         )
-        effect = build_offset_effect(
-            connector, meaning, needed, previews, is_stopped=not isinstance(steps[-1], SetRunState)
-        )
+        is_stopped = sum(isinstance(one, SetRunState) for one in steps) == 1
+        effect = build_offset_effect(connector, meaning, needed, previews, is_stopped=is_stopped)
         return Planned(plan, steps=steps, effects=(effect,))
 
     def _build_plan(
@@ -109,7 +116,14 @@ class OffsetPlans:
         )
 
     def _guard(
-        self, connector: Connector, step: WriteOffsets, check: CheckPreview, *, accepts_zombies: bool
+        self,
+        connector: Connector,
+        step: WriteOffsets,
+        check: CheckPreview,
+        *,
+        accepts_zombies: bool,
+        former: Sequence[Offset],
+        wait_seconds: float | None,
     ) -> tuple[Step, ...]:
         """The write with all that goes before and after it."""
         state = None if connector.status is None else find_run_state(connector.status)
@@ -121,9 +135,19 @@ class OffsetPlans:
             )
         proof, *rest = surround(step, quiet_seconds=find_quiet_seconds(self._context), accepts_zombies=accepts_zombies)
         inner = name_workers((proof, check, *rest), {step.subject: find_workers(connector)})
+        inner = pin_config(inner, {step.subject: build_config_pin(connector.config, self._world())})
         # One that is stopped has nothing to do there, but is looked at: where it was resumed since, the plan is stale.
         stop = SetRunState(connector.cluster, connector.name, "STOPPED")
-        return (stop, *inner, *build_restore(connector, state))
+        progress = build_progress(
+            connector.cluster,
+            connector.name,
+            step.offsets,
+            former,
+            context=self._context,
+            settings=self._clusters.settings(connector.cluster),
+            wait_seconds=wait_seconds,
+        )
+        return (stop, *inner, *build_restore(connector, state), *(progress if state == "RUNNING" else ()))
 
 
 def _refuse_twice(offsets: Sequence[Offset]) -> None:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from seamark.errors import NotFoundError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC, find_group
 from seamark.fleet.override_config import build_override_config
+from seamark.kafka.partitioner import choose_partition
 from seamark.model.connector import Connector, ConnectorType
+from seamark.model.held_offset import HeldRecord, TopicHolding
 from seamark.model.stored_offset import StoreReading
+from seamark.offsets.codec import decode_key
 from seamark.offsets.file_store import FileStore
 from seamark.offsets.group_store import GroupStore
+from seamark.offsets.key_filter import build_key_filter
 from seamark.offsets.store import Store
 from seamark.offsets.topic_store import Scan, TopicStore
 
@@ -40,14 +45,14 @@ class OwnerStores:
     first: Store
     second: Store | None = None
 
-    def read_first(self, name: str) -> tuple[StoreReading, tuple[str, ...]]:
-        """What the tasks of the connector read, and a note where its store is not there yet.
+    def read_first(self, *names: str) -> tuple[StoreReading, tuple[str, ...]]:
+        """What the tasks of these connectors read, and a note where its store is not there yet.
 
         A connector's own topic and a standalone worker's file are made by the worker, when it first needs them. The
         workers' topic is always there: where it is not, the context is wrong.
         """
         try:
-            return self.first.read([name]), ()
+            return self.first.read(names), ()
         except NotFoundError as missing:
             if self.second is None and not isinstance(self.first, FileStore):
                 raise
@@ -71,6 +76,7 @@ class OffsetStores:
         self._brokers = brokers
         self._open_scan = open_scan or open_topic_scan
         self._open_brokers = open_brokers or open_other_brokers
+        self._others: dict[frozenset[tuple[str, str]], BrokersPort] = {}
 
     def find(self, connector: Connector) -> OwnerStores:
         """The stores of one connector."""
@@ -78,7 +84,7 @@ class OffsetStores:
         if connector.type is ConnectorType.SINK:
             return OwnerStores(self.find_sink(connector, settings))
         workers = self.find_workers(connector.cluster)
-        own = connector.config.get(OWN_OFFSETS_TOPIC)
+        own = find_own_topic(connector, settings)
         if not own or settings.offsets_file is not None:
             return OwnerStores(workers)
         elsewhere = build_override_config(connector.config, self._context, prefix=_PRODUCER, name=connector.owner)
@@ -86,10 +92,7 @@ class OffsetStores:
             return OwnerStores(workers)
         is_committed = connector.config.get(_ISOLATION, "read_committed") != "read_uncommitted"
         scan = self._open_scan(elsewhere or self._kafka_config(), own, is_committed or bool(settings.exactly_once))
-        own_partitioner = f"{_PRODUCER}{_PARTITIONER}" in connector.config or self._names_partitioner(
-            settings, "producer."
-        )
-        return OwnerStores(TopicStore(scan, knows_partitioner=not own_partitioner), second=workers)
+        return OwnerStores(TopicStore(scan, knows_partitioner=not self.has_own_partitioner(connector)), second=workers)
 
     def find_workers(self, cluster: str) -> Store:
         """The store that the workers of a cluster share: their topic, or the file of a standalone one."""
@@ -107,6 +110,25 @@ class OffsetStores:
         scan = self._open_scan(self._kafka_config(), settings.offsets_topic, bool(settings.exactly_once))
         return TopicStore(scan, knows_partitioner=not self._names_partitioner(settings, ""))
 
+    def read_holding(self, connector: Connector, topic: str) -> TopicHolding:
+        """What one topic of the context's Kafka cluster holds of a connector, to the byte."""
+        settings = self._clusters.settings(connector.cluster)
+        is_committed = topic != settings.offsets_topic or bool(settings.exactly_once)
+        result = self._open_scan(self._kafka_config(), topic, is_committed).read_newest(
+            build_key_filter([connector.name])
+        )
+        records = tuple(
+            HeldRecord(topic, found.partition, found.key, found.value)
+            for found in result.records
+            if found.key is not None and decode_key(found.key).connector == connector.name
+        )
+        return TopicHolding(topic, records, partial(choose_partition, partitions=result.partitions))
+
+    def has_own_partitioner(self, connector: Connector) -> bool:
+        """Whether the tasks of a connector may put keys on other partitions than a Java producer does."""
+        settings = self._clusters.settings(connector.cluster)
+        return f"{_PRODUCER}{_PARTITIONER}" in connector.config or self._names_partitioner(settings, "producer.")
+
     def find_sink(self, connector: Connector, settings: ConnectSettings) -> GroupStore:
         """The consumer group of a sink, in the Kafka cluster that it reads from."""
         return GroupStore(
@@ -116,7 +138,13 @@ class OffsetStores:
     def find_brokers(self, connector: Connector) -> BrokersPort:
         """The brokers that a sink reads from."""
         elsewhere = build_override_config(connector.config, self._context, prefix=_CONSUMER, name=connector.owner)
-        return self._brokers() if elsewhere is None else self._open_brokers(elsewhere)
+        if elsewhere is None:
+            return self._brokers()
+        # Whoever waits for a group to be empty asks every half second.
+        name = frozenset(elsewhere.items())
+        if name not in self._others:
+            self._others[name] = self._open_brokers(elsewhere)
+        return self._others[name]
 
     def find_group(self, name: str) -> GroupStore:
         """A consumer group of the context's Kafka cluster."""
@@ -141,6 +169,15 @@ class OffsetStores:
 
         place = Origin(OriginKind.WORKER, str(settings.worker_config), path=settings.worker_config)
         return f"{prefix}{_PARTITIONER}" in read_properties(settings.worker_config, origin=place)
+
+
+def find_own_topic(connector: Connector, settings: ConnectSettings) -> str | None:
+    """The topic that a source's tasks use beside, or instead of, that of the workers; None where they use theirs.
+
+    With exactly-once a task writes its offsets in the transaction of its records: to the cluster that these go to,
+    under the name of the workers' topic where its config names none.
+    """
+    return connector.config.get(OWN_OFFSETS_TOPIC) or (settings.offsets_topic if settings.exactly_once else None)
 
 
 def open_topic_scan(config: Mapping[str, str], topic: str, committed: bool) -> Scan:

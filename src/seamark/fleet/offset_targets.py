@@ -160,6 +160,9 @@ class SourceTargets:
     def forget(self, names: Sequence[str]) -> tuple[Offset, ...]:
         """Nothing for these partitions, nor for those that would speak in their place."""
         held = [found.partition for found in self._held]
+        if not held and not names:
+            # It is so already, which is no error: as Connect sees it too.
+            return ()
         gone: dict[str, OffsetMap] = {}
         for one in self.pick(names):
             gone |= {spell_identity(other): other for other in (one, *find_shadowed(self._meaning, one, held))}

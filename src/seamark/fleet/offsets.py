@@ -32,7 +32,8 @@ from seamark.model.stored_offset import StoreReading
 
 if TYPE_CHECKING:
     from seamark.fleet.offset_export import Harvest, OffsetReader
-    from seamark.fleet.offset_moves import Care, OffsetMoves
+    from seamark.fleet.offset_moves import Care
+    from seamark.fleet.offset_services import OffsetServices
     from seamark.fleet.offset_stores import OffsetStores
     from seamark.fleet.planned import Planned
     from seamark.model.preview import Tolerance
@@ -60,9 +61,9 @@ class Offsets:
         connectors: Connectors,
         *,
         stores: Callable[[], OffsetStores],
-        moves: Callable[[], OffsetMoves],
+        services: Callable[[], OffsetServices],
     ) -> None:
-        self._moves = moves
+        self._services = services
         self._clusters = clusters
         self._connectors = connectors
         self._stores = stores
@@ -134,6 +135,24 @@ class Offsets:
 
         return read_orphans(self._clusters, self._stores())
 
+    def purge(
+        self,
+        owners: Sequence[str] = (),
+        *,
+        everything: bool = False,
+        older_than: float | str | timedelta | None = None,
+    ) -> Planned:
+        """Plan that connectors which are gone have left nothing behind: these, or `everything` that is left.
+
+        `older_than` is a length of time: what was written since stays.
+        """
+        before_ms = None
+        if older_than is not None:
+            from seamark.fleet.offset_targets import parse_length  # noqa: PLC0415
+
+            before_ms = int((datetime.now(UTC).timestamp() - parse_length(older_than)) * 1000)
+        return self._services().purges.purge(owners, everything=everything, older_than_ms=before_ms)
+
     def move(
         self,
         owner: str,
@@ -146,13 +165,15 @@ class Offsets:
         partitions: Sequence[str] = (),
         accept_zombies: bool = False,
         tolerance: Tolerance | None = None,
+        wait_seconds: float | None = None,
     ) -> Planned:
         """Plan another place for an owner; exactly one of the first five says where.
 
         `to` is a map, a number, a time, `beginning`, and for sinks and groups `earliest` and `latest`. `back` is a
         length of time, by the position's own clock where it holds one. `as_of` is where it stood at a time, out of the
         history in its topic. `shift` is a number of records, bytes or ids; `source` the file of an export. `partitions`
-        are names, JSON maps, or `TOPIC` and `TOPIC:0,1`. The plan counts what is read again or skipped.
+        are names, JSON maps, or `TOPIC` and `TOPIC:0,1`. The plan counts what is read again or skipped. When a
+        connector runs again, its first new position is looked at: up to `wait_seconds`, 0 for not at all.
 
         Raises:
             UnsupportedError: it can't be moved so; the hint says how it can.
@@ -161,7 +182,9 @@ class Offsets:
         from seamark.fleet.offset_targets import Move  # noqa: PLC0415
 
         move = Move(to=to, back=back, as_of=as_of, shift=shift, source=source)
-        return self._moves().move(owner, move, partitions=partitions, care=_build_care(accept_zombies, tolerance))
+        return self._services().moves.move(
+            owner, move, partitions=partitions, care=_build_care(accept_zombies, tolerance, wait_seconds)
+        )
 
     def forget(
         self,
@@ -170,9 +193,12 @@ class Offsets:
         partitions: Sequence[str] = (),
         accept_zombies: bool = False,
         tolerance: Tolerance | None = None,
+        wait_seconds: float | None = None,
     ) -> Planned:
         """Plan that an owner forgets all its offsets, or those of some partitions. It then begins at its beginning."""
-        return self._moves().forget(owner, partitions=partitions, care=_build_care(accept_zombies, tolerance))
+        return self._services().moves.forget(
+            owner, partitions=partitions, care=_build_care(accept_zombies, tolerance, wait_seconds)
+        )
 
     def restore(
         self,
@@ -181,18 +207,36 @@ class Offsets:
         owners: Sequence[str] = (),
         accept_zombies: bool = False,
         tolerance: Tolerance | None = None,
+        wait_seconds: float | None = None,
     ) -> Planned:
         """Plan that owners stand where an export says, or the JSON of `connect-offsets`; all of it without owners.
 
         Partitions that the file does not name stay as they are.
         """
-        return self._moves().restore(path, owners=owners, care=_build_care(accept_zombies, tolerance))
+        return self._services().moves.restore(
+            path, owners=owners, care=_build_care(accept_zombies, tolerance, wait_seconds)
+        )
 
     def copy(
-        self, source: str, target: str, *, accept_zombies: bool = False, tolerance: Tolerance | None = None
+        self,
+        source: str,
+        target: str,
+        *,
+        accept_zombies: bool = False,
+        tolerance: Tolerance | None = None,
+        wait_seconds: float | None = None,
     ) -> Planned:
         """Plan that one owner stands where another does, with the keys as the target names them."""
-        return self._moves().copy(source, target, care=_build_care(accept_zombies, tolerance))
+        return self._services().moves.copy(source, target, care=_build_care(accept_zombies, tolerance, wait_seconds))
+
+    def relocate(
+        self, owner: str, topic: str | None, *, accept_zombies: bool = False, wait_seconds: float | None = None
+    ) -> Planned:
+        """Plan that a source keeps its offsets in a topic of its own, and reads nothing again for it.
+
+        Without a topic it goes back to that of its workers. The topic is made where it is not there.
+        """
+        return self._services().moves.relocate(owner, topic, care=_build_care(accept_zombies, None, wait_seconds))
 
     def _reader(self) -> OffsetReader:
         from seamark.fleet.offset_export import OffsetReader  # noqa: PLC0415
@@ -323,10 +367,11 @@ class Offsets:
         return self._clusters.settings(connector.cluster).consumer_group_id
 
 
-def _build_care(accept_zombies: bool, tolerance: Tolerance | None) -> Care:
+def _build_care(accept_zombies: bool, tolerance: Tolerance | None, wait_seconds: float | None) -> Care:
     from seamark.fleet.offset_moves import Care  # noqa: PLC0415
 
-    return Care(accept_zombies) if tolerance is None else Care(accept_zombies, tolerance)
+    care = Care(accept_zombies, wait_seconds=wait_seconds)
+    return care if tolerance is None else replace(care, tolerance=tolerance)
 
 
 def _build_bare(owner: str, reading: StoreReading) -> OwnedOffsets:

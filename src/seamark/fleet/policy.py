@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from seamark.change.step import Step
 from seamark.change.steps.connector import CreateConnector, PutConfig
+from seamark.change.steps.meanwhile import LendConfig
 from seamark.errors import NotFoundError, RefusedError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.ports import ConnectPort
@@ -141,17 +142,21 @@ def refuse_forbidden_steps(steps: Sequence[Step], clusters: Clusters, context: C
     A step that puts back what Connect holds now is let through: it is how a failed change goes back.
     """
     changes = [step for step in steps if isinstance(step, PutConfig)]
-    held = _read_held(changes, clusters)
+    lent = [step for step in steps if isinstance(step, LendConfig)]
+    held = _read_held([*changes, *lent], clusters)
     new = [step for step in steps if isinstance(step, CreateConnector)]
     wanted: list[Wanted] = [(step.name, step.cluster, step.config) for step in new]
     for step in changes:
         present = held.get((step.cluster, step.name), {})
         kept = {key: present[key] for key in step.keep if key in present}
         wanted.append((step.name, step.cluster, {**step.config, **kept}))
+    for loan in lent:
+        merged = {**held.get((loan.cluster, loan.name), {}), **loan.values}
+        wanted.append((loan.name, loan.cluster, {key: value for key, value in merged.items() if value is not None}))
     refuse_violations(wanted, context, present=held)
 
 
-def _read_held(steps: Sequence[PutConfig], clusters: Clusters) -> Present:
+def _read_held(steps: Sequence[PutConfig | LendConfig], clusters: Clusters) -> Present:
     """What Connect holds for the subjects of the steps that are there."""
     found: dict[tuple[str | None, str], Mapping[str, str]] = {}
     names: dict[str, set[str]] = {}

@@ -37,7 +37,9 @@ class SinkTargets:
         self.notes: list[str] = []
 
     def forget(self, names: Sequence[str]) -> tuple[Offset, ...]:
-        """Nothing for these partitions; all that are committed without names."""
+        """Nothing for these partitions; all that are committed without names. What is so already is no error."""
+        if not self._committed and not names:
+            return ()
         spots = [spot for spot in self._pick(names) if spot in self._committed]
         return tuple(Offset(build_partition(spot), None) for spot in spots)
 
@@ -61,7 +63,12 @@ class SinkTargets:
         return tuple(Offset(build_partition(spot), {OFFSET: targets[spot]}) for spot in sorted(targets))
 
     def clamp(self, offsets: Sequence[Offset]) -> tuple[Offset, ...]:
-        """The offsets within the log."""
+        """The offsets within the log. Refused where one is of no partition that a sink could read."""
+        if odd := [dict(found.partition) for found in offsets if find_spot(found.partition) is None]:
+            raise UsageError(
+                f"{odd[0]} is no partition of a sink; nothing was changed",
+                hint=f'write {{"{TOPIC}": "orders", "{PARTITION}": 0}}',
+            )
         clamped, notes = clamp_offsets(self._kafka, offsets)
         self.notes += notes
         return clamped

@@ -18,7 +18,10 @@ from seamark.model.connector import ConnectorStatus
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context
     from seamark.fleet.connector_offsets import ConnectorOffsets
+    from seamark.fleet.left_offsets import LeftOffsets
     from seamark.fleet.offset_stores import OffsetStores, OpenScan
+    from seamark.fleet.skip.records import SinkRecords
+    from seamark.fleet.standalone_file import StandaloneFile
 
 # As long as the brokers are asked for anything else. A step may send two requests one after the other, and both must
 # be answered within `ChangeTiming.send_seconds`.
@@ -113,8 +116,40 @@ class FleetWorld:
             client=self.connect(cluster),
             settings=self._clusters.settings(cluster),
             stores=self._stores,
+        )
+
+    def left_offsets(self, cluster: str) -> LeftOffsets:
+        """What connectors that are gone have left in the workers' topic."""
+        from seamark.fleet.left_offsets import LeftOffsets  # noqa: PLC0415
+
+        return LeftOffsets(cluster, context=self._context, stores=self._stores)
+
+    def records(self, cluster: str, name: str) -> SinkRecords:
+        """The records that one sink reads."""
+        from seamark.fleet.skip.records import SinkRecords  # noqa: PLC0415
+
+        return SinkRecords(
+            name,
+            context=self._context,
+            client=self.connect(cluster),
+            settings=self._clusters.settings(cluster),
             brokers=self.kafka,
         )
+
+    def worker_urls(self, cluster: str) -> tuple[str, ...]:
+        """The workers that are up, as the brokers know them; none where all are down."""
+        from seamark.kafka.worker_group import read_worker_urls  # noqa: PLC0415
+
+        group = self._clusters.settings(cluster).group_id
+        if group is None:
+            raise self._context.missing(f"connect.{cluster}.group_id")
+        return read_worker_urls(self._context.kafka.client_config(), group, timeout_seconds=_KAFKA_SECONDS)
+
+    def offset_file(self, cluster: str) -> StandaloneFile:
+        """The file of a standalone worker."""
+        from seamark.fleet.standalone_file import StandaloneFile  # noqa: PLC0415
+
+        return StandaloneFile(self._clusters.settings(cluster))
 
     @cached_property
     def _stores(self) -> OffsetStores:

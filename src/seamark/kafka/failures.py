@@ -25,13 +25,18 @@ _AUTHENTICATION = {
 }
 _UNREACHABLE = {"_TRANSPORT", "_RESOLVE", "_ALL_BROKERS_DOWN", "BROKER_NOT_AVAILABLE", "NETWORK_EXCEPTION"}
 _LATE = {"_TIMED_OUT", "_TIMED_OUT_QUEUE", "REQUEST_TIMED_OUT"}
-# The brokers are busy with themselves, or with a transaction that is still open. It passes.
+# The brokers are busy with themselves, or with a transaction that is still open; or librdkafka has just learnt that a
+# broker is gone, and drops what was for it. It passes.
 _LATER = {
+    "_DESTROY_BROKER",
     "COORDINATOR_LOAD_IN_PROGRESS",
     "COORDINATOR_NOT_AVAILABLE",
+    "FENCED_LEADER_EPOCH",
     "LEADER_NOT_AVAILABLE",
     "NOT_COORDINATOR",
     "NOT_LEADER_FOR_PARTITION",
+    "OFFSET_NOT_AVAILABLE",
+    "UNKNOWN_LEADER_EPOCH",
     "UNSTABLE_OFFSET_COMMIT",
 }
 _MISSING = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "_NOENT", "GROUP_ID_NOT_FOUND"}

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from seamark.errors import DeadlineError, NotFoundError, SeamarkError
-from seamark.kafka.failures import build_connection_error, build_error
+from seamark.kafka.failures import build_connection_error, build_error, is_passing
 from seamark.kafka.opening import open_client
 from seamark.kafka.wait import ConnectionEvents
 
@@ -143,7 +143,7 @@ class PartitionLog:
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
         self._connect()
-        patient_until = time.monotonic() + _NEW_TOPIC_SECONDS
+        began_at = time.monotonic()
         while True:
             try:
                 return question()
@@ -151,7 +151,9 @@ class PartitionLog:
                 # What the connections said comes only when somebody polls.
                 self._edge.poll(0)
                 error = self._translate(failure.args[0])
-                if not isinstance(error, NotFoundError) or time.monotonic() > patient_until:
+                patience = _NEW_TOPIC_SECONDS if isinstance(error, NotFoundError) else _ANSWER_SECONDS
+                may_pass = isinstance(error, NotFoundError) or is_passing(error)
+                if not may_pass or time.monotonic() - began_at > patience:
                     raise error from None
                 time.sleep(_POLL_SECONDS)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from seamark.errors import SeamarkError, UnreachableError
 from seamark.kafka.admin import KafkaAdmin
 from seamark.model.spot import Bounds, Edge, Spot, SpotReading, Stamp
 
@@ -23,7 +24,10 @@ class LogOffsetsAdmin(KafkaAdmin):
             for spot, end in latest.found.items()
             if end is not None and (stamp := earliest.found[spot]) is not None
         }
-        return SpotReading(found, failures={**earliest.failures, **latest.failures})
+        failures = {**earliest.failures, **latest.failures}
+        # Seen while a leader moves: an answer without an offset. Every log has a beginning and an end.
+        failures |= {spot: _build_nowhere(spot) for spot in wanted if spot not in found and spot not in failures}
+        return SpotReading(found, failures=failures)
 
     def read_log_offsets(self, spots: Iterable[Spot], *, at: Edge | int) -> SpotReading[Stamp | None]:
         """One offset of many partitions: at an edge, or the first record of a time (ms since the epoch) or later.
@@ -76,6 +80,14 @@ class LogOffsetsAdmin(KafkaAdmin):
         results, failures = self._ask(spots, ask, action="read the offsets of")
         found = {spot: _build_stamp(answer) for spot, answer in results.items()}
         return SpotReading(found, failures=failures)
+
+
+def _build_nowhere(spot: Spot) -> SeamarkError:
+    return UnreachableError(
+        f"could not read where {spot[0]}-{spot[1]} begins and ends just now",
+        cause="the brokers answered without an offset",
+        hint="try again in a moment",
+    )
 
 
 def _build_offset_spec(at: Edge | int) -> Any:

@@ -21,9 +21,9 @@ class Outgoing:
     """A record to be written to one partition. Without `timestamp_ms` it gets the time of its writing."""
 
     topic: str
-    key: bytes
+    key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
     timestamp_ms: int = 0
     partition: int = 0
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -62,10 +62,32 @@ class HeldOffset:
     """What is held for one partition of an owner.
 
     `records` are all that speak of it, in every topic that Connect would write; a consumer group has none. `doubt` says
-    why nobody can tell which of them counts, "" where one can.
+    why nobody can tell which of them counts, "" where one can. `is_stray`: one of them lies on a partition of its topic
+    where no worker would write it.
     """
 
     partition: OffsetMap
     offset: OffsetMap | None = None
     records: tuple[HeldRecord, ...] = ()
     doubt: str = ""
+    is_stray: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetWrite:
+    """One write of a partition's offset, and the time of its record by the clock of whoever wrote it."""
+
+    offset: OffsetMap | None
+    at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicHolding:
+    """What one offsets topic holds of one connector: the newest record of each key on each partition.
+
+    `find_home` says for a key that is not there yet on which partition a Java producer would put it.
+    """
+
+    topic: str
+    records: tuple[HeldRecord, ...]
+    find_home: Callable[[bytes], int] = field(compare=False)

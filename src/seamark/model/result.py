@@ -27,7 +27,7 @@ UNSETTLED = frozenset({Outcome.UNKNOWN, Outcome.FOREIGN})
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """How one step ended. `error` says why it is not done."""
+    """How one step ended. `error` says why it is not done, `note` what one that only looks has seen."""
 
     number: int
     kind: str
@@ -35,6 +35,7 @@ class StepResult:
     words: str
     outcome: Outcome
     error: SeamarkError | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,8 @@ class StoredOffset:
 class StoreReading:
     """What a store holds, of everybody or of those who were asked for.
 
-    `forgotten` are partitions whose offset was taken away. `scanned` is how many records were looked at.
+    `forgotten` are partitions whose offset was taken away. `scanned` is how many records were looked at. `partitions`
+    are those of the topic, where a key's home among them is known.
     """
 
     store: str
@@ -75,3 +76,4 @@ class StoreReading:
     forgotten: tuple[StoredOffset, ...] = ()
     findings: tuple[OffsetFinding, ...] = ()
     scanned: int = 0
+    partitions: int | None = None

@@ -27,11 +27,7 @@ class FileStore:
     def read(self, owners: Collection[str] | None = None) -> StoreReading:
         """What the file holds as it is now. A file that was cut off is refused, where a worker would begin anew."""
         java_map, written_ms = self.read_map()
-        # A file has no partitions and no offsets; all its entries are of the time of its last flush.
-        records = [RawRecord(-1, -1, written_ms, key, value) for key, value in java_map.entries]
-        return build_reading(
-            records, store=self.name, home=build_home(None), owners=owners, scanned=len(java_map.entries)
-        )
+        return build_file_reading(java_map, store=self.name, owners=owners, written_ms=written_ms)
 
     def read_map(self) -> tuple[JavaMap, int]:
         """The file as it is, and when it was written, in milliseconds since the epoch."""
@@ -53,3 +49,12 @@ class FileStore:
                 context={"file": str(self._path)},
             ) from None
         return read_java_map(data, name=str(self._path)), int(written.timestamp() * 1000)
+
+
+def build_file_reading(
+    java_map: JavaMap, *, store: str, owners: Collection[str] | None = None, written_ms: int = -1
+) -> StoreReading:
+    """What the map of a file holds."""
+    # A file has no partitions and no offsets; all its entries are of the time of its last flush.
+    records = [RawRecord(-1, -1, written_ms, key, value) for key, value in java_map.entries]
+    return build_reading(records, store=store, home=build_home(None), owners=owners, scanned=len(java_map.entries))

@@ -102,6 +102,12 @@ def is_task_spelling(raw: bytes | None, key: OffsetKey) -> bool:
     return any(raw == spell_key(key.connector, key.partition, java=java) for java in javas)
 
 
+def is_task_key(raw: bytes | None) -> bool:
+    """Whether some task may look for these bytes."""
+    key = decode_key(raw).key
+    return key is not None and is_task_spelling(raw, key)
+
+
 def _find_spelled(group: list[Evidence]) -> set[bytes | None]:
     """The keys among these that Connect may have written."""
     keys = {found.key: decode_key(found.key).key for found in group}

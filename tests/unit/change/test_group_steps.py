@@ -96,7 +96,7 @@ class TestMove:
         (step,) = result.steps
         assert step.outcome is Outcome.DID_NOT_HAPPEN
         assert isinstance(step.error, RefusedError)
-        assert step.error.cause == "it is STABLE with 1 members"
+        assert step.error.cause == "it is STABLE with 1 member"
         assert brokers.writes == []
 
     def test_an_unknown_state_is_not_taken_for_quiet(self, brokers, world):

@@ -12,7 +12,14 @@ from seamark.change.precondition import build_preconditions
 from seamark.change.step import Intent, Observed
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.run_state import SetRunState
-from seamark.change.steps.stopped import ProveStopped, VerifyOffsets, name_workers, surround
+from seamark.change.steps.stopped import (
+    ProveStopped,
+    VerifyOffsets,
+    build_config_pin,
+    name_workers,
+    pin_config,
+    surround,
+)
 from seamark.errors import DeadlineError, NotFoundError, RefusedError
 from seamark.model.connector import ConnectorStatus, State, Task
 from seamark.model.group import GroupStatus
@@ -38,6 +45,7 @@ class Bench:
         self.silent = ()
         self.written = []
         self.moments = {}
+        self.config = {}
 
     # the world
 
@@ -60,6 +68,12 @@ class Bench:
 
     def offsets(self, _cluster, _name):
         return self
+
+    def connect(self, _cluster):
+        return self
+
+    def read_config(self, _name):
+        return self.config
 
     # the offsets
 
@@ -196,10 +210,46 @@ class TestProof:
     def test_a_silent_worker_is_a_refusal_unless_it_is_accepted(self):
         bench = Bench()
         bench.silent = ("w2:8083",)
-        with pytest.raises(RefusedError, match="w2:8083 ran connector/sim/orders and can't be reached"):
+        with pytest.raises(RefusedError, match="w2:8083 may have run connector/sim/orders and can't be reached"):
             self.prove(bench, workers=("w1:8083", "w2:8083"))
         self.prove(bench, workers=("w1:8083", "w2:8083"), accepts_zombies=True)
         self.prove(bench, workers=("w1:8083",))
+
+    def test_a_worker_that_comes_back_has_its_time_to_hear_of_the_stop(self):
+        bench = Bench()
+        bench.silent = ("w1:8083",)
+        bench.moments = {3.0: lambda: setattr(bench, "silent", ())}
+        self.prove(bench, workers=("w1:8083",))
+        assert bench.time >= 9.0
+
+    def test_a_worker_that_falls_silent_meanwhile_is_a_refusal(self):
+        bench = Bench()
+        bench.moments = {5.5: lambda: setattr(bench, "silent", ("w1:8083",))}
+        with pytest.raises(RefusedError, match="w1:8083 may have run"):
+            self.prove(bench, workers=("w1:8083",))
+
+    def test_whoever_was_resumed_for_good_is_not_waited_for(self):
+        bench = Bench()
+        bench.moments = {2.0: lambda: setattr(bench, "state", State.RUNNING)}
+        with pytest.raises(RefusedError, match="is not stopped"):
+            self.prove(bench)
+        assert bench.time < 15.0
+
+    def test_another_config_than_the_plans_is_a_refusal(self):
+        bench = Bench()
+        pin = build_config_pin({"name": "orders", "file": "a"}, bench)
+        bench.config = {"name": "orders", "file": "a"}
+        self.prove(bench, config=pin)
+        step = VerifyOffsets(write((A, None)), pin)
+        step.perform(bench, step.intend(bench))
+        assert VerifyOffsets.from_data(step.to_data()) == step
+        bench.config = {"name": "orders", "file": "b"}
+        with pytest.raises(RefusedError, match="somebody else changed it"):
+            self.prove(bench, config=pin)
+        with pytest.raises(RefusedError, match="somebody else changed it"):
+            step.perform(bench, step.intend(bench))
+        steps = pin_config(surround(write((A, None))), {SUBJECT: pin})
+        assert [getattr(one, "config", None) for one in steps] == [pin, None, pin]
 
     def test_workers_of_now_join_those_of_the_plan(self):
         steps = surround(write((A, None)))

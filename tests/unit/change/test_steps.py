@@ -14,14 +14,23 @@ from seamark.change.steps import STEPS, build_step
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
 from seamark.change.steps.copy_offsets import CopyOffsets, VerifyCopied
+from seamark.change.steps.first_progress import AwaitProgress
 from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.logger import SetLogger
+from seamark.change.steps.meanwhile import LendConfig, MakeParkingTopic, RunMeanwhile
+from seamark.change.steps.offset_file import VerifyOffsetFile, WriteOffsetFile
+from seamark.change.steps.offset_records import WriteRecords
 from seamark.change.steps.offsets import WriteOffsets
+from seamark.change.steps.park import Failure, ParkRecord
+from seamark.change.steps.poison import AwaitPoison
 from seamark.change.steps.preview import CheckPreview
+from seamark.change.steps.progress import CheckProgress
+from seamark.change.steps.relocate import CarryOffsets, MakeOffsetsTopic, VerifyCarried
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
 from seamark.change.steps.topic import CreateTopic, DeleteNewTopic, DeleteTopic
 from seamark.change.steps.topic_change import AlterTopicConfig, GrowTopic
+from seamark.change.steps.unused import ProveUnused
 from seamark.errors import (
     DeadlineError,
     JournalError,
@@ -37,6 +46,7 @@ from seamark.model.held_offset import HeldRecord, WriteRoute
 from seamark.model.offset import Offset
 from seamark.model.plan import StepData
 from seamark.model.preview import Tolerance, Total
+from seamark.model.record import Place
 from seamark.model.sensitive import MASK
 from tests.simulation.world import CLUSTER, TIMING
 from tests.unit.change.simulated import CONFIG, NEW, SUBJECT, Stage, new_stage
@@ -67,8 +77,22 @@ EXAMPLES = (
     CheckPreview(CLUSTER, "orders", WROTE.offsets, Total(Unit.ROWS, 7, 0, 1, Certainty.BOUND), Tolerance(0.5, 3)),
     WROTE,
     VerifyOffsets(WROTE),
+    CheckProgress(CLUSTER, "orders", WROTE.offsets, WROTE.offsets[:1], 3.0, 1.0),
+    MakeOffsetsTopic("own", partitions=5, replication_factor=3, configs={"cleanup.policy": "compact"}),
+    CarryOffsets(CLUSTER, "orders", "connect-offsets", "own"),
+    VerifyCarried(CLUSTER, "orders", "connect-offsets", "own"),
+    ProveUnused((CLUSTER, "other"), ("orders", "bills"), 3.0, may_be_down=True),
+    WriteRecords((CLUSTER, "other"), ("orders", "bills"), WROTE.records, may_be_down=True),
+    WriteOffsetFile(CLUSTER, "/var/offsets", b"\x00\xff"),
+    VerifyOffsetFile(CLUSTER, "/var/offsets", "0a"),
     CopyOffsets(CLUSTER, "orders", "new-orders"),
     VerifyCopied(CLUSTER, "orders", "new-orders"),
+    LendConfig(CLUSTER, "orders", {"flush.size": "1", "errors.deadletterqueue.topic.name": None}),
+    RunMeanwhile(CLUSTER, "orders", "STOPPED"),
+    AwaitPoison(CLUSTER, "orders", Place("events", 3, 2**40), idle_seconds=7.0),
+    MakeParkingTopic("orders-dlq", partitions=1, configs={"retention.ms": "-1"}),
+    ParkRecord(CLUSTER, "orders", Place("events", 3, 2**40), "orders-dlq", Failure("TASK_PUT", "a.Sink", "b.Odd", 2)),
+    AwaitProgress(CLUSTER, "orders", Place("events", 3, 2**40), deadline_seconds=9.0),
 )
 KINDS = [step.kind for step in EXAMPLES]
 

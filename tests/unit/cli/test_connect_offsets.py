@@ -187,11 +187,6 @@ def test_a_config_that_is_missing_or_no_workers_is_told(tool):
     assert "neither offset.storage.topic nor offset.storage.file.filename" in ended.err
 
 
-def test_import_is_refused_until_it_is_there(tool):
-    ended = tool.run("--import", f"--config={tool.config}")
-    assert (ended.code, ended.out) == (5, "")
-
-
 def test_help_goes_to_standard_output_and_is_no_failure(tool, capsys):
     assert tool.run("--help").code == 0
     assert "--from-beginning" in capsys.readouterr().out

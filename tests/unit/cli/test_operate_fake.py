@@ -15,7 +15,7 @@ from seamark.connect import ConnectClient
 from seamark.devstack.fake_connect import FILE_SOURCE, FakeConnect
 from seamark.fleet.fleet import Fleet
 from tests.unit.cli.stubs import Outcome as Ended
-from tests.unit.fleet.builders import StubKafka
+from tests.unit.fleet.builders import EmptyScan, StubKafka
 from tests.unit.fleet.living import living_context
 
 CONFIG = {"connector.class": FILE_SOURCE, "topic": "t", "tasks.max": "1"}
@@ -35,6 +35,7 @@ def run(fake, tmp_path):
         return Fleet(
             context,
             build_kafka=lambda settings: StubKafka(),
+            open_scan=lambda config, topic, committed: EmptyScan(topic),
             open_journal=lambda opened: FileJournal(opened.journal.folder),
         )
 

@@ -54,10 +54,9 @@ def test_plan_shows_and_changes_nothing(desk):
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.splitlines() == [
         'Context dev · Connect "game" 4.3.1, 1 worker · 1 connector read, 0 unchanged',
-        "  + connector/game/a   create, RUNNING",
+        "  + connector/game/a   create, RUNNING: begins anew, no offset of that name",
         "  ~ connector/game/b   restarts 2 tasks",
         '      tasks.max  "2" → "1"',
-        "! a source goes on from offsets of its name, if there are any; seamark can't tell yet for game/a",
         "Plan: 1 to create, 1 to change, 0 to delete. 3 tasks start or restart. Nothing was changed yet.",
         "+ create  ~ change",
     ]

@@ -31,4 +31,20 @@ def test_no_password_is_sent():
     transport = httpx2.MockTransport(answer)
     with ConnectClient(["http://w1:8083"], username="ops", password="hunter2", transport=transport) as client:
         assert client.find_silent(["elsewhere:8083"]) == ()
-    assert seen == [None]
+    assert seen == [None, None]
+
+
+def test_a_worker_of_ours_that_hangs_is_silent_too():
+    """Whoever was stopped before may still believe that it runs what another worker runs by now."""
+
+    def answer(request):
+        if request.url.host == "w2":
+            raise httpx2.ReadTimeout("nothing came")
+        if request.url.host == "w3":
+            raise httpx2.ConnectError("connection refused")
+        return httpx2.Response(200, json={})
+
+    urls = [f"http://w{number}:8083" for number in (1, 2, 3)]
+    with ConnectClient(urls, transport=httpx2.MockTransport(answer)) as client:
+        assert client.find_silent(["w1:8083"]) == ("w2:8083",)
+        assert client.find_silent(["w2:8083", "w3:8083"]) == ("w2:8083", "w3:8083")

@@ -6,8 +6,18 @@ import json
 
 import pytest
 
-from seamark.devstack import ConnectEndpoint, KafkaEndpoint, PostgresEndpoint, S3Endpoint, ServerEntry, Stack
+from seamark.devstack import (
+    ConnectEndpoint,
+    KafkaEndpoint,
+    PostgresEndpoint,
+    S3Endpoint,
+    ServerEntry,
+    Stack,
+    ToxiproxyEndpoint,
+)
+from seamark.devstack.ports import PortReservation
 from seamark.devstack.servers.kafka import new_cluster_id
+from seamark.devstack.servers.toxiproxy import Doors
 from seamark.devstack.stack import read_stack, write_stack
 from seamark.errors import DevstackError
 
@@ -21,6 +31,7 @@ STACK = Stack(
     standalone=ConnectEndpoint("4.3.1", urls=("http://c",), worker_config="w", offsets_file="o"),
     postgres=PostgresEndpoint("127.0.0.1", port=2, user="u", password="p", database="d"),
     s3=S3Endpoint("http://d", access_key="k", secret_key="s", region="r", data="/d"),
+    toxiproxy=ToxiproxyEndpoint("http://e", doors={"worker-1": "http://a"}),
     servers=(ServerEntry("broker-1", kind="broker", pid=9, port=1, log="l", data="d", version="4.3.1"),),
 )
 
@@ -29,6 +40,28 @@ def test_stack_file_gives_back_what_was_written(tmp_path):
     file = tmp_path / "deep" / "stack.json"
     write_stack(STACK, file)
     assert read_stack(file) == STACK
+
+
+def test_file_of_a_stack_without_doors_is_read(tmp_path):
+    file = tmp_path / "stack.json"
+    write_stack(STACK, file)
+    older = {key: value for key, value in json.loads(file.read_text()).items() if key != "toxiproxy"}
+    file.write_text(json.dumps(older))
+    assert read_stack(file).toxiproxy is None
+
+
+def test_every_worker_has_a_door_of_its_own(tmp_path):
+    (tmp_path / "logs").mkdir()
+    doors = Doors(PortReservation())
+    opened = {name: doors.open(name, port) for name, port in (("worker-1", 15001), ("worker-2", 15002))}
+    endpoint, server = doors.build_server(folder=tmp_path, program=tmp_path / "server")
+    told = json.loads((server.data / "doors.json").read_text())
+    assert [(one["name"], one["upstream"]) for one in told] == [
+        ("worker-1", "127.0.0.1:15001"),
+        ("worker-2", "127.0.0.1:15002"),
+    ]
+    assert endpoint.doors == {name: f"http://127.0.0.1:{port}" for name, port in opened.items()}
+    assert len({*opened.values(), server.port}) == 3
 
 
 def test_stack_file_is_its_owners_only(tmp_path):

@@ -15,7 +15,7 @@ from seamark.fleet.fleet import Fleet
 from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
 from seamark.model.policy import Policy
 from seamark.model.worker import Plugin, Worker
-from tests.unit.fleet.builders import StubKafka
+from tests.unit.fleet.builders import EmptyScan, StubKafka
 
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
@@ -186,7 +186,7 @@ def living_context(folder, *, protected=False, clusters=("game",), **changes):
     )
 
 
-def open_living_fleet(folder, *clusters, kafka=None, brokers=None, actor=None, **changes):
+def open_living_fleet(folder, *clusters, kafka=None, brokers=None, actor=None, scan=None, **changes):
     """A fleet over living clusters, with a real journal in a folder."""
     context = living_context(folder, clusters=[found.cluster for found in clusters], **changes)
     known = {found.cluster: found for found in clusters}
@@ -196,5 +196,6 @@ def open_living_fleet(folder, *clusters, kafka=None, brokers=None, actor=None, *
         build_kafka=lambda settings: kafka or StubKafka(),
         build_brokers=None if brokers is None else lambda opened: brokers,
         open_journal=lambda opened: FileJournal(opened.journal.folder),
+        open_scan=lambda config, topic, committed: scan or EmptyScan(topic),
         actor=actor,
     )

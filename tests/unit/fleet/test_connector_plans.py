@@ -17,6 +17,7 @@ from seamark.model.group import GroupStatus
 from seamark.model.offset import Offset
 from tests.unit.fleet.builders import StubKafka
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet
+from tests.unit.offsets.scans import FakeScan
 
 SUBJECT = "connector/game/a"
 PASSWORD = "hunter2-canary"
@@ -45,9 +46,32 @@ def test_create_plans_one_step_and_changes_nothing(connectors, game):
     assert game.writes == 0
 
 
-def test_create_says_that_old_source_offsets_can_not_be_seen(connectors):
-    (note,) = connectors.create("a", SOURCE_CONFIG).plan.notes
-    assert note.startswith("a: seamark can't tell yet whether offsets holds offsets of that name")
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        ([], "a: begins anew, no offset of that name"),
+        ([("b", 7)], "a: begins anew, no offset of that name"),
+        ([("a", 40)], "a: goes on at file /in byte 40, an offset of that name is left from 2023-11-14"),
+        ([("a", 40), ("a", None)], "a: begins anew, no offset of that name"),
+    ],
+)
+def test_create_of_a_source_says_which_offsets_of_its_name_are_left(tmp_path, game, held, said):
+    scan = FakeScan("offsets")
+    for name, position in held:
+        scan.put((name, {"filename": "/in"}), None if position is None else {"position": position})
+    with open_living_fleet(tmp_path, game, scan=scan) as fleet:
+        assert fleet.connectors.create("a", SOURCE_CONFIG).plan.notes == (said,)
+
+
+def test_create_says_how_many_offsets_are_left_and_why_nobody_can_tell(tmp_path, game):
+    scan = FakeScan("offsets").put(("a", {"filename": "/in"}), {"position": 1})
+    scan.put(("a", {"filename": "/else"}), {"position": 2})
+    with open_living_fleet(tmp_path, game, scan=scan) as fleet:
+        (note,) = fleet.connectors.create("a", SOURCE_CONFIG).plan.notes
+    assert note == "a: goes on from 2 offsets of that name that are left, the newest from 2023-11-14"
+    with open_living_fleet(tmp_path, game, offsets_topic=None) as fleet:
+        note, _ = fleet.connectors.create("a", SOURCE_CONFIG).plan.notes
+    assert note.startswith("a: nobody tells whether offsets of that name are held (")
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,11 @@ def connector(kind=ConnectorType.SOURCE):
     return Connector("orders", "game", kind, {}, None)
 
 
-def held(key, *, partition=TWO, topics=("connect-offsets",), doubt=""):
-    records = tuple(HeldRecord(topic, 3, key, b'{"incrementing":9}') for topic in topics) if key else ()
-    return HeldOffset(partition, {"incrementing": 9}, records, doubt)
+def held(*keys, partition=TWO, topics=("connect-offsets",), doubt="", is_stray=False):
+    records = tuple(
+        HeldRecord(topic, 3, key, b'{"incrementing":9}') for topic in topics for key in keys if key is not None
+    )
+    return HeldOffset(partition, {"incrementing": 9}, records, doubt, is_stray)
 
 
 REST_KEY = encode_rest_key("orders", TWO)
@@ -49,6 +51,24 @@ def test_of_two_topics_the_one_that_tasks_read_comes_last():
     found = held(OTHER_KEY, topics=("own", "connect-offsets"))
     step = choose_route(connector(), [found], [Offset(TWO, None)])
     assert [(record.topic, record.value) for record in step.records] == [("connect-offsets", None), ("own", None)]
+
+
+def test_rest_does_not_write_beside_a_record_that_strayed():
+    step = choose_route(connector(), [held(REST_KEY, is_stray=True)], [Offset(TWO, OFFSET)])
+    assert step.route is WriteRoute.TOPIC
+    assert [(record.partition, record.key) for record in step.records] == [(3, REST_KEY)]
+
+
+def test_two_spellings_are_both_written_and_the_one_that_counts_last():
+    step = choose_route(connector(), [held(OTHER_KEY, REST_KEY)], [Offset(TWO, OFFSET)])
+    assert [record.key for record in step.records] == [REST_KEY, OTHER_KEY]
+
+
+def test_what_no_task_spells_so_is_neither_written_nor_in_the_way():
+    spaced = REST_KEY.replace(b",{", b", {")
+    assert choose_route(connector(), [held(REST_KEY, spaced)], [Offset(TWO, OFFSET)]).route is WriteRoute.REST
+    step = choose_route(connector(), [held(OTHER_KEY, spaced)], [Offset(TWO, OFFSET)])
+    assert [record.key for record in step.records] == [OTHER_KEY]
 
 
 def test_records_that_differ_are_refused():

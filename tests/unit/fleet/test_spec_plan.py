@@ -22,6 +22,7 @@ from seamark.model.group import GroupStatus
 from seamark.model.spec import DesiredConnector, DesiredTopic, Place, Spec
 from tests.unit.fleet.builders import StubKafka
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet
+from tests.unit.offsets.scans import FakeScan
 
 PASSWORD = "hunter2-canary"
 
@@ -126,7 +127,7 @@ def test_a_new_connector_begins_in_its_state_and_a_present_one_keeps_its_own(fle
     game.add("old", SOURCE_CONFIG, state="PAUSED")
     planned = fleet.plan(spec(want("old", state="running"), want("new", state="stopped")))
     assert signs(planned) == {"new": "+"}
-    assert planned.effects[0].words == "create, STOPPED"
+    assert planned.effects[0].words == "create, STOPPED: begins anew, no offset of that name"
     assert planned.effects[0].tasks == 0
     fleet.apply(planned)
     assert game.states == {"old": "PAUSED", "new": "STOPPED"}
@@ -498,23 +499,23 @@ def test_what_a_spec_made_in_a_cluster_that_is_gone_is_kept_in_mind(tmp_path, ga
 # --- what it does to the running system
 
 
-def test_new_sinks_say_where_they_begin(tmp_path, game):
+def test_new_connectors_say_where_they_begin(tmp_path, game):
     kafka = StubKafka(groups=[GroupStatus("connect-old", "EMPTY", 0)])
-    with open_living_fleet(tmp_path, game, kafka=kafka) as fleet:
+    scan = FakeScan("offsets").put(("src", {"filename": "/in"}), {"position": 40})
+    with open_living_fleet(tmp_path, game, kafka=kafka, scan=scan) as fleet:
         planned = fleet.plan(
-            spec(want("old", SINK_CONFIG), want("new", SINK_CONFIG), want("src", **{"tasks.max": "4"}))
+            spec(want("old", SINK_CONFIG), want("new", SINK_CONFIG), want("src", **{"tasks.max": "4"}), want("fresh"))
         )
     assert [effect.words for effect in planned.effects] == [
         "create, RUNNING: goes on from the committed offsets of group connect-old (EMPTY)",
         "create, RUNNING: begins anew, no group connect-new",
-        "create, RUNNING",
+        "create, RUNNING: goes on at file /in byte 40, an offset of that name is left from 2023-11-14",
+        "create, RUNNING: begins anew, no offset of that name",
     ]
-    assert kafka.calls["groups"] == 1
-    assert planned.plan.notes == (
-        "a source goes on from offsets of its name, if there are any; seamark can't tell yet for game/src",
-    )
+    assert (kafka.calls["groups"], scan.reads) == (1, 1)
+    assert planned.plan.notes == ()
     assert str(planned).splitlines()[-2] == (
-        "Plan: 3 to create, 0 to change, 0 to delete. Up to 6 tasks start or restart. Nothing was changed yet."
+        "Plan: 4 to create, 0 to change, 0 to delete. Up to 7 tasks start or restart. Nothing was changed yet."
     )
 
 

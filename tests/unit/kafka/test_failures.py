@@ -29,6 +29,7 @@ def build(name, text="why", **options):
         ("_TRANSPORT", UnreachableError),
         ("_RESOLVE", UnreachableError),
         ("_ALL_BROKERS_DOWN", UnreachableError),
+        ("_DESTROY_BROKER", UnreachableError),
         ("_TIMED_OUT", DeadlineError),
         ("REQUEST_TIMED_OUT", DeadlineError),
         ("UNKNOWN_TOPIC_OR_PART", NotFoundError),

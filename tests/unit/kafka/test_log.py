@@ -128,6 +128,28 @@ def test_topic_that_is_not_there_is_looked_for_a_little_while(monkeypatch):
     assert 0.1 < time.monotonic() - begun < 2
 
 
+class Forgetful(FakeConsumer):
+    """Has just learnt that the leader is gone, once."""
+
+    def get_watermark_offsets(self, spot, timeout):
+        try:
+            return super().get_watermark_offsets(spot, timeout)
+        finally:
+            self.trouble = None
+
+
+def test_leader_that_has_just_gone_is_asked_for_again():
+    assert open_log(Forgetful(trouble=KafkaError._DESTROY_BROKER)).read_bounds() == (0, 4)
+
+
+def test_leader_that_stays_away_is_unreachable_in_time(monkeypatch):
+    monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.2)
+    begun = time.monotonic()
+    with pytest.raises(UnreachableError):
+        open_log(FakeConsumer(trouble=KafkaError._DESTROY_BROKER)).read_bounds()
+    assert 0.1 < time.monotonic() - begun < 2
+
+
 def test_brokers_that_are_not_there_are_unreachable_in_time(monkeypatch, free_port, capfd):
     monkeypatch.setattr(module, "_ANSWER_SECONDS", 0.5)
     begun = time.monotonic()

@@ -145,6 +145,17 @@ class TestOffsets:
         with pytest.raises(PartialError, match="bounds could not be read of gone-0"):
             reading.require_complete(what="bounds")
 
+    def test_an_answer_without_an_offset_is_a_failure_of_its_partition(self):
+        client = FakeBrokersClient(
+            offsets={("a", 0): at(1), ("b", 0): at(-1), ("c", 0, "EarliestSpec"): at(0), ("c", 0, "LatestSpec"): at(-1)}
+        )
+
+        reading = open_admin(client).read_bounds([("a", 0), ("b", 0), ("c", 0)])
+
+        assert reading.found == {("a", 0): Bounds(1, 1)}
+        assert {type(error) for error in reading.failures.values()} == {UnreachableError}
+        assert set(reading.failures) == {("b", 0), ("c", 0)}
+
     def test_partitions_that_took_all_others_with_them_are_left_out_and_the_rest_asked_again(self):
         answers = [failed("_NOENT", "No leaders found"), at(4)]
         client = FakeBrokersClient(

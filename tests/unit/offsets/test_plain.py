@@ -110,7 +110,12 @@ def test_numbers_are_read_as_jackson_reads_them(number):
 @settings(deadline=None)
 @given(st.one_of(keys(), MAPS.map(encode_value)))
 def test_what_is_plain_is_read_as_jackson_reads_it(raw):
-    expected = Scanner(raw).read()
+    try:
+        expected = Scanner(raw).read()
+    except NotJsonError:
+        # Python writes infinity as no JSON has it.
+        assert (decode_key(raw).key, decode_value(raw).offset) == (None, None)
+        return
     found = decode_key(raw)
     if raw.startswith(b"["):
         assert repr([found.connector, found.key.partition]) == repr(expected)

@@ -110,7 +110,8 @@ class KafkaJournalWriter:
         return FencedError(
             f"change {self._change} was taken from this process; it writes and does nothing more",
             cause=f"{error.message}; or this process was stopped in the middle of a write ({error.cause})",
-            hint=f"see who holds it: seamark journal show {self._change}",
+            hint=f"see who holds it: seamark journal show {self._change}; "
+            f"if nobody does any more, seamark journal resume {self._change} finishes it",
             context={"change": self._change, **error.context},
         )
 

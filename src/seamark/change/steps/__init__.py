@@ -6,22 +6,43 @@ from seamark.change.step import Step
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
 from seamark.change.steps.copy_offsets import CopyOffsets, VerifyCopied
+from seamark.change.steps.first_progress import AwaitProgress
 from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.logger import SetLogger
+from seamark.change.steps.meanwhile import LendConfig, MakeParkingTopic, RunMeanwhile
+from seamark.change.steps.offset_file import VerifyOffsetFile, WriteOffsetFile
+from seamark.change.steps.offset_records import WriteRecords
 from seamark.change.steps.offsets import WriteOffsets
+from seamark.change.steps.park import ParkRecord
+from seamark.change.steps.poison import AwaitPoison
 from seamark.change.steps.preview import CheckPreview
+from seamark.change.steps.progress import CheckProgress
+from seamark.change.steps.relocate import CarryOffsets, MakeOffsetsTopic, VerifyCarried
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
 from seamark.change.steps.topic import CreateTopic, DeleteNewTopic, DeleteTopic
 from seamark.change.steps.topic_change import AlterTopicConfig, GrowTopic
+from seamark.change.steps.unused import ProveUnused
 from seamark.errors import UsageError
 from seamark.model.plan import StepData
 
 _CONNECT = (AwaitRunning, CreateConnector, PutConfig, DeleteConnector, SetRunState, RestartFailed, SetLogger)
-_OFFSETS = (ProveStopped, CheckPreview, WriteOffsets, VerifyOffsets, CopyOffsets, VerifyCopied)
+_OFFSETS = (ProveStopped, CheckPreview, WriteOffsets, VerifyOffsets, CheckProgress)
+_CARRIED = (
+    MakeOffsetsTopic,
+    CarryOffsets,
+    VerifyCarried,
+    WriteRecords,
+    CopyOffsets,
+    VerifyCopied,
+    WriteOffsetFile,
+    VerifyOffsetFile,
+    ProveUnused,
+)
 _KAFKA = (CreateTopic, DeleteNewTopic, DeleteTopic, GrowTopic, AlterTopicConfig, MoveGroup, DeleteGroup)
+_SKIPPING = (LendConfig, RunMeanwhile, AwaitPoison, MakeParkingTopic, ParkRecord, AwaitProgress)
 
-STEPS: dict[str, type[Step]] = {step.kind: step for step in (*_CONNECT, *_OFFSETS, *_KAFKA)}
+STEPS: dict[str, type[Step]] = {step.kind: step for step in (*_CONNECT, *_OFFSETS, *_CARRIED, *_KAFKA, *_SKIPPING)}
 
 
 def build_step(data: StepData) -> Step:

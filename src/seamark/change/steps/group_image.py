@@ -99,6 +99,11 @@ def require_quiet(status: GroupStatus | None, subject: str) -> None:
     if status is not None and not status.is_quiet:
         raise RefusedError(
             f"{subject} is in use; nothing was changed",
-            cause=f"it is {status.state} with {status.members} members",
+            cause=f"it is {status.state} with {count_members(status.members)}",
             hint="stop its members first; seamark groups show names them",
         )
+
+
+def count_members(number: int) -> str:
+    """So many members, in words."""
+    return f"{number} member" + ("" if number == 1 else "s")

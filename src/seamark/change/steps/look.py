@@ -14,6 +14,8 @@ class Look:
     __slots__ = ()
     drifts: ClassVar[bool] = True
     acts: ClassVar[bool] = False
+    # Whether what it saw may be over soon: then it is looked at again before an act that comes late relies on it.
+    expires: ClassVar[bool] = False
 
     def intend(self, world: World) -> Intent:
         """Nothing is wanted."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+from seamark.change.image import build_config_image, build_fingerprint
 from seamark.change.step import Intent, Observed, Step
+from seamark.change.steps.group_image import count_members
 from seamark.change.steps.look import Look
 from seamark.change.steps.offsets import QUIET_SECONDS, WriteOffsets, require_stopped
-from seamark.change.steps.read import read_status
+from seamark.change.steps.read import find_run_state, read_config, read_status
+from seamark.change.steps.relocate import CarryOffsets, VerifyCarried
 from seamark.change.world import World
 from seamark.errors import DeadlineError, RefusedError, SeamarkError
 from seamark.model.plan import StepData
@@ -18,6 +21,20 @@ from seamark.model.plan import StepData
 # which is a minute at most by default (`rebalance.timeout.ms`).
 _DEADLINE_SECONDS = 90.0
 _LOOK_SECONDS = 0.5
+# A worker that lags shows the old state for a moment; see `ChangeTiming.shows_seconds`.
+_LAG_SECONDS = 10.0
+
+
+class _Stretch:
+    """Since when something is so without a break."""
+
+    def __init__(self) -> None:
+        self.since: float | None = None
+
+    def note(self, is_so: bool, now: float) -> float:
+        """Take in a look; gives for how long it has been so, 0 where it is not."""
+        self.since = (now if self.since is None else self.since) if is_so else None
+        return 0.0 if self.since is None else now - self.since
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +42,13 @@ class ProveStopped(Look):
     """A connector that was stopped is watched until it has stood still for `quiet_seconds`.
 
     Its status says so without a task, a sink's group is empty, both on two looks, and each of `workers`, which ran it,
-    is alive to know that it must not write any more. One that vanished may come back as a zombie and write: that is a
-    refusal, unless `accepts_zombies`.
+    was alive all the time to know that it must not write any more. One that vanished may come back as a zombie and
+    write: that is a refusal, unless `accepts_zombies`. So is another config than that of the fingerprint `config`.
     """
 
     kind: ClassVar[str] = "prove-stopped"
     aspect: ClassVar[str] = "quiet"
+    expires: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = _DEADLINE_SECONDS
 
     cluster: str
@@ -38,6 +56,7 @@ class ProveStopped(Look):
     workers: tuple[str, ...] = ()
     quiet_seconds: float = QUIET_SECONDS
     accepts_zombies: bool = False
+    config: str = ""
 
     @property
     def subject(self) -> str:
@@ -50,21 +69,29 @@ class ProveStopped(Look):
         del intent
         clock = world.clock
         deadline = clock.now() + _DEADLINE_SECONDS
-        quiet_since: float | None = None
+        resumed, quiet, known = _Stretch(), _Stretch(), _Stretch()
         while True:
             now = clock.now()
-            trouble = self._find_trouble(world)
-            quiet_since = None if trouble else (quiet_since if quiet_since is not None else now)
-            if quiet_since is not None and now > quiet_since and now - quiet_since >= self.quiet_seconds:
+            trouble, is_resumed = self._find_trouble(world)
+            if resumed.note(is_resumed, now) >= _LAG_SECONDS and trouble is not None:
+                raise trouble
+            quiet_for = quiet.note(trouble is None, now)
+            silent: tuple[str, ...] = ()
+            # Who woke up in between may have something to write yet: all must be alive from the beginning to the end.
+            if trouble is None and (known.since is None or self._is_over(now - known.since)):
+                silent = self._find_silent(world)
+            if self._is_over(known.note(trouble is None and not silent, now)):
                 break
+            if silent and self._is_over(quiet_for):
+                raise self._build_zombies(silent)
             if now >= deadline:
                 raise _build_late(self.subject, trouble)
             clock.sleep(min(_LOOK_SECONDS, self.quiet_seconds / 2))
-        self._refuse_zombies(world)
+        refuse_other_config(world, self.cluster, self.name, self.config)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         del intent
-        return Observed.BEFORE if self._find_trouble(world) else Observed.AFTER
+        return Observed.BEFORE if self._find_trouble(world)[0] else Observed.AFTER
 
     def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
         arguments = {
@@ -73,46 +100,59 @@ class ProveStopped(Look):
             "workers": list(self.workers),
             "quiet_seconds": self.quiet_seconds,
             "accepts_zombies": self.accepts_zombies,
-        }
+        } | ({"config": self.config} if self.config else {})
         return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
 
     @classmethod
     def from_data(cls, data: StepData) -> Self:
         return cls(**{**data.arguments, "workers": tuple(data.arguments["workers"])})
 
-    def _find_trouble(self, world: World) -> SeamarkError | None:
-        """Why it has not stopped yet, or why nobody can tell."""
+    def _find_trouble(self, world: World) -> tuple[SeamarkError | None, bool]:
+        """Why it has not stopped yet, or why nobody can tell; and whether somebody wants it to go on."""
+        is_resumed = False
         try:
-            require_stopped(read_status(world, self.cluster, self.name), self.subject)
+            status = read_status(world, self.cluster, self.name)
+            is_resumed = status is not None and find_run_state(status) in ("RUNNING", "PAUSED")
+            require_stopped(status, self.subject)
             group = world.offsets(self.cluster, self.name).read_members()
             if group is not None and not group.is_quiet:
                 raise RefusedError(
                     f"somebody is still in the group {group.name}",
-                    cause=f"it is {group.state}, {group.members} members",
+                    cause=f"it is {group.state} with {count_members(group.members)}",
                 )
         except SeamarkError as error:
-            return error
-        return None
+            return error, is_resumed
+        return None, False
 
-    def _refuse_zombies(self, world: World) -> None:
-        silent = world.offsets(self.cluster, self.name).find_silent(self.workers)
-        if silent and not self.accepts_zombies:
-            raise RefusedError(
-                f"{', '.join(silent)} ran {self.subject} and can't be reached: it may still write its offsets",
-                cause="a worker that stands still does not know of the stop, and writes when it goes on",
-                hint="end that worker for certain, then repeat it with --accept-zombie",
-            )
+    def _is_over(self, seconds: float) -> bool:
+        """Whether something was so for long enough, and on two looks."""
+        return seconds > 0 and seconds >= self.quiet_seconds
+
+    def _find_silent(self, world: World) -> tuple[str, ...]:
+        return () if self.accepts_zombies else world.offsets(self.cluster, self.name).find_silent(self.workers)
+
+    def _build_zombies(self, silent: Sequence[str]) -> SeamarkError:
+        return RefusedError(
+            f"{', '.join(silent)} may have run {self.subject} and can't be reached: it may still write its offsets",
+            cause="a worker that stands still does not know of the stop, and writes when it goes on",
+            hint="end that worker for certain, then repeat it with --accept-zombie",
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyOffsets(Look):
-    """What was written is looked at again, right before the connector may run: somebody may have written since."""
+    """What was written is looked at again, right before the connector may run: somebody may have written since.
+
+    So is the config, where its fingerprint is known: with another one the tasks may look for other offsets.
+    """
 
     kind: ClassVar[str] = "verify-offsets"
     aspect: ClassVar[str] = "verified"
+    expires: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = 60.0
 
     written: WriteOffsets
+    config: str = ""
 
     @property
     def subject(self) -> str:
@@ -130,24 +170,28 @@ class VerifyOffsets(Look):
                 cause=_describe_difference(found, wanted),
                 hint=f"find out who; then: seamark offsets show {self.written.cluster}/{self.written.name}",
             )
+        refuse_other_config(world, self.written.cluster, self.written.name, self.config)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         del intent
         return Observed.AFTER if self.written.read_image(world) == self.written.build_after() else Observed.BEFORE
 
     def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        return StepData(self.kind, self.subject, self.written.to_data().arguments, lane=lane, always=always)
+        arguments = {**self.written.to_data().arguments} | ({"config": self.config} if self.config else {})
+        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
 
     @classmethod
     def from_data(cls, data: StepData) -> Self:
-        return cls(WriteOffsets.from_data(data))
+        return cls(WriteOffsets.from_data(data), data.arguments.get("config", ""))
 
 
 def surround(step: Step, *, quiet_seconds: float = QUIET_SECONDS, accepts_zombies: bool = False) -> tuple[Step, ...]:
     """A step with what is made sure of before and after it. Only writes of offsets need that."""
-    if not isinstance(step, WriteOffsets):
+    if not isinstance(step, WriteOffsets | CarryOffsets):
         return (step,)
     proof = ProveStopped(step.cluster, step.name, quiet_seconds=quiet_seconds, accepts_zombies=accepts_zombies)
+    if isinstance(step, CarryOffsets):
+        return proof, step, VerifyCarried(step.cluster, step.name, step.source, step.target)
     return proof, step, VerifyOffsets(step)
 
 
@@ -158,6 +202,36 @@ def name_workers(steps: Sequence[Step], workers: dict[str, tuple[str, ...]]) -> 
         if isinstance(step, ProveStopped)
         else step
         for step in steps
+    )
+
+
+def pin_config(steps: Sequence[Step], configs: dict[str, str]) -> tuple[Step, ...]:
+    """The steps with the fingerprints of the configs that they rely on, by subject. What is pinned already stays."""
+    return tuple(
+        replace(step, config=configs.get(step.subject, ""))
+        if isinstance(step, ProveStopped | VerifyOffsets) and not step.config
+        else step
+        for step in steps
+    )
+
+
+def build_config_pin(config: Mapping[str, str], world: World) -> str:
+    """A fingerprint of a config; Connect adds the name, which is not part of it."""
+    known = {key: value for key, value in config.items() if key != "name"}
+    return build_fingerprint(build_config_image(known, world))
+
+
+def refuse_other_config(world: World, cluster: str, name: str, pin: str) -> None:
+    """Refuse where a connector has another config than the pinned one; seen twice, as a worker may lag behind."""
+    for pause in (_LOOK_SECONDS, 0.0):
+        config = read_config(world, cluster, name) if pin else None
+        if not pin or (config is not None and build_config_pin(config, world) == pin):
+            return
+        world.clock.sleep(pause)
+    raise RefusedError(
+        f"the config of connector/{cluster}/{name} is not the one that the plan was made for: somebody else changed it",
+        cause="with another config its tasks may look for other offsets, or elsewhere",
+        hint=f"look at it, then plan anew: seamark connectors show {cluster}/{name}",
     )
 
 

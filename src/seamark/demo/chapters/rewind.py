@@ -67,7 +67,7 @@ REWIND = Chapter(
             "Do it.",
             "seamark offsets move visit-source --back 1h --yes",
             until=AT_THE_END,
-            look="Stopped, proven, counted again, written, verified, running.",
+            look="Stopped, proven, counted again, written, verified, running, and seen to go on from there.",
         ),
         Act(
             "What is in the topic now?",
@@ -78,7 +78,7 @@ REWIND = Chapter(
             "Put the position back where it was.",
             "seamark journal undo {change} --yes",
             until=AT_THE_END,
-            look="It has caught up meanwhile, so nothing is read again or skipped; had it not, the plan would say so.",
+            look="It has caught up meanwhile: nothing to do. Had it not, the plan would say what is skipped.",
         ),
     ),
 )

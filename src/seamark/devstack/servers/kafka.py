@@ -6,6 +6,7 @@ import base64
 import shutil
 import subprocess
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 from seamark.devstack.java import BROKER_HEAP, LOG4J2, java_command, write_properties
@@ -14,6 +15,9 @@ from seamark.devstack.process import Server
 from seamark.devstack.spec import KAFKA_VERSION
 from seamark.devstack.stack import KafkaEndpoint
 from seamark.errors import DevstackError
+
+# Of servers that live as long as a test, on this machine alone.
+_USER, _PASSWORD = "operator", "operator-of-a-devstack"
 
 
 def new_cluster_id() -> str:
@@ -24,24 +28,31 @@ def new_cluster_id() -> str:
 
 
 def build_brokers(
-    count: int, *, libs: Path, folder: Path, ports: PortReservation, full_jit: bool
+    count: int, *, libs: Path, folder: Path, ports: PortReservation, full_jit: bool, authorizer: bool = False
 ) -> tuple[KafkaEndpoint, list[Server]]:
     """Lay out the brokers' files, format their storage, and say how each starts."""
     cluster_id = new_cluster_id()
     listeners = {node: ports.take() for node in range(1, count + 1)}
     controllers = {node: ports.take() for node in range(1, count + 1)}
     voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in controllers.items())
+    logins = {node: ports.take() for node in listeners} if authorizer else {}
     servers = []
     for node, port in listeners.items():
         data = folder / f"broker-{node}"
         data.mkdir()
         config = _config(node, port=port, controller=controllers[node], voters=voters, data=data, brokers=count)
+        if node in logins:
+            config |= _authorize(config, port=logins[node])
         write_properties(data / "broker.properties", config)
         (data / "log4j2.properties").write_text(LOG4J2)
         servers.append(_server(node, port=port, data=data, libs=libs, folder=folder, full_jit=full_jit))
     _format(servers, cluster_id=cluster_id, libs=libs)
     bootstrap = ",".join(f"127.0.0.1:{port}" for port in listeners.values())
-    return KafkaEndpoint(bootstrap, cluster_id=cluster_id, version=KAFKA_VERSION, libs=str(libs)), servers
+    endpoint = KafkaEndpoint(bootstrap, cluster_id=cluster_id, version=KAFKA_VERSION, libs=str(libs))
+    if logins:
+        where = ",".join(f"127.0.0.1:{port}" for port in logins.values())
+        endpoint = replace(endpoint, login_servers=where, login_user=_USER, login_password=_PASSWORD)
+    return endpoint, servers
 
 
 def _server(node: int, *, port: int, data: Path, libs: Path, folder: Path, full_jit: bool) -> Server:
@@ -91,6 +102,20 @@ def _config(node: int, *, port: int, controller: int, voters: str, data: Path, b
         # A stopped broker must be noticed within a test's patience; the default of 9 s is a third of most deadlines.
         "broker.session.timeout.ms": "6000",
         "broker.heartbeat.interval.ms": "1000",
+    }
+
+
+def _authorize(config: dict[str, str], *, port: int) -> dict[str, str]:
+    """What makes a broker ask: a listener with a login, and ACLs. The workers and the brokers come without a name."""
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return {
+        "listeners": f"{config['listeners']},LOGIN://127.0.0.1:{port}",
+        "advertised.listeners": f"{config['advertised.listeners']},LOGIN://127.0.0.1:{port}",
+        "listener.security.protocol.map": f"{config['listener.security.protocol.map']},LOGIN:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.login.plain.sasl.jaas.config": f'{module} required user_{_USER}="{_PASSWORD}";',
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
     }
 
 

@@ -14,6 +14,7 @@ from seamark.connect.capability import Capability
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_config import build_config
 from seamark.fleet.effects import Look, build_effect
+from seamark.fleet.leftovers import build_topic_note
 from seamark.fleet.lock_names import build_lock_notes, build_locks
 from seamark.fleet.ownership import Claims
 from seamark.fleet.planned import Planned
@@ -31,6 +32,7 @@ from seamark.model.plan import Plan
 
 if TYPE_CHECKING:
     from seamark.context import Context
+    from seamark.fleet.former_offsets import FormerOffsets
 
 # No real request is done within this. Where a context says so, its servers are made up, and so is the time.
 _MADE_UP_SECONDS = 1.0
@@ -49,6 +51,7 @@ class Assembly:
         actor: Actor,
         claims: Claims,
         build_kafka: Callable[[], KafkaPort],
+        former: FormerOffsets,
         wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self._context = context
@@ -58,7 +61,7 @@ class Assembly:
         self._actor = actor
         self._claims = claims
         self._wait_seconds = wait_seconds
-        self._consequences = Consequences(clusters, build_kafka=build_kafka)
+        self._consequences = Consequences(clusters, build_kafka=build_kafka, former=former)
         self._kinds: dict[tuple[str, str], ConnectorType] = {}
         self.notes: list[str] = []
 
@@ -127,6 +130,9 @@ class Assembly:
         gone = [found.present for found in differences if found.wanted is None and found.present is not None]
         self._consequences.note_deletes(gone)
         self._consequences.note_undo(looks)
+        for found in differences:
+            if found.present is not None and found.wanted is not None:
+                self._consequences.notes += build_topic_note(found.present, found.config)
         return tuple(created.get(look.step.subject) or build_effect(look) for look in looks)
 
     def _find_drifts(

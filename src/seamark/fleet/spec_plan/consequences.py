@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from seamark.change.step import CanNotUndo
 from seamark.change.steps.connector import CreateConnector
+from seamark.change.steps.group_image import count_members
 from seamark.errors import NotFoundError, SeamarkError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.effects import Look, build_effect
@@ -23,6 +24,7 @@ from seamark.model.group import GroupStatus
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings
+    from seamark.fleet.former_offsets import FormerOffsets
 
 # One call asks for all groups; a broker answers some hundred of them in well under a second.
 _MOST_GROUPS = 500
@@ -35,9 +37,10 @@ _NO_GROUP = "DEAD"
 class Consequences:
     """Looks at Kafka and Connect for what the reader must know. What can't be found out becomes a note."""
 
-    def __init__(self, clusters: Clusters, *, build_kafka: Callable[[], KafkaPort]) -> None:
+    def __init__(self, clusters: Clusters, *, build_kafka: Callable[[], KafkaPort], former: FormerOffsets) -> None:
         self._clusters = clusters
         self._build_kafka = build_kafka
+        self._former = former
         self.notes: list[str] = []
 
     def build_creates(self, looks: Sequence[Look], kinds: Mapping[str, ConnectorType]) -> tuple[Effect, ...]:
@@ -48,18 +51,24 @@ class Consequences:
             if kinds[look.step.subject] is ConnectorType.SINK
         }
         known = self._read_groups(sorted(set(groups.values())))
-        sources = [look.step.subject for look in looks if look.step.subject not in groups]
-        if sources:
-            told = "a source goes on from offsets of its name, if there are any; seamark can't tell yet for"
-            self.notes.append(f"{told} {shorten([subject.partition('/')[2] for subject in sources])}")
-        return tuple(_build_create(look, groups.get(look.step.subject), known) for look in looks)
+        begins = self._former.describe(
+            [
+                Connector(step.name, step.cluster, kinds[step.subject], step.config)
+                for step in (look.step for look in looks)
+                if isinstance(step, CreateConnector) and step.subject not in groups
+            ]
+        )
+        return tuple(
+            _build_create(look, _describe_begin(look.step.subject, groups=groups, known=known, begins=begins))
+            for look in looks
+        )
 
     def note_deletes(self, connectors: Sequence[Connector]) -> None:
         """Say what deleted connectors leave behind."""
         if len(connectors) > _MOST_DELETES:
             self.notes.append(f"the offsets and groups of {len(connectors)} deleted connectors stay behind")
             return
-        leftovers = Leftovers(self._build_kafka)
+        leftovers = Leftovers(self._build_kafka, self._former)
         calls = {connector.owner: partial(self._read_left, leftovers, connector) for connector in connectors}
         answers = fan_out(calls)
         for owner in calls:
@@ -110,13 +119,27 @@ class Consequences:
         return found | {group.name: group for group in reading.items if group.state != _NO_GROUP}
 
 
-def _build_create(look: Look, group: str | None, known: Mapping[str, GroupStatus | None] | None) -> Effect:
+def _build_create(look: Look, begin: str) -> Effect:
     effect = build_effect(look)
     step = look.step
     if not isinstance(step, CreateConnector):
         return effect
-    words = effect.words if group is None or known is None else f"{effect.words}: {_describe(group, known)}"
+    words = f"{effect.words}: {begin}" if begin else effect.words
     return replace(effect, words=words, tasks=_count_tasks(step))
+
+
+def _describe_begin(
+    subject: str,
+    *,
+    groups: Mapping[str, str],
+    known: Mapping[str, GroupStatus | None] | None,
+    begins: Mapping[str, str],
+) -> str:
+    """Where a new connector begins: a sink by its group, a source by the offsets of its name."""
+    group = groups.get(subject)
+    if group is None:
+        return begins.get(subject.partition("/")[2], "")
+    return "" if known is None else _describe(group, known)
 
 
 def _describe(group: str, known: Mapping[str, GroupStatus | None]) -> str:
@@ -125,7 +148,7 @@ def _describe(group: str, known: Mapping[str, GroupStatus | None]) -> str:
     found = known[group]
     if found is None:
         return f"nobody tells whether group {group} exists"
-    members = f", {found.members} members" if found.members else ""
+    members = f", {count_members(found.members)}" if found.members else ""
     return f"goes on from the committed offsets of group {group} ({found.state}{members})"
 
 

@@ -28,6 +28,7 @@ from seamark.model.spec import DesiredConnector, Spec
 
 if TYPE_CHECKING:
     from seamark.context import Context
+    from seamark.fleet.former_offsets import FormerOffsets
 
 
 class SpecPlans:
@@ -42,6 +43,7 @@ class SpecPlans:
         actor: Actor,
         journal: Callable[[], Journal],
         build_kafka: Callable[[], KafkaPort],
+        former: FormerOffsets,
     ) -> None:
         self._context = context
         self._clusters = clusters
@@ -49,6 +51,7 @@ class SpecPlans:
         self._actor = actor
         self._journal = journal
         self._build_kafka = build_kafka
+        self._former = former
 
     def plan(
         self,
@@ -167,6 +170,7 @@ class SpecPlans:
             actor=self._actor,
             claims=claims,
             build_kafka=self._build_kafka,
+            former=self._former,
             wait_seconds=wait_seconds,
         )
 

@@ -32,6 +32,7 @@ LISTING: Listing[StepResult] = Listing(
         Column("subject", "SUBJECT", lambda step: step.subject),
         Column("outcome", "OUTCOME", lambda step: step.outcome.value),
         Column("error", "ERROR", lambda step: build_error_body(step.error) if step.error else None),
+        Column("note", "NOTE", lambda step: step.note or None),
     ),
 )
 
@@ -50,6 +51,8 @@ def build_step_line(step: StepResult) -> Line:
     """One step as it ended: `✓ pause connector/game/a: its tasks stay and wait`."""
     symbol, style = _OUTCOMES[step.outcome]
     words = "" if step.outcome is Outcome.DONE else f": {step.outcome}"
+    if step.note:
+        words += f": {step.note}"
     return line("  ", Span(symbol, style), f" {step.words}{words}")
 
 

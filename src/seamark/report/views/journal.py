@@ -64,7 +64,8 @@ def render_entry(entry: Entry) -> str:
     if entry.kind is EntryKind.INTENT:
         return f"step {body.get('step')}: {_show_intent(body.get('before'), body.get('after'))}"
     if entry.kind is EntryKind.OUTCOME:
-        return f"step {body.get('step')}: {body.get('outcome', '')}{_show_error(body.get('error'))}"
+        note = f": {body['note']}" if body.get("note") else ""
+        return f"step {body.get('step')}: {body.get('outcome', '')}{note}{_show_error(body.get('error'))}"
     if entry.kind is EntryKind.CLOSE:
         left = body.get("left") or ()
         rest = f"; left: {'; '.join(map(str, left))}" if left else ""

@@ -1,0 +1,27 @@
+"""What steps need of the file of a standalone worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+
+class OffsetFilePort(Protocol):
+    """One file on this machine. `FileSwap` does it; who uses it is found out beside it."""
+
+    @property
+    def path(self) -> Path:
+        """The file, links followed."""
+        ...
+
+    def read(self) -> bytes | None:
+        """Its bytes; None where there is no file."""
+        ...
+
+    def swap(self, expected: str | None, content: bytes | None) -> None:
+        """Put other content in its place, if it still has the digest that is expected and no worker uses it."""
+        ...
+
+    def find_holder(self) -> str:
+        """The worker that uses it, in words; "" where there is none."""
+        ...

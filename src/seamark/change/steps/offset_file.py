@@ -1,0 +1,142 @@
+"""The file of a standalone worker is written anew, whole, while no worker uses it."""
+
+from __future__ import annotations
+
+import zlib
+from base64 import b64decode, b64encode
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from seamark.change.file_port import OffsetFilePort
+from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.steps.config import compare_image
+from seamark.change.steps.look import Look
+from seamark.change.world import World
+from seamark.errors import RefusedError
+from seamark.model.plan import StepData
+from seamark.offsets.file_swap import build_digest
+
+# A rename shows at once; this is a disk in trouble.
+_SETTLE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOffsetFile:
+    """The file of a standalone worker gets this content, byte by byte; None takes it away.
+
+    The images are digests. The former bytes stand beside them, so that undo gives them back.
+    """
+
+    kind: ClassVar[str] = "write-offset-file"
+    aspect: ClassVar[str] = "content"
+    drifts: ClassVar[bool] = False
+    acts: ClassVar[bool] = True
+    settle_seconds: ClassVar[float] = _SETTLE_SECONDS
+    # A file is changed by a process that holds a lock, or not at all: nothing lands after it has ended.
+    lands_late: ClassVar[bool] = False
+
+    cluster: str
+    path: str
+    content: bytes | None
+
+    @property
+    def subject(self) -> str:
+        return f"file{self.path}"
+
+    def describe(self) -> str:
+        if self.content is None:
+            return f"take {self.subject} away"
+        return f"write {self.subject} anew, {len(self.content)} bytes"
+
+    def intend(self, world: World) -> Intent:
+        now = find_file(world, self.cluster, self.path).read()
+        return Intent(before=_build_image(now), after=_build_image(self.content), extra={"content": _pack(now)})
+
+    def perform(self, world: World, intent: Intent) -> None:
+        find_file(world, self.cluster, self.path).swap(intent.before["file"], self.content)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        return compare_image(_build_image(find_file(world, self.cluster, self.path).read()), intent)
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        return WriteOffsetFile(self.cluster, self.path, _unpack(intent.extra["content"]))
+
+    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
+        arguments = {"cluster": self.cluster, "path": self.path, "content": _pack(self.content)}
+        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
+
+    @classmethod
+    def from_data(cls, data: StepData) -> Self:
+        found = data.arguments
+        return cls(found["cluster"], found["path"], _unpack(found["content"]))
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOffsetFile(Look):
+    """The file holds what was written, and no worker has come meanwhile: it may have read the former one."""
+
+    kind: ClassVar[str] = "verify-offset-file"
+    aspect: ClassVar[str] = "verified"
+    settle_seconds: ClassVar[float] = _SETTLE_SECONDS
+
+    cluster: str
+    path: str
+    digest: str
+
+    @property
+    def subject(self) -> str:
+        return f"file{self.path}"
+
+    def describe(self) -> str:
+        return f"verify {self.subject}, and that no worker uses it"
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del intent
+        port = find_file(world, self.cluster, self.path)
+        holder = port.find_holder()
+        if holder or build_digest(port.read()) != self.digest:
+            raise RefusedError(
+                f"a worker may have read {self.path} before it was written, and will write over it"
+                if holder
+                else f"{self.path} is not what was written: somebody else writes it",
+                cause=holder or "another digest",
+                hint="stop the worker and look at the file: connect-offsets --export",
+            )
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        del intent
+        now = find_file(world, self.cluster, self.path).read()
+        return Observed.AFTER if build_digest(now) == self.digest else Observed.BEFORE
+
+    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
+        arguments = {"cluster": self.cluster, "path": self.path, "digest": self.digest}
+        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
+
+    @classmethod
+    def from_data(cls, data: StepData) -> Self:
+        return cls(**data.arguments)
+
+
+def find_file(world: World, cluster: str, path: str) -> OffsetFilePort:
+    """The file of a cluster's worker. Refused where its properties name another one by now."""
+    port = world.offset_file(cluster)
+    if str(port.path) != path:
+        raise RefusedError(
+            f"the worker {cluster} has another file than {path} by now; nothing was changed",
+            cause=f"its properties lead to {port.path}",
+            hint="give the properties that were used then",
+        )
+    return port
+
+
+def _build_image(content: bytes | None) -> dict[str, Any]:
+    return {"file": build_digest(content)}
+
+
+def _pack(content: bytes | None) -> str | None:
+    # Keys repeat themselves: a tenth is left of them.
+    return None if content is None else b64encode(zlib.compress(content)).decode()
+
+
+def _unpack(text: str | None) -> bytes | None:
+    return None if text is None else zlib.decompress(b64decode(text))

@@ -1,0 +1,104 @@
+"""Records of an offsets topic whose connectors no worker runs are written anew, or taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from seamark.change.precondition import POSITION
+from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.steps.config import compare_image
+from seamark.change.steps.last_look import take_last_look
+from seamark.change.steps.unused import LOOK_SECONDS, name_left, refuse_used
+from seamark.change.world import World
+from seamark.model.held_offset import HeldRecord
+from seamark.model.plan import StepData
+
+# As for the offsets of connectors: a topic whose leader moves is back within a minute.
+_SETTLE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRecords:
+    """Exactly these records are written to the workers' topic, in their order.
+
+    `owners` are the connectors that they speak of. None of them may be there, in none of `clusters`, which share the
+    topic: a task would not see what is written, and write over it. With `may_be_down` all workers may be down instead.
+    """
+
+    kind: ClassVar[str] = "write-records"
+    aspect: ClassVar[str] = POSITION
+    drifts: ClassVar[bool] = False
+    acts: ClassVar[bool] = True
+    settle_seconds: ClassVar[float] = _SETTLE_SECONDS
+
+    clusters: tuple[str, ...]
+    owners: tuple[str, ...]
+    records: tuple[HeldRecord, ...]
+    may_be_down: bool = False
+
+    @property
+    def subject(self) -> str:
+        return name_left(self.clusters, self.owners)
+
+    def describe(self) -> str:
+        gone = sum(record.value is None for record in self.records)
+        words = [f"write {_count(left)}"] if (left := len(self.records) - gone) else []
+        if gone:
+            words.append(f"take {_count(gone)} away")
+        return f"{' and '.join(words)} of {self.subject} in the topic"
+
+    def intend(self, world: World) -> Intent:
+        return Intent(before=self._read_image(world), after=_build_image(self.records))
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del intent
+        take_last_look(world, self.subject, lambda: self._look_twice(world))
+        world.left_offsets(self.clusters[0]).write(self.records)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        now = self._read_image(world)
+        seen = compare_image(now, intent)
+        if seen is not Observed.FOREIGN:
+            return seen
+        known = all(value in (intent.before[place], intent.after[place]) for place, value in now.items())
+        return Observed.BETWEEN if known else Observed.FOREIGN
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        before: Mapping[str, Any] = intent.before
+        records = (HeldRecord.from_dict({**record.to_dict(), "value": before[record.place]}) for record in self.records)
+        return replace(self, records=tuple(records)[::-1])
+
+    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
+        arguments = {
+            "clusters": list(self.clusters),
+            "owners": list(self.owners),
+            "records": [record.to_dict() for record in self.records],
+            "may_be_down": self.may_be_down,
+        }
+        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
+
+    @classmethod
+    def from_data(cls, data: StepData) -> Self:
+        found = data.arguments
+        records = tuple(HeldRecord.from_dict(record) for record in found["records"])
+        return cls(tuple(found["clusters"]), tuple(found["owners"]), records, found["may_be_down"])
+
+    def _look_twice(self, world: World) -> None:
+        refuse_used(world, self.clusters, self.owners, may_be_down=self.may_be_down)
+        world.clock.sleep(LOOK_SECONDS)
+        refuse_used(world, self.clusters, self.owners, may_be_down=self.may_be_down)
+
+    def _read_image(self, world: World) -> dict[str, Any]:
+        found = world.left_offsets(self.clusters[0]).read(self.owners)
+        held = {record.place: record for record in found}
+        return _build_image([held.get(record.place, replace(record, value=None)) for record in self.records])
+
+
+def _build_image(records: Sequence[HeldRecord]) -> dict[str, Any]:
+    return {record.place: record.to_dict()["value"] for record in records}
+
+
+def _count(number: int) -> str:
+    return f"{number} record" + ("s" if number != 1 else "")

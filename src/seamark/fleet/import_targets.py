@@ -1,0 +1,115 @@
+"""Which records of a store a wanted pair is written over, and what that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from seamark.errors import RefusedError
+from seamark.model.offset import Offset, OffsetMap, spell_identity, spell_offset
+from seamark.model.stored_offset import Evidence, StoredOffset, StoreReading
+from seamark.offsets.codec import encode_key, encode_rest_key, encode_value
+from seamark.offsets.grouping import is_task_key
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What an import does to one partition of a connector. `after` is None where its offset is taken away."""
+
+    connector: str
+    partition: OffsetMap
+    before: OffsetMap | None
+    after: OffsetMap | None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether it changes anything."""
+        return spell_offset(self.before) != spell_offset(self.after)
+
+    def describe(self) -> str:
+        """One line: `set orders {"table":"o"}: {"seq":2} -> {"seq":1}`."""
+        name = f"{self.connector} {spell_identity(self.partition)}"
+        before, after = spell_offset(self.before), spell_offset(self.after)
+        if not self.is_needed:
+            return f"keep {name}: {after or 'nothing is held'}"
+        if after is None:
+            return f"remove {name}: {before}"
+        return f"set {name}: {before or 'nothing'} -> {after}"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A needed action with the keys that it is written to: each with its place in a topic, None in a file or where new.
+
+    `is_guessed`: nobody has written the key yet, and a task may spell it otherwise.
+    """
+
+    action: Action
+    keys: tuple[tuple[int | None, bytes], ...]
+    is_guessed: bool = False
+
+    @property
+    def value(self) -> bytes | None:
+        """The bytes that are written; None for no offset."""
+        return encode_value(self.action.after)
+
+
+def build_targets(reading: StoreReading, wanted: Mapping[str, Sequence[Offset]]) -> tuple[list[Action], list[Target]]:
+    """Every action, and those that change anything with their keys.
+
+    Raises:
+        RefusedError: several records speak of one partition and differ, so that nobody can tell which one counts.
+    """
+    held = {(one.key.connector, one.key.identity): one for one in (*reading.offsets, *reading.forgotten)}
+    actions, targets, doubts = [], [], []
+    for connector, offsets in wanted.items():
+        for one in offsets:
+            stored = held.get((connector, spell_identity(one.partition)))
+            action = Action(connector, one.partition, None if stored is None else stored.offset, one.offset)
+            actions.append(action)
+            doubt = _find_doubt(stored)
+            if doubt:
+                doubts.append(f"{connector} {spell_identity(one.partition)} {doubt}")
+            elif action.is_needed:
+                targets.append(_build_target(action, stored))
+    if doubts:
+        raise RefusedError(
+            f"nobody can tell which record of {reading.store} holds an offset; nothing was changed",
+            cause="; ".join(doubts),
+            hint="connect-offsets --export says what is odd; seamark offsets mend puts it right",
+        )
+    return actions, targets
+
+
+def build_notes(targets: Sequence[Target]) -> list[str]:
+    """What is to be said of keys that nobody has written before."""
+    guessed = [one for one in targets if one.is_guessed]
+    return [
+        f"{one.action.connector} {spell_identity(one.action.partition)}: nobody has written this key yet; its fields "
+        "stand in the order of your file, and a task that orders them otherwise does not find it"
+        for one in guessed
+    ]
+
+
+def _build_target(action: Action, stored: StoredOffset | None) -> Target:
+    found = tuple((one.partition, one.key) for one in _find_read(stored) if one.key is not None)
+    if found:
+        return Target(action, found)
+    key = encode_key(action.connector, action.partition)
+    return Target(action, ((None, key),), is_guessed=key != encode_rest_key(action.connector, action.partition))
+
+
+def _find_read(stored: StoredOffset | None) -> Iterator[Evidence]:
+    """The records that a task may read. What no task spells so stays as it is."""
+    if stored is not None:
+        yield from (one for one in (stored.evidence, *stored.others) if is_task_key(one.key))
+
+
+def _find_doubt(stored: StoredOffset | None) -> str:
+    if stored is None:
+        return ""
+    if not stored.is_certain:
+        return f"is in several records that differ: {', '.join(one.place for one in (stored.evidence, *stored.others))}"
+    if not any(_find_read(stored)):
+        return f"is in {stored.evidence.place} alone, under a key that no task spells so: it is never read"
+    return ""

@@ -1,0 +1,78 @@
+"""The way back from a change of offsets, as it is needed by now: nobody is stopped for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from seamark.change.steps.connector import PutConfig
+from seamark.change.steps.offsets import WriteOffsets
+from seamark.change.steps.read import read_run_state
+from seamark.change.steps.relocate import CarryOffsets, VerifyCarried
+from seamark.change.steps.run_state import SetRunState
+from seamark.errors import SeamarkError
+from seamark.model.plan import Plan, StepData
+
+if TYPE_CHECKING:
+    from seamark.change.step import Step
+    from seamark.change.world import World
+
+
+def leave_equal(plan: Plan, steps: Sequence[Step], *, world: World) -> tuple[Plan, tuple[Step, ...]]:
+    """The plan without the connectors that stand where it would put them, and run as it would leave them.
+
+    A source that was rewound and has caught up meanwhile is one: stopping it would change nothing.
+    """
+    lanes: dict[str, list[Step]] = {}
+    for step, data in zip(steps, plan.steps, strict=True):
+        lanes.setdefault(data.lane, []).append(step)
+    left = {lane for lane, found in lanes.items() if _is_met(found, world)}
+    if not left:
+        return plan, tuple(steps)
+    kept = [(step, data) for step, data in zip(steps, plan.steps, strict=True) if data.lane not in left]
+    subjects = sorted({step.subject for lane in left for step in lanes[lane]})
+    rest = replace(
+        plan,
+        steps=tuple(data for _, data in kept),
+        locks=plan.locks if kept else (),
+        preconditions=tuple(one for one in plan.preconditions if one.subject.rpartition("#")[0] not in subjects),
+        notes=(*plan.notes, *(f"{subject} stands there already and is left alone" for subject in subjects)),
+    )
+    return rest, tuple(step for step, _ in kept)
+
+
+def carry_first(plan: Plan, steps: Sequence[Step]) -> tuple[Plan, tuple[Step, ...]]:
+    """The plan with offsets carried before the config names the topic they are carried to.
+
+    Where they can't be carried, the connector goes on with the topic that it has, and reads nothing again.
+    """
+    pairs = list(zip(steps, plan.steps, strict=True))
+    carried = {step.subject for step, _ in pairs if isinstance(step, CarryOffsets)}
+    held: dict[str, list[tuple[Step, StepData]]] = {}
+    ordered: list[tuple[Step, StepData]] = []
+    for step, data in pairs:
+        if isinstance(step, PutConfig) and step.subject in carried:
+            held.setdefault(step.subject, []).append((step, data))
+            continue
+        ordered.append((step, data))
+        if isinstance(step, VerifyCarried):
+            ordered += held.pop(step.subject, [])
+    ordered += [pair for found in held.values() for pair in found]
+    return replace(plan, steps=tuple(data for _, data in ordered)), tuple(step for step, _ in ordered)
+
+
+def _is_met(steps: Sequence[Step], world: World) -> bool:
+    """Whether a lane does nothing but move one connector to where it stands."""
+    writes = [step for step in steps if isinstance(step, WriteOffsets)]
+    states = [step for step in steps if isinstance(step, SetRunState)]
+    acting = [step for step in steps if step.acts]
+    if len({step.subject for step in steps}) > 1 or not writes or len(acting) > len(writes) + len(states):
+        return False
+    try:
+        intents = [step.intend(world) for step in writes]
+        is_running = not states or read_run_state(world, states[-1].cluster, states[-1].name) == states[-1].state
+    except SeamarkError:
+        # Whoever applies the plan is told why.
+        return False
+    return is_running and all(found.before == found.after for found in intents)

@@ -1,0 +1,115 @@
+"""The tests of offset changes can fail: three planted bugs each turn them red, and without one they are green.
+
+The bugs are patches that stand here; the product has no switch for them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from seamark.change.steps.offsets import WriteOffsets
+from seamark.change.steps.run_state import SetRunState
+from seamark.change.steps.stopped import VerifyOffsets
+from seamark.fleet import offset_route
+from seamark.fleet.offset_plans import OffsetPlans
+from seamark.kafka.exact_writer import ExactWriter
+from seamark.offsets.codec import encode_key
+from tests.fault.offset_lane import LINES, OFFSETS_PARTITIONS, Lane
+
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture
+def lane(own_stack, tmp_path):
+    """A source whose offset stands in two records, on two partitions of the offsets topic: both must be written."""
+    lane = Lane(own_stack, tmp_path, kind="source")
+    lane.create()
+    lane.places = lane.write_stray(lane.build_offset(LINES))
+    yield lane
+    lane.delete()
+
+
+def read_newest(lane):
+    """The newest value of its key on each partition of the offsets topic, byte by byte, by a reader of our own."""
+    consumer = Consumer({"bootstrap.servers": lane.stack.kafka.bootstrap_servers, "group.id": "newest"})
+    topic, wanted, found = lane.endpoint.offsets_topic, encode_key(lane.name, lane.partition), {}
+    try:
+        for number in range(OFFSETS_PARTITIONS):
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)
+            consumer.assign([TopicPartition(topic, number, low)])
+            while low < high:
+                message = consumer.poll(60)
+                assert message is not None, f"{topic}-{number} gave nothing for 60 s"
+                low = message.offset() + 1
+                if message.key() == wanted:
+                    found[number] = message.value()
+    finally:
+        consumer.close()
+    return found
+
+
+def look(lane):
+    """What is wrong with a move of a running source whose records are written one by one; nothing where all is well."""
+    seen = {}
+
+    def note():
+        seen["state"] = lane.call("GET", "/status")["connector"]["state"]
+        seen["values"] = read_newest(lane)
+
+    ended = lane.change(hooks={"ended verify": note})
+    wrong = [] if ended.is_done else [f"it is not done: {ended.ending}, {ended.said}"]
+    value = json.dumps(lane.build_offset(1), separators=(",", ":")).encode()
+    if seen.get("values") != dict.fromkeys(lane.places, value):
+        wrong.append(f"when it was verified the topic held {seen.get('values')}, not {value!r} on {lane.places}")
+    if seen.get("state") != "STOPPED":
+        wrong.append(f"when it was verified it was {seen.get('state')}")
+    return wrong
+
+
+def write_one_variant(patch):
+    """Of several records of one offset only the first is written, and nobody asks for the others."""
+    find = offset_route._find_read
+    patch.setattr(offset_route, "_find_read", lambda held: find(held)[:1])
+
+
+def write_to_the_wrong_partition(patch):
+    """A record goes to the partition beside its own."""
+    write = ExactWriter.write
+
+    def astray(self, records):
+        return write(self, [replace(one, partition=(one.partition + 1) % OFFSETS_PARTITIONS) for one in records])
+
+    patch.setattr(ExactWriter, "write", astray)
+
+
+def restore_before_verify(patch):
+    """The connector runs again before its offsets were looked at."""
+    guard = OffsetPlans._guard
+
+    def hasty(self, *args, **options):
+        steps = list(guard(self, *args, **options))
+        verify = next(number for number, step in enumerate(steps) if isinstance(step, VerifyOffsets))
+        restore = next(n for n, step in enumerate(steps) if n > verify and isinstance(step, SetRunState))
+        steps.insert(restore, steps.pop(verify))
+        return tuple(steps)
+
+    patch.setattr(OffsetPlans, "_guard", hasty)
+
+
+@pytest.mark.parametrize("plant", [write_one_variant, write_to_the_wrong_partition, restore_before_verify])
+def test_planted_bug_is_found(lane, monkeypatch, plant):
+    plant(monkeypatch)
+    # What never shows is waited for this long; a minute is for topics whose leader moves.
+    monkeypatch.setattr(WriteOffsets, "settle_seconds", 4.0)
+    found = look(lane)
+    monkeypatch.undo()
+    assert found, f"nobody noticed: {plant.__doc__}"
+    print(plant.__name__, found)
+
+
+def test_without_a_bug_nothing_is_found(lane):
+    assert look(lane) == []

@@ -1,0 +1,157 @@
+"""The zombie source: a worker stands still with a task in it, its offsets are changed, and it goes on.
+
+Nobody tells it in time that its task was taken from it. What it then stores would undo the change without a word.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from seamark.devstack.control import ask
+from seamark.devstack.wait import wait_until
+from tests.fault.offset_lane import ASLEEP, LINE, Lane
+from tests.integration.rest import call
+
+pytestmark = pytest.mark.timeout(400)
+
+
+class Sleeper:
+    """One worker that is stopped and goes on."""
+
+    def __init__(self, stack):
+        self._folder = Path(stack.folder)
+        self.name, self.address = "worker-2", stack.connect["connect"].urls[1].removeprefix("http://")
+
+    def sleep(self):
+        ask(self._folder, "stop", self.name)
+        ASLEEP.add(f"http://{self.address}")
+
+    def wake(self):
+        if ASLEEP:
+            ask(self._folder, "cont", self.name)
+            ASLEEP.clear()
+
+
+@pytest.fixture
+def sleeper(own_stack):
+    sleeper = Sleeper(own_stack)
+    yield sleeper
+    sleeper.wake()
+    url = f"http://{sleeper.address}/connectors"
+    wait_until(lambda: is_up(url), "the worker answered again", seconds=120)
+
+
+def is_up(url):
+    try:
+        return call(url)[0] == 200
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def make_lanes(own_stack, sleeper, tmp_path):
+    """File sources whose tasks run on the worker that will sleep."""
+    made = []
+
+    def make(count):
+        # Connect shares tasks out evenly; some more make up for where it does not.
+        for _ in range(4):
+            batch = [Lane(own_stack, tmp_path, kind="source") for _ in range(2 * count)]
+            made.extend(batch)
+            with ThreadPoolExecutor(len(batch)) as pool:
+                list(pool.map(Lane.create, batch))
+                places = list(pool.map(Lane.read_worker, made))
+            found = [lane for lane, place in zip(made, places, strict=True) if place == sleeper.address]
+            if len(found) >= count:
+                return found[:count]
+        raise AssertionError(f"of {len(made)} tasks less than {count} are with {sleeper.name}")
+
+    yield make
+    sleeper.wake()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(Lane.delete, made))
+
+
+def await_handover(lanes, sleeper):
+    """Until the other worker has the tasks: from then on the sleeper's are zombies."""
+    for lane in lanes:
+        wait_until(lambda lane=lane: lane.read_worker() != sleeper.address, f"{lane.name} was given away", seconds=120)
+
+
+def give_more(lane):
+    """A line that the zombie has not read: when it wakes up it has something to store."""
+    with lane.file.open("a") as file:
+        file.write(LINE)
+    lane.lines += 1
+
+
+class Held:
+    """Two changes that wait until the worker has gone on, and its task has stored what it read."""
+
+    def __init__(self):
+        self._ready = threading.Semaphore(0)
+        self._woken = threading.Event()
+
+    def hold(self, lane):
+        self._ready.release()
+        assert self._woken.wait(300), "the worker went on"
+        # The connector is stopped: nobody but the zombie can have stored this.
+        end = lane.build_offset(lane.lines)
+        wait_until(lambda: lane.read_offset() == end, "the zombie stored what it read", seconds=60, every_seconds=0.2)
+
+    def await_all(self, count):
+        for _ in range(count):
+            assert self._ready.acquire(timeout=300), "a change was held"
+
+    def go_on(self):
+        self._woken.set()
+
+
+def check_refused(ended, *words):
+    """Nothing was written, and it was told why."""
+    assert not ended.is_done, ended
+    assert "write" not in ended.outcomes, ended
+    assert all(word in ended.said for word in words), ended
+
+
+def test_zombie_is_prevented_or_seen_whenever_it_wakes(make_lanes, sleeper):
+    """One worker sleeps under five changes.
+
+    It falls asleep in the middle of the first. The second is planned when others have its tasks. The other three accept
+    it, and it wakes between the write and the verify, between the verify and the resume, and 5 s after the end.
+    """
+    amid, planned, early, middle, late = lanes = make_lanes(5)
+    held = Held()
+    with ThreadPoolExecutor(5) as pool:
+        first = pool.submit(amid.change, hooks={"begun stop": sleeper.sleep})
+        wait_until(lambda: ASLEEP or first.done(), "the worker fell asleep", seconds=120)
+        await_handover(lanes[1:], sleeper)
+        second = pool.submit(planned.change)
+        runs = [
+            pool.submit(early.change, hooks={"ended write": lambda: held.hold(early)}, accept_zombies=True),
+            pool.submit(middle.change, hooks={"ended verify": lambda: held.hold(middle)}, accept_zombies=True),
+        ]
+        last = pool.submit(late.change, accept_zombies=True).result()
+        check_refused(first.result())
+        check_refused(second.result(), "can't be reached: it may still write its offsets")
+        held.await_all(2)
+        for lane in (early, middle):
+            give_more(lane)
+        time.sleep(5)
+        sleeper.wake()
+        held.go_on()
+        seen = [run.result() for run in runs]
+    for ended in seen:
+        assert ended.has_written, ended
+        assert not ended.is_done, ended
+        assert "somebody else" in ended.said, ended
+    # Whoever accepts a zombie has said so; the move stood when it was called done.
+    assert last.is_done, last
+    for lane in lanes:
+        lane.finish()
+        lane.await_end()

@@ -1,0 +1,168 @@
+"""Sinks with a poison record among good ones, on the shared stack."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from uuid import uuid4
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import NewTopic
+
+import seamark
+from seamark.context import open_context
+from seamark.errors import NotFoundError
+from seamark.fleet.setup import make_setup
+from tests.integration.meaning_stage import Stage, wait_for
+
+JDBC = "io.aiven.connect.jdbc.JdbcSinkConnector"
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+SCHEMA = {
+    "type": "struct",
+    "fields": [{"field": "id", "type": "int32"}, {"field": "word", "type": "string", "optional": True}],
+}
+NO_JSON = b"\x00\x01 no JSON at all"
+
+
+def row(number, word="good"):
+    """A record that the JDBC sink makes a row of."""
+    return json.dumps({"schema": SCHEMA, "payload": {"id": number, "word": word}}).encode()
+
+
+class SkipStage(Stage):
+    """A stage whose sinks write to PostgreSQL, in one transaction for each batch."""
+
+    def __init__(self, stack, folder):
+        super().__init__(stack)
+        self.folder = folder
+        endpoint = stack.connect["connect"]
+        context = {
+            "journal": "file",
+            "journal_folder": str(folder / "journal"),
+            "in_flight": "5s",
+            "policy": {"files": ["/**"]},
+            "kafka": {"bootstrap.servers": stack.kafka.bootstrap_servers},
+            "connect": {"connect": {"urls": list(endpoint.urls), "worker_config": endpoint.worker_config}},
+        }
+        (folder / "seamark.yaml").write_text(json.dumps({"current": "dev", "contexts": {"dev": context}}))
+        self.environ = {"SEAMARK_CONFIG": str(folder / "seamark.yaml"), "XDG_STATE_HOME": str(folder / "state")}
+        make_setup(open_context(environ=self.environ))
+        self.fleet = seamark.Fleet(open_context(environ=self.environ))
+
+    def close(self):
+        """Leave nothing behind. What is held is not compared: some of these have failed on purpose."""
+        self.fleet.close()
+        names = [name for name in self.client.read_names() if name.startswith(self.run)]
+        for name in names:
+            self.client.stop(name)
+        for name in names:
+            self.stop(name)
+        self._delete_all(names)
+        shutil.rmtree(self.folder / "journal", ignore_errors=True)
+
+    def make_topics(self, word, partitions=1):
+        """A topic with so many partitions."""
+        topic = self.name(word)
+        self.admin.create_topics([NewTopic(topic, partitions, 3)])[topic].result(30)
+        return topic
+
+    def send(self, topic, records, *, partition=0, key=None, headers=None):
+        """Records to one partition, flushed, in their order."""
+        for value in records:
+            self.producer.produce(topic, value, key=key, partition=partition, headers=headers)
+        assert self.producer.flush(30) == 0
+
+    def make_table(self, word):
+        """A table that takes every row but those whose word is poison."""
+        table = f"{self.run}_{word}"
+        self.tables.append(table)
+        self.database.execute(f"CREATE TABLE {table} (id int, word text CHECK (word <> 'poison'))")
+        return table
+
+    def create_sink(self, word, topic, table, **config):
+        """A JDBC sink with one task, that gives up at the first failure."""
+        name, _ = self.create(
+            word,
+            {
+                "connector.class": JDBC,
+                **self.jdbc,
+                "topics": topic,
+                "table.name.format": table,
+                "insert.mode": "insert",
+                "pk.mode": "none",
+                "auto.create": "false",
+                "max.retries": "0",
+                "key.converter": STRING,
+                "value.converter": JSON,
+                "value.converter.schemas.enable": "true",
+                **config,
+            },
+        )
+        return name
+
+    def await_failure(self, name):
+        """The trace of the first task that failed. Right behind a create Connect has no status yet."""
+
+        def read():
+            try:
+                return [task.trace for task in self.client.read_status(name).tasks if task.state == "FAILED"]
+            except NotFoundError:
+                return []
+
+        return wait_for(read, bool, f"a task of {name} to fail")[0]
+
+    def read_ids(self, table):
+        """The ids in a table, with their doubles."""
+        return sorted(number for (number,) in self.database.execute(f"SELECT id FROM {table}").fetchall())
+
+    def await_ids(self, table, count):
+        """The ids, once there are so many."""
+        return wait_for(lambda: self.read_ids(table), lambda found: len(found) >= count, f"{count} rows in {table}")
+
+    def skip(self, name, **options):
+        """Find, by trying where it must be, and skip. Gives the plan and the result."""
+        at = options.pop("at", None)
+        poison = self.fleet.skips.find(name, at=at)
+        if poison is None:
+            search = self.fleet.skips.search(name)
+            found = self.fleet.apply(search.planned)
+            assert found.is_done, found.failures
+            poison = search.read_poison()
+        planned = self.fleet.skips.plan(name, poison, **options)
+        return planned, self.fleet.apply(planned)
+
+    def read_parked(self, topic):
+        """Every record of a topic's partitions, as messages."""
+        partitions = sorted(self.admin.list_topics(topic, timeout=20).topics[topic].partitions)
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": uuid4().hex, "enable.auto.commit": False})
+        try:
+            ends = [consumer.get_watermark_offsets(TopicPartition(topic, one), timeout=20)[1] for one in partitions]
+            consumer.assign([TopicPartition(topic, one, 0) for one in partitions])
+            return consumer.consume(sum(ends), timeout=30) if sum(ends) else []
+        finally:
+            consumer.close()
+
+    def read_positions(self, name):
+        """The committed offset of each partition."""
+        found = self.client.read_offsets(name)
+        return {one.partition["kafka_partition"]: one.offset["kafka_offset"] for one in found}
+
+    def is_running(self, name):
+        """Whether its task runs."""
+        status = self.client.read_status(name)
+        return [str(task.state) for task in status.tasks] == ["RUNNING"]
+
+    def start(self, *argv, **environ):
+        """The command line as a process of its own."""
+        return subprocess.run(
+            [sys.executable, "-m", "seamark.cli", *argv],
+            env={**os.environ, **self.environ, "NO_COLOR": "1", **environ},
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )

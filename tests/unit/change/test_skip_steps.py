@@ -1,0 +1,273 @@
+"""The steps of a skip, on a sink in memory."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from seamark.change.step import Intent, Observed
+from seamark.change.steps.first_progress import AwaitProgress
+from seamark.change.steps.meanwhile import LendConfig, MakeParkingTopic, RunMeanwhile
+from seamark.change.steps.park import Failure, ParkRecord, is_copy_of
+from seamark.change.steps.poison import AwaitPoison
+from seamark.errors import DeadlineError, RefusedError
+from seamark.model.connector import ConnectorStatus, State, Task
+from seamark.model.record import Place, WholeRecord
+
+PLACE = Place("t", 0, 5)
+FAILED = "a.B: outer\nCaused by: c.d.Odd: the secret of record 5\n\tat x"
+
+
+class Sink:
+    """A world with one sink that takes records one by one and fails at some; its clock goes when somebody sleeps."""
+
+    def __init__(self, *, logs=None, poison=(PLACE,), holds_back=False):
+        self.time = 0.0
+        self.logs = logs or {("t", 0): 10}
+        self.positions = dict.fromkeys(self.logs, 0)
+        self.poison = set(poison)
+        self.holds_back = holds_back
+        self.state = State.RUNNING
+        self.restarts = 0
+        self.parked = []
+        self.config = {"a": "1", "password": "hidden"}
+        # Which partition is read first, for each start of the task.
+        self.order = [sorted(self.logs)]
+        self.failing = False
+
+    @property
+    def clock(self):
+        return self
+
+    def now(self):
+        return self.time
+
+    def sleep(self, seconds):
+        self.time += seconds
+        if not self.failing:
+            self._run()
+
+    def _run(self):
+        """Take everything in the order of this start, until one fails."""
+        for spot in self.order[min(self.restarts, len(self.order) - 1)]:
+            while self.positions[spot] < self.logs[spot]:
+                place = Place(*spot, self.positions[spot])
+                if place in self.poison:
+                    self.failing = True
+                    return
+                self.positions[spot] += 1
+
+    def read_status(self, _cluster, _name):
+        state = State.FAILED if self.failing else State.RUNNING
+        return ConnectorStatus(self.state, tasks=(Task(0, state, trace=FAILED if self.failing else ""),))
+
+    def connect(self, _cluster):
+        return self
+
+    def records(self, _cluster, _name):
+        return self
+
+    def restart(self, _name, **_options):
+        self.restarts += 1
+        self.failing = False
+
+    def read_config(self, name):
+        return {**self.config, "name": name}
+
+    def put_config(self, _name, config):
+        self.config = dict(config)
+
+    def seal(self, value):
+        return f"sealed {len(value)}"
+
+    def reveal(self, value):
+        return value
+
+    def read_positions(self):
+        return dict.fromkeys(self.positions, 0) if self.holds_back else dict(self.positions)
+
+    def read_ends(self):
+        return dict(self.logs)
+
+    def find_next(self, positions):
+        return {spot: Place(*spot, at) for spot, at in positions.items() if at < self.logs[spot]}
+
+    def read(self, place):
+        if place.offset >= self.logs[place.spot]:
+            return None
+        return WholeRecord(place, 77, b"k", b"the secret of record 5", (("own", b"1"), ("own", None)))
+
+    def is_parked(self, topic, place):
+        return any(found == topic and is_copy_of(record, place) for found, record in self.parked)
+
+    def park(self, topic, record, headers):
+        copy = WholeRecord(Place(topic, 0, 0), 0, record.key, record.value, (*record.headers, *headers))
+        self.parked.append((topic, copy))
+
+
+def perform(step, sink):
+    return step.perform(sink, Intent(None, None))
+
+
+class TestAwaiting:
+    def test_known_record_is_reached_by_committed_position(self):
+        sink = Sink()
+        perform(AwaitPoison("c", "s", PLACE), sink)
+        assert sink.positions == {("t", 0): 5}
+        assert sink.restarts == 0
+
+    def test_record_that_goes_through_is_not_the_one(self):
+        with pytest.raises(RefusedError, match="took t-0@3 this time: nothing is skipped"):
+            perform(AwaitPoison("c", "s", Place("t", 0, 3)), Sink())
+
+    def test_record_behind_the_one_that_fails_is_never_reached(self):
+        with pytest.raises(RefusedError, match="does not get as far as t-0@7") as caught:
+            perform(AwaitPoison("c", "s", Place("t", 0, 7)), Sink())
+        assert "t-0@5" in caught.value.cause
+
+    def test_sink_that_holds_positions_back_is_not_believed(self):
+        with pytest.raises(RefusedError, match="does not get as far as") as caught:
+            perform(AwaitPoison("c", "s", PLACE), Sink(holds_back=True))
+        assert "flush.size=1" in caught.value.hint
+
+    def test_unknown_record_is_the_one_that_stands_still_twice(self):
+        sink = Sink()
+        step = AwaitPoison("c", "s")
+        assert perform(step, sink) == "it stands at t-0@5"
+        assert step.sightings == [PLACE]
+        assert sink.restarts == 1
+
+    def test_partitions_that_move_on_are_ruled_out(self):
+        logs = {("t", 0): 10, ("t", 1): 4, ("t", 2): 4}
+        sink = Sink(logs=logs)
+        first, second, third = sorted(logs)
+        # The poison's partition comes first, then second, then last: each time one more is ruled out.
+        sink.order = [[first, second, third], [second, first, third], [third, first]]
+        step = AwaitPoison("c", "s")
+        perform(step, sink)
+        assert step.sightings == [PLACE]
+
+    def test_two_that_stand_still_are_named_and_nothing_is_chosen(self):
+        sink = Sink(logs={("t", 0): 10, ("u", 0): 10}, poison=[PLACE, Place("u", 0, 0)])
+        step = AwaitPoison("c", "s")
+        with pytest.raises(RefusedError, match="nobody can tell at which record") as caught:
+            perform(step, sink)
+        assert caught.value.cause == "it may be one of t-0@5, u-0@0"
+        assert step.sightings == []
+
+    def test_sink_that_took_all_does_not_fail_any_more(self):
+        with pytest.raises(RefusedError, match="took every record that was there"):
+            perform(AwaitPoison("c", "s"), Sink(poison=()))
+
+    def test_sink_where_nothing_moves_is_given_up(self):
+        sink = Sink()
+        sink._run = lambda: None
+        with pytest.raises(DeadlineError, match="did not fail again within 120 s"):
+            perform(AwaitPoison("c", "s", PLACE), sink)
+
+
+class TestParking:
+    def build(self):
+        failure = Failure("TASK_PUT", "x.Sink", "c.d.Odd", 1, "the secret of record 5", "trace with the secret")
+        return ParkRecord("c", "s", PLACE, "dlq", failure)
+
+    def test_copy_has_its_bytes_its_place_and_the_error(self):
+        sink, step = Sink(), self.build()
+        intent = step.intend(sink)
+        assert step.observe(sink, intent) is Observed.BEFORE
+        step.perform(sink, intent)
+        assert step.observe(sink, intent) is Observed.AFTER
+        ((topic, copy),) = sink.parked
+        assert (topic, copy.key, copy.value) == ("dlq", b"k", b"the secret of record 5")
+        assert copy.headers[:2] == (("own", b"1"), ("own", None))
+        headers = dict(copy.headers)
+        assert headers["__connect.errors.offset"] == b"5"
+        assert headers["__connect.errors.stage"] == b"TASK_PUT"
+        assert headers["__connect.errors.exception.message"] == b"the secret of record 5"
+        assert headers["seamark.record.timestamp"] == b"77"
+
+    def test_what_is_parked_is_not_parked_again(self):
+        sink, step = Sink(), self.build()
+        step.perform(sink, step.intend(sink))
+        intent = step.intend(sink)
+        assert intent.before == intent.after
+        other = ParkRecord("c", "s", Place("t", 0, 6), "dlq").intend(sink)
+        assert other.before != other.after
+
+    def test_record_that_is_gone_is_not_parked(self):
+        sink = Sink(logs={("t", 0): 5})
+        with pytest.raises(RefusedError, match="is not there any more; nothing was parked"):
+            perform(self.build(), sink)
+
+    def test_plan_and_journal_hold_nothing_of_the_record(self):
+        step = self.build()
+        told = json.dumps([step.to_data().to_dict(), step.intend(Sink()).to_dict(), repr(step), step.describe()])
+        assert "secret" not in told
+        again = ParkRecord.from_data(step.to_data())
+        assert again == step
+        sink = Sink()
+        again.perform(sink, again.intend(sink))
+        assert dict(sink.parked[0][1].headers)["__connect.errors.exception.message"].startswith(b"not kept")
+
+    def test_undo_leaves_the_copy(self):
+        assert self.build().undo(Intent(None, None)) is None
+
+
+class TestLending:
+    def test_lent_and_given_back_with_the_rest_as_connect_holds_it(self):
+        sink = Sink()
+        lend = LendConfig("c", "s", {"b": "2", "a": None})
+        back = LendConfig("c", "s", {"b": None, "a": "1"}, returns=True)
+        intent = lend.intend(sink)
+        lend.perform(sink, intent)
+        assert sink.config == {"b": "2", "password": "hidden"}
+        assert lend.observe(sink, intent) is Observed.AFTER
+        assert "hidden" not in json.dumps(intent.to_dict())
+        back.perform(sink, back.intend(sink))
+        assert sink.config == {"a": "1", "password": "hidden"}
+        assert lend.undo(intent) is None
+
+    def test_config_that_somebody_changed_meanwhile_is_left_alone(self):
+        sink = Sink()
+        lend = LendConfig("c", "s", {"b": "2"})
+        intent = lend.intend(sink)
+        sink.config["a"] = "theirs"
+        with pytest.raises(RefusedError, match="was changed a moment ago"):
+            lend.perform(sink, intent)
+
+    def test_words_say_what_is_lent(self):
+        assert LendConfig("c", "s", {"b": "2", "a": None}).describe() == "lend connector/c/s for a while b=2, no a"
+
+    def test_undo_of_a_change_does_not_repeat_what_was_for_a_while(self):
+        intent = Intent({"state": "RUNNING"}, {"state": "STOPPED"})
+        assert RunMeanwhile("c", "s", "STOPPED").undo(intent) is None
+        assert MakeParkingTopic("dlq").undo(Intent(None, {})) is None
+
+
+class TestProgress:
+    def test_commit_behind_the_record_is_progress(self):
+        sink = Sink(poison=())
+        sink.positions[("t", 0)] = 6
+        perform(AwaitProgress("c", "s", PLACE), sink)
+        assert sink.time < 30
+
+    def test_nothing_left_to_read_is_well(self):
+        sink = Sink(logs={("t", 0): 6}, poison=())
+        sink.positions[("t", 0)] = 6
+        perform(AwaitProgress("c", "s", PLACE), sink)
+        assert sink.time < 30
+
+    def test_sink_that_runs_and_commits_late_is_well_in_the_end(self):
+        sink = Sink(poison=())
+        sink._run = lambda: None
+        perform(AwaitProgress("c", "s", Place("t", 0, 0)), sink)
+        assert sink.time >= 75
+
+    def test_second_poison_is_told_without_its_contents(self):
+        sink = Sink(poison=[Place("t", 0, 6)])
+        sink.positions[("t", 0)] = 6
+        with pytest.raises(RefusedError, match="t-0@5 is skipped, and connector/c/s fails again") as caught:
+            perform(AwaitProgress("c", "s", PLACE), sink)
+        assert caught.value.cause == "c.d.Odd"
+        assert "seamark offsets skip c/s" in caught.value.hint

@@ -1,0 +1,169 @@
+"""What a change sees of a connector's offsets: which records count, where its group is, and who is kept out."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+import seamark.kafka.exact_writer as exact_writer
+import seamark.kafka.fence as fence
+from seamark.context import ConnectSettings
+from seamark.errors import NotFoundError, RefusedError, UnreachableError
+from seamark.fleet.connector_offsets import ConnectorOffsets
+from seamark.fleet.offset_stores import OwnerStores, find_own_topic
+from seamark.model.connector import Connector, ConnectorType
+from seamark.model.group import GroupStatus
+from seamark.model.held_offset import HeldRecord
+from seamark.model.raw_record import RawRecord
+from seamark.model.reading import Reading
+from seamark.offsets.codec import encode_key, encode_rest_key
+from seamark.offsets.grouping import build_reading
+
+NAME = "orders"
+PARTITION = {"topic": "t", "shard": 1, "area": "north"}
+OWN_KEY, REST_KEY = encode_key(NAME, PARTITION), encode_rest_key(NAME, PARTITION)
+SPACED_KEY = REST_KEY.replace(b",{", b", {")
+HOME, AWAY = 0, 1
+
+
+class Store:
+    """A topic that holds some records; without any argument one that is not there."""
+
+    def __init__(self, name, *records):
+        self.name, self.records = f"topic {name}", records
+
+    def read(self, owners=None):
+        if not self.records:
+            raise NotFoundError("no such topic")
+        rows = [RawRecord(where, number, 1000 + number, key, b"{}") for number, (key, where) in enumerate(self.records)]
+        return build_reading(rows, store=self.name, home=lambda _: HOME, owners=owners)
+
+
+def build(first=None, second=None, *, kind=ConnectorType.SOURCE, config=None, brokers=None, **settings):
+    connector = Connector(NAME, "game", kind, config or {}, None)
+    stores = SimpleNamespace(find=lambda _: OwnerStores(first, second), find_brokers=lambda _: brokers)
+    kafka = SimpleNamespace(client_config=lambda: {"bootstrap.servers": "127.0.0.1:1"})
+    return ConnectorOffsets(
+        NAME,
+        context=SimpleNamespace(kafka=kafka, missing=lambda key: RefusedError(f"{key} is missing")),
+        client=SimpleNamespace(read_connector=lambda _: connector),
+        settings=ConnectSettings("game", (), offsets_topic="connect-offsets", **settings),
+        stores=stores,
+    )
+
+
+def read(*stores):
+    (found,) = build(*stores).read([PARTITION])
+    return found
+
+
+@pytest.mark.parametrize("key", [OWN_KEY, REST_KEY])
+def test_one_record_of_a_tasks_spelling_is_certain(key):
+    found = read(Store("connect-offsets", (key, HOME)))
+    assert (found.doubt, found.is_stray, found.offset) == ("", False, {})
+    assert [record.key for record in found.records] == [key]
+
+
+def test_record_that_no_task_reads_is_a_doubt():
+    found = read(Store("connect-offsets", (SPACED_KEY, HOME)))
+    assert "never read" in found.doubt
+    beside = read(Store("connect-offsets", (SPACED_KEY, HOME), (REST_KEY, HOME)))
+    assert beside.doubt == ""
+    assert beside.records[0].key == REST_KEY
+
+
+def test_record_on_another_partition_is_a_stray():
+    assert read(Store("connect-offsets", (REST_KEY, AWAY))).is_stray
+    assert read(Store("own", (REST_KEY, HOME)), Store("connect-offsets", (REST_KEY, AWAY))).is_stray
+
+
+def test_topic_of_its_own_that_is_not_made_yet_holds_nothing():
+    found = read(Store("own"), Store("connect-offsets", (REST_KEY, HOME)))
+    assert (found.offset, found.doubt) == (None, "")
+    assert [record.topic for record in found.records] == ["connect-offsets"]
+
+
+def test_key_that_rest_does_not_spell_so_is_a_doubt_where_only_the_workers_have_it():
+    """A write to the workers' topic alone would never be read."""
+    assert "workers' topic alone" in read(Store("own"), Store("connect-offsets", (OWN_KEY, HOME))).doubt
+
+
+def test_group_of_a_sink_is_looked_at_in_the_cluster_that_it_reads_from():
+    busy = GroupStatus("connect-orders", "STABLE", 1)
+    there = SimpleNamespace(read_groups=lambda names: Reading((busy,) if names == ["connect-orders"] else (), {}))
+    assert build(kind=ConnectorType.SINK, brokers=there).read_members() == busy
+
+
+@pytest.mark.parametrize(
+    ("config", "exactly_once", "topic"),
+    [
+        ({}, False, None),
+        ({}, True, "connect-offsets"),
+        ({"offsets.storage.topic": "own"}, False, "own"),
+        ({"offsets.storage.topic": "own"}, True, "own"),
+    ],
+)
+def test_with_exactly_once_a_source_has_a_topic_where_its_records_go(config, exactly_once, topic):
+    settings = ConnectSettings("game", (), offsets_topic="connect-offsets", exactly_once=exactly_once)
+    assert find_own_topic(Connector(NAME, "game", ConnectorType.SOURCE, config, None), settings) == topic
+
+
+class Calls:
+    """What was asked of the brokers, in its order."""
+
+    def __init__(self, monkeypatch, *, trouble=None):
+        self.made = []
+
+        def take(config, transactional_id, *, timeout_seconds):
+            self.made.append(transactional_id)
+            if trouble is not None:
+                raise trouble
+
+        class Writer:
+            def __init__(self, config, *, timeout_seconds):
+                pass
+
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *failure):
+                return None
+
+            def write(this, records):  # noqa: N805 - self is the outer one
+                self.made.append([record.key for record in records])
+
+        monkeypatch.setattr(fence, "fence_producer", take)
+        monkeypatch.setattr(exact_writer, "ExactWriter", Writer)
+
+
+RECORD = HeldRecord("connect-offsets", HOME, OWN_KEY, b"{}")
+
+
+def test_with_exactly_once_every_task_is_kept_out_before_anything_is_written(monkeypatch):
+    calls = Calls(monkeypatch)
+    build(config={"tasks.max": "3"}, exactly_once=True, group_id="workers").write([RECORD])
+    assert sorted(calls.made[:3]) == [f"workers-orders-{task}" for task in range(3)]
+    assert calls.made[3:] == [[OWN_KEY]]
+
+
+def test_without_exactly_once_nobody_has_an_id_to_take(monkeypatch):
+    calls = Calls(monkeypatch)
+    build(config={"tasks.max": "3"}, group_id="workers").write([RECORD])
+    assert calls.made == [[OWN_KEY]]
+
+
+@pytest.mark.parametrize(
+    ("more", "config", "trouble", "error"),
+    [
+        ({"group_id": "workers"}, {}, UnreachableError("it may still write"), UnreachableError),
+        ({"group_id": "workers"}, {"tasks.max": "1000"}, None, RefusedError),
+        ({}, {}, None, RefusedError),
+    ],
+    ids=["not taken", "too many", "nobody knows the ids"],
+)
+def test_who_can_not_be_kept_out_keeps_it_from_being_written(monkeypatch, more, config, trouble, error):
+    calls = Calls(monkeypatch, trouble=trouble)
+    with pytest.raises(error):
+        build(config=config, exactly_once=True, **more).write([RECORD])
+    assert [OWN_KEY] not in calls.made
