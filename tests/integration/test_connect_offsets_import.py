@@ -134,7 +134,7 @@ def test_an_absent_connector_begins_where_the_import_says(stack, brokers, source
     try:
         code, _, said = tool.give(name, source, {"position": 8})
         assert code == 0, said
-        assert "to the topic" in said
+        assert "in the topic" in said
         code, _, again = tool.give(name, source, SECOND)
         assert (code, tool.held(name)) == (0, [SECOND]), again
         code, _, back = tool.run(f"--undo={find_change(again)}")
