@@ -88,6 +88,13 @@ def run_change(session: Session, act: Callable[[StepLines], ChangeResult], *, ch
             error.context.setdefault("change", progress.change)
             error.hint = error.hint or build_way_out(progress.change)
         raise
+    except SeamarkError as error:
+        # A change that was open before is so still: whoever could not be reached may be there the next time.
+        if change and error.retryable:
+            error.context.setdefault("change", change)
+            repeat = f"repeat it: seamark journal resume {change}"
+            error.hint = f"{error.hint}; then {repeat}" if error.hint else repeat
+        raise
     except KeyboardInterrupt:
         # The first Ctrl-C lets the step end; this is the second one, or one before the first step.
         if not progress.change:

@@ -9,6 +9,7 @@ import stat
 import pytest
 
 from seamark.change.actor import Actor
+from seamark.cli.carry_out import run_change
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.errors import JournalError, RejectedError, UnreachableError
@@ -372,6 +373,20 @@ def test_a_journal_that_fails_in_the_midst_names_the_change(desk):
     ended = run_ready(desk, JournalError("the disk is full"))
     assert ended.code == 1
     assert "seamark journal resume 01ID finishes it" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"), [("01ID", "wait; then repeat it: seamark journal resume 01ID"), ("", "wait")]
+)
+def test_a_resume_that_reaches_nobody_says_what_to_repeat(change, hint):
+    session = Session(out=io.StringIO(), err=io.StringIO(), stdin=io.StringIO(), now=lambda: NOON)
+
+    def act(_):
+        raise UnreachableError("nobody is there", hint="wait")
+
+    with pytest.raises(UnreachableError) as caught:
+        run_change(session, act, change=change)
+    assert caught.value.hint == hint
 
 
 def test_a_second_ctrl_c_says_where_the_change_stands(desk):
