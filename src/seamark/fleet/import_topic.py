@@ -15,6 +15,7 @@ from seamark.fleet.offset_guards import find_quiet_seconds
 from seamark.model.connector import Connector, ConnectorType, State
 from seamark.model.held_offset import HeldRecord
 from seamark.model.offset import Offset, spell_identity
+from seamark.offsets.grouping import build_home
 
 if TYPE_CHECKING:
     from seamark.change.step import Step
@@ -77,7 +78,8 @@ class TopicImport:
         """The records for connectors that no worker runs: actions, steps, locks, and what is to be said."""
         if not wanted:
             return [], (), [], []
-        reading, home = self._store.read_homes(wanted)
+        reading = self._store.read(wanted)
+        home = build_home(reading.partitions)
         actions, targets = build_targets(reading, wanted)
         if not targets:
             return actions, (), [], []

@@ -11,7 +11,7 @@ from seamark.model.offset_finding import OffsetFinding, OffsetOddity
 from seamark.model.raw_record import RawRecord, ScanResult
 from seamark.model.stored_offset import Evidence, StoreReading
 from seamark.offsets.codec import decode_key
-from seamark.offsets.grouping import Home, build_evidence, build_home, build_reading
+from seamark.offsets.grouping import build_evidence, build_home, build_reading
 from seamark.offsets.key_filter import build_key_filter
 from seamark.offsets.plain import PlainPair, split_plain
 from seamark.offsets.verdict import DecodedKey
@@ -46,12 +46,6 @@ class TopicStore:
         """The newest of every key. Memory grows with the keys that are asked for, not with the records."""
         result = self._scan.read_newest(None if owners is None else build_key_filter(owners))
         return self._build_reading(result, result.records, owners)
-
-    def read_homes(self, owners: Collection[str] | None = None) -> tuple[StoreReading, Home]:
-        """The same, and where a key belongs that is not there yet; None where nobody can tell."""
-        result = self._scan.read_newest(None if owners is None else build_key_filter(owners))
-        home = build_home(result.partitions if self._knows_partitioner else None)
-        return self._build_reading(result, result.records, owners), home
 
     def _build_reading(
         self, result: ScanResult, records: Iterable[RawRecord], owners: Collection[str] | None
