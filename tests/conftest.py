@@ -40,7 +40,12 @@ TOGETHER = {
         "test_offsets_exactly_once.py",
         "test_topic_health.py",
     ),
-    "tests/integration/": ("test_moved_and_undone.py", "test_offsets_api.py", "test_topic_route.py"),
+    "tests/integration/": (
+        "test_examples.py",
+        "test_moved_and_undone.py",
+        "test_offsets_api.py",
+        "test_topic_route.py",
+    ),
     "tests/oracle/": ("tests/oracle/",),
 }
 

@@ -367,14 +367,15 @@ def test_health_ends_with_1_where_an_internal_topic_is_wrong(desk):
 def test_the_example_shows_all_topics_and_deletes_one(desk, capsys):
     with seamark.open() as fleet:
         assert fleet.apply(fleet.topics.create(desk.name, partitions=1, replication=1)).is_done
-        assert desk.name in [topic.name for topic in fleet.topics.all()]
+        # Any broker may be asked, and one of them may not have heard of it yet.
+        wait_until(lambda: desk.name in [topic.name for topic in fleet.topics.all()], "every broker to know it")
     desk.produce(desk.name, [(None, b"x")] * 4)
     runpy.run_path(str(EXAMPLE))["main"](desk.name)
     said = capsys.readouterr().out
     assert f"\n{desk.name} 4 " in f"\n{said}"
     assert "\ndone " in said
     with seamark.open() as fleet:
-        assert desk.name not in [topic.name for topic in fleet.topics.all()]
+        wait_until(lambda: desk.name not in [topic.name for topic in fleet.topics.all()], "every broker to forget it")
 
 
 def test_topics_that_connect_lives_on_are_left_alone(desk):
