@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from seamark.errors import RefusedError, SeamarkError, UnknownOutcomeError
 from seamark.fleet.fanout import fan_out
+from seamark.fleet.left_offsets import build_stored_records
 from seamark.fleet.lock_names import find_group
 from seamark.fleet.offset_stores import find_own_topic
 from seamark.fleet.override_config import build_override_config
@@ -20,7 +21,7 @@ from seamark.model.meaning import Order
 from seamark.model.offset import Offset, OffsetMap, spell_identity
 from seamark.model.offset_finding import OffsetOddity
 from seamark.model.preview import Preview
-from seamark.model.stored_offset import Evidence, StoredOffset, StoreReading
+from seamark.model.stored_offset import StoredOffset, StoreReading
 from seamark.offsets.codec import decode_key
 from seamark.offsets.grouping import is_task_key
 
@@ -124,13 +125,9 @@ class ConnectorOffsets:
         return self._context.kafka.client_config()
 
     def _write(self, config: Mapping[str, str], records: Sequence[HeldRecord]) -> None:
-        from seamark.kafka.exact_writer import ExactWriter  # noqa: PLC0415
-        from seamark.kafka.produce import Outgoing  # noqa: PLC0415
+        from seamark.kafka.exact_writer import write_records  # noqa: PLC0415
 
-        with ExactWriter(config, timeout_seconds=self._write_seconds) as writer:
-            writer.write(
-                [Outgoing(one.topic, key=one.key, value=one.value, partition=one.partition) for one in records]
-            )
+        write_records(config, records, timeout_seconds=self._write_seconds)
 
     def read_members(self) -> GroupStatus | None:
         """The consumer group of a sink."""
@@ -267,11 +264,4 @@ def _find_doubt(name: str, first: StoredOffset | None, second: StoredOffset | No
 
 
 def _build_records(stored: StoredOffset | None) -> Iterator[HeldRecord]:
-    """The records of topics; files and groups have none."""
-    for found in (stored.evidence, *stored.others) if stored is not None else ():
-        if found.key is not None and found.partition is not None:
-            yield HeldRecord(_find_topic(found), found.partition, found.key, found.value)
-
-
-def _find_topic(evidence: Evidence) -> str:
-    return evidence.store.removeprefix("topic ")
+    return iter(()) if stored is None else build_stored_records(stored)

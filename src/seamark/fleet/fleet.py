@@ -148,16 +148,7 @@ class Fleet:
     @cached_property
     def imports(self) -> Imports:
         """What `connect-offsets --import` writes, in a context of one worker."""
-        from seamark.fleet.import_plans import Imports  # noqa: PLC0415
-
-        return Imports(
-            self.context,
-            clusters=self._clusters,
-            world=self._world,
-            stores=lambda: self._stores,
-            plans=lambda: self._offset_services.plans,
-            actor=self._actor,
-        )
+        return self._offset_services.imports
 
     @cached_property
     def topics(self) -> Topics:

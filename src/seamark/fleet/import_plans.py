@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from seamark.change.locks import file_lock
-from seamark.change.precondition import build_preconditions
 from seamark.change.steps.offset_file import VerifyOffsetFile, WriteOffsetFile
 from seamark.errors import RefusedError, SeamarkError, UnsupportedError
 from seamark.fleet.import_targets import Action, build_notes, build_targets
 from seamark.fleet.import_topic import TopicImport, find_reason
 from seamark.fleet.offset_plans import merge
+from seamark.fleet.plan_draft import build_plan
 from seamark.fleet.planned import Planned
 from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.offset import Offset, spell_identity, spell_offset
-from seamark.model.plan import Plan
 from seamark.offsets.file_change import change_file
 from seamark.offsets.file_store import build_file_reading
 from seamark.offsets.file_swap import build_digest
@@ -148,15 +147,7 @@ class Imports:
     def _build_plan(
         self, title: str, steps: Sequence[Step], locks: Sequence[str], *, effects: Sequence[Effect] = ()
     ) -> Planned:
-        plan = Plan(
-            title=title,
-            context=self._context.name,
-            made_at=self._actor.timestamp(),
-            made_by=self._actor.name,
-            steps=tuple(step.to_data(lane=step.subject) for step in steps),
-            locks=tuple(sorted(locks)) if steps else (),
-            preconditions=build_preconditions(steps, self._world),
-        )
+        plan = build_plan(title, steps, context=self._context.name, world=self._world, actor=self._actor, locks=locks)
         return Planned(plan, steps=tuple(steps), effects=tuple(effects) if steps else ())
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from seamark.model.held_offset import HeldRecord
-from seamark.model.stored_offset import StoreReading
+from seamark.model.stored_offset import StoredOffset, StoreReading
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -30,19 +30,19 @@ class LeftOffsets:
 
     def write(self, records: Sequence[HeldRecord]) -> None:
         """Write these records, each where it says, in this order."""
-        from seamark.kafka.exact_writer import ExactWriter  # noqa: PLC0415
-        from seamark.kafka.produce import Outgoing  # noqa: PLC0415
+        from seamark.kafka.exact_writer import write_records  # noqa: PLC0415
 
-        with ExactWriter(self._context.kafka.client_config(), timeout_seconds=WRITE_SECONDS) as writer:
-            writer.write(
-                [Outgoing(one.topic, key=one.key, value=one.value, partition=one.partition) for one in records]
-            )
+        write_records(self._context.kafka.client_config(), records, timeout_seconds=WRITE_SECONDS)
 
 
 def build_records(reading: StoreReading) -> Iterator[HeldRecord]:
     """The records behind a reading of a topic."""
-    topic = reading.store.removeprefix("topic ")
     for stored in (*reading.offsets, *reading.forgotten):
-        for found in (stored.evidence, *stored.others):
-            if found.key is not None and found.partition is not None:
-                yield HeldRecord(topic, found.partition, found.key, found.value)
+        yield from build_stored_records(stored)
+
+
+def build_stored_records(stored: StoredOffset) -> Iterator[HeldRecord]:
+    """The records of topics behind one offset; files and groups have none."""
+    for found in (stored.evidence, *stored.others):
+        if found.key is not None and found.partition is not None:
+            yield HeldRecord(found.store.removeprefix("topic "), found.partition, found.key, found.value)

@@ -12,7 +12,7 @@ from seamark.change.steps.offsets import QUIET_SECONDS
 from seamark.change.steps.read import find_run_state
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import ProveStopped, name_workers
-from seamark.errors import NotFoundError
+from seamark.errors import NotFoundError, RefusedError
 from seamark.model.connector import Connector
 from seamark.model.plan import Plan
 
@@ -29,6 +29,18 @@ def find_quiet_seconds(context: Context) -> float:
     """How long a connector must stand still before its offsets are written."""
     # Who says that requests are over much sooner than Connect's own 90 s is a test, and so are its tasks.
     return min(QUIET_SECONDS, context.journal.in_flight_seconds / 5)
+
+
+def require_run_state(connector: Connector) -> str:
+    """The state that a connector is meant to be in, refused where nobody can tell it: it could not be restored."""
+    state = None if connector.status is None else find_run_state(connector.status)
+    if state is None:
+        raise RefusedError(
+            f"nobody can tell whether {connector.owner} is meant to run; nothing was changed",
+            cause="Connect has no status of it" if connector.status is None else f"it is {connector.status.state}",
+            hint=f"wait until its cluster has settled: seamark connectors show {connector.owner}",
+        )
+    return state
 
 
 def build_restore(connector: Connector, state: str) -> tuple[Step, ...]:

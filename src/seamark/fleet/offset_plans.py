@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from seamark.change.precondition import build_preconditions
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.preview import CheckPreview
-from seamark.change.steps.read import find_run_state
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import build_config_pin, name_workers, pin_config, surround
 from seamark.connect.capability import Capability
@@ -17,10 +15,11 @@ from seamark.errors import RefusedError, UsageError
 from seamark.fleet.access import build_access_notes
 from seamark.fleet.lock_names import build_lock_notes, build_locks
 from seamark.fleet.offset_effect import build_offset_effect
-from seamark.fleet.offset_guards import build_restore, find_quiet_seconds, find_workers
+from seamark.fleet.offset_guards import build_restore, find_quiet_seconds, find_workers, require_run_state
 from seamark.fleet.offset_meaning import read_meaning
 from seamark.fleet.offset_progress import build_progress
 from seamark.fleet.offset_route import choose_route
+from seamark.fleet.plan_draft import build_plan
 from seamark.fleet.planned import Planned
 from seamark.model.connector import Connector
 from seamark.model.finding import Severity
@@ -101,18 +100,14 @@ class OffsetPlans:
     def _build_plan(
         self, title: str, steps: Sequence[Step], *, locks: Sequence[str] = (), notes: Sequence[str] = ()
     ) -> Plan:
-        return Plan(
-            title=title,
+        return build_plan(
+            title,
+            steps,
             context=self._context.name,
-            made_at=self._actor().timestamp(),
-            made_by=self._actor().name,
-            steps=tuple(
-                one.to_data(lane=one.subject, always=number > 0 and isinstance(one, SetRunState))
-                for number, one in enumerate(steps)
-            ),
-            locks=tuple(locks),
-            preconditions=build_preconditions(steps, self._world()),
-            notes=tuple(notes),
+            world=self._world(),
+            actor=self._actor(),
+            locks=locks,
+            notes=notes,
         )
 
     def _guard(
@@ -126,13 +121,7 @@ class OffsetPlans:
         wait_seconds: float | None,
     ) -> tuple[Step, ...]:
         """The write with all that goes before and after it."""
-        state = None if connector.status is None else find_run_state(connector.status)
-        if state is None:
-            raise RefusedError(
-                f"nobody can tell whether {connector.owner} is meant to run; nothing was changed",
-                cause="Connect has no status of it" if connector.status is None else f"it is {connector.status.state}",
-                hint="wait until its cluster has settled: seamark connectors show NAME",
-            )
+        state = require_run_state(connector)
         proof, *rest = surround(step, quiet_seconds=find_quiet_seconds(self._context), accepts_zombies=accepts_zombies)
         inner = name_workers((proof, check, *rest), {step.subject: find_workers(connector)})
         inner = pin_config(inner, {step.subject: build_config_pin(connector.config, self._world())})

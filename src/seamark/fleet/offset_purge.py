@@ -12,13 +12,13 @@ from seamark.fleet.left_offsets import build_records
 from seamark.fleet.lock_names import build_locks
 from seamark.fleet.offset_guards import find_quiet_seconds
 from seamark.fleet.offset_orphans import find_sharing, read_orphans
+from seamark.fleet.plan_draft import build_plan
 from seamark.fleet.planned import Planned
 from seamark.model.connector import ConnectorType
 from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.held_offset import HeldRecord
 from seamark.model.offset import spell_identity, spell_offset
 from seamark.model.offset_export import Orphan
-from seamark.model.plan import Plan
 from seamark.model.reading import Reading
 from seamark.offsets.codec import decode_key
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from seamark.context import Context
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.offset_stores import OffsetStores
+    from seamark.fleet.world import FleetWorld
 
 # Each is acknowledged before the next is sent: 5 ms, and 50 on a bad day. A step of so many is over within seconds.
 RECORDS_PER_STEP = 100
@@ -41,11 +42,13 @@ class OffsetPurges:
         *,
         clusters: Clusters,
         stores: Callable[[], OffsetStores],
+        world: Callable[[], FleetWorld],
         actor: Callable[[], Actor],
     ) -> None:
         self._context = context
         self._clusters = clusters
         self._stores = stores
+        self._world = world
         self._actor = actor
 
     def purge(
@@ -61,14 +64,16 @@ class OffsetPurges:
         steps = tuple(step for cluster, listed in by_cluster.items() for step in self._build_steps(cluster, listed))
         locks = {lock for orphan in found for lock in self._build_locks(orphan.owner)}
         title = f"take away the offsets of {found[0].owner}" if len(found) == 1 else f"take away {len(found)} orphans"
-        plan = Plan(
-            title=title,
+        topics = {step.subject: f"offsets/{step.clusters[0]}" for step in steps}
+        plan = build_plan(
+            title,
+            steps,
             context=self._context.name,
-            made_at=self._actor().timestamp(),
-            made_by=self._actor().name,
+            world=self._world(),
+            actor=self._actor(),
             # One lane for each topic: its steps follow each other, and each keeps its own part for the way back.
-            steps=tuple(step.to_data(lane=f"offsets/{step.clusters[0]}") for step in steps),
-            locks=tuple(sorted(locks)),
+            lane=lambda step: topics[step.subject],
+            locks=locks,
         )
         return Planned(plan, steps=steps, effects=tuple(_build_effect(orphan) for orphan in found))
 

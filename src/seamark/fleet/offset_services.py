@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.connectors import Connectors
     from seamark.fleet.groups import Groups
+    from seamark.fleet.import_plans import Imports
     from seamark.fleet.offset_moves import OffsetMoves
     from seamark.fleet.offset_plans import OffsetPlans
     from seamark.fleet.offset_purge import OffsetPurges
@@ -63,8 +64,24 @@ class OffsetServices:
         return Relocations(self.context, clusters=self.clusters, world=self.world, stores=self.stores, actor=self.actor)
 
     @cached_property
+    def imports(self) -> Imports:
+        """What `connect-offsets --import` writes."""
+        from seamark.fleet.import_plans import Imports  # noqa: PLC0415
+
+        return Imports(
+            self.context,
+            clusters=self.clusters,
+            world=self.world(),
+            stores=self.stores,
+            plans=lambda: self.plans,
+            actor=self.actor(),
+        )
+
+    @cached_property
     def purges(self) -> OffsetPurges:
         """The end of what connectors left behind."""
         from seamark.fleet.offset_purge import OffsetPurges  # noqa: PLC0415
 
-        return OffsetPurges(self.context, clusters=self.clusters, stores=self.stores, actor=self.actor)
+        return OffsetPurges(
+            self.context, clusters=self.clusters, stores=self.stores, world=self.world, actor=self.actor
+        )

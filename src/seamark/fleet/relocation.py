@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from seamark.change.locks import topic_lock
-from seamark.change.precondition import build_preconditions
 from seamark.change.steps.connector import PutConfig
-from seamark.change.steps.read import find_run_state
 from seamark.change.steps.relocate import CarryOffsets, MakeOffsetsTopic, build_carried
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import build_config_pin, name_workers, pin_config, surround
@@ -22,8 +20,9 @@ from seamark.errors import NotFoundError, RefusedError, UnsupportedError
 from seamark.fleet.access import build_access_notes
 from seamark.fleet.connector_config import split_secrets
 from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC, build_lock_notes, build_locks
-from seamark.fleet.offset_guards import build_restore, find_quiet_seconds, find_workers
+from seamark.fleet.offset_guards import build_restore, find_quiet_seconds, find_workers, require_run_state
 from seamark.fleet.offset_progress import build_progress
+from seamark.fleet.plan_draft import build_plan
 from seamark.fleet.planned import Planned
 from seamark.fleet.policy import refuse_violations
 from seamark.model.connector import Connector, ConnectorType
@@ -95,7 +94,7 @@ class Relocations:
         source, target = connector.config.get(OWN_OFFSETS_TOPIC) or workers, topic or workers
         title = f"keep the offsets of {connector.owner} in {target}"
         if source == target:
-            return Planned(self._build_plan(title, (), lane=""), steps=())
+            return Planned(self._build_plan(title, ()), steps=())
         way = self._find_way(connector, settings, source=source, target=target, workers=workers)
         steps = self._build_steps(connector, way, accepts_zombies=accepts_zombies, wait_seconds=wait_seconds)
         locks = build_locks(connector.name, [way.present, way.config], kind=connector.type, settings=settings)
@@ -103,7 +102,6 @@ class Relocations:
         plan = self._build_plan(
             title,
             steps,
-            lane=steps[0].subject,
             locks=(*locks, *((topic_lock(target),) if way.topic else ())),
             notes=(
                 f"what {connector.name} holds in {source} stays there; an undo carries back what it holds then",
@@ -172,12 +170,7 @@ class Relocations:
         self, connector: Connector, way: _Way, *, accepts_zombies: bool, wait_seconds: float | None
     ) -> tuple[Step, ...]:
         cluster, name = connector.cluster, connector.name
-        state = None if connector.status is None else find_run_state(connector.status)
-        if state is None:
-            raise RefusedError(
-                f"nobody can tell whether {connector.owner} is meant to run; nothing was changed",
-                hint="wait until its cluster has settled: seamark connectors show NAME",
-            )
+        state = require_run_state(connector)
         world = self._world()
         carry = CarryOffsets(cluster, name, way.source, way.target)
         inner = surround(carry, quiet_seconds=find_quiet_seconds(self._context), accepts_zombies=accepts_zombies)
@@ -206,20 +199,18 @@ class Relocations:
         )
 
     def _build_plan(
-        self, title: str, steps: Sequence[Step], *, lane: str, locks: Sequence[str] = (), notes: Sequence[str] = ()
+        self, title: str, steps: Sequence[Step], *, locks: Sequence[str] = (), notes: Sequence[str] = ()
     ) -> Plan:
-        return Plan(
-            title=title,
+        return build_plan(
+            title,
+            steps,
             context=self._context.name,
-            made_at=self._actor().timestamp(),
-            made_by=self._actor().name,
-            steps=tuple(
-                step.to_data(lane=lane, always=number > 0 and isinstance(step, SetRunState))
-                for number, step in enumerate(steps)
-            ),
-            locks=tuple(sorted(set(locks))),
-            preconditions=build_preconditions(steps, self._world()),
-            notes=tuple(notes),
+            world=self._world(),
+            actor=self._actor(),
+            # One lane, also for the topic: nothing goes on where it could not be made.
+            lane=lambda _: steps[0].subject,
+            locks=locks,
+            notes=notes,
         )
 
 

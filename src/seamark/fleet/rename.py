@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from seamark.change.steps.connector import CreateConnector, DeleteConnector
 from seamark.change.steps.copy_offsets import read_copied
-from seamark.change.steps.read import find_run_state
 from seamark.change.steps.run_state import SetRunState
 from seamark.connect.capability import Capability
 from seamark.errors import RefusedError, SeamarkError, UsageError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.lock_names import OWN_GROUP, build_lock_notes, build_locks, find_group, find_offsets_topic
+from seamark.fleet.offset_guards import require_run_state
 from seamark.fleet.planned import Planned
 from seamark.fleet.rename_carrying import plan_carrying
 from seamark.model.connector import Connector, ConnectorType
@@ -53,7 +53,7 @@ def plan_rename(
     if name == connector.name:
         raise UsageError(f"{name} is its name already", hint="give another one")
     client, settings = clusters.client(connector.cluster), clusters.settings(connector.cluster)
-    state = _find_state(connector)
+    state = require_run_state(connector)
     capabilities = client.read_capabilities()
     plans.refuse_present(connector.cluster, name)
     config = {key: value for key, value in connector.config.items() if key != "name"}
@@ -134,17 +134,6 @@ def build_refusal(connector: Connector, name: str, losses: tuple[Loss, ...]) -> 
         hint="; ".join([*ways, "--accept-loss renames it all the same; --dry-run shows the plan"]),
         context={"cluster": connector.cluster, "connector": connector.name},
     )
-
-
-def _find_state(connector: Connector) -> str:
-    state = None if connector.status is None else find_run_state(connector.status)
-    if state is None:
-        raise RefusedError(
-            f"nobody can tell whether {connector.owner} is meant to run",
-            cause="Connect has no status of it" if connector.status is None else f"it is {connector.status.state}",
-            hint="wait until its cluster has settled: seamark connectors show NAME",
-        )
-    return state
 
 
 def _build_steps(

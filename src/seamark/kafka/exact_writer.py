@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
 from seamark.errors import UnknownOutcomeError
 from seamark.kafka.outcomes import build_no_answer, build_write_failure
 from seamark.kafka.produce import Delivery, Outgoing
+from seamark.model.held_offset import HeldRecord
 
 
 class ExactWriter(Delivery):
@@ -49,3 +50,9 @@ class ExactWriter(Delivery):
                 hint=failure.hint,
                 context={"topic": record.topic},
             )
+
+
+def write_records(config: Mapping[str, str], records: Sequence[HeldRecord], *, timeout_seconds: float) -> None:
+    """Write records of an offsets topic, to the byte, by a writer of their own."""
+    with ExactWriter(config, timeout_seconds=timeout_seconds) as writer:
+        writer.write([Outgoing(one.topic, key=one.key, value=one.value, partition=one.partition) for one in records])

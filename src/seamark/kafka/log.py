@@ -12,31 +12,19 @@ from typing import Any, Self
 from seamark.errors import DeadlineError, NotFoundError, SeamarkError
 from seamark.kafka.failures import build_connection_error, build_error, is_passing
 from seamark.kafka.opening import open_client
+from seamark.kafka.reading import ANSWER_SECONDS, OF_NO_CONCERN, POLL_SECONDS, build_reader_config
 from seamark.kafka.wait import ConnectionEvents
 
 # A transaction whose owner died holds the readable end back until the brokers end it: after its own timeout (15 s for
 # seamark's) and at their next look (transaction.abort.timed.out.transaction.cleanup.interval.ms, 10 s by default).
 # Five more for a slow broker.
 DEFAULT_PATIENCE_SECONDS = 30.0
-# A new leader for a partition of a broker that died is found within its session (9 s) and an election.
-_ANSWER_SECONDS = 15.0
-_POLL_SECONDS = 0.1
+_ANSWER_SECONDS = ANSWER_SECONDS
 # A topic that was just made is not known to every broker in the same moment; a few heartbeats are enough.
 _NEW_TOPIC_SECONDS = 2.0
-# Nobody joins this group; librdkafka wants a name for it, and looks for its coordinator. Being denied that is no loss.
 _GROUP = "seamark-log-reader"
-_OF_NO_CONCERN = frozenset({"GROUP_AUTHORIZATION_FAILED", "_MAX_POLL_EXCEEDED"})
-_READER = {
-    "group.id": _GROUP,
-    "enable.auto.commit": False,
-    "enable.partition.eof": True,
-    "auto.offset.reset": "error",
-    "check.crcs": True,
-    # Every transaction ends with a marker that is never handed out: the end is only seen at the next, empty fetch.
-    "fetch.wait.max.ms": 10,
-    # 8 MiB are a few fetches ahead, whatever the size of the log.
-    "queued.max.messages.kbytes": 8192,
-}
+# Every transaction ends with a marker that is never handed out: the end is only seen at the next, empty fetch.
+_FETCH_WAIT_MS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +102,14 @@ class PartitionLog:
         self._reader.assign([self._spot(start)])
         reached, deadline = start, time.monotonic() + self._patience_seconds
         while reached < end:
-            message = self._reader.poll(_POLL_SECONDS)
+            message = self._reader.poll(POLL_SECONDS)
             if message is None:
                 self._check_hope(reached, end=end, deadline=deadline)
                 continue
             if (error := message.error()) is not None:
                 if error.name() == "_PARTITION_EOF":
                     reached = max(reached, message.offset())
-                elif error.name() not in _OF_NO_CONCERN:
+                elif error.name() not in OF_NO_CONCERN:
                     raise self._translate(error)
                 continue
             if message.offset() >= end:
@@ -131,7 +119,7 @@ class PartitionLog:
         self._events.end_call(is_answered=True)
 
     def _open(self, config: Mapping[str, str], isolation: str, build: Callable[[dict[str, Any]], Any]) -> Any:
-        ours = {**_READER, "isolation.level": isolation}
+        ours = build_reader_config(_GROUP, fetch_wait_ms=_FETCH_WAIT_MS, isolation=isolation)
         return open_client(config, ours, build=build, on_error=self._events.record)
 
     def _spot(self, offset: int = 0) -> Any:
@@ -155,7 +143,7 @@ class PartitionLog:
                 may_pass = isinstance(error, NotFoundError) or is_passing(error)
                 if not may_pass or time.monotonic() - began_at > patience:
                     raise error from None
-                time.sleep(_POLL_SECONDS)
+                time.sleep(POLL_SECONDS)
 
     def _connect(self) -> None:
         """Have both clients learn who leads the topic, one after the other.

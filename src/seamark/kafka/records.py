@@ -10,27 +10,15 @@ from typing import Any, Self
 from seamark.errors import DeadlineError, SeamarkError
 from seamark.kafka.failures import build_connection_error, build_error
 from seamark.kafka.opening import open_client
+from seamark.kafka.reading import ANSWER_SECONDS, OF_NO_CONCERN, POLL_SECONDS, build_reader_config
 from seamark.kafka.wait import ConnectionEvents
 from seamark.model.record import Place, WholeRecord
 from seamark.model.spot import Spot
 
-# A new leader for a partition of a broker that died is found within its session (9 s) and an election.
-_ANSWER_SECONDS = 15.0
-_POLL_SECONDS = 0.1
+_ANSWER_SECONDS = ANSWER_SECONDS
 _BATCH = 500
-# Nobody joins this group; librdkafka wants a name for it. Being denied it is no loss.
 _GROUP = "seamark-record-reader"
-_OF_NO_CONCERN = frozenset({"GROUP_AUTHORIZATION_FAILED", "_MAX_POLL_EXCEEDED"})
-_READER = {
-    "group.id": _GROUP,
-    "enable.auto.commit": False,
-    "enable.partition.eof": True,
-    "auto.offset.reset": "error",
-    "check.crcs": True,
-    "fetch.wait.max.ms": 50,
-    # 8 MiB are a few fetches ahead, whatever the size of the log.
-    "queued.max.messages.kbytes": 8192,
-}
+_FETCH_WAIT_MS = 50
 
 
 class RecordReader:
@@ -47,7 +35,8 @@ class RecordReader:
         from confluent_kafka import Consumer  # noqa: PLC0415
 
         self._events = ConnectionEvents()
-        ours = {**_READER, "isolation.level": "read_committed" if committed else "read_uncommitted"}
+        isolation = "read_committed" if committed else "read_uncommitted"
+        ours = build_reader_config(_GROUP, fetch_wait_ms=_FETCH_WAIT_MS, isolation=isolation)
         self._consumer = open_client(config, ours, build=build_consumer or Consumer, on_error=self._events.record)
 
     def __enter__(self) -> Self:
@@ -83,7 +72,7 @@ class RecordReader:
         self._consumer.assign([TopicPartition(topic, partition, reached)])
         deadline = time.monotonic() + _ANSWER_SECONDS
         while reached < end:
-            batch = self._consumer.consume(_BATCH, _POLL_SECONDS)
+            batch = self._consumer.consume(_BATCH, POLL_SECONDS)
             if not batch:
                 self._check_hope(topic, deadline=deadline)
                 continue
@@ -98,7 +87,7 @@ class RecordReader:
                 elif error.name() == "_PARTITION_EOF":
                     # For a reader of committed records the log ends where an open transaction begins.
                     return
-                elif error.name() not in _OF_NO_CONCERN:
+                elif error.name() not in OF_NO_CONCERN:
                     raise self._translate(error, topic)
         self._events.end_call(is_answered=True)
 

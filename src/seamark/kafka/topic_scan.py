@@ -14,6 +14,7 @@ from seamark.errors import DeadlineError, SeamarkError
 from seamark.kafka.failures import build_connection_error, build_error
 from seamark.kafka.log_offsets import LogOffsetsAdmin
 from seamark.kafka.opening import open_client
+from seamark.kafka.reading import OF_NO_CONCERN
 from seamark.kafka.wait import ConnectionEvents
 from seamark.model.raw_record import RawRecord, ScanResult
 from seamark.model.spot import Bounds
@@ -24,7 +25,6 @@ _WAIT_SECONDS = 0.2
 # A transaction that nobody ended is ended by the brokers after its timeout. A reader need not wait for that: what is
 # committed is shown, and that something follows is said. Brokers that are only slow answer well within this time.
 DEFAULT_PATIENCE_SECONDS = 15.0
-_OF_NO_CONCERN = frozenset({"GROUP_AUTHORIZATION_FAILED", "_MAX_POLL_EXCEEDED"})
 _READER = {
     # Nobody joins this group; librdkafka wants a name for it.
     "group.id": "seamark-topic-scan",
@@ -187,7 +187,7 @@ class _Run:
                 records.append(message)
             elif error.name() == "_PARTITION_EOF":
                 self._reach(message.partition(), message.offset())
-            elif error.name() not in _OF_NO_CONCERN:
+            elif error.name() not in OF_NO_CONCERN:
                 raise self._scan.translate(error)
         return records
 

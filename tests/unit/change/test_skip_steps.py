@@ -7,7 +7,7 @@ import json
 import pytest
 
 from seamark.change.step import Intent, Observed
-from seamark.change.steps.first_progress import AwaitProgress
+from seamark.change.steps.await_progress import AwaitProgress
 from seamark.change.steps.meanwhile import LendConfig, MakeParkingTopic, RunMeanwhile
 from seamark.change.steps.park import Failure, ParkRecord, is_copy_of
 from seamark.change.steps.poison import AwaitPoison

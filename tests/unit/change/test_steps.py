@@ -11,10 +11,10 @@ from seamark.change.settle import Settler
 from seamark.change.spool import FileSpool
 from seamark.change.step import CanNotUndo, Intent, Observed, Outcome
 from seamark.change.steps import STEPS, build_step
+from seamark.change.steps.await_progress import AwaitProgress
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
 from seamark.change.steps.copy_offsets import CopyOffsets, VerifyCopied
-from seamark.change.steps.first_progress import AwaitProgress
 from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.logger import SetLogger
 from seamark.change.steps.meanwhile import LendConfig, MakeParkingTopic, RunMeanwhile

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from seamark.change.step import Step
+from seamark.change.steps.await_progress import AwaitProgress
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
 from seamark.change.steps.copy_offsets import CopyOffsets, VerifyCopied
-from seamark.change.steps.first_progress import AwaitProgress
 from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.logger import SetLogger
 from seamark.change.steps.meanwhile import LendConfig, MakeParkingTopic, RunMeanwhile

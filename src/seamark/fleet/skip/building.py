@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from seamark.change.precondition import build_preconditions
-from seamark.change.steps.first_progress import AwaitProgress
+from seamark.change.steps.await_progress import AwaitProgress
 from seamark.change.steps.meanwhile import LendConfig, RunMeanwhile
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.park import ParkRecord
@@ -15,12 +14,12 @@ from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
 from seamark.fleet.lock_names import build_lock_notes, build_locks, find_group
 from seamark.fleet.offset_guards import find_quiet_seconds, find_workers
+from seamark.fleet.plan_draft import build_plan
 from seamark.fleet.planned import Planned
 from seamark.fleet.sink_targets import build_partition
 from seamark.fleet.skip.lending import Lent, build_return
 from seamark.fleet.skip.poison import Poison
 from seamark.model.offset import Offset
-from seamark.model.plan import Plan
 from seamark.offsets.meaning.sink import OFFSET
 
 if TYPE_CHECKING:
@@ -103,14 +102,15 @@ class SkipBuilder:
         connector, settings = self._connector, self._settings
         bare = tuple(step for step, _ in steps)
         own = build_locks(connector.name, [connector.config], kind=connector.type, settings=settings)
-        plan = Plan(
-            title=title,
+        plan = build_plan(
+            title,
+            bare,
             context=self._context.name,
-            made_at=self._actor().timestamp(),
-            made_by=self._actor().name,
-            steps=tuple(step.to_data(lane=f"connector/{connector.owner}", always=always) for step, always in steps),
-            locks=tuple(sorted({*own, *locks})),
-            preconditions=build_preconditions(bare, self._world()),
+            world=self._world(),
+            actor=self._actor(),
+            lane=lambda _: f"connector/{connector.owner}",
+            always=[always for _, always in steps],
+            locks=(*own, *locks),
             notes=(*notes, *self._find_shared(), *build_lock_notes(settings, kinds=[connector.type])),
         )
         return Planned(plan, steps=bare)

@@ -1,0 +1,27 @@
+"""What all readers of logs have in common: how their consumers are set, and what does not concern them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# A new leader for a partition of a broker that died is found within its session (9 s) and an election.
+ANSWER_SECONDS = 15.0
+POLL_SECONDS = 0.1
+# Nobody joins the group of a reader; librdkafka wants a name for it, and looks for its coordinator. Being denied that
+# is no loss.
+OF_NO_CONCERN = frozenset({"GROUP_AUTHORIZATION_FAILED", "_MAX_POLL_EXCEEDED"})
+
+
+def build_reader_config(group: str, *, fetch_wait_ms: int, isolation: str) -> dict[str, Any]:
+    """The settings of a consumer that reads partitions from one offset to another, and commits nothing."""
+    return {
+        "group.id": group,
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        "check.crcs": True,
+        "fetch.wait.max.ms": fetch_wait_ms,
+        # 8 MiB are a few fetches ahead, whatever the size of the log.
+        "queued.max.messages.kbytes": 8192,
+        "isolation.level": isolation,
+    }
