@@ -12,10 +12,12 @@ from seamark.cli.carry_out import ChangeOptions, carry_out, change_options
 from seamark.cli.duration import Duration
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
+from seamark.report.words import render_count
 
 if TYPE_CHECKING:
     from seamark.fleet import Fleet
     from seamark.fleet.planned import Planned
+    from seamark.model.offset_export import OffsetExport
 
 
 @click.command("purge")
@@ -51,7 +53,7 @@ def purge(
         refuse_existing(backup)
     with session.fleet() as fleet:
         planned = fleet.offsets.purge(owners, everything=everything, older_than=older_than)
-        if backup is not None:
+        if backup is not None and planned.plan.steps:
             _back_up(session, fleet, planned, backup)
         carry_out(session, fleet, planned, how)
 
@@ -63,4 +65,10 @@ def _back_up(session: Session, fleet: Fleet, planned: Planned, file: Path) -> No
     export = fleet.offsets.export(everything=True)
     kept = replace(export, owners=tuple(one for one in export.owners if one.owner in names), findings=(), failures={})
     write_export(kept, file)
-    session.reporter.note(f"{kept.count} offsets of {len(kept.owners)} owners are in {file}")
+    session.reporter.note(say_written(kept, file))
+
+
+def say_written(export: OffsetExport, file: Path) -> str:
+    """What an export holds, and where it is."""
+    verb = "is" if export.count == 1 else "are"
+    return f"{render_count(export.count, 'offset')} of {render_count(len(export.owners), 'owner')} {verb} in {file}"

@@ -10,7 +10,7 @@ from seamark.cli.answer import Answer, build_answer, choose_exit_code
 from seamark.cli.collector import without_collector
 from seamark.cli.complete import complete_connectors
 from seamark.cli.offset_moves import copy, forget, import_offsets, move
-from seamark.cli.offset_purge import purge
+from seamark.cli.offset_purge import purge, say_written
 from seamark.cli.offsets_relocate import relocate
 from seamark.cli.offsets_skip import skip
 from seamark.cli.options import global_options, option, pass_session
@@ -87,7 +87,7 @@ def export_offsets(session: Session, *, owners: tuple[str, ...], everything: boo
         whose = f"{finding.connector}: " if finding.connector else ""
         reporter.note(f"{finding.oddity.value}: {whose}{finding.message}")
     if out is not None:
-        reporter.note(f"{export.count} offsets of {len(export.owners)} owners are in {out}")
+        reporter.note(say_written(export, out))
     errors = tuple(export.failures.values())
     for error in errors:
         reporter.fail(error)

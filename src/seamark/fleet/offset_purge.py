@@ -54,7 +54,10 @@ class OffsetPurges:
     def purge(
         self, owners: Sequence[str] = (), *, everything: bool = False, older_than_ms: int | None = None
     ) -> Planned:
-        """Plan that these connectors, or all that are gone, have left nothing. Each key gets a tombstone."""
+        """Plan that these connectors, or all that are gone, have left nothing. Each key gets a tombstone.
+
+        Where nothing is left behind, or nothing that old, the plan is empty: it may be asked for every night.
+        """
         if everything == bool(owners):
             raise UsageError("say whose offsets: some owners, or all that are left behind", hint="OWNER…, or --all")
         found = self._choose(owners, older_than_ms)
@@ -89,8 +92,6 @@ class OffsetPurges:
         named = [self._find(owner, by_name, reading) for owner in dict.fromkeys(owners)] or list(reading.items)
         if older_than_ms is not None:
             named = [one for one in named if one.written_ms is not None and one.written_ms < older_than_ms]
-        if not named:
-            raise NotFoundError("nothing is left behind", hint="seamark offsets orphans lists what is")
         return named
 
     def _find(self, owner: str, by_name: dict[str, Orphan], reading: Reading[Orphan]) -> Orphan:
@@ -141,6 +142,4 @@ def _build_effect(orphan: Orphan) -> Effect:
     fields = tuple(
         FieldChange(spell_identity(found.partition), spell_offset(found.offset), None) for found in orphan.offsets
     )
-    return Effect(
-        Sign.DELETE, f"offsets/{orphan.owner}", "a connector of this name would begin at its beginning", fields
-    )
+    return Effect(Sign.DELETE, f"offsets/{orphan.owner}", "a new connector of this name finds nothing there", fields)
