@@ -80,7 +80,7 @@ class Crew:
     kind = ""
 
     def __init__(self, stack, folder, number):
-        self.rig = OffsetRig(stack, folder, in_flight="2s")
+        self.rig = OffsetRig(stack, folder, in_flight="10s")
         self.number, self.round = number, 0
 
     def run(self, draft, tally):
