@@ -40,7 +40,7 @@ class Midway:
         """The connector runs again, with the old config or the new one, and nothing is left open."""
         wait_until(self.rig.runs, f"{self.rig.name} ran again", seconds=60, every_seconds=0.3)
         assert self.rig.config() in (self.before, self.after)
-        assert [change["state"] for change in self.rig.changes() if change["state"] == "open"] == []
+        assert [change["state"] for change in self.rig.list_by_command() if change["state"] == "open"] == []
 
     def type_what_was_told(self):
         """The operator types it when the fault is over; that must be enough."""
