@@ -16,8 +16,8 @@ import sys
 import time
 
 import seamark.change.file_journal
-import seamark.fleet.import_open
-import seamark.fleet.import_plans  # noqa: F401 - all of them are loaded before the first fork
+import seamark.fleet.kip199.opening
+import seamark.fleet.kip199.plans  # noqa: F401 - all of them are loaded before the first fork
 from seamark.cli.connect_offsets import execute
 from seamark.cli.session import Session
 

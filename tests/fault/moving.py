@@ -13,7 +13,7 @@ from seamark.change.locks import connector_lock
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import name_workers, surround
-from seamark.fleet.offset_plans import find_workers
+from seamark.fleet.moving.plans import find_workers
 from seamark.fleet.planned import Planned
 from seamark.model.offset import Offset
 from seamark.model.plan import Plan

@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, TopicPartition
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import VerifyOffsets
-from seamark.fleet import offset_route
-from seamark.fleet.offset_plans import OffsetPlans
+from seamark.fleet.moving import route as offset_route
+from seamark.fleet.moving.plans import OffsetPlans
 from seamark.kafka.exact_writer import ExactWriter
 from seamark.offsets.codec import encode_key
 from tests.fault.offset_lane import LINES, OFFSETS_PARTITIONS, Lane

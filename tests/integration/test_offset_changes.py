@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 import seamark
 from seamark.context import open_context
-from seamark.fleet.offset_plans import OffsetPlans
+from seamark.fleet.moving.plans import OffsetPlans
 from seamark.fleet.setup import make_setup
 from seamark.model.offset import Offset
 from tests.integration.rest import DEADLINE_SECONDS, call, call_until

@@ -12,8 +12,8 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 import seamark
 from seamark.context import open_context
 from seamark.errors import UnsupportedError
-from seamark.fleet.offset_file import write_export
-from seamark.fleet.offset_plans import merge
+from seamark.fleet.moving.plans import merge
+from seamark.fleet.positions.export_file import write_export
 from seamark.fleet.setup import make_setup
 from seamark.model.distance import Certainty, Unit
 from seamark.model.offset import Offset

@@ -13,8 +13,8 @@ from confluent_kafka import Producer
 from seamark.context import open_context
 from seamark.errors import NotFoundError
 from seamark.fleet import open_fleet
-from seamark.fleet.offset_file import check_export, write_export
 from seamark.fleet.offsets import Route
+from seamark.fleet.positions.export_file import check_export, write_export
 from seamark.kafka.partitioner import choose_partition
 from seamark.kafka.topic_scan import TopicScan
 from seamark.model.offset import spell_identity

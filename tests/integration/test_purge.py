@@ -18,7 +18,7 @@ from seamark.connect import ConnectClient
 from seamark.context import open_context
 from seamark.devstack.fake_connect import FILE_SOURCE
 from seamark.errors import NotFoundError, RefusedError
-from seamark.fleet.offset_file import check_export
+from seamark.fleet.positions.export_file import check_export
 from seamark.fleet.setup import make_setup
 from seamark.kafka.partitioner import choose_partition
 

@@ -37,7 +37,7 @@ class Errand:
     @contextmanager
     def fleet(self, change: str = "") -> Iterator[Fleet]:
         """The fleet of the worker. Errors on the way say what to type here."""
-        from seamark.fleet.import_open import open_worker_fleet  # noqa: PLC0415
+        from seamark.fleet.kip199.opening import open_worker_fleet  # noqa: PLC0415
 
         opened = (
             self.open_fleet(self.config, change)
@@ -67,7 +67,7 @@ class Errand:
 
 def import_offsets(errand: Errand, file: Path | None) -> None:
     """Read pairs, look at what they change, and write them."""
-    from seamark.fleet.import_json import read_wanted  # noqa: PLC0415
+    from seamark.fleet.kip199.pairs import read_wanted  # noqa: PLC0415
 
     session = errand.session
     name = "standard input" if file is None else str(file)

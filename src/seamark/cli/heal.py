@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from seamark.fleet import Fleet
-    from seamark.fleet.heal import Healer, HealReport
+    from seamark.fleet.connector_life.heal import Healer, HealReport
     from seamark.model.connector import Connector
     from seamark.model.reading import Reading
     from seamark.model.result import ChangeResult
@@ -105,7 +105,7 @@ class Clinic:
 
     def build(self, settings: HealSettings) -> Healer:
         """The healer of this command."""
-        from seamark.fleet.heal import Healer  # noqa: PLC0415
+        from seamark.fleet.connector_life.heal import Healer  # noqa: PLC0415
 
         return Healer(
             read=lambda: self._fleet.connectors.all(cluster=self._targets.cluster),

@@ -71,7 +71,7 @@ def export_offsets(session: Session, *, owners: tuple[str, ...], everything: boo
 
     A file that is there is never replaced. What could not be read is named in the export, and the exit code is 3.
     """
-    from seamark.fleet.offset_file import refuse_existing, render_export, write_export  # noqa: PLC0415
+    from seamark.fleet.positions.export_file import refuse_existing, render_export, write_export  # noqa: PLC0415
 
     if out is not None:
         refuse_existing(out)
@@ -100,7 +100,7 @@ def export_offsets(session: Session, *, owners: tuple[str, ...], everything: boo
 @pass_session
 def verify_export(session: Session, file: Path) -> None:
     """Look whether an export is as it was written, and its offsets are what its bytes say. No server is asked."""
-    from seamark.fleet.offset_file import check_export  # noqa: PLC0415
+    from seamark.fleet.positions.export_file import check_export  # noqa: PLC0415
 
     found = check_export(file)
     errors: tuple[SeamarkError, ...] = ()
@@ -137,7 +137,7 @@ def diff_offsets(session: Session, *, before: Path, after: Path | None, detailed
     BEFORE and AFTER are files of offsets export or of connect-offsets. Without AFTER the same owners are read anew.
     """
     if after is not None:
-        from seamark.fleet.offset_diff import build_comparison, read_side  # noqa: PLC0415
+        from seamark.fleet.positions.diff import build_comparison, read_side  # noqa: PLC0415
 
         found = build_comparison(read_side(before), read_side(after), names=(str(before), str(after)))
     else:

@@ -16,20 +16,20 @@ from seamark.change.spool import FileSpool
 from seamark.change.step import Step
 from seamark.change.timing import build_timing
 from seamark.errors import RefusedError
-from seamark.fleet.access import refuse_denied
+from seamark.fleet.brokers.topic_safety import refuse_deletes
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.offset_guards import refresh_guards, stop_running
-from seamark.fleet.offset_progress import watch_progress
-from seamark.fleet.offset_review import explain_offsets
-from seamark.fleet.offset_undo import carry_first, leave_equal
+from seamark.fleet.connector_life.validation import refuse_invalid
+from seamark.fleet.moving.access import refuse_denied
+from seamark.fleet.moving.guards import refresh_guards, stop_running
+from seamark.fleet.moving.progress import watch_progress
+from seamark.fleet.moving.review import explain_offsets
+from seamark.fleet.moving.undo import carry_first, leave_equal
 from seamark.fleet.ownership import build_undo_field, find_owners, read_claims, refresh_spec
 from seamark.fleet.planned import Planned
 from seamark.fleet.planner import Planner
 from seamark.fleet.policy import refuse_forbidden_steps
 from seamark.fleet.review import build_steps, refuse_foreign_context, refuse_hidden, refuse_unguarded
 from seamark.fleet.seal import find_key_names
-from seamark.fleet.topic_safety import refuse_deletes
-from seamark.fleet.validation import refuse_invalid
 from seamark.fleet.world import FleetWorld
 from seamark.model.entry import Ending, Entry
 from seamark.model.head import find_spec

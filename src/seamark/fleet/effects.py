@@ -15,7 +15,7 @@ from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.change.world import World
 from seamark.errors import NotFoundError
-from seamark.fleet.broker_effects import build_broker_effect
+from seamark.fleet.brokers.effects import build_broker_effect
 from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.logger import expect_level
 from seamark.model.sensitive import MASK, is_sensitive, mask_value

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from seamark.fleet.clusters import Clusters, build_connect_client
-from seamark.fleet.connectors import Connectors
+from seamark.fleet.connector_life.connectors import Connectors
 from seamark.fleet.look import read_status
 from seamark.fleet.offsets import Offsets
 from seamark.fleet.ports import BrokersPort, ConnectPort, KafkaPort
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from seamark.change.journal import Journal as JournalPort
     from seamark.change.progress import Progress
     from seamark.context import ConnectSettings, Context, KafkaSettings
+    from seamark.fleet.brokers.groups import Groups
+    from seamark.fleet.brokers.topics import Topics
     from seamark.fleet.changes import Changes
-    from seamark.fleet.connector_plans import ConnectorPlans
+    from seamark.fleet.connector_life.plans import ConnectorPlans
     from seamark.fleet.doctor import Doctor
-    from seamark.fleet.former_offsets import FormerOffsets
-    from seamark.fleet.groups import Groups
-    from seamark.fleet.import_plans import Imports
     from seamark.fleet.journal import Journal
+    from seamark.fleet.kip199.plans import Imports
     from seamark.fleet.loggers import Loggers
-    from seamark.fleet.offset_services import OffsetServices
-    from seamark.fleet.offset_stores import OffsetStores, OpenScan
+    from seamark.fleet.moving.services import OffsetServices
     from seamark.fleet.planned import Planned
     from seamark.fleet.planner import Planner
+    from seamark.fleet.positions.former import FormerOffsets
+    from seamark.fleet.positions.stores import OffsetStores, OpenScan
     from seamark.fleet.skip.plans import Skips
     from seamark.fleet.spec_plan import SpecPlans
     from seamark.fleet.spec_plan.source import SpecSource
-    from seamark.fleet.topics import Topics
     from seamark.fleet.world import FleetWorld
     from seamark.model.lag import GroupLag
     from seamark.model.pace import Pace
@@ -153,27 +153,27 @@ class Fleet:
     @cached_property
     def topics(self) -> Topics:
         """The topics: reading them, and planning what is done to them."""
-        from seamark.fleet.topics import Topics  # noqa: PLC0415
+        from seamark.fleet.brokers.topics import Topics  # noqa: PLC0415
 
         return Topics(self.context, clusters=self._clusters, world=self._world, planner=lambda: self._planner)
 
     @cached_property
     def groups(self) -> Groups:
         """The consumer groups: reading them, moving them, deleting them."""
-        from seamark.fleet.groups import Groups  # noqa: PLC0415
+        from seamark.fleet.brokers.groups import Groups  # noqa: PLC0415
 
         return Groups(clusters=self._clusters, world=self._world, planner=lambda: self._planner)
 
     def lag(self, *, seconds: bool = True) -> Reading[GroupLag]:
         """How many records, and seconds, every group and every sink is behind, the worst first."""
-        from seamark.fleet.lag import read_lag  # noqa: PLC0415
+        from seamark.fleet.brokers.lag import read_lag  # noqa: PLC0415
 
         now = self._world.clock.now()
         return read_lag(self._world.kafka(), self._clusters, now=now, with_seconds=seconds)
 
     def source_lag(self) -> Reading[SourceLag]:
         """What every source has not read yet, counted in the databases that the context names; the worst first."""
-        from seamark.fleet.source_lag import read_source_lags  # noqa: PLC0415
+        from seamark.fleet.positions.source_lag import read_source_lags  # noqa: PLC0415
 
         return read_source_lags(self.context, clusters=self._clusters, stores=self._stores)
 
@@ -305,13 +305,13 @@ class Fleet:
 
     @cached_property
     def _stores(self) -> OffsetStores:
-        from seamark.fleet.offset_stores import OffsetStores  # noqa: PLC0415
+        from seamark.fleet.positions.stores import OffsetStores  # noqa: PLC0415
 
         return OffsetStores(self.context, clusters=self._clusters, brokers=self._world.kafka, open_scan=self._open_scan)
 
     @cached_property
     def _former(self) -> FormerOffsets:
-        from seamark.fleet.former_offsets import FormerOffsets  # noqa: PLC0415
+        from seamark.fleet.positions.former import FormerOffsets  # noqa: PLC0415
 
         return FormerOffsets(self._clusters, stores=lambda: self._stores)
 
@@ -323,7 +323,7 @@ class Fleet:
 
     @cached_property
     def _plans(self) -> ConnectorPlans:
-        from seamark.fleet.connector_plans import ConnectorPlans  # noqa: PLC0415
+        from seamark.fleet.connector_life.plans import ConnectorPlans  # noqa: PLC0415
 
         return ConnectorPlans(
             self.context,
@@ -335,7 +335,7 @@ class Fleet:
 
     @cached_property
     def _offset_services(self) -> OffsetServices:
-        from seamark.fleet.offset_services import OffsetServices  # noqa: PLC0415
+        from seamark.fleet.moving.services import OffsetServices  # noqa: PLC0415
 
         return OffsetServices(
             self.context,

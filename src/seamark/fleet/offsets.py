@@ -20,8 +20,8 @@ from seamark.errors import (
     UsageError,
 )
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.connectors import Connectors
-from seamark.fleet.offset_routes import build_notes, build_rest_notes, compare_copy, compare_rest
+from seamark.fleet.connector_life.connectors import Connectors
+from seamark.fleet.positions.rest_words import build_notes, build_rest_notes, compare_copy, compare_rest
 from seamark.model.connector import Connector
 from seamark.model.offset import Offset, OffsetMap
 from seamark.model.offset_export import HistoryEntry, OffsetComparison, OffsetExport, Orphan
@@ -31,11 +31,11 @@ from seamark.model.reading import Reading
 from seamark.model.stored_offset import StoreReading
 
 if TYPE_CHECKING:
-    from seamark.fleet.offset_export import Harvest, OffsetReader
-    from seamark.fleet.offset_moves import Care
-    from seamark.fleet.offset_services import OffsetServices
-    from seamark.fleet.offset_stores import OffsetStores
+    from seamark.fleet.moving.services import OffsetServices
+    from seamark.fleet.moving.verbs import Care
     from seamark.fleet.planned import Planned
+    from seamark.fleet.positions.export import Harvest, OffsetReader
+    from seamark.fleet.positions.stores import OffsetStores
     from seamark.model.preview import Tolerance
 
 GROUP = "group/"
@@ -112,7 +112,7 @@ class Offsets:
 
     def compare(self, before: Path, after: Path | None = None) -> OffsetComparison:
         """Two exports side by side, or an export and what is held now by the same owners."""
-        from seamark.fleet.offset_diff import build_comparison, read_side  # noqa: PLC0415
+        from seamark.fleet.positions.diff import build_comparison, read_side  # noqa: PLC0415
 
         old = read_side(before)
         if after is not None:
@@ -125,13 +125,13 @@ class Offsets:
         Raises:
             UnsupportedError: its offsets are in a file or a consumer group, which keep the newest only.
         """
-        from seamark.fleet.offset_history import read_history  # noqa: PLC0415
+        from seamark.fleet.positions.history import read_history  # noqa: PLC0415
 
         return read_history(owner, connectors=self._connectors, clusters=self._clusters, stores=self._stores())
 
     def orphans(self) -> Reading[Orphan]:
         """Offsets whose connector is gone, the oldest first. A cluster that did not answer is in `failures`."""
-        from seamark.fleet.offset_orphans import read_orphans  # noqa: PLC0415
+        from seamark.fleet.positions.orphans import read_orphans  # noqa: PLC0415
 
         return read_orphans(self._clusters, self._stores())
 
@@ -148,7 +148,7 @@ class Offsets:
         """
         before_ms = None
         if older_than is not None:
-            from seamark.fleet.offset_targets import parse_length  # noqa: PLC0415
+            from seamark.fleet.moving.targets import parse_length  # noqa: PLC0415
 
             before_ms = int((datetime.now(UTC).timestamp() - parse_length(older_than)) * 1000)
         return self._services().purges.purge(owners, everything=everything, older_than_ms=before_ms)
@@ -179,7 +179,7 @@ class Offsets:
             UnsupportedError: it can't be moved so; the hint says how it can.
             RefusedError: the offsets are none that it could read, or nobody can tell what it holds.
         """
-        from seamark.fleet.offset_targets import Move  # noqa: PLC0415
+        from seamark.fleet.moving.targets import Move  # noqa: PLC0415
 
         move = Move(to=to, back=back, as_of=as_of, shift=shift, source=source)
         return self._services().moves.move(
@@ -239,7 +239,7 @@ class Offsets:
         return self._services().moves.relocate(owner, topic, care=_build_care(accept_zombies, None, wait_seconds))
 
     def _reader(self) -> OffsetReader:
-        from seamark.fleet.offset_export import OffsetReader  # noqa: PLC0415
+        from seamark.fleet.positions.export import OffsetReader  # noqa: PLC0415
 
         return OffsetReader(self._clusters, self._stores())
 
@@ -368,7 +368,7 @@ class Offsets:
 
 
 def _build_care(accept_zombies: bool, tolerance: Tolerance | None, wait_seconds: float | None) -> Care:
-    from seamark.fleet.offset_moves import Care  # noqa: PLC0415
+    from seamark.fleet.moving.verbs import Care  # noqa: PLC0415
 
     care = Care(accept_zombies, wait_seconds=wait_seconds)
     return care if tolerance is None else replace(care, tolerance=tolerance)

@@ -13,9 +13,9 @@ from seamark.change.steps.connector import CreateConnector, PutConfig
 from seamark.change.steps.logger import SetLogger
 from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.fleet.clusters import Clusters
+from seamark.fleet.connector_life.plugin_type import find_type
 from seamark.fleet.lock_names import build_locks, build_loggers_lock
 from seamark.fleet.plan_file import find_hidden
-from seamark.fleet.plugin_type import find_type
 from seamark.fleet.ports import ConnectPort
 from seamark.model.connector import Connector, ConnectorType
 from seamark.model.plan import Plan

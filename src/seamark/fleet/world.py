@@ -17,11 +17,11 @@ from seamark.model.connector import ConnectorStatus
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context
-    from seamark.fleet.connector_offsets import ConnectorOffsets
-    from seamark.fleet.left_offsets import LeftOffsets
-    from seamark.fleet.offset_stores import OffsetStores, OpenScan
+    from seamark.fleet.kip199.standalone_file import StandaloneFile
+    from seamark.fleet.moving.connector_offsets import ConnectorOffsets
+    from seamark.fleet.moving.left_offsets import LeftOffsets
+    from seamark.fleet.positions.stores import OffsetStores, OpenScan
     from seamark.fleet.skip.records import SinkRecords
-    from seamark.fleet.standalone_file import StandaloneFile
 
 # As long as the brokers are asked for anything else. A step may send two requests one after the other, and both must
 # be answered within `ChangeTiming.send_seconds`.
@@ -108,7 +108,7 @@ class FleetWorld:
 
     def offsets(self, cluster: str, name: str) -> ConnectorOffsets:
         """The offsets of one connector."""
-        from seamark.fleet.connector_offsets import ConnectorOffsets  # noqa: PLC0415
+        from seamark.fleet.moving.connector_offsets import ConnectorOffsets  # noqa: PLC0415
 
         return ConnectorOffsets(
             name,
@@ -120,7 +120,7 @@ class FleetWorld:
 
     def left_offsets(self, cluster: str) -> LeftOffsets:
         """What connectors that are gone have left in the workers' topic."""
-        from seamark.fleet.left_offsets import LeftOffsets  # noqa: PLC0415
+        from seamark.fleet.moving.left_offsets import LeftOffsets  # noqa: PLC0415
 
         return LeftOffsets(cluster, context=self._context, stores=self._stores)
 
@@ -147,13 +147,13 @@ class FleetWorld:
 
     def offset_file(self, cluster: str) -> StandaloneFile:
         """The file of a standalone worker."""
-        from seamark.fleet.standalone_file import StandaloneFile  # noqa: PLC0415
+        from seamark.fleet.kip199.standalone_file import StandaloneFile  # noqa: PLC0415
 
         return StandaloneFile(self._clusters.settings(cluster))
 
     @cached_property
     def _stores(self) -> OffsetStores:
-        from seamark.fleet.offset_stores import OffsetStores  # noqa: PLC0415
+        from seamark.fleet.positions.stores import OffsetStores  # noqa: PLC0415
 
         return OffsetStores(self._context, clusters=self._clusters, brokers=self.kafka, open_scan=self._open_scan)
 

@@ -12,8 +12,8 @@ from seamark.cli.connect_offsets import execute
 from seamark.cli.session import Session
 from seamark.context import JournalKind, JournalSettings
 from seamark.fleet.fleet import Fleet
-from seamark.fleet.import_context import build_worker_context
-from seamark.fleet.left_offsets import LeftOffsets
+from seamark.fleet.kip199.context import build_worker_context
+from seamark.fleet.moving.left_offsets import LeftOffsets
 from seamark.fleet.world import FleetWorld, SystemClock
 from seamark.offsets.javamap import read_java_map, write_java_map
 from tests.unit.change.brokers import FakeBrokers

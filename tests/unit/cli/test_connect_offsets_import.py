@@ -296,7 +296,7 @@ def test_workers_before_3_6_take_them_only_where_nobody_runs(absent):
 
 def test_a_standalone_worker_that_listens_is_a_refusal(file_tool, monkeypatch):
     # It hangs: nobody waits for it.
-    monkeypatch.setattr("seamark.fleet.standalone._ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr("seamark.fleet.kip199.standalone._ANSWER_SECONDS", 0.01)
     file_tool.socket.listen()
     ended = file_tool.give({"orders": [pair("/o", 1)]})
     assert (ended.code, ended.out) == (5, "")

@@ -9,7 +9,7 @@ from seamark.change.steps.offset_records import WriteRecords
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.relocate import CarryOffsets
 from seamark.errors import AuthorizationError, NotFoundError, UnreachableError
-from seamark.fleet.access import find_rights
+from seamark.fleet.moving.access import find_rights
 from seamark.model.group import GroupStatus
 from seamark.model.held_offset import HeldRecord, WriteRoute
 from seamark.model.offset import Offset

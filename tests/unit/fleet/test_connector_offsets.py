@@ -10,8 +10,8 @@ import seamark.kafka.exact_writer as exact_writer
 import seamark.kafka.fence as fence
 from seamark.context import ConnectSettings
 from seamark.errors import NotFoundError, RefusedError, UnreachableError
-from seamark.fleet.connector_offsets import ConnectorOffsets
-from seamark.fleet.offset_stores import OwnerStores, find_own_topic
+from seamark.fleet.moving.connector_offsets import ConnectorOffsets
+from seamark.fleet.positions.stores import OwnerStores, find_own_topic
 from seamark.model.connector import Connector, ConnectorType
 from seamark.model.group import GroupStatus
 from seamark.model.held_offset import HeldRecord

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.fleet.delays import read_delays
+from seamark.fleet.brokers.delays import read_delays
 from seamark.model.spot import SpotReading, Stamp
 
 NOW_MS = 1_800_000_000_000

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.errors import InterruptedRunError, JournalError, LockedError, UnreachableError, UsageError
-from seamark.fleet.heal import Healer
+from seamark.fleet.connector_life.heal import Healer
 from seamark.model.connector import ConnectorStatus, State, Task
 from seamark.model.entry import Ending
 from seamark.model.healing import Care, HealSettings, Patient, decide_restarts, describe_failure, record_restart

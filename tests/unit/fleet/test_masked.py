@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.errors import RefusedError
-from seamark.fleet.connector_config import build_config, restore_masked
+from seamark.fleet.connector_life.config import build_config, restore_masked
 from seamark.model.sensitive import MASK, mask_config
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
 

@@ -16,8 +16,8 @@ from seamark.errors import (
     UnsupportedError,
     UsageError,
 )
-from seamark.fleet.offset_diff import build_comparison, read_side
-from seamark.fleet.offset_file import check_export, read_export, write_export
+from seamark.fleet.positions.diff import build_comparison, read_side
+from seamark.fleet.positions.export_file import check_export, read_export, write_export
 from seamark.model.group import Committed
 from seamark.model.offset import Offset
 from seamark.model.offset_export import Difference

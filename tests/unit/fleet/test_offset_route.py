@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.errors import RefusedError
-from seamark.fleet.offset_route import choose_route
+from seamark.fleet.moving.route import choose_route
 from seamark.model.connector import Connector, ConnectorType
 from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
 from seamark.model.offset import Offset

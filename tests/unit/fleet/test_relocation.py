@@ -29,7 +29,7 @@ class TopicPlace(Place):
         self.written = []
         self.fails = None
         monkeypatch.setattr(
-            "seamark.fleet.connector_offsets.ConnectorOffsets.write", lambda _, records: self.put(records)
+            "seamark.fleet.moving.connector_offsets.ConnectorOffsets.write", lambda _, records: self.put(records)
         )
 
     def put(self, records):

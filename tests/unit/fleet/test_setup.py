@@ -6,7 +6,7 @@ import pytest
 
 from seamark.change.kafka_journal import NeededAccess
 from seamark.errors import JournalError
-from seamark.fleet.plugin_type import find_type
+from seamark.fleet.connector_life.plugin_type import find_type
 from seamark.fleet.setup import _build_commands, make_setup, read_setup
 from seamark.model.connector import ConnectorType
 from seamark.model.worker import Plugin

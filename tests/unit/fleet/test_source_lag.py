@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.errors import UnreachableError
-from seamark.fleet.source_lag import read_source_lags
+from seamark.fleet.positions.source_lag import read_source_lags
 from seamark.model.distance import Certainty, Counted, Unit
 from seamark.model.offset import OffsetKey
 from seamark.model.source_lag import PartitionLag, SourceLag

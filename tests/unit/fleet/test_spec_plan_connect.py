@@ -64,7 +64,7 @@ def folder(tmp_path, monkeypatch, connect):
     monkeypatch.setenv("GAME_DB_PASSWORD", PASSWORD)
     # There are no brokers here; who looks for the group of a new sink shall not wait for them.
     monkeypatch.setattr("seamark.fleet.fleet.build_kafka_admin", lambda settings: StubKafka())
-    monkeypatch.setattr("seamark.fleet.offset_stores.open_topic_scan", lambda _, topic, __: EmptyScan(topic))
+    monkeypatch.setattr("seamark.fleet.positions.stores.open_topic_scan", lambda _, topic, __: EmptyScan(topic))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

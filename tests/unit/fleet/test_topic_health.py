@@ -10,8 +10,8 @@ import pytest
 from seamark.context import JournalSettings
 from seamark.context.journal import JournalKind
 from seamark.errors import NotFoundError, UnreachableError
-from seamark.fleet.topic_health.evidence import HealthEvidence, Reader
-from seamark.fleet.topic_health.examine import examine
+from seamark.fleet.brokers.topic_health.evidence import HealthEvidence, Reader
+from seamark.fleet.brokers.topic_health.examine import examine
 from seamark.model.broker import Broker, KafkaCluster
 from seamark.model.finding import Severity
 from seamark.model.group import Committed

@@ -16,8 +16,8 @@ from seamark.model.topic import TopicStatus
 from seamark.report.words import render_count, render_duration
 
 if TYPE_CHECKING:
-    from seamark.fleet.offset_stores import OffsetStores
     from seamark.fleet.ports import BrokersPort
+    from seamark.fleet.positions.stores import OffsetStores
 
 _RECORDS, _HISTORY = "offsets.records", "offsets.history"
 # What a task or REST gets wrong; the others are curious, and hurt nobody.

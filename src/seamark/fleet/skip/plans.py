@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from seamark.change.actor import Actor
     from seamark.context import Context
     from seamark.fleet.clusters import Clusters
-    from seamark.fleet.connectors import Connectors
+    from seamark.fleet.connector_life.connectors import Connectors
     from seamark.fleet.world import FleetWorld
     from seamark.model.connector import Connector
 

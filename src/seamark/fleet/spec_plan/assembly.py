@@ -12,13 +12,13 @@ from seamark.change.precondition import build_precondition
 from seamark.change.snapshot import SnapshotWorld
 from seamark.connect.capability import Capability
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.connector_config import build_config
+from seamark.fleet.connector_life.config import build_config
+from seamark.fleet.connector_life.leftovers import build_topic_note
+from seamark.fleet.connector_life.plugin_type import find_type
 from seamark.fleet.effects import Look, build_effect
-from seamark.fleet.leftovers import build_topic_note
 from seamark.fleet.lock_names import build_lock_notes, build_locks
 from seamark.fleet.ownership import Claims
 from seamark.fleet.planned import Planned
-from seamark.fleet.plugin_type import find_type
 from seamark.fleet.ports import KafkaPort
 from seamark.fleet.spec_plan.consequences import Consequences
 from seamark.fleet.spec_plan.difference import Difference
@@ -32,7 +32,7 @@ from seamark.model.plan import Plan
 
 if TYPE_CHECKING:
     from seamark.context import Context
-    from seamark.fleet.former_offsets import FormerOffsets
+    from seamark.fleet.positions.former import FormerOffsets
 
 # No real request is done within this. Where a context says so, its servers are made up, and so is the time.
 _MADE_UP_SECONDS = 1.0

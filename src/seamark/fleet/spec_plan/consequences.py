@@ -12,9 +12,9 @@ from seamark.change.steps.connector import CreateConnector
 from seamark.change.steps.group_image import count_members
 from seamark.errors import NotFoundError, SeamarkError
 from seamark.fleet.clusters import Clusters
+from seamark.fleet.connector_life.leftovers import Leftovers
 from seamark.fleet.effects import Look, build_effect
 from seamark.fleet.fanout import fan_out
-from seamark.fleet.leftovers import Leftovers
 from seamark.fleet.lock_names import find_group
 from seamark.fleet.ports import KafkaPort
 from seamark.fleet.spec_plan.survey import shorten
@@ -24,7 +24,7 @@ from seamark.model.group import GroupStatus
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings
-    from seamark.fleet.former_offsets import FormerOffsets
+    from seamark.fleet.positions.former import FormerOffsets
 
 # One call asks for all groups; a broker answers some hundred of them in well under a second.
 _MOST_GROUPS = 500

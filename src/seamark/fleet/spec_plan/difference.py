@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from seamark.change.image import reveal_config
 from seamark.change.world import World
-from seamark.fleet.connector_config import restore_masked
+from seamark.fleet.connector_life.config import restore_masked
 from seamark.fleet.spec_plan.desired import split_owner
 from seamark.model.connector import Connector
 from seamark.model.spec import DesiredConnector

@@ -9,7 +9,7 @@ from seamark.change.image import find_references
 from seamark.change.step import Step
 from seamark.change.steps.await_running import AwaitRunning, is_running
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
-from seamark.fleet.connector_config import split_secrets
+from seamark.fleet.connector_life.config import split_secrets
 from seamark.model.connector import Connector, State
 from seamark.model.plan import StepData
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.connector_config import build_config
+from seamark.fleet.connector_life.config import build_config
 from seamark.fleet.policy import Breach, build_refusal, find_violations
 from seamark.fleet.spec_plan.desired import build_desired, select_owners
 from seamark.model.policy_reference import SECRET_SCHEME, check_secret_reference

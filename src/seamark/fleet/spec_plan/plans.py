@@ -12,6 +12,7 @@ from seamark.change.snapshot import SnapshotWorld
 from seamark.change.world import World
 from seamark.errors import RefusedError, UnsettledError, UsageError
 from seamark.fleet.clusters import Clusters
+from seamark.fleet.connector_life.validation import refuse_invalid
 from seamark.fleet.ownership import Claims, read_claims
 from seamark.fleet.planned import Planned
 from seamark.fleet.policy import refuse_violations
@@ -23,12 +24,11 @@ from seamark.fleet.spec_plan.lanes import WAIT_SECONDS
 from seamark.fleet.spec_plan.offline import refuse_references
 from seamark.fleet.spec_plan.survey import Readings, build_survey, read_clusters, shorten
 from seamark.fleet.spec_plan.topics import TopicPart, plan_topics
-from seamark.fleet.validation import refuse_invalid
 from seamark.model.spec import DesiredConnector, Spec
 
 if TYPE_CHECKING:
     from seamark.context import Context
-    from seamark.fleet.former_offsets import FormerOffsets
+    from seamark.fleet.positions.former import FormerOffsets
 
 
 class SpecPlans:

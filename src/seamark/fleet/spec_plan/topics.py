@@ -13,11 +13,11 @@ from seamark.change.steps.topic_change import AlterTopicConfig, GrowTopic
 from seamark.change.steps.topic_image import read_topic
 from seamark.change.world import World
 from seamark.errors import RefusedError, UsageError
+from seamark.fleet.brokers.topic_safety import build_copy_hint, build_grow_notes
+from seamark.fleet.brokers.topic_users import read_users
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.effects import Look
 from seamark.fleet.planner import build_undo_notes
-from seamark.fleet.topic_safety import build_copy_hint, build_grow_notes
-from seamark.fleet.topic_users import read_users
 from seamark.fleet.world import FleetWorld
 from seamark.model.spec import DesiredTopic
 from seamark.model.topic import TopicStatus

@@ -1,0 +1,1 @@
+"""Connectors: created, changed, renamed, healed and deleted, each by a plan."""

@@ -1,0 +1,161 @@
+"""An import into the topic of distributed workers: who uses these offsets now, and how each is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from seamark.change.steps.offset_records import WriteRecords
+from seamark.change.steps.unused import ProveUnused
+from seamark.errors import RefusedError, SeamarkError
+from seamark.fleet.kip199.targets import Action, Target, build_notes, build_targets
+from seamark.fleet.lock_names import build_locks
+from seamark.fleet.moving.guards import find_quiet_seconds
+from seamark.model.connector import Connector, ConnectorType, State
+from seamark.model.held_offset import HeldRecord
+from seamark.model.offset import Offset, spell_identity
+from seamark.offsets.grouping import build_home
+
+if TYPE_CHECKING:
+    from seamark.change.step import Step
+    from seamark.context import ConnectSettings, Context
+    from seamark.fleet.ports import ConnectPort
+    from seamark.fleet.world import FleetWorld
+    from seamark.offsets.grouping import Home
+    from seamark.offsets.topic_store import TopicStore
+
+# The worker group is looked at twice: a worker that restarts is out of it for a moment.
+_BETWEEN_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The connectors that are there, to be changed through Connect; no worker runs the others.
+
+    `refusal` says which of them are in use, or why nobody can tell.
+    """
+
+    there: tuple[Connector, ...] = ()
+    refusal: SeamarkError | None = None
+
+
+class TopicImport:
+    """Looks at the workers and at their topic."""
+
+    def __init__(
+        self,
+        context: Context,
+        settings: ConnectSettings,
+        *,
+        client: ConnectPort,
+        world: FleetWorld,
+        store: TopicStore,
+    ) -> None:
+        self._context = context
+        self._settings = settings
+        self._client = client
+        self._world = world
+        self._store = store
+
+    def read_survey(self, names: Mapping[str, object]) -> Survey:
+        """Whether every named connector is stopped or absent, or all workers are down."""
+        if self._are_down():
+            return Survey()
+        try:
+            known = {one.name: one for one in self._client.read_connectors()}
+            known |= {name: self._client.read_connector(name) for name in self._client.read_names() if name in names}
+        except SeamarkError as error:
+            return Survey(refusal=self._build_hidden(error))
+        there = [known[name] for name in names if name in known]
+        wrong = [why for one in there if (why := find_reason(one))]
+        refusal = _build_refusal(wrong) if wrong else None
+        return Survey(tuple(there), refusal)
+
+    def build_steps(
+        self, wanted: Mapping[str, Sequence[Offset]]
+    ) -> tuple[list[Action], tuple[Step, ...], list[str], list[str]]:
+        """The records for connectors that no worker runs: actions, steps, locks, and what is to be said."""
+        if not wanted:
+            return [], (), [], []
+        reading = self._store.read(wanted)
+        home = build_home(reading.partitions)
+        actions, targets = build_targets(reading, wanted)
+        if not targets:
+            return actions, (), [], []
+        owners = tuple(dict.fromkeys(one.action.connector for one in targets))
+        topic = reading.store.removeprefix("topic ")
+        records = tuple(record for one in targets for record in _build_records(one, topic, home))
+        clusters = (self._settings.name,)
+        proof = ProveUnused(clusters, owners, find_quiet_seconds(self._context), may_be_down=True)
+        write = WriteRecords(clusters, owners, records, may_be_down=True)
+        locks = [
+            lock
+            for name in owners
+            for lock in build_locks(name, [{}], kind=ConnectorType.SOURCE, settings=self._settings)
+        ]
+        return actions, (proof, write), locks, build_notes(targets)
+
+    def build_other_actions(self, wanted: Mapping[str, Sequence[Offset]]) -> list[Action]:
+        """What an import means for connectors that are there: their tasks may read another topic than the workers'."""
+        actions = []
+        for name, offsets in wanted.items():
+            held = self._world.offsets(self._settings.name, name).read([one.partition for one in offsets])
+            actions += [
+                Action(name, one.partition, found.offset, one.offset) for one, found in zip(offsets, held, strict=True)
+            ]
+        return actions
+
+    def _are_down(self) -> bool:
+        """Whether nobody is in the worker group, on two looks."""
+        if self._world.worker_urls(self._settings.name):
+            return False
+        self._world.clock.sleep(_BETWEEN_SECONDS)
+        return not self._world.worker_urls(self._settings.name)
+
+    def _build_hidden(self, error: SeamarkError) -> RefusedError:
+        return RefusedError(
+            "workers are up, and nobody can tell whether these connectors are stopped; nothing was changed",
+            cause=f"the group {self._settings.group_id} has members; {error.message}",
+            hint=f"let {', '.join(self._settings.urls)} be reached from here, or stop all workers",
+        )
+
+
+def _build_records(target: Target, topic: str, home: Home) -> list[HeldRecord]:
+    return [
+        HeldRecord(topic, _find_home(key, target, home) if where is None else where, key, target.value)
+        for where, key in target.keys
+    ]
+
+
+def _find_home(key: bytes, target: Target, home: Home) -> int:
+    found = home(key)
+    if found is None:
+        raise RefusedError(
+            f"nobody can tell where {target.action.connector} {spell_identity(target.action.partition)} belongs in the "
+            "topic; nothing was changed",
+            cause="the workers have a partitioner of their own",
+            hint="let a worker write it first, or create the connector: seamark connectors create --offsets",
+        )
+    return found
+
+
+def find_reason(connector: Connector) -> str:
+    """Why the offsets of a connector that is there can't be imported; "" where they can."""
+    if connector.type is ConnectorType.SINK:
+        return f"{connector.name} is a sink: seamark offsets import"
+    status = connector.status
+    if status is None:
+        return f"{connector.name} has no status"
+    if status.state is State.STOPPED and not status.tasks:
+        return ""
+    tasks = len(status.tasks)
+    return f"{connector.name} is {status.state} with {tasks} task{'' if tasks == 1 else 's'}"
+
+
+def _build_refusal(wrong: Sequence[str]) -> RefusedError:
+    return RefusedError(
+        "these connectors must be stopped or absent, or all workers down; nothing was changed",
+        cause="; ".join(wrong),
+        hint="stop them (Connect 3.5 and later: PUT /connectors/NAME/stop), or let seamark offsets import do it all",
+    )

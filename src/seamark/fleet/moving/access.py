@@ -1,0 +1,161 @@
+"""Before anything is stopped: whether Kafka would let us do all that a change of offsets needs.
+
+The brokers themselves are asked which operations they allow us, so nothing is written and no right to list ACLs is
+needed. Without an authorizer they allow everything. What they can't be asked is a transactional id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from seamark.change.steps.copy_offsets import CopyOffsets
+from seamark.change.steps.group import DeleteGroup, MoveGroup
+from seamark.change.steps.offset_records import WriteRecords
+from seamark.change.steps.offsets import WriteOffsets
+from seamark.change.steps.relocate import CarryOffsets
+from seamark.errors import AuthorizationError, NotFoundError, SeamarkError
+from seamark.fleet.lock_names import find_group
+from seamark.fleet.positions.stores import find_own_topic
+from seamark.model.access import Right
+from seamark.model.connector import Connector, ConnectorType
+
+if TYPE_CHECKING:
+    from seamark.change.step import Step
+    from seamark.change.world import BrokerPort
+    from seamark.context import Context
+    from seamark.fleet.clusters import Clusters
+    from seamark.model.group import GroupStatus
+    from seamark.model.reading import Reading
+    from seamark.model.topic import TopicStatus
+
+_TOPIC, _GROUP = "topic", "group"
+_ELSEWHERE = ("producer.override.bootstrap.servers", "consumer.override.bootstrap.servers")
+
+
+def refuse_denied(
+    steps: Sequence[Step], *, clusters: Clusters, context: Context, brokers: Callable[[], BrokerPort]
+) -> None:
+    """Refuse a change of offsets that Kafka would not let us make, by the name of every right that is missing."""
+    if denied := find_denied(steps, clusters=clusters, context=context, brokers=brokers):
+        first = denied[0]
+        operation = first.operation.title().replace("_", "")
+        raise AuthorizationError(
+            f"Kafka does not allow what this change needs: {', '.join(right.words for right in denied)}; "
+            "nothing was changed",
+            cause="the brokers say which operations they allow to the principal of this context",
+            hint=f"kafka-acls.sh --add --allow-principal User:NAME --operation {operation} --{first.kind} {first.name}",
+            context={"missing": "; ".join(right.words for right in denied)},
+        )
+
+
+def build_access_notes(
+    steps: Sequence[Step], *, clusters: Clusters, context: Context, brokers: Callable[[], BrokerPort]
+) -> tuple[str, ...]:
+    """The same for a plan. Who makes it may do less than who applies it, so it is no refusal yet."""
+    try:
+        denied = find_denied(steps, clusters=clusters, context=context, brokers=brokers)
+    except SeamarkError as error:
+        return (f"nobody tells what Kafka allows you to do: {error.message}",)
+    if not denied:
+        return ()
+    return (f"Kafka does not allow you {', '.join(right.words for right in denied)}: it would be refused",)
+
+
+def find_denied(
+    steps: Sequence[Step], *, clusters: Clusters, context: Context, brokers: Callable[[], BrokerPort]
+) -> tuple[Right, ...]:
+    """The rights that steps need and Kafka does not give us. Nothing is asked where no step touches offsets."""
+    needed = sorted(set(find_rights(steps, clusters=clusters)))
+    if not needed:
+        return ()
+    needed += sorted(_find_journal_rights(context))
+    topics = _read_operations(brokers().read_topics(_pick(needed, _TOPIC)))
+    groups = _read_operations(brokers().read_groups(_pick(needed, _GROUP)))
+    allowed = {(_TOPIC, name): found for name, found in topics.items()}
+    allowed |= {(_GROUP, name): found for name, found in groups.items()}
+    return tuple(right for right in needed if _is_denied(right, allowed))
+
+
+def find_rights(steps: Iterable[Step], *, clusters: Clusters) -> Iterator[Right]:
+    """What steps that change offsets do to topics and groups of the context's own Kafka cluster."""
+    for step in steps:
+        if isinstance(step, MoveGroup):
+            yield Right(_GROUP, step.group, "READ")
+            yield from (Right(_TOPIC, topic, "READ") for topic in step.positions)
+        elif isinstance(step, DeleteGroup):
+            yield Right(_GROUP, step.group, "DELETE")
+        elif isinstance(step, WriteOffsets):
+            yield from (Right(_TOPIC, record.topic, "WRITE") for record in step.records)
+            yield from _find_read(step.cluster, step.name, clusters, [one.partition for one in step.offsets])
+        elif isinstance(step, WriteRecords):
+            for record in step.records:
+                yield from (Right(_TOPIC, record.topic, operation) for operation in ("READ", "WRITE"))
+        elif isinstance(step, CarryOffsets):
+            yield Right(_TOPIC, step.source, "READ")
+            yield Right(_TOPIC, step.target, "READ")
+            yield Right(_TOPIC, step.target, "WRITE")
+        elif isinstance(step, CopyOffsets):
+            yield from _find_read(step.cluster, step.source, clusters)
+
+
+def _find_read(
+    cluster: str, name: str, clusters: Clusters, partitions: Sequence[Mapping[str, object]] = ()
+) -> Iterator[Right]:
+    """What it takes to see that a connector's offsets are what they should be. Connect writes them, not we."""
+    try:
+        connector = clusters.client(cluster).read_connector(name)
+    except NotFoundError:
+        # It is created by the same plan.
+        return
+    if any(connector.config.get(key) for key in _ELSEWHERE):
+        # Its offsets are in another Kafka cluster, and so are the rights.
+        return
+    yield from _find_stored(
+        connector, clusters, [str(one["kafka_topic"]) for one in partitions if "kafka_topic" in one]
+    )
+
+
+def _find_stored(connector: Connector, clusters: Clusters, topics: Sequence[str]) -> Iterator[Right]:
+    settings = clusters.settings(connector.cluster)
+    if connector.type is ConnectorType.SINK:
+        yield Right(_GROUP, find_group(connector.name, connector.config, settings), "DESCRIBE")
+        yield from (Right(_TOPIC, topic, "DESCRIBE") for topic in topics)
+    elif settings.offsets_file is None:
+        stores = {find_own_topic(connector, settings), settings.offsets_topic}
+        yield from (Right(_TOPIC, topic, "READ") for topic in stores if topic)
+
+
+def _find_journal_rights(context: Context) -> Iterator[Right]:
+    from seamark.context import JournalKind  # noqa: PLC0415
+
+    if context.journal.kind is JournalKind.KAFKA:
+        for topic in (context.journal.topic, context.journal.heads_topic):
+            yield Right(_TOPIC, topic, "READ")
+            yield Right(_TOPIC, topic, "WRITE")
+
+
+def _pick(rights: Sequence[Right], kind: str) -> list[str]:
+    return list(dict.fromkeys(right.name for right in rights if right.kind == kind))
+
+
+def _read_operations(reading: Reading[TopicStatus] | Reading[GroupStatus]) -> dict[str, frozenset[str]]:
+    """What is allowed, by name. What we may not even look at allows nothing; what is not there yet is left out."""
+    found: dict[str, frozenset[str]] = {}
+    for name, error in reading.failures.items():
+        if isinstance(error, AuthorizationError):
+            found[name] = frozenset()
+        elif not isinstance(error, NotFoundError):
+            raise _build_unknown(error)
+    # Whoever may look at a thing may do something to it: where nothing is told, the brokers do not tell.
+    return found | {one.name: one.operations for one in reading.items if one.operations}
+
+
+def _is_denied(right: Right, allowed: Mapping[tuple[str, str], frozenset[str]]) -> bool:
+    found = allowed.get((right.kind, right.name))
+    return found is not None and right.operation not in found
+
+
+def _build_unknown(error: SeamarkError) -> SeamarkError:
+    error.hint = error.hint or "nothing was changed; repeat it when the brokers answer"
+    return error

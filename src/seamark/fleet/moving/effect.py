@@ -1,0 +1,61 @@
+"""The line of a plan for other offsets: what was held, what will be, what that comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seamark.fleet.moving.preview import say_preview, say_total
+from seamark.model.connector import Connector
+from seamark.model.effect import Effect, FieldChange, Sign
+from seamark.model.held_offset import HeldOffset
+from seamark.model.meaning import Order
+from seamark.model.offset import Offset
+from seamark.model.preview import Preview, sum_previews
+from seamark.offsets.meaning import Meaning
+
+
+def build_offset_effect(
+    connector: Connector,
+    meaning: Meaning,
+    needed: Sequence[tuple[HeldOffset, Offset]],
+    previews: Sequence[Preview],
+    *,
+    is_stopped: bool,
+) -> Effect:
+    """One line for the connector, one field for each partition, and what its target will see."""
+    fields = tuple(
+        _build_field(meaning, held, wanted, preview) for (held, wanted), preview in zip(needed, previews, strict=True)
+    )
+    tasks = len(connector.status.tasks) if connector.status else 0
+    how = "stays stopped" if is_stopped else "stops, moves, goes on"
+    return Effect(
+        Sign.CHANGE,
+        f"connector/{connector.owner}",
+        f"{how}: {say_total(sum_previews(previews), previews)}",
+        fields,
+        tasks=0 if is_stopped else tasks,
+        outlook=tuple(_build_outlook(meaning, previews)),
+    )
+
+
+def _build_field(meaning: Meaning, held: HeldOffset, wanted: Offset, preview: Preview) -> FieldChange:
+    partition, before = meaning.describe(held.partition, held.offset)
+    _, after = meaning.describe(wanted.partition, wanted.offset)
+    return FieldChange(
+        partition,
+        None if held.offset is None else before,
+        None if wanted.offset is None else after,
+        note=say_preview(preview),
+        preview=preview,
+    )
+
+
+def _build_outlook(meaning: Meaning, previews: Sequence[Preview]) -> list[str]:
+    """What becomes of the data, for each direction that there is."""
+    orders = {found.order for found in previews if found.counted.figure != 0}
+    lines = []
+    if orders & {Order.BEFORE, Order.UNKNOWN}:
+        lines.append(f"read again: {meaning.explain_rewind().words}")
+    if orders & {Order.AFTER, Order.UNKNOWN}:
+        lines.append(f"skipped: {meaning.explain_skip().words}")
+    return lines

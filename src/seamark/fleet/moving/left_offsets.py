@@ -1,0 +1,48 @@
+"""The records in the workers' topic that speak of connectors which are gone, as the steps of a change see them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from seamark.model.held_offset import HeldRecord
+from seamark.model.stored_offset import StoredOffset, StoreReading
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+    from seamark.fleet.positions.stores import OffsetStores
+
+# As long as a step may send: `ChangeTiming.send_seconds`, which knows, less what the look before it needs.
+WRITE_SECONDS = 15.0
+
+
+class LeftOffsets:
+    """A `LeftOffsetsPort` over one cluster's offsets topic."""
+
+    def __init__(self, cluster: str, *, context: Context, stores: OffsetStores) -> None:
+        self._cluster = cluster
+        self._context = context
+        self._stores = stores
+
+    def read(self, owners: Collection[str]) -> tuple[HeldRecord, ...]:
+        """Every record that speaks of these connectors: each spelling, on each partition, also tombstones."""
+        return tuple(build_records(self._stores.find_topic(self._cluster).read(owners)))
+
+    def write(self, records: Sequence[HeldRecord]) -> None:
+        """Write these records, each where it says, in this order."""
+        from seamark.kafka.exact_writer import write_records  # noqa: PLC0415
+
+        write_records(self._context.kafka.client_config(), records, timeout_seconds=WRITE_SECONDS)
+
+
+def build_records(reading: StoreReading) -> Iterator[HeldRecord]:
+    """The records behind a reading of a topic."""
+    for stored in (*reading.offsets, *reading.forgotten):
+        yield from build_stored_records(stored)
+
+
+def build_stored_records(stored: StoredOffset) -> Iterator[HeldRecord]:
+    """The records of topics behind one offset; files and groups have none."""
+    for found in (stored.evidence, *stored.others):
+        if found.key is not None and found.partition is not None:
+            yield HeldRecord(found.store.removeprefix("topic "), found.partition, found.key, found.value)

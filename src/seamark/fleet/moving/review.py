@@ -1,0 +1,86 @@
+"""What the writes of offsets in a plan mean now, where the plan was made earlier or out of the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from seamark.change.steps.offsets import WriteOffsets
+from seamark.change.steps.relocate import CarryOffsets
+from seamark.change.steps.run_state import SetRunState
+from seamark.errors import NotFoundError
+from seamark.fleet.moving.effect import build_offset_effect
+from seamark.fleet.planned import Planned
+from seamark.fleet.positions.meaning import read_meaning
+from seamark.model.effect import Effect, Sign
+from seamark.model.held_offset import WriteRoute
+from seamark.model.offset import Offset, spell_identity
+from seamark.offsets.codec import decode_key, decode_value
+
+if TYPE_CHECKING:
+    from seamark.fleet.clusters import Clusters
+    from seamark.fleet.world import FleetWorld
+
+
+def explain_offsets(planned: Planned, *, clusters: Clusters, world: FleetWorld) -> Planned:
+    """The plan with one line for each owner whose offsets it writes: what is read again or skipped, counted now."""
+    effects: list[Effect] = list(planned.effects)
+    for step in planned.steps:
+        if isinstance(step, CarryOffsets):
+            effects = _merge_carried(step, effects)
+        if not isinstance(step, WriteOffsets):
+            continue
+        others = [one for one in planned.steps if one.acts and one.subject == step.subject and one is not step]
+        if not all(isinstance(one, SetRunState) for one in others):
+            continue
+        effect = _read_effect(step, clusters=clusters, world=world, is_stopped=not others)
+        place = next((number for number, found in enumerate(effects) if found.subject == step.subject), None)
+        if effect is None or place is None:
+            continue
+        kept = [found for found in effects if found.subject != step.subject]
+        effects = [*kept[:place], effect, *kept[place:]]
+    return replace(planned, effects=tuple(effects))
+
+
+def _merge_carried(step: CarryOffsets, effects: Sequence[Effect]) -> list[Effect]:
+    """One line for a connector that gets another offsets topic: its stop, its config, its run state belong to it."""
+    own = [found for found in effects if found.subject == step.subject]
+    if not own:
+        return list(effects)
+    merged = Effect(
+        Sign.CHANGE,
+        step.subject,
+        f"stops, takes its offsets to topic {step.target}, goes on: nothing is read again",
+        tuple(field for found in own for field in found.fields if field.key != "state"),
+        tasks=max(found.tasks for found in own),
+    )
+    place = effects.index(own[0])
+    kept = [found for found in effects if found.subject != step.subject]
+    return [*kept[:place], merged, *kept[place:]]
+
+
+def _read_effect(step: WriteOffsets, *, clusters: Clusters, world: FleetWorld, is_stopped: bool) -> Effect | None:
+    client = clusters.client(step.cluster)
+    offsets = find_written(step)
+    try:
+        connector = client.read_connector(step.name)
+        port = world.offsets(step.cluster, step.name)
+        held = port.read([found.partition for found in offsets])
+        previews = port.preview(offsets)
+    except NotFoundError:
+        return None
+    needed = list(zip(held, offsets, strict=True))
+    return build_offset_effect(connector, read_meaning(connector, client), needed, previews, is_stopped=is_stopped)
+
+
+def find_written(step: WriteOffsets) -> tuple[Offset, ...]:
+    """The offsets that a step leaves. By the route TOPIC its records say it, the last one of each key."""
+    if step.route is WriteRoute.REST:
+        return step.offsets
+    found: dict[str, Offset] = {}
+    for record in step.records:
+        key = decode_key(record.key).key
+        if key is not None:
+            found[spell_identity(key.partition)] = Offset(key.partition, decode_value(record.value).offset)
+    return tuple(found.values())

@@ -1,0 +1,87 @@
+"""Everything that plans changes of offsets, built when it is first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from seamark.change.actor import Actor
+    from seamark.context import Context
+    from seamark.fleet.brokers.groups import Groups
+    from seamark.fleet.clusters import Clusters
+    from seamark.fleet.connector_life.connectors import Connectors
+    from seamark.fleet.kip199.plans import Imports
+    from seamark.fleet.moving.plans import OffsetPlans
+    from seamark.fleet.moving.purge import OffsetPurges
+    from seamark.fleet.moving.relocation import Relocations
+    from seamark.fleet.moving.verbs import OffsetMoves
+    from seamark.fleet.positions.stores import OffsetStores
+    from seamark.fleet.world import FleetWorld
+
+
+@dataclass(frozen=True)
+class OffsetServices:
+    """The planners of one fleet. What they need is asked for when they do, so that a look at `--help` loads nothing."""
+
+    context: Context
+    clusters: Clusters
+    connectors: Connectors
+    stores: Callable[[], OffsetStores]
+    world: Callable[[], FleetWorld]
+    actor: Callable[[], Actor]
+    groups: Callable[[], Groups]
+
+    @cached_property
+    def plans(self) -> OffsetPlans:
+        """The guarded write of a connector's offsets."""
+        from seamark.fleet.moving.plans import OffsetPlans  # noqa: PLC0415
+
+        return OffsetPlans(self.context, clusters=self.clusters, world=self.world, actor=self.actor)
+
+    @cached_property
+    def moves(self) -> OffsetMoves:
+        """Other places for owners."""
+        from seamark.fleet.moving.verbs import OffsetMoves  # noqa: PLC0415
+
+        return OffsetMoves(
+            clusters=self.clusters,
+            connectors=self.connectors,
+            stores=self.stores,
+            world=self.world,
+            plans=lambda: self.plans,
+            groups=self.groups,
+            relocations=lambda: self.relocations,
+        )
+
+    @cached_property
+    def relocations(self) -> Relocations:
+        """Other topics for a connector's offsets."""
+        from seamark.fleet.moving.relocation import Relocations  # noqa: PLC0415
+
+        return Relocations(self.context, clusters=self.clusters, world=self.world, stores=self.stores, actor=self.actor)
+
+    @cached_property
+    def imports(self) -> Imports:
+        """What `connect-offsets --import` writes."""
+        from seamark.fleet.kip199.plans import Imports  # noqa: PLC0415
+
+        return Imports(
+            self.context,
+            clusters=self.clusters,
+            world=self.world(),
+            stores=self.stores,
+            plans=lambda: self.plans,
+            actor=self.actor(),
+        )
+
+    @cached_property
+    def purges(self) -> OffsetPurges:
+        """The end of what connectors left behind."""
+        from seamark.fleet.moving.purge import OffsetPurges  # noqa: PLC0415
+
+        return OffsetPurges(
+            self.context, clusters=self.clusters, stores=self.stores, world=self.world, actor=self.actor
+        )

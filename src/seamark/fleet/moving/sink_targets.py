@@ -1,0 +1,149 @@
+"""Where a sink shall stand: the arithmetic of groups, in the words of Connect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from seamark.errors import NotFoundError, UnsupportedError, UsageError
+from seamark.fleet.brokers.group_targets import Chosen, Where, parse_topic, parse_where, read_spots, read_targets, shift
+from seamark.fleet.moving.targets import Move, Word, parse_length, parse_map, read_owner_file
+from seamark.model.group import Committed
+from seamark.model.held_offset import HeldOffset
+from seamark.model.offset import Offset, OffsetMap
+from seamark.model.spot import Spot
+from seamark.offsets.meaning.sink import OFFSET, PARTITION, TOPIC, read_number
+
+if TYPE_CHECKING:
+    from seamark.change.world import BrokerPort
+    from seamark.fleet.ports import BrokersPort
+
+_WAYS = "--to earliest|latest|OFFSET|TIME|beginning, --back TIME, --shift N, --from FILE"
+
+
+class SinkTargets:
+    """The offsets that a move of one sink comes to. `notes` are what the reader of the plan must know of them."""
+
+    def __init__(self, owner: str, *, held: Sequence[HeldOffset], kafka: BrokersPort, now: float) -> None:
+        self._owner = owner
+        self._kafka = kafka
+        self._now = now
+        self._committed = {
+            spot: Committed(number)
+            for found in held
+            if (spot := find_spot(found.partition)) and (number := read_number(found.offset, OFFSET)) is not None
+        }
+        self.notes: list[str] = []
+
+    def forget(self, names: Sequence[str]) -> tuple[Offset, ...]:
+        """Nothing for these partitions; all that are committed without names. What is so already is no error."""
+        if not self._committed and not names:
+            return ()
+        spots = [spot for spot in self._pick(names) if spot in self._committed]
+        return tuple(Offset(build_partition(spot), None) for spot in spots)
+
+    def move(self, move: Move, names: Sequence[str]) -> tuple[Offset, ...]:
+        """The offsets of one move, within the log."""
+        if move.as_of is not None:
+            raise UnsupportedError(
+                f"there is no history of {self._owner}",
+                cause="a consumer group keeps its newest position alone",
+                hint=f"it can be moved by {_WAYS}",
+            )
+        if move.to == Word.BEGINNING:
+            return self.forget(names)
+        if move.source is not None:
+            return self.clamp(self._take(read_owner_file(move.source, owner=self._owner), names))
+        spots = self._pick(names)
+        if move.shift is not None:
+            targets = shift(self._kafka, spots, self._committed, move.shift)
+        else:
+            targets = read_targets(self._kafka, spots, self._find_where(move))
+        return tuple(Offset(build_partition(spot), {OFFSET: targets[spot]}) for spot in sorted(targets))
+
+    def clamp(self, offsets: Sequence[Offset]) -> tuple[Offset, ...]:
+        """The offsets within the log. Refused where one is of no partition that a sink could read."""
+        if odd := [dict(found.partition) for found in offsets if find_spot(found.partition) is None]:
+            raise UsageError(
+                f"{odd[0]} is no partition of a sink; nothing was changed",
+                hint=f'write {{"{TOPIC}": "orders", "{PARTITION}": 0}}',
+            )
+        clamped, notes = clamp_offsets(self._kafka, offsets)
+        self.notes += notes
+        return clamped
+
+    def _find_where(self, move: Move) -> Where:
+        if move.back is not None:
+            return datetime.fromtimestamp(self._now, tz=UTC) - timedelta(seconds=parse_length(move.back))
+        place = parse_map(move.to) if isinstance(move.to, str) and move.to.startswith("{") else move.to
+        if isinstance(place, Mapping):
+            number = read_number(place, OFFSET)
+            if number is None:
+                raise UsageError(f"{dict(place)} is no offset of a sink", hint=f'write {{"{OFFSET}": N}}')
+            return number
+        return parse_where(place if place is not None else "")
+
+    def _pick(self, names: Sequence[str]) -> tuple[Spot, ...]:
+        spots = read_spots(self._kafka, [parse_spots(name) for name in names], self._committed)
+        if not spots:
+            raise NotFoundError(
+                f"{self._owner} has committed nothing", hint="say where: --partition TOPIC or TOPIC:0,1"
+            )
+        return spots
+
+    def _take(self, offsets: Sequence[Offset], names: Sequence[str]) -> tuple[Offset, ...]:
+        chosen = [parse_spots(name) for name in names]
+        found = tuple(one for one in offsets if not chosen or _is_chosen(one.partition, chosen))
+        if not found:
+            raise NotFoundError(f"the file has no such offsets of {self._owner}")
+        return found
+
+
+def clamp_offsets(kafka: BrokerPort, offsets: Sequence[Offset]) -> tuple[tuple[Offset, ...], list[str]]:
+    """The offsets within the log, and what was changed about them.
+
+    What lies outside would be where auto.offset.reset says: perhaps at the other end.
+    """
+    spots = {spot for found in offsets if (spot := find_spot(found.partition)) and found.offset is not None}
+    bounds = kafka.read_bounds(sorted(spots)).require_complete(what="the bounds") if spots else {}
+    clamped, notes = [], []
+    for found in offsets:
+        spot, number = find_spot(found.partition), read_number(found.offset, OFFSET)
+        if spot is None or number is None or spot not in bounds:
+            clamped.append(found)
+            continue
+        inside = min(max(number, bounds[spot].earliest), bounds[spot].latest)
+        if inside != number:
+            log = f"{bounds[spot].earliest} to {bounds[spot].latest}"
+            notes.append(f"{spot[0]}-{spot[1]}: {number} is outside of the log ({log}): {inside} is taken")
+        clamped.append(Offset(found.partition, {OFFSET: inside}))
+    return tuple(clamped), notes
+
+
+def parse_spots(name: str) -> Chosen:
+    """`TOPIC`, `TOPIC:0,1`, or a partition as Connect spells it in JSON."""
+    if not name.startswith("{"):
+        return parse_topic(name)
+    spot = find_spot(parse_map(name))
+    if spot is None:
+        raise UsageError(f"{name} names no partition", hint=f'{{"{TOPIC}": "t", "{PARTITION}": 0}}')
+    return Chosen(spot[0], (spot[1],))
+
+
+def find_spot(partition: OffsetMap) -> Spot | None:
+    """The partition of a log that a sink's partition names."""
+    topic, number = partition.get(TOPIC), read_number(partition, PARTITION)
+    return (topic, number) if isinstance(topic, str) and number is not None else None
+
+
+def build_partition(spot: Spot) -> OffsetMap:
+    """A partition of a log, as Connect names it."""
+    return {TOPIC: spot[0], PARTITION: spot[1]}
+
+
+def _is_chosen(partition: OffsetMap, chosen: Sequence[Chosen]) -> bool:
+    spot = find_spot(partition)
+    return spot is not None and any(
+        spot[0] == one.topic and (not one.partitions or spot[1] in one.partitions) for one in chosen
+    )

@@ -1,0 +1,277 @@
+"""Moving the offsets of any owner: each verb gives a plan and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
+from seamark.fleet.fanout import fan_out
+from seamark.fleet.lock_names import find_group
+from seamark.fleet.moving.plans import OffsetPlans, merge
+from seamark.fleet.moving.sink_targets import SinkTargets, find_spot
+from seamark.fleet.moving.targets import Move, SourceTargets
+from seamark.fleet.planned import Planned
+from seamark.fleet.positions.diff import read_side
+from seamark.fleet.positions.meaning import read_meaning
+from seamark.model.connector import Connector, ConnectorType
+from seamark.model.offset import Offset, spell_identity
+from seamark.model.preview import DEFAULT_TOLERANCE, Tolerance
+from seamark.offsets.meaning.moving import rewrite_partition
+from seamark.offsets.meaning.sink import OFFSET, read_number
+
+if TYPE_CHECKING:
+    from seamark.fleet.brokers.groups import Groups
+    from seamark.fleet.clusters import Clusters
+    from seamark.fleet.connector_life.connectors import Connectors
+    from seamark.fleet.moving.relocation import Relocations
+    from seamark.fleet.positions.stores import OffsetStores
+    from seamark.fleet.world import FleetWorld
+    from seamark.model.offset_export import HistoryEntry
+    from seamark.model.spot import Spot
+
+GROUP = "group/"
+
+
+@dataclass(frozen=True, slots=True)
+class Care:
+    """How carefully a change is made: whether a silent worker is accepted, how much more than planned may be moved.
+
+    `wait_seconds` is how long the first new position is waited for, where not as long as the workers need for one.
+    """
+
+    accepts_zombies: bool = False
+    tolerance: Tolerance = DEFAULT_TOLERANCE
+    wait_seconds: float | None = None
+
+
+class OffsetMoves:
+    """The verbs that move offsets. `fleet.offsets` has them by the same names."""
+
+    def __init__(
+        self,
+        *,
+        clusters: Clusters,
+        connectors: Connectors,
+        stores: Callable[[], OffsetStores],
+        world: Callable[[], FleetWorld],
+        plans: Callable[[], OffsetPlans],
+        groups: Callable[[], Groups],
+        relocations: Callable[[], Relocations],
+    ) -> None:
+        self._clusters = clusters
+        self._connectors = connectors
+        self._stores = stores
+        self._world = world
+        self._plans = plans
+        self._groups = groups
+        self._relocations = relocations
+
+    def move(self, owner: str, move: Move, *, partitions: Sequence[str] = (), care: Care | None = None) -> Planned:
+        """Plan another place for an owner."""
+        if owner.startswith(GROUP):
+            return self._move_group(owner, move, partitions)
+        connector = self._connectors.one(owner)
+        if connector.type is ConnectorType.SINK:
+            sink = self._open_sink(connector)
+            offsets, notes = sink.move(move, partitions), sink.notes
+        else:
+            history = self._read_history(connector) if move.as_of is not None else ()
+            offsets, notes = self._open_source(connector).move(move, partitions, history=history), []
+        return self._write(connector, offsets, title=f"move {connector.owner} {move.words}", care=care, notes=notes)
+
+    def forget(self, owner: str, *, partitions: Sequence[str] = (), care: Care | None = None) -> Planned:
+        """Plan that an owner forgets its offsets, or those of some partitions."""
+        if owner.startswith(GROUP):
+            name = owner.removeprefix(GROUP)
+            return self._groups().forget(name, topics=partitions) if partitions else self._groups().delete(name)
+        connector = self._connectors.one(owner)
+        if connector.type is ConnectorType.SINK:
+            offsets = self._open_sink(connector).forget(partitions)
+        else:
+            offsets = self._open_source(connector).forget(partitions)
+        return self._write(connector, offsets, title=f"forget offsets of {connector.owner}", care=care)
+
+    def restore(self, path: Path, *, owners: Sequence[str] = (), care: Care | None = None) -> Planned:
+        """Plan that owners stand where a file says: an export, or the bare JSON of `connect-offsets`."""
+        side = read_side(path)
+        if missing := [owner for owner in owners if owner not in side]:
+            raise NotFoundError(
+                f"{path} says nothing of {', '.join(missing)}", cause=f"it has {', '.join(sorted(side)[:10])}"
+            )
+        chosen = {owner: side[owner] for owner in (owners or side) if side[owner]}
+        if not chosen:
+            raise UsageError(f"{path} holds no offsets")
+        answers = fan_out({owner: partial(self._restore_one, owner, held, care) for owner, held in chosen.items()})
+        if answers.failures:
+            raise RefusedError(
+                f"{len(answers.failures)} of {len(chosen)} owners in {path} can't be given their offsets; "
+                "nothing was changed",
+                cause="; ".join(f"{owner}: {error.message}" for owner, error in answers.failures.items()),
+                hint="name those that shall have them: seamark offsets import FILE OWNER…",
+            )
+        return merge(f"import offsets from {path.name}", [answers.results[owner] for owner in chosen])
+
+    def copy(self, source: str, target: str, *, care: Care | None = None) -> Planned:
+        """Plan that one owner stands where another stands. Keys are rewritten as the other one names them."""
+        offsets, origin = self._read_source(source)
+        title = f"copy offsets of {source} to {target}"
+        if target.startswith(GROUP):
+            planned = self._groups().place(target.removeprefix(GROUP), _find_spots(source, offsets))
+            return replace(planned, plan=replace(planned.plan, title=title))
+        connector = self._connectors.one(target)
+        notes: list[str] = []
+        if connector.type is ConnectorType.SINK:
+            _find_spots(source, offsets)
+            sink = self._open_sink(connector)
+            offsets, notes = sink.clamp(offsets), sink.notes
+        else:
+            offsets = self._rewrite(source, origin, connector, offsets)
+        return self._write(connector, offsets, title=title, care=care, notes=notes)
+
+    def relocate(self, owner: str, topic: str | None, *, care: Care | None = None) -> Planned:
+        """Plan that a source keeps its offsets in a topic of its own; None is the one of its workers."""
+        if owner.startswith(GROUP):
+            raise UnsupportedError(f"{owner} has no offsets topic", cause="the group coordinator keeps its offsets")
+        care = care or Care()
+        return self._relocations().plan(
+            self._connectors.one(owner),
+            topic,
+            accepts_zombies=care.accepts_zombies,
+            wait_seconds=care.wait_seconds,
+        )
+
+    def _restore_one(self, owner: str, offsets: Sequence[Offset], care: Care | None) -> Planned:
+        if owner.startswith(GROUP):
+            return self._groups().place(owner.removeprefix(GROUP), _find_spots(owner, offsets))
+        connector = self._connectors.one(owner)
+        notes: list[str] = []
+        if connector.type is ConnectorType.SINK:
+            sink = self._open_sink(connector)
+            offsets, notes = sink.clamp(offsets), sink.notes
+        return self._write(connector, offsets, title=f"import offsets of {owner}", care=care, notes=notes)
+
+    def _move_group(self, owner: str, move: Move, partitions: Sequence[str]) -> Planned:
+        name = owner.removeprefix(GROUP)
+        if move.as_of is not None:
+            raise UnsupportedError(
+                f"there is no history of {owner}",
+                cause="a consumer group keeps its newest position alone",
+                hint="it can be moved by --to earliest|latest|OFFSET|TIME, --back TIME, --shift N, --from FILE",
+            )
+        if isinstance(move.to, Mapping):
+            raise UsageError("a group is moved to earliest, latest, an offset or a time")
+        if move.source is not None and (held := _read_group_file(move.source, owner)) is not None:
+            return self._groups().place(name, held, topics=partitions)
+        return self._groups().move(
+            name, to=move.to, back=move.back, shift=move.shift, source=move.source, topics=partitions
+        )
+
+    def _read_source(self, source: str) -> tuple[tuple[Offset, ...], Connector | None]:
+        """What an owner holds, and the connector that it is; None for a group."""
+        if source.startswith(GROUP):
+            reading = self._stores().find_group(source.removeprefix(GROUP)).read()
+            offsets, connector = tuple(found.as_offset() for found in reading.offsets), None
+        else:
+            connector = self._connectors.one(source)
+            held = self._world().offsets(connector.cluster, connector.name).read_all()
+            offsets = tuple(Offset(found.partition, found.offset) for found in held if found.offset is not None)
+        if not offsets:
+            raise NotFoundError(f"{source} holds no offsets", hint="seamark offsets show OWNER shows what one holds")
+        return offsets, connector
+
+    def _rewrite(
+        self, source: str, origin: Connector | None, target: Connector, offsets: Sequence[Offset]
+    ) -> tuple[Offset, ...]:
+        theirs = None if origin is None else read_meaning(origin, self._clusters.client(origin.cluster))
+        ours = read_meaning(target, self._clusters.client(target.cluster))
+        if theirs is None or theirs.family != ours.family:
+            raise RefusedError(
+                f"{target.owner} can't read the offsets of {source}; nothing was changed",
+                cause=f"one is a {'consumer group' if theirs is None else theirs.family}, the other a {ours.family}",
+            )
+        rewritten = tuple(Offset(rewrite_partition(ours, target.config, one.partition), one.offset) for one in offsets)
+        if len({spell_identity(one.partition) for one in rewritten}) < len(rewritten):
+            raise RefusedError(
+                f"several partitions of {source} would be the same one of {target.owner}; nothing was changed",
+                hint="seamark offsets export, then import what you choose",
+            )
+        return rewritten
+
+    def _write(
+        self,
+        connector: Connector,
+        offsets: Sequence[Offset],
+        *,
+        title: str,
+        care: Care | None,
+        notes: Sequence[str] = (),
+    ) -> Planned:
+        care = care or Care()
+        return self._plans().write(
+            connector,
+            offsets,
+            title=title,
+            accepts_zombies=care.accepts_zombies,
+            tolerance=care.tolerance,
+            wait_seconds=care.wait_seconds,
+            notes=(*notes, *self._find_shared(connector)),
+        )
+
+    def _find_shared(self, connector: Connector) -> tuple[str, ...]:
+        """A group that belongs to all sinks of the workers is no affair of one of them."""
+        settings = self._clusters.settings(connector.cluster)
+        if connector.type is not ConnectorType.SINK or settings.consumer_group_id is None:
+            return ()
+        group = find_group(connector.name, connector.config, settings)
+        if group != settings.consumer_group_id:
+            return ()
+        return (f"group {group} is that of every sink of {connector.cluster}: their offsets of these topics move too",)
+
+    def _open_sink(self, connector: Connector) -> SinkTargets:
+        world = self._world()
+        held = world.offsets(connector.cluster, connector.name).read_all()
+        kafka = self._stores().find_brokers(connector)
+        return SinkTargets(connector.owner, held=held, kafka=kafka, now=world.clock.now())
+
+    def _open_source(self, connector: Connector) -> SourceTargets:
+        meaning = read_meaning(connector, self._clusters.client(connector.cluster))
+        held = self._world().offsets(connector.cluster, connector.name).read_all()
+        return SourceTargets(connector.owner, meaning=meaning, held=held)
+
+    def _read_history(self, connector: Connector) -> tuple[HistoryEntry, ...]:
+        from seamark.fleet.positions.history import read_history  # noqa: PLC0415
+
+        return read_history(
+            connector.owner, connectors=self._connectors, clusters=self._clusters, stores=self._stores()
+        )
+
+
+def _find_spots(owner: str, offsets: Sequence[Offset]) -> dict[Spot, int | None]:
+    """The offsets of a group; refused where they are those of a source."""
+    found: dict[Spot, int | None] = {}
+    for one in offsets:
+        spot = find_spot(one.partition)
+        number = None if one.offset is None else read_number(one.offset, OFFSET)
+        if spot is None or (one.offset is not None and number is None):
+            raise RefusedError(f"the offsets of {owner} are no positions in topics; nothing was changed")
+        found[spot] = number
+    return found
+
+
+def _read_group_file(path: Path, owner: str) -> dict[Spot, int | None] | None:
+    """What an export says of a group; None for the lines of kafka-consumer-groups."""
+    try:
+        with path.expanduser().open("rb") as file:
+            is_json = file.read(1024).lstrip().startswith(b"{")
+    except OSError:
+        return None
+    if not is_json:
+        return None
+    side = read_side(path)
+    if owner not in side:
+        raise NotFoundError(f"{path} says nothing of {owner}", cause=f"it has {', '.join(sorted(side)[:10])}")
+    return _find_spots(owner, side[owner])
