@@ -38,7 +38,7 @@ def plan_one(fleet, name, rng):
     """A random change: of the config, of the run state, or of the config while it is stopped."""
     verb, value = rng.choice(("set", "set", "guarded", "guarded", "pause", "resume", "stop")), str(rng.getrandbits(30))
     if verb == "guarded":
-        return build_planned(fleet, name, key="mark", value=value)
+        return build_planned(fleet, f"connect/{name}", key="mark", value=value)
     if verb == "set":
         return fleet.connectors.set(f"connect/{name}", {"mark": value})
     return getattr(fleet.connectors, verb)(f"connect/{name}")

@@ -1,6 +1,6 @@
 """A child process that stops a connector, changes its config and restores its run state, as one change.
 
-    python -m tests.fault.guarded NAME KEY VALUE
+    python -m tests.fault.guarded CLUSTER/NAME KEY VALUE
 
 It is what faults are tried on: three steps in one lane, the last of which must run whatever happens. It says `opened`
 when it has its lock.
@@ -29,16 +29,17 @@ class Speaking(Silent):
         print("opened", change, steps, flush=True)
 
 
-def build_planned(fleet, name, *, key, value):
+def build_planned(fleet, owner, *, key, value):
     """The plan: stop, put config, restore."""
-    connector = fleet.connectors.one(f"connect/{name}")
+    cluster, _, name = owner.partition("/")
+    connector = fleet.connectors.one(owner)
     config = {k: v for k, v in connector.config.items() if k != "name"} | {key: value}
     steps = (
-        SetRunState("connect", name, "STOPPED"),
-        PutConfig("connect", name, config),
-        SetRunState("connect", name, "RUNNING"),
+        SetRunState(cluster, name, "STOPPED"),
+        PutConfig(cluster, name, config),
+        SetRunState(cluster, name, "RUNNING"),
     )
-    settings = fleet.context.connect["connect"]
+    settings = fleet.context.connect[cluster]
     plan = Plan(
         title=f"set {key} of {name}",
         context=fleet.context.name,
@@ -64,8 +65,8 @@ def run_planned(build):
     return 0 if result.is_done else 3
 
 
-def main(name, key, value):
-    return run_planned(lambda fleet: build_planned(fleet, name, key=key, value=value))
+def main(owner, key, value):
+    return run_planned(lambda fleet: build_planned(fleet, owner, key=key, value=value))
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def hold_midway(rig, point):
     """Begin a guarded change and hold it at a point."""
     wait_until(rig.runs, f"{rig.name} ran", seconds=60)
     config = rig.config()
-    holder = rig.start("tests.fault.guarded", rig.name, "mark", VALUE, failpoint=f"{point}:stop")
+    holder = rig.start("tests.fault.guarded", rig.owner, "mark", VALUE, failpoint=f"{point}:stop")
     try:
         wait_stopped(holder)
         midway = Midway(rig, holder)

@@ -27,12 +27,14 @@ TOPIC = "seamark-journal"
 class Rig:
     """One connector on a stack, and the commands that change it."""
 
-    def __init__(self, stack, folder, *, journal="kafka", in_flight=IN_FLIGHT, topic=TOPIC):
+    def __init__(self, stack, folder, *, journal="kafka", in_flight=IN_FLIGHT, topic=TOPIC, cluster="connect"):
         self.stack = stack
+        self.cluster = cluster
         self.folder = folder
         self.journal = journal
         self.topic = topic
         self.name = f"fault-{uuid.uuid4().hex[:10]}"
+        self.owner = f"{cluster}/{self.name}"
         self.input = folder / f"{self.name}.txt"
         self.input.write_text("one\ntwo\n")
         self.env = {
@@ -51,7 +53,7 @@ class Rig:
     def call(self, method, path, body=None):
         """A plain REST call, past seamark."""
         request = urllib.request.Request(
-            self.stack.connect["connect"].urls[0] + path,
+            self.stack.connect[self.cluster].urls[0] + path,
             method=method,
             data=json.dumps(body).encode() if body is not None else None,
             headers={"Content-Type": "application/json"},
@@ -165,7 +167,7 @@ class Rig:
     def guarded(self, value, **options):
         # A rebalance of another connector shows this one UNASSIGNED for a moment, and seamark then rightly waits.
         wait_until(self.runs, f"{self.name} ran", seconds=60)
-        return self.run("tests.fault.guarded", self.name, "mark", value, **options)
+        return self.run("tests.fault.guarded", self.owner, "mark", value, **options)
 
     def list_by_command(self):
         """The changes of this connector, the newest first, as `journal list` tells them.

@@ -11,7 +11,7 @@ from tests.fault.rig import Rig, kill_quietly, wait_stopped
 
 
 def take_over_a_stopped_holder(rig, *, resume_timeout):
-    holder = rig.start("tests.fault.guarded", rig.name, "mark", "7", failpoint="after-outcome:0:stop")
+    holder = rig.start("tests.fault.guarded", rig.owner, "mark", "7", failpoint="after-outcome:0:stop")
     try:
         wait_stopped(holder)
         change = rig.changes()[0]

@@ -65,7 +65,7 @@ class Lane:
         before = self.rig.config()
         after = before | {"mark": str(self._rng.getrandbits(30))}
         self.counts["cycles"] += 1
-        process = self.rig.start("tests.fault.guarded", self.rig.name, "mark", after["mark"])
+        process = self.rig.start("tests.fault.guarded", self.rig.owner, "mark", after["mark"])
         # Most of the time the clock begins when the change is open: that is where it hurts.
         is_open = self._rng.random() < 0.8 and process.stdout.readline().startswith("opened")
         code = self._disturb(process, OPEN_KILL_SECONDS if is_open else KILL_SECONDS)
