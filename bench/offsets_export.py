@@ -103,15 +103,15 @@ def count_bare(ground: Ground) -> Ran:
 
 def _run(command: Sequence[str], *, stdin: Any = None, stdout: Any = None) -> int:
     """Run a program to its end; gives the most memory it had."""
-    process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, cwd=ROOT)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        said = process.stderr.read().decode(errors="replace") if process.stderr else ""
-        raise BenchError(f"{command[0]} ended with {process.returncode}: {said[-500:]}")
-    if process.stderr:
-        process.stderr.close()
-    return usage.ru_maxrss * 1024
+    with TemporaryDirectory() as folder:
+        peak = Path(folder) / "peak"
+        measured = [sys.executable, "-m", "bench.fleets.peak", str(peak), *command]
+        done = subprocess.run(measured, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, cwd=ROOT, check=False)
+        if done.returncode:
+            raise BenchError(
+                f"{command[0]} ended with {done.returncode}: {done.stderr.decode(errors='replace')[-500:]}"
+            )
+        return int(peak.read_text())
 
 
 def check_export(ground: Ground, ran: Ran) -> None:

@@ -8,16 +8,23 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from seamark.devstack.control import ask
 from seamark.devstack.wait import wait_until
+from seamark.errors import DevstackError
 from tests.fault.offset_lane import ASLEEP, LINE, Lane
 from tests.integration.rest import call
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
+
+# After which step the zombie wakes.
+ORDERS = ("ended write", "ended verify")
+TRIES = 3
 
 
 class Sleeper:
@@ -91,18 +98,22 @@ def give_more(lane):
 
 
 class Held:
-    """Two changes that wait until the worker has gone on, and its task has stored what it read."""
+    """Changes that wait until the worker has gone on, and whose zombies have stored what they read."""
 
     def __init__(self):
         self._ready = threading.Semaphore(0)
         self._woken = threading.Event()
+        self.stored = set()
 
     def hold(self, lane):
         self._ready.release()
         assert self._woken.wait(300), "the worker went on"
         # The connector is stopped: nobody but the zombie can have stored this.
         end = lane.build_offset(lane.lines)
-        wait_until(lambda: lane.read_offset() == end, "the zombie stored what it read", seconds=60, every_seconds=0.2)
+        # A worker that is slow to wake up may end its tasks before they store anything.
+        with suppress(DevstackError):
+            wait_until(lambda: lane.read_offset() == end, "the zombie stored it", seconds=30, every_seconds=0.2)
+            self.stored.add(lane.name)
 
     def await_all(self, count):
         for _ in range(count):
@@ -123,35 +134,56 @@ def test_zombie_is_prevented_or_seen_whenever_it_wakes(make_lanes, sleeper):
     """One worker sleeps under five changes.
 
     It falls asleep in the middle of the first. The second is planned when others have its tasks. The other three accept
-    it, and it wakes between the write and the verify, between the verify and the resume, and 5 s after the end.
+    it, and it wakes between the write and the verify, between the verify and the resume, and 5 s after the end. Where a
+    zombie had no time to store anything the change is done, rightly, and that order is tried again.
     """
-    amid, planned, early, middle, late = lanes = make_lanes(5)
+    seen = set()
+    for _ in range(TRIES):
+        seen |= run_orders(make_lanes(5), sleeper)
+        if seen == set(ORDERS):
+            return
+    raise AssertionError(f"in {TRIES} tries zombies stored something in these orders alone: {seen}")
+
+
+def run_orders(lanes, sleeper):
+    """All five orders at once; gives the points at which a zombie stored something and was seen."""
+    amid, planned, *others, late = lanes
     held = Held()
-    with ThreadPoolExecutor(5) as pool:
+    with ThreadPoolExecutor(len(lanes)) as pool:
         first = pool.submit(amid.change, hooks={"begun stop": sleeper.sleep})
         wait_until(lambda: ASLEEP or first.done(), "the worker fell asleep", seconds=120)
         await_handover(lanes[1:], sleeper)
         second = pool.submit(planned.change)
         runs = [
-            pool.submit(early.change, hooks={"ended write": lambda: held.hold(early)}, accept_zombies=True),
-            pool.submit(middle.change, hooks={"ended verify": lambda: held.hold(middle)}, accept_zombies=True),
+            pool.submit(lane.change, hooks={point: partial(held.hold, lane)}, accept_zombies=True)
+            for lane, point in zip(others, ORDERS, strict=True)
         ]
         last = pool.submit(late.change, accept_zombies=True).result()
         check_refused(first.result())
         check_refused(second.result(), "can't be reached: it may still write its offsets")
-        held.await_all(2)
-        for lane in (early, middle):
+        held.await_all(len(others))
+        for lane in others:
             give_more(lane)
         time.sleep(5)
         sleeper.wake()
         held.go_on()
-        seen = [run.result() for run in runs]
-    for ended in seen:
-        assert ended.has_written, ended
-        assert not ended.is_done, ended
-        assert "somebody else" in ended.said, ended
+        ended = [run.result() for run in runs]
+    for lane, one in zip(others, ended, strict=True):
+        check_seen(one) if lane.name in held.stored else check_done(one)
     # Whoever accepts a zombie has said so; the move stood when it was called done.
-    assert last.is_done, last
+    check_done(last)
     for lane in lanes:
         lane.finish()
         lane.await_end()
+    return {point for lane, point in zip(others, ORDERS, strict=True) if lane.name in held.stored}
+
+
+def check_seen(ended):
+    """It was written, and somebody wrote over it: that was told."""
+    assert ended.has_written, ended
+    assert not ended.is_done, ended
+    assert "somebody else" in ended.said, ended
+
+
+def check_done(ended):
+    assert ended.is_done, ended

