@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -12,6 +13,14 @@ Word = TypeVar("Word", bound=StrEnum)
 
 # Offsets, counts and milliseconds are Java's longs; anything larger was never written by us.
 LARGEST = (1 << 63) - 1
+
+
+def read_json(text: str | bytes, *, what: str) -> Any:
+    """The value of a JSON text. A key that stands twice, NaN and the like are no JSON of ours."""
+    try:
+        return json.loads(text, object_pairs_hook=_build_object, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise _refuse(what, f"it is not JSON: {error}") from None
 
 
 def read_object(value: object, *, keys: Sequence[str], what: str) -> dict[str, Any]:
@@ -74,6 +83,17 @@ def read_word(value: object, *, words: type[Word], what: str) -> Word:
         return words(read_text(value, what=what))
     except ValueError:
         raise _refuse(what, f"it is none of {', '.join(words)}") from None
+
+
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    built = dict(pairs)
+    if len(built) != len(pairs):
+        raise ValueError("a key stands twice")
+    return built
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is no number")
 
 
 def _refuse(what: str, cause: str) -> UsageError:
