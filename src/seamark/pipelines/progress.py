@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from seamark.errors import RefusedError
-from seamark.pipelines.control import ControlRecord, Run
+from seamark.pipelines.control import ControlRecord
+from seamark.pipelines.run import Run
 from seamark.pipelines.slices import OffsetRange, Slice
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.errors import RefusedError, UsageError
-from seamark.pipelines.control import Checksum, ControlRecord, Run, decode_control, encode_control
+from seamark.pipelines.control import ControlRecord, decode_control, encode_control
+from seamark.pipelines.run import Checksum, Run
 
 RUN = Run(0, 1, 3, first_source=10, last_source=19, first_target=100, last_target=102, checksum=Checksum(7, 9))
 RECORD = ControlRecord("01PLAN", "000002-0a1b2c3d", task=1, tasks=4, runs=(RUN, replace(RUN, target=5)))

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.errors import RefusedError
-from seamark.pipelines.control import ControlRecord, Run
+from seamark.pipelines.control import ControlRecord
 from seamark.pipelines.progress import find_finished, read_progress
+from seamark.pipelines.run import Run
 from seamark.pipelines.slices import OffsetRange, Slice
 
 SLICES = (

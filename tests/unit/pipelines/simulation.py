@@ -1,0 +1,126 @@
+"""A copy in memory, record by record: what translation is held against."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from seamark.pipelines.control import ControlRecord
+from seamark.pipelines.progress import read_progress
+from seamark.pipelines.recount import Recount
+from seamark.pipelines.routing import Routing, Rule
+from seamark.pipelines.run import Checksum, Run
+from seamark.pipelines.slices import OffsetRange
+
+PLAN = "01PLAN"
+
+
+@lru_cache(maxsize=100_000)
+def route(routing, key, source):
+    return routing.choose(key, source=source)
+
+
+@dataclass
+class Simulation:
+    """A source topic as {partition: [(offset, key), …]}, and what a copy makes of it."""
+
+    routing: Routing
+    source: dict[int, list[tuple[int, bytes | None]]]
+    ranges: list[OffsetRange]
+    slices: tuple = ()
+    # By target partition: target offset → (source partition, source offset).
+    target: dict[int, dict[int, tuple[int, int]]] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
+    aborted: set[tuple[int, int]] = field(default_factory=set)
+    control: list[ControlRecord] = field(default_factory=list)
+
+    def copy(self, *, random, upto=None):
+        """Work off the slices, with the markers of transactions, and here and there an attempt that was aborted."""
+        for target in range(self.routing.targets):
+            self.target.setdefault(target, {})
+            self.ends.setdefault(target, 0)
+        tasks = self.routing.targets if self.routing.needs_shuffle else self.routing.sources
+        for one in self.slices[:upto]:
+            work = {task: [] for task in range(tasks)}
+            for part in one.ranges:
+                for offset, key in self._within(part):
+                    target = route(self.routing, key, part.partition)
+                    work[target if self.routing.needs_shuffle else part.partition].append(
+                        (part.partition, offset, target)
+                    )
+            for task, records in work.items():
+                runs = self._write(records, random)
+                self.control.append(ControlRecord(PLAN, one.id, task=task, tasks=tasks, runs=runs))
+
+    def _within(self, part):
+        log = self.source[part.partition]
+        first, last = (bisect_left(log, at, key=lambda entry: entry[0]) for at in (part.begin, part.end))
+        return log[first:last]
+
+    def _write(self, records, random):
+        """One transaction."""
+        runs = {}
+        for source, offset, target in records:
+            is_first = not any(pair[1] == target for pair in runs)
+            if is_first and random.random() < 0.2:
+                # An aborted attempt, and its marker.
+                for _ in range(random.randint(2, 5)):
+                    self.aborted.add((target, self.ends[target]))
+                    self.ends[target] += 1
+            runs.setdefault((source, target), []).append((offset, self.ends[target]))
+            self.target[target][self.ends[target]] = (source, offset)
+            self.ends[target] += 1
+        for target in {pair[1] for pair in runs}:
+            self.ends[target] += 1
+        return tuple(_build_run(pair, found) for pair, found in sorted(runs.items()))
+
+    def progress(self):
+        return read_progress(PLAN, self.slices, self.control)
+
+    def recount(self, questions):
+        """The port: read the source again, as it is now."""
+        return {question: self._recount(question.run, question.source_offset) for question in questions}
+
+    def _recount(self, run, offset):
+        found = [
+            at
+            for at, key in self.source[run.source]
+            if run.first_source <= at <= run.last_source and route(self.routing, key, run.source) == run.target
+        ]
+        return Recount(sum(at < offset for at in found), sum(at >= offset for at in found))
+
+
+def _build_run(pair, found):
+    checksum = Checksum()
+    for offset, _ in found:
+        checksum = checksum.add(hash((pair, offset)))
+    return Run(
+        *pair,
+        len(found),
+        first_source=found[0][0],
+        last_source=found[-1][0],
+        first_target=found[0][1],
+        last_target=found[-1][1],
+        checksum=checksum,
+    )
+
+
+def build_source(random, *, sources, rule=Rule.MURMUR2, is_strict=True, most=40):
+    """A topic with keys where the rule puts them (or anywhere), some without, and gaps between the offsets."""
+    keys = [f"k{number}".encode() for number in range(25)]
+    placed = Routing(rule, sources, sources)
+    by_partition = {p: [key for key in keys if route(placed, key, 0) == p] for p in range(sources)}
+    source, ranges = {}, []
+    gaps = random.random() < 0.5
+    for partition in range(sources):
+        usual = (by_partition[partition] if is_strict else keys) or [None]
+        begin = offset = random.randint(0, 100)
+        log = []
+        for _ in range(random.randint(0, most)):
+            offset += random.choice([0, 0, 0, 1, 4]) if gaps else 0
+            log.append((offset, None if random.random() < 0.1 else random.choice(usual)))
+            offset += 1
+        source[partition] = log
+        ranges.append(OffsetRange(partition, begin, offset + (random.randint(0, 2) if gaps else 0)))
+    return source, ranges
