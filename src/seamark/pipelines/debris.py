@@ -36,8 +36,9 @@ def find_debris(records: Iterable[ControlRecord], *, ends: Mapping[int, int]) ->
     for record in records:
         last: dict[int, int] = {}
         for run in record.runs:
-            if run.first_target > reached[run.target]:
-                found.append(Debris(run.target, reached[run.target], run.first_target - 1))
+            before = reached.get(run.target, 0)
+            if run.first_target > before:
+                found.append(Debris(run.target, before, run.first_target - 1))
             last[run.target] = reached[run.target] = run.last_target + 1
         # The marker of the commit takes the offset behind the last record of the transaction.
         reached |= {target: offset + 1 for target, offset in last.items()}

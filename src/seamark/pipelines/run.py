@@ -49,10 +49,10 @@ class Checksum:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The records that a task took from one source partition to one target partition, in order.
+    """Records that a task took from one source partition to one target partition, in order.
 
     In the target they lie side by side: the task is the only writer there, and sorts by source partition and offset. In
-    the source there may be others between them.
+    the source there may be others between them. So the nth record is the nth offset of the target.
     """
 
     source: int
@@ -72,14 +72,14 @@ class Run:
         if taken != self.count:
             raise self._refuse(
                 f"{self.count} records take {taken} offsets of the target, {self.first_target} to {self.last_target}: "
-                "somebody else writes there too"
+                "something came in between"
             )
 
     def _refuse(self, cause: str) -> RefusedError:
         return RefusedError(
             f"the records from partition {self.source} to partition {self.target} are no run",
             cause=cause,
-            hint="stop every other writer of the target topic, and run the copy again",
+            hint="stop every other writer of the target topic, and run the copy again; finished tasks are not repeated",
         )
 
     def to_list(self) -> list[int | str]:

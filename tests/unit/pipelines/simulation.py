@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 
 from seamark.pipelines.control import ControlRecord
 from seamark.pipelines.progress import read_progress
@@ -64,16 +65,21 @@ class Simulation:
         for source, offset, target in records:
             is_first = not any(pair[1] == target for pair in runs)
             if is_first and random.random() < 0.2:
-                # An aborted attempt, and its marker.
-                for _ in range(random.randint(2, 5)):
-                    self.aborted.add((target, self.ends[target]))
-                    self.ends[target] += 1
+                self._waste(target, random.randint(2, 5))  # an aborted attempt, and its marker
+            if random.random() < 0.03:
+                self._waste(target, 1)  # the late marker of another transaction
             runs.setdefault((source, target), []).append((offset, self.ends[target]))
             self.target[target][self.ends[target]] = (source, offset)
             self.ends[target] += 1
         for target in {pair[1] for pair in runs}:
             self.ends[target] += 1
-        return tuple(_build_run(pair, found) for pair, found in sorted(runs.items()))
+        return tuple(_build_run(pair, part) for pair, found in sorted(runs.items()) for part in _part(found))
+
+    def _waste(self, target, count):
+        """Offsets that no record of the copy has."""
+        for _ in range(count):
+            self.aborted.add((target, self.ends[target]))
+            self.ends[target] += 1
 
     def progress(self):
         return read_progress(PLAN, self.slices, self.control)
@@ -89,6 +95,12 @@ class Simulation:
             if run.first_source <= at <= run.last_source and route(self.routing, key, run.source) == run.target
         ]
         return Recount(sum(at < offset for at in found), sum(at >= offset for at in found))
+
+
+def _part(found):
+    """Cut where the target offsets have a gap."""
+    gaps = [place for place in range(1, len(found)) if found[place][1] != found[place - 1][1] + 1]
+    return [found[first:last] for first, last in pairwise([0, *gaps, len(found)])]
 
 
 def _build_run(pair, found):

@@ -82,10 +82,10 @@ def test_bytes_are_pinned():
         ({"runs": [[0, 1, 3, 10, 19, 100, 102, "7"]]}, "32 hexadecimal digits"),
         ({"runs": [[0, 1, 3, 10, 19, 100, 102, "0" * 31 + "G"]]}, "32 hexadecimal digits"),
         ({"runs": [[0, 1, 3, 10, 11, 100, 102, "0" * 32]]}, "3 records can't lie in 10 to 11"),
-        ({"runs": [[0, 1, 3, 10, 19, 100, 103, "0" * 32]]}, "somebody else writes there too"),
+        ({"runs": [[0, 1, 3, 10, 19, 100, 103, "0" * 32]]}, "something came in between"),
         ({"runs": [[0, 1, 0, 10, 9, 100, 99, "0" * 32]]}, "0 records"),
         ({"runs": [[0, 1, -3, 10, 19, 100, 102, "0" * 32]]}, "not a whole number"),
-        ({"runs": [RUN.to_list(), RUN.to_list()]}, "each once"),
+        ({"runs": [RUN.to_list(), RUN.to_list()]}, "not in order, or overlap"),
     ],
 )
 def test_anything_else_is_refused(change, cause):
@@ -140,6 +140,17 @@ def test_checksum_sees_a_record_that_is_there_three_times():
 
 def test_negative_hashes_are_taken_by_their_bits():
     assert Checksum().add(-1) == Checksum().add(2**64 - 1)
+
+
+def test_two_partitions_may_have_several_runs_in_order():
+    later = replace(RUN, first_source=20, last_source=22, first_target=104, last_target=106)
+    record = replace(RECORD, runs=(RUN, later))
+    assert decode_control(encode_control(record)) == record
+    for wrong in (replace(later, first_source=19), replace(later, first_target=102, last_target=104)):
+        with pytest.raises(UsageError, match="not in order, or overlap"):
+            replace(RECORD, runs=(RUN, wrong))
+    with pytest.raises(UsageError, match="not in order"):
+        replace(RECORD, runs=(later, RUN))
 
 
 def test_a_task_beyond_its_slice_can_not_be_made():
