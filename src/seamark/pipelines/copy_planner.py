@@ -79,11 +79,11 @@ def _choose_routing(request: CopyRequest) -> Routing | None:
     suggested = suggest_routing(request.probe, targets=targets)
     if request.rule is None:
         return suggested
-    # A person's rule is strict only where the samples prove it; it places records then, and proves nothing.
-    is_strict = request.rule is Rule.PARTITION or (
-        suggested is not None and suggested.is_strict and suggested.rule is request.rule
-    )
-    return Routing(request.rule, request.source.partitions, targets=targets, is_strict=is_strict)
+    if suggested is not None and suggested.rule is request.rule:
+        return suggested
+    # A person's word says where records shall go. Where they lie is known from samples only, and these prove nothing.
+    modulus = 0 if request.rule is Rule.PARTITION else 1
+    return Routing(request.rule, request.source.partitions, targets=targets, modulus=modulus)
 
 
 def _note(request: CopyRequest, routing: Routing | None) -> Iterator[str]:
@@ -94,7 +94,7 @@ def _note(request: CopyRequest, routing: Routing | None) -> Iterator[str]:
         )
     elif request.rule and request.probe.placement.value not in {request.rule.value, Placement.KEYLESS.value}:
         yield f"records are placed by {request.rule} as was asked, which the samples do not prove"
-    if routing and not routing.is_strict:
+    if routing and routing.modulus == 1 < routing.sources:
         yield "any source partition may feed any target, so records are shuffled"
     if request.probe.keyless:
         yield "records without a key stay together: those of partition p go to p modulo the partitions of the target"

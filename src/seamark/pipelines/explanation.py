@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from seamark.pipelines.copy_plan import CopyPlan, TopicEnd
-from seamark.pipelines.routing import Routing, Rule
+from seamark.pipelines.routing import Routing
 from seamark.pipelines.target_configs import ConfigChoice
 
 
@@ -63,9 +63,9 @@ def _name(end: TopicEnd) -> str:
 def _explain_shuffle(routing: Routing) -> str:
     if not routing.needs_shuffle:
         return "every target partition is fed by one source partition"
-    if routing.rule is not Rule.PARTITION and not routing.is_strict:
+    most = max(len(routing.sources_of(target)) for target in range(routing.lanes))
+    if most == routing.sources:
         return "any source partition may feed any target"
-    most = max(len(routing.sources_of(target)) for target in range(min(routing.targets, routing.lanes)))
     return f"up to {most} source partitions feed a target"
 
 

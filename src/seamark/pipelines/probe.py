@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from math import gcd
 
 from seamark.pipelines.routing import Routing, Rule, hash_key, is_keyless
 
@@ -96,7 +97,9 @@ def suggest_routing(probe: Probe, *, targets: int) -> Routing | None:
         return Routing(Rule.MURMUR2, probe.partitions, targets=targets)
     if probe.rule is None or probe.placement in {Placement.MIXED, Placement.UNKNOWN}:
         return None
-    return Routing(probe.rule, probe.partitions, targets=targets, is_strict=probe.placement is not Placement.GROWN)
+    # Old keys agree with their partition by the former count, new ones by this one: all of them by what divides both.
+    modulus = gcd(probe.partitions, probe.grown_from or probe.partitions)
+    return Routing(probe.rule, probe.partitions, targets=targets, modulus=modulus)
 
 
 def _judge(rule: Rule, pairs: Iterable[tuple[int, bytes]], *, partitions: int) -> RuleEvidence:

@@ -49,20 +49,25 @@ def hash_key(key: bytes, *, rule: Rule) -> int:
 class Routing:
     """The way of every record from `sources` partitions to `targets`.
 
-    `is_strict` says that every key lies in the source where the rule would put it. Then source p feeds target t only if
-    both leave the same remainder by the greatest common divisor of the two counts, since one number is reduced by both.
-    Otherwise (a topic that has grown, or is filled by several kinds of producers) any source may feed any target.
+    `modulus` is what places tell about keys: the number of a key and its source partition leave the same remainder by
+    it. That is `sources` (0 says so) where every key lies in place, a divisor where the topic has grown, and 1 where
+    nothing is known. As the number is reduced by `targets` too, source p feeds target t only if both leave the same
+    remainder by the greatest common divisor of `modulus` and `targets`.
     """
 
     rule: Rule
     sources: int
     targets: int
-    is_strict: bool = True
+    modulus: int = 0
 
     def __post_init__(self) -> None:
         """Refuse counts that no topic can have."""
         if self.sources < 1 or self.targets < 1:
             raise UsageError(f"a topic has at least one partition, not {min(self.sources, self.targets)}")
+        if self.modulus == 0:
+            object.__setattr__(self, "modulus", self.sources)
+        if self.modulus < 0 or self.sources % self.modulus:
+            raise UsageError(f"{self.modulus} is no divisor of {self.sources} partitions")
 
     def choose(self, key: bytes | None, *, source: int) -> int:
         """The target partition of a record. Records without a key keep together what lay together."""
@@ -75,7 +80,7 @@ class Routing:
         """Whether a record of that source may come to that target. One that does against this is misplaced."""
         if self.rule is Rule.PARTITION:
             return source % self.targets == target
-        return not self.is_strict or (source - target) % self.lanes == 0
+        return (source - target) % self.lanes == 0
 
     def targets_of(self, source: int) -> tuple[int, ...]:
         """The targets that a source partition may feed."""
@@ -94,7 +99,7 @@ class Routing:
         """Into how many parts that share no partition the graph falls."""
         if self.rule is Rule.PARTITION:
             return min(self.sources, self.targets)
-        return gcd(self.sources, self.targets) if self.is_strict else 1
+        return gcd(self.modulus, self.targets)
 
     @property
     def needs_shuffle(self) -> bool:
@@ -107,16 +112,16 @@ class Routing:
             "rule": self.rule.value,
             "sources": self.sources,
             "targets": self.targets,
-            "is_strict": self.is_strict,
+            "modulus": self.modulus,
         }
 
     @classmethod
     def from_dict(cls, data: object) -> Routing:
         """Read what `to_dict` gave."""
-        fields = strict.read_object(data, keys=("rule", "sources", "targets", "is_strict"), what="a routing")
+        fields = strict.read_object(data, keys=("rule", "sources", "targets", "modulus"), what="a routing")
         return cls(
             rule=strict.read_word(fields["rule"], words=Rule, what="the rule of a routing"),
             sources=strict.read_count(fields["sources"], what="the sources of a routing"),
             targets=strict.read_count(fields["targets"], what="the targets of a routing"),
-            is_strict=strict.read_flag(fields["is_strict"], what="is_strict of a routing"),
+            modulus=strict.read_count(fields["modulus"], what="the modulus of a routing"),
         )

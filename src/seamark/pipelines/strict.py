@@ -70,13 +70,6 @@ def read_texts(value: object, *, what: str) -> tuple[str, ...]:
     return tuple(read_text(item, what=f"an item of {what}") for item in read_list(value, what=what))
 
 
-def read_flag(value: object, *, what: str) -> bool:
-    """True or false."""
-    if not isinstance(value, bool):
-        raise _refuse(what, "it is neither true nor false")
-    return value
-
-
 def read_word(value: object, *, words: type[Word], what: str) -> Word:
     """One of the words of an enumeration."""
     try:

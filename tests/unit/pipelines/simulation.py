@@ -47,6 +47,7 @@ class Simulation:
             for part in one.ranges:
                 for offset, key in self._within(part):
                     target = route(self.routing, key, part.partition)
+                    assert self.routing.feeds(part.partition, target=target)
                     work[target if self.routing.needs_shuffle else part.partition].append(
                         (part.partition, offset, target)
                     )
@@ -118,11 +119,15 @@ def _build_run(pair, found):
     )
 
 
-def build_source(random, *, sources, rule=Rule.MURMUR2, is_strict=True, most=40):
-    """A topic with keys where the rule puts them (or anywhere), some without, and gaps between the offsets."""
+def build_source(random, *, sources, rule=Rule.MURMUR2, is_strict=True, grown_from=None, most=40):
+    """A topic with keys where the rule puts them (or anywhere), some without, and gaps between the offsets.
+
+    One that has grown holds the keys of its youth where they were.
+    """
     keys = [f"k{number}".encode() for number in range(25)]
     placed = Routing(rule, sources, sources)
-    by_partition = {p: [key for key in keys if route(placed, key, 0) == p] for p in range(sources)}
+    former = Routing(rule, sources, grown_from or sources)
+    by_partition = {p: [k for k in keys if p in {route(placed, k, 0), route(former, k, 0)}] for p in range(sources)}
     source, ranges = {}, []
     gaps = random.random() < 0.5
     for partition in range(sources):

@@ -92,20 +92,22 @@ def test_all_reasons_are_said_at_once():
 def test_a_person_may_say_the_rule():
     few = probe_samples([(1, b"a"), (2, b"b")], partitions=12)
     plan = plan_copy(replace(REQUEST, probe=few, rule=Rule.CRC32))
-    assert plan.require_accepted() == Routing(Rule.CRC32, 12, targets=6, is_strict=False)
+    assert plan.require_accepted() == Routing(Rule.CRC32, 12, targets=6, modulus=1)
     assert any("as was asked, which the samples do not prove" in note for note in plan.notes)
 
 
-def test_a_rule_that_the_samples_prove_is_strict():
-    assert plan_copy(replace(REQUEST, rule=Rule.MURMUR2)).require_accepted().is_strict
+def test_a_rule_that_the_samples_prove_keeps_what_they_tell():
+    assert plan_copy(replace(REQUEST, rule=Rule.MURMUR2)).require_accepted().modulus == 12
     assert plan_copy(replace(REQUEST, rule=Rule.PARTITION)).require_accepted() == Routing(Rule.PARTITION, 12, targets=6)
 
 
 def test_a_grown_source_is_said():
     plan = plan_copy(replace(REQUEST, probe=probe(grown_from=4)))
-    assert not plan.require_accepted().is_strict
+    assert plan.require_accepted() == Routing(Rule.MURMUR2, 12, targets=6, modulus=4)
     assert any("grown from 4 partitions" in note for note in plan.notes)
-    assert any("shuffled" in note for note in plan.notes)
+    loose = plan_copy(replace(REQUEST, probe=probe(grown_from=11)))
+    assert loose.require_accepted().modulus == 1
+    assert any("shuffled" in note for note in loose.notes)
 
 
 @pytest.mark.parametrize("change", [{}, {"target_offsets": 5}, {"probe": probe_samples([(1, b"a")], partitions=12)}])
@@ -192,20 +194,21 @@ def test_an_explanation_of_a_refused_plan_has_its_reasons():
 
 
 @pytest.mark.parametrize(
-    ("rule", "is_strict", "shape", "why"),
+    ("rule", "modulus", "shape", "why"),
     [
-        (Rule.MURMUR2, True, (6, 5), "up to 6 source partitions feed a target"),
-        (Rule.MURMUR2, False, (6, 12), "any source partition may feed any target"),
-        (Rule.PARTITION, True, (8, 3), "up to 3 source partitions feed a target"),
+        (Rule.MURMUR2, 0, (6, 5), "any source partition may feed any target"),
+        (Rule.MURMUR2, 1, (6, 12), "any source partition may feed any target"),
+        (Rule.MURMUR2, 3, (6, 12), "up to 2 source partitions feed a target"),
+        (Rule.PARTITION, 0, (8, 3), "up to 3 source partitions feed a target"),
     ],
 )
-def test_shuffles_are_explained(rule, is_strict, shape, why):
+def test_shuffles_are_explained(rule, modulus, shape, why):
     plan = CopyPlan(
         id="p",
         made_at="",
         source=replace(SOURCE, partitions=shape[0]),
         target=replace(TARGET, partitions=shape[1]),
-        routing=Routing(rule, *shape, is_strict=is_strict),
+        routing=Routing(rule, *shape, modulus=modulus),
         evidence="",
         ranges=(),
         slices=(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import gcd
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +37,7 @@ def test_grown_topic_names_the_former_count(rule, before, after):
     probe = probe_samples(place(rule, before, KEYS[:150]) + place(rule, after, KEYS[150:]), partitions=after)
     assert (probe.placement, probe.rule, probe.grown_from) == (Placement.GROWN, rule, before)
     assert f"grown from {before} partitions" in probe.words
-    assert suggest_routing(probe, targets=5) == Routing(rule, after, targets=5, is_strict=False)
+    assert suggest_routing(probe, targets=5) == Routing(rule, after, targets=5, modulus=gcd(before, after))
 
 
 def test_grown_with_old_keys_only_in_the_sample():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import defaultdict
+from math import gcd
 
 import pytest
 from confluent_kafka import cimpl
@@ -60,20 +61,39 @@ def test_graph_is_exactly_what_keys_do(rule, sources, targets):
     }
 
 
-@given(st.sampled_from(Rule), st.integers(1, 40), st.integers(1, 40), st.booleans())
-def test_both_sides_of_the_graph_agree(rule, sources, targets, is_strict):
-    routing = Routing(rule, sources, targets, is_strict=is_strict)
+@st.composite
+def routings(draw):
+    sources = draw(st.integers(1, 40))
+    modulus = draw(st.sampled_from([number for number in range(1, sources + 1) if sources % number == 0]))
+    return Routing(draw(st.sampled_from(Rule)), sources, draw(st.integers(1, 40)), modulus=modulus)
+
+
+@given(routings())
+def test_both_sides_of_the_graph_agree(routing):
+    sources, targets = routing.sources, routing.targets
     edges = {(p, t) for p in range(sources) for t in routing.targets_of(p)}
     assert edges == {(p, t) for t in range(targets) for p in routing.sources_of(t)}
     assert edges == {(p, t) for p in range(sources) for t in range(targets) if routing.feeds(p, target=t)}
     assert routing.needs_shuffle == any(len(routing.sources_of(t)) > 1 for t in range(targets))
 
 
-@given(st.sampled_from(Rule), st.integers(1, 40), st.integers(1, 40), st.booleans(), st.integers(0, 39))
-def test_records_without_a_key_stay_within_the_graph(rule, sources, targets, is_strict, source):
-    routing = Routing(rule, sources, targets, is_strict=is_strict)
-    chosen = routing.choose(None, source=source % sources)
-    assert routing.feeds(source % sources, target=chosen)
+@given(routings(), st.integers(0, 39))
+def test_records_without_a_key_stay_within_the_graph(routing, source):
+    chosen = routing.choose(None, source=source % routing.sources)
+    assert routing.feeds(source % routing.sources, target=chosen)
+
+
+@pytest.mark.parametrize("rule", [Rule.MURMUR2, Rule.CRC32])
+@pytest.mark.parametrize(("before", "sources", "targets"), [(6, 12, 6), (4, 12, 8), (6, 9, 12), (5, 6, 3), (3, 12, 24)])
+def test_graph_of_a_grown_topic_is_exactly_what_keys_do(rule, before, sources, targets):
+    routing = Routing(rule, sources, targets, modulus=gcd(before, sources))
+    edges = set()
+    for count in (before, sources):
+        placed = Routing(rule, 1, count)
+        edges |= {(placed.choose(key, source=0), routing.choose(key, source=0)) for key in KEYS}
+    allowed = {(source, target) for source in range(sources) for target in routing.targets_of(source)}
+    assert edges <= allowed
+    assert {target for _, target in edges} == set(range(targets))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +120,7 @@ def test_explicit_partitions_keep_their_number():
 
 
 def test_a_loose_routing_lets_any_source_feed_any_target():
-    routing = Routing(Rule.MURMUR2, 6, 12, is_strict=False)
+    routing = Routing(Rule.MURMUR2, 6, 12, modulus=1)
     assert routing.targets_of(3) == tuple(range(12))
     assert routing.needs_shuffle
 
@@ -108,11 +128,12 @@ def test_a_loose_routing_lets_any_source_feed_any_target():
 def test_no_topic_has_no_partition():
     with pytest.raises(UsageError, match="at least one partition, not 0"):
         Routing(Rule.MURMUR2, 6, 0)
+    with pytest.raises(UsageError, match="4 is no divisor of 6"):
+        Routing(Rule.MURMUR2, 6, 5, modulus=4)
 
 
-@given(st.sampled_from(Rule), st.integers(1, 40), st.integers(1, 40), st.booleans())
-def test_routing_survives_json(rule, sources, targets, is_strict):
-    routing = Routing(rule, sources, targets, is_strict=is_strict)
+@given(routings())
+def test_routing_survives_json(routing):
     assert Routing.from_dict(routing.to_dict()) == routing
 
 
@@ -123,7 +144,7 @@ def test_routing_survives_json(rule, sources, targets, is_strict):
         ({"rule": 1}, "not a string"),
         ({"sources": True}, "not a whole number"),
         ({"targets": -1}, "not a whole number"),
-        ({"is_strict": 1}, "neither true nor false"),
+        ({"modulus": None}, "not a whole number"),
         ({"more": 1}, "unknown keys: ['more']"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random as randoms
 from collections import Counter
+from math import gcd
 
 import pytest
 from hypothesis import given, settings
@@ -21,12 +22,13 @@ SHAPES = [(12, 6), (6, 12), (12, 8), (6, 5), (8, 3), (6, 6)]
 seeds = st.integers(0, 2**32)
 
 
-def make(seed, shape, *, rule=Rule.MURMUR2, is_strict=True, upto=None, most=40):
+def make(seed, shape, *, rule=Rule.MURMUR2, is_strict=True, grown_from=None, upto=None):
     """A copied topic of that shape, and the dice."""
     random = randoms.Random(seed)
     sources, targets = shape
-    source, ranges = build_source(random, sources=sources, rule=rule, is_strict=is_strict, most=most)
-    made = Simulation(Routing(rule, sources, targets=targets, is_strict=is_strict), source, ranges)
+    source, ranges = build_source(random, sources=sources, rule=rule, is_strict=is_strict, grown_from=grown_from)
+    modulus = gcd(sources, grown_from or sources) if is_strict else 1
+    made = Simulation(Routing(rule, sources, targets=targets, modulus=modulus), source, ranges)
     made.slices = cut_slices(ranges, {}, limits=Limits(random.choice([15, 40, 150, 10_000])))
     made.copy(random=random, upto=upto)
     return made, random
@@ -75,6 +77,18 @@ def test_nothing_is_skipped_and_replay_is_as_predicted(shape, rule, seed):
         assert skipped == 0
         assert found.replayed == Span(replayed, replayed)
         assert found.to_read == read(made, found).total()
+
+
+@pytest.mark.parametrize(("before", "shape"), [(6, (12, 6)), (3, (6, 12)), (8, (12, 8)), (4, (6, 6)), (5, (6, 5))])
+@settings(max_examples=25)
+@given(seed=seeds)
+def test_a_topic_that_has_grown_is_translated_as_exactly(before, shape, seed):
+    made, random = make(seed, shape, grown_from=before)
+    copied = build_map(made.progress(), made.ranges, targets=shape[1])
+    positions = draw_positions(random, copied.covered)
+    found = translate_all(copied, {"g": positions}, recounter=made)["g"]
+    skipped, replayed = compare(made, positions, found)
+    assert (skipped, found.replayed) == (0, Span(replayed, replayed))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
