@@ -13,6 +13,7 @@ from seamark.pipelines.recount import Recount
 from seamark.pipelines.routing import Routing, Rule
 from seamark.pipelines.run import Checksum, Run
 from seamark.pipelines.slices import OffsetRange
+from seamark.pipelines.tasks import build_tasks
 
 PLAN = "01PLAN"
 
@@ -41,19 +42,18 @@ class Simulation:
         for target in range(self.routing.targets):
             self.target.setdefault(target, {})
             self.ends.setdefault(target, 0)
-        tasks = self.routing.targets if self.routing.needs_shuffle else self.routing.sources
+        tasks = build_tasks(self.routing)
+        owners = {(source, target): task.number for task in tasks for source in task.sources for target in task.targets}
         for one in self.slices[:upto]:
-            work = {task: [] for task in range(tasks)}
+            work = {task.number: [] for task in tasks}
             for part in one.ranges:
                 for offset, key in self._within(part):
                     target = route(self.routing, key, part.partition)
-                    assert self.routing.feeds(part.partition, target=target)
-                    work[target if self.routing.needs_shuffle else part.partition].append(
-                        (part.partition, offset, target)
-                    )
+                    # A record that the graph does not foresee has no owner.
+                    work[owners[part.partition, target]].append((part.partition, offset, target))
             for task, records in work.items():
                 runs = self._write(records, random)
-                self.control.append(ControlRecord(PLAN, one.id, task=task, tasks=tasks, runs=runs))
+                self.control.append(ControlRecord(PLAN, one.id, task=task, tasks=len(tasks), runs=runs))
 
     def _within(self, part):
         log = self.source[part.partition]
