@@ -1,0 +1,164 @@
+"""How far a copy is, told from its control records; what can't be true is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from seamark.errors import RefusedError
+from seamark.pipelines.control import ControlRecord
+from seamark.pipelines.run import Run
+from seamark.pipelines.slices import OffsetRange, Slice
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The state of a copy. `records` are its control records, by slice and task.
+
+    `done` slices from the first on are whole; the one after them may have some tasks. `repeats` were read twice,
+    `foreign` are of other plans.
+    """
+
+    slices: tuple[Slice, ...]
+    records: tuple[ControlRecord, ...]
+    done: int
+    repeats: int = 0
+    foreign: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every slice is done."""
+        return self.done == len(self.slices)
+
+    @property
+    def next_slice(self) -> Slice | None:
+        """The slice to go on with; None if there is none."""
+        return None if self.is_complete else self.slices[self.done]
+
+    @property
+    def finished_tasks(self) -> tuple[int, ...]:
+        """The tasks of the next slice that need not run again."""
+        following = self.next_slice
+        return tuple(one.task for one in self.records if following and one.slice_id == following.id)
+
+    @property
+    def count(self) -> int:
+        """How many records were written."""
+        return sum(one.count for one in self.records)
+
+    def cover(self, ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
+        """What the slices done have copied of the ranges of the plan: as far as they go without a gap."""
+        reached = {one.partition: one.begin for one in ranges}
+        for one in self.slices[: self.done]:
+            reached |= {part.partition: part.end for part in one.ranges}
+        return tuple(OffsetRange(one.partition, one.begin, reached[one.partition]) for one in ranges)
+
+    def runs(self) -> tuple[Run, ...]:
+        """Every run of the slices done, in order of slices."""
+        known = {one.id for one in self.slices[: self.done]}
+        return tuple(run for one in self.records if one.slice_id in known for run in one.runs)
+
+
+def find_finished(records: Iterable[ControlRecord], wanted: ControlRecord) -> ControlRecord | None:
+    """What a task wrote when it was finished before; None if it was not. `wanted` is the task, without runs.
+
+    Two different answers mean that its records are in the target twice.
+    """
+    found: ControlRecord | None = None
+    for record in records:
+        if record.key == wanted.key:
+            _check_same(found or record, record)
+            _check_tasks(record, wanted)
+            found = record
+    return found
+
+
+def read_progress(plan: str, slices: Sequence[Slice], records: Iterable[ControlRecord]) -> Progress:
+    """The state of a plan from its control records, in the order in which they are read; any order will do."""
+    known = {one.id: one for one in slices}
+    found: dict[str, ControlRecord] = {}
+    repeats = foreign = 0
+    for record in records:
+        if record.plan != plan:
+            foreign += 1
+            continue
+        if record.key in found:
+            _check_same(found[record.key], record)
+            repeats += 1
+            continue
+        _check_place(record, known)
+        found[record.key] = record
+    ordered = tuple(sorted(found.values(), key=lambda one: (known[one.slice_id].number, one.task)))
+    done = _count_done(slices, ordered)
+    _check_targets(ordered)
+    return Progress(tuple(slices), ordered, done=done, repeats=repeats, foreign=foreign)
+
+
+def _count_done(slices: Sequence[Slice], records: Sequence[ControlRecord]) -> int:
+    by_slice: dict[str, list[ControlRecord]] = {}
+    for record in records:
+        held = by_slice.setdefault(record.slice_id, [])
+        held.append(record)
+        _check_tasks(record, held[0])
+    done = 0
+    for place, one in enumerate(slices):
+        held = by_slice.get(one.id, [])
+        if held and done < place:
+            raise _refuse(held[0], f"slice {slices[done].id} before it is not done, and slices go one after the other")
+        if held and len(held) == held[0].tasks:
+            done += 1
+    return done
+
+
+def _check_place(record: ControlRecord, known: Mapping[str, Slice]) -> None:
+    where = known.get(record.slice_id)
+    if where is None:
+        raise _refuse(record, "its plan has no such slice")
+    ranges = {part.partition: part for part in where.ranges}
+    for run in record.runs:
+        part = ranges.get(run.source)
+        if part is None or not part.begin <= run.first_source <= run.last_source < part.end:
+            raise _refuse(
+                record, f"it took {run.first_source} to {run.last_source} of partition {run.source}, beyond its slice"
+            )
+
+
+def _check_same(first: ControlRecord, second: ControlRecord) -> None:
+    if first != second:
+        raise _refuse(second, f"it was written twice, with {first.count} records and again with {second.count}")
+
+
+def _check_tasks(record: ControlRecord, other: ControlRecord) -> None:
+    if record.tasks != other.tasks or record.hash_name != other.hash_name:
+        raise _refuse(
+            record,
+            f"it is one of {record.tasks} tasks hashing by {record.hash_name}, and others of its slice are of "
+            f"{other.tasks} by {other.hash_name}",
+        )
+
+
+def _check_targets(records: Sequence[ControlRecord]) -> None:
+    """Each target is written by one task of a slice, in order of slices and of source partitions, each offset once."""
+    writers: dict[tuple[str, int], int] = {}
+    reached: dict[int, int] = {}
+    for record in records:
+        for run in record.runs:
+            writer = writers.setdefault((record.slice_id, run.target), record.task)
+            if writer != record.task:
+                raise _refuse(record, f"task {writer} of its slice wrote to partition {run.target} too")
+            if run.first_target <= reached.get(run.target, -1):
+                raise _refuse(
+                    record,
+                    f"it wrote from {run.first_target} on to partition {run.target}, and what comes before it went up "
+                    f"to {reached[run.target]}: the order is broken",
+                )
+            reached[run.target] = run.last_target
+
+
+def _refuse(record: ControlRecord, cause: str) -> RefusedError:
+    return RefusedError(
+        f"the control records of the copy contradict each other at {record.key}",
+        cause=cause,
+        hint="the target can't be trusted: delete it and make a new plan; the source is as it was",
+        context={"plan": record.plan, "slice": record.slice_id, "task": str(record.task)},
+    )

@@ -1,0 +1,158 @@
+"""The configs of the target: the source's, and safe for old records until the cut-over."""
+
+from __future__ import annotations
+
+import pytest
+
+from seamark.model.topic import TopicConfig
+from seamark.pipelines.target_configs import ConfigChoice, Surroundings, choose_configs
+
+FOREVER = "9223372036854775807"
+KNOWN = frozenset(
+    {
+        "cleanup.policy", "compression.type", "max.message.bytes", "message.timestamp.type", "min.insync.replicas",
+        "message.timestamp.after.max.ms", "message.timestamp.before.max.ms", "retention.ms", "retention.bytes",
+        "segment.bytes", "remote.storage.enable", "min.compaction.lag.ms",
+        "leader.replication.throttled.replicas",
+    }
+)  # fmt: skip
+OLD = KNOWN - {"message.timestamp.after.max.ms", "message.timestamp.before.max.ms"} | {
+    "message.timestamp.difference.max.ms"
+}
+
+
+def own(value, **more):
+    return TopicConfig(value, "DYNAMIC_TOPIC_CONFIG", **more)
+
+
+def by_broker(value):
+    return TopicConfig(value, "STATIC_BROKER_CONFIG")
+
+
+def default(value):
+    return TopicConfig(value, "DEFAULT_CONFIG")
+
+
+def choose(source, *, known=KNOWN, defaults=None, copies=3):
+    return choose_configs(source, Surroundings(known, defaults), replication_factor=copies)
+
+
+def values(chosen):
+    return {one.key: (one.value, one.final) for one in chosen.choices}
+
+
+def test_a_plain_topic_is_made_safe_and_then_as_before():
+    chosen = choose({})
+    assert values(chosen) == {
+        "message.timestamp.after.max.ms": (FOREVER, None),
+        "message.timestamp.before.max.ms": (FOREVER, None),
+        "message.timestamp.type": ("CreateTime", None),
+        "retention.bytes": ("-1", None),
+        "retention.ms": ("-1", None),
+    }
+    assert all(one.why for one in chosen.choices)
+    assert (chosen.notes, chosen.refusals) == ((), ())
+
+
+def test_own_configs_are_copied_and_those_held_come_back():
+    chosen = choose(
+        {
+            "retention.ms": own("3600000"),
+            "segment.bytes": own("1000000"),
+            "max.message.bytes": own("5000000"),
+            "message.timestamp.after.max.ms": own("60000"),
+            "min.insync.replicas": by_broker("2"),
+            "compression.type": default("producer"),
+        }
+    )
+    found = values(chosen)
+    assert found["retention.ms"] == ("-1", "3600000")
+    assert found["segment.bytes"] == ("1000000", "1000000")
+    assert found["max.message.bytes"] == ("5000000", "5000000")
+    assert found["message.timestamp.after.max.ms"] == (FOREVER, "60000")
+    # In the same cluster the target gets them from the same brokers.
+    assert "min.insync.replicas" not in found
+    assert "compression.type" not in found
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_compaction_waits(policy):
+    chosen = choose({"cleanup.policy": own(policy), "min.compaction.lag.ms": own("5")})
+    assert values(chosen)["cleanup.policy"] == ("delete", policy)
+    assert values(chosen)["min.compaction.lag.ms"] == ("5", "5")
+    assert any("compacted" in note for note in chosen.notes)
+
+
+def test_compaction_by_the_brokers_waits_too():
+    assert values(choose({"cleanup.policy": by_broker("compact")}))["cleanup.policy"] == ("delete", None)
+
+
+def test_times_of_the_brokers_are_kept_as_times_of_records():
+    chosen = choose({"message.timestamp.type": own("LogAppendTime")})
+    assert values(chosen)["message.timestamp.type"] == ("CreateTime", "LogAppendTime")
+    assert any("keep the times" in note for note in chosen.notes)
+
+
+def test_older_brokers_have_one_bound_for_timestamps():
+    found = values(choose({}, known=OLD))
+    assert found["message.timestamp.difference.max.ms"] == (FOREVER, None)
+    assert "message.timestamp.after.max.ms" not in found
+
+
+def test_what_names_replicas_is_left_out():
+    assert "leader.replication.throttled.replicas" not in values(
+        choose({"leader.replication.throttled.replicas": own("0:1")})
+    )
+
+
+def test_what_can_not_be_copied_is_said():
+    chosen = choose({"confluent.tier.enable": own("true"), "segment.bytes": own("", is_sensitive=True)})
+    assert chosen.notes == (
+        "confluent.tier.enable=true is not copied: the brokers of the target do not know it",
+        "segment.bytes is not copied: the brokers do not tell its value",
+    )
+
+
+def test_another_cluster_gets_what_its_brokers_would_not_give():
+    source = {
+        "min.insync.replicas": by_broker("2"),
+        "segment.bytes": by_broker("7"),
+        "max.message.bytes": default("1048588"),
+        "compression.type": by_broker("lz4"),
+    }
+    defaults = {"min.insync.replicas": "1", "segment.bytes": "7", "max.message.bytes": "1000"}
+    found = values(choose(source, defaults=defaults))
+    assert found["min.insync.replicas"] == ("2", "2")
+    assert found["max.message.bytes"] == ("1048588", "1048588")
+    assert found["compression.type"] == ("lz4", "lz4")
+    assert "segment.bytes" not in found
+
+
+@pytest.mark.parametrize(
+    ("source", "defaults", "copies", "refused"),
+    [
+        ({"min.insync.replicas": own("2")}, None, 1, True),
+        ({"min.insync.replicas": by_broker("2")}, None, 1, True),
+        ({"min.insync.replicas": own("2")}, None, 2, False),
+        ({}, {"min.insync.replicas": "3"}, 2, False),
+        ({}, None, 1, False),
+    ],
+)
+def test_more_insync_than_copies_is_refused(source, defaults, copies, refused):
+    refusals = choose(source, defaults=defaults, copies=copies).refusals
+    assert bool(refusals) == refused
+    if refused:
+        assert "min.insync.replicas=2 is more than the target's replication factor, 1" in refusals[0]
+
+
+def test_brokers_that_tell_nothing_are_refused():
+    assert "do not tell which configs" in choose({}, known=frozenset()).refusals[0]
+
+
+def test_tiered_topics_are_said():
+    assert any("tiered" in note for note in choose({"remote.storage.enable": own("true")}).notes)
+
+
+def test_choices_survive_json():
+    for one in choose({"cleanup.policy": own("compact")}).choices:
+        assert ConfigChoice.from_list(one.to_list()) == one
