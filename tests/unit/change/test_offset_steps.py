@@ -108,6 +108,45 @@ def write(*offsets, **more):
 
 
 class TestWriting:
+    def build_steps(self):
+        """The same write by both routes."""
+        record = HeldRecord("connect-offsets", 0, b"key", b"new")
+        by_rest, by_topic = (
+            write((A, {"incrementing": 2})),
+            write((A, {"incrementing": 2}), route=WriteRoute.TOPIC, records=(record,)),
+        )
+        return by_rest, by_topic
+
+    def test_a_rebalance_of_others_is_waited_for_or_left_to_connect(self):
+        """A stopped connector shows UNASSIGNED meanwhile."""
+        by_rest, by_topic = self.build_steps()
+        bench = Bench()
+        bench.state = State.UNASSIGNED
+        by_rest.perform(bench, by_rest.intend(bench))
+        assert (bench.written, bench.time) == (["rest"], 0.0)
+        bench.moments = {2.0: lambda: setattr(bench, "state", State.STOPPED)}
+        by_topic.perform(bench, by_topic.intend(bench))
+        assert bench.written == ["rest", "topic"]
+        assert 2.0 <= bench.time < 5.0
+
+    def test_a_rebalance_without_end_is_a_refusal_where_connect_does_not_check(self):
+        by_topic = self.build_steps()[1]
+        bench = Bench()
+        bench.state = State.UNASSIGNED
+        with pytest.raises(RefusedError, match="is not stopped"):
+            by_topic.perform(bench, by_topic.intend(bench))
+        assert bench.written == []
+        assert bench.time < 5.0
+
+    def test_tasks_and_a_resume_are_refused_by_either_route(self):
+        for step in self.build_steps():
+            for state, tasks in ((State.UNASSIGNED, (Task(0, State.UNASSIGNED),)), (State.RUNNING, ())):
+                bench = Bench()
+                bench.state, bench.tasks = state, tasks
+                with pytest.raises(RefusedError, match="is not stopped"):
+                    step.perform(bench, step.intend(bench))
+                assert bench.written == []
+
     def test_written_is_seen_and_the_way_back_leads_to_what_was(self):
         bench = Bench(a={"incrementing": 7})
         step = write((A, {"incrementing": 3}), (B, {"incrementing": 1}))

@@ -10,10 +10,8 @@ from typing import Any, ClassVar, Self
 from seamark.change.precondition import POSITION
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
 from seamark.change.steps.config import compare_image
-from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.look import Look
-from seamark.change.steps.offsets import WriteOffsets, build_image, read_spelled, require_stopped
-from seamark.change.steps.read import read_status
+from seamark.change.steps.offsets import WriteOffsets, build_image, read_spelled, refuse_running
 from seamark.change.world import World
 from seamark.errors import RefusedError
 from seamark.model.held_offset import HeldOffset
@@ -52,10 +50,8 @@ class CopyOffsets:
         return Intent(before=self._read_image(world, after["offsets"]), after=after)
 
     def perform(self, world: World, intent: Intent) -> None:
-        for name in (self.source, self.name):
-            subject = f"connector/{self.cluster}/{name}"
-            status = take_last_look(world, subject, lambda name=name: read_status(world, self.cluster, name))  # type: ignore[misc]
-            require_stopped(status, subject)
+        refuse_running(world, self.cluster, self.source)
+        refuse_running(world, self.cluster, self.name, is_checked=True)
         world.offsets(self.cluster, self.name).alter(_build_offsets(intent.after["offsets"]))
 
     def observe(self, world: World, intent: Intent) -> Observed:

@@ -25,6 +25,9 @@ _SETTLE_SECONDS = 60.0
 # The quiet before the write: a task that ends may still flush what it holds for `task.shutdown.graceful.timeout.ms`,
 # 5 s by default, after Connect has called its connector stopped.
 QUIET_SECONDS = 6.0
+# Of the 5 s that a last look may take: a rebalance of a quiet cluster is over in less.
+_UNASSIGNED_SECONDS = 3.5
+_LOOK_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +82,7 @@ class WriteOffsets:
     def perform(self, world: World, intent: Intent) -> None:
         del intent
         # A running task overwrites what is written under it. For REST Connect checks that, for topics nobody does.
-        status = take_last_look(world, self.subject, lambda: read_status(world, self.cluster, self.name))
-        require_stopped(status, self.subject)
+        refuse_running(world, self.cluster, self.name, is_checked=self.route is WriteRoute.REST)
         port = world.offsets(self.cluster, self.name)
         if self.route is WriteRoute.REST:
             port.alter(self.offsets)
@@ -150,6 +152,32 @@ class WriteOffsets:
             return build_image(held)
         values = {record.place: record.to_dict()["value"] for found in held for record in found.records}
         return {"offsets": {record.place: values.get(record.place) for record in self.records}}
+
+
+def refuse_running(world: World, cluster: str, name: str, *, is_checked: bool = False) -> None:
+    """Refuse to write the offsets of a connector that is not stopped, right before it is done.
+
+    While somebody else's rebalance goes on a stopped connector shows UNASSIGNED too. That is waited for a little; where
+    Connect itself checks what it is meant to do, `is_checked`, it need not be known.
+    """
+    subject = f"connector/{cluster}/{name}"
+
+    def read_settled() -> ConnectorStatus | None:
+        deadline = world.clock.now() + _UNASSIGNED_SECONDS
+        while True:
+            status = read_status(world, cluster, name)
+            if status is None or not _is_unassigned(status) or is_checked or world.clock.now() >= deadline:
+                return status
+            world.clock.sleep(_LOOK_SECONDS)
+
+    status = take_last_look(world, subject, read_settled)
+    if status is None or not (is_checked and _is_unassigned(status)):
+        require_stopped(status, subject)
+
+
+def _is_unassigned(status: ConnectorStatus) -> bool:
+    """Whether nobody can tell what it is meant to do. One with tasks is not stopped, whatever it shows."""
+    return status.state is State.UNASSIGNED and not status.tasks
 
 
 def require_stopped(status: ConnectorStatus | None, subject: str) -> None:

@@ -9,10 +9,8 @@ from typing import Any, ClassVar, Self
 from seamark.change.precondition import POSITION
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
 from seamark.change.steps.config import compare_image
-from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.look import Look
-from seamark.change.steps.offsets import require_stopped
-from seamark.change.steps.read import read_status
+from seamark.change.steps.offsets import refuse_running
 from seamark.change.steps.topic import CreateTopic
 from seamark.change.world import World
 from seamark.errors import RefusedError
@@ -72,8 +70,7 @@ class CarryOffsets(_Carried):
         return Intent(before=_build_image(wanted, held), after=_build_wanted(wanted))
 
     def perform(self, world: World, intent: Intent) -> None:
-        status = take_last_look(world, self.subject, lambda: read_status(world, self.cluster, self.name))
-        require_stopped(status, self.subject)
+        refuse_running(world, self.cluster, self.name)
         records = [
             HeldRecord.from_dict(found)
             for place, found in intent.after["records"].items()
