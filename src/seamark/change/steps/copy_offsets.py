@@ -12,8 +12,9 @@ from seamark.change.step import CanNotUndo, Intent, Observed, Step
 from seamark.change.steps.config import compare_image
 from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.look import Look
-from seamark.change.steps.offsets import WriteOffsets, build_image, read_spelled, require_stopped
+from seamark.change.steps.offsets import WriteOffsets, build_image, read_spelled
 from seamark.change.steps.read import read_status
+from seamark.change.steps.stillness import require_stopped
 from seamark.change.world import World
 from seamark.errors import RefusedError
 from seamark.model.held_offset import HeldOffset

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from seamark.change.precondition import POSITION
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
 from seamark.change.steps.config import compare_image
 from seamark.change.steps.last_look import take_last_look
-from seamark.change.steps.read import read_status
+from seamark.change.steps.stillness import Kept, open_offsets, pack_kept, require_still, unpack_kept
 from seamark.change.world import World
 from seamark.errors import RefusedError
-from seamark.model.connector import ConnectorStatus, State
 from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
 from seamark.model.offset import Offset, OffsetMap, spell_identity, spell_offset
 from seamark.model.plan import StepData
@@ -25,14 +24,20 @@ _SETTLE_SECONDS = 60.0
 # The quiet before the write: a task that ends may still flush what it holds for `task.shutdown.graceful.timeout.ms`,
 # 5 s by default, after Connect has called its connector stopped.
 QUIET_SECONDS = 6.0
+_WAYS = {
+    WriteRoute.REST: "through REST",
+    WriteRoute.TOPIC: "in its topic, to the byte",
+    WriteRoute.GROUP: "in its consumer group",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOffsets:
     """The partitions named get other offsets, or none where an offset is None. The others stay as they are.
 
-    By the route TOPIC exactly `records` are written, in their order, and the images show their bytes. By REST the
-    images show positions: Connect spells them its own way.
+    By the route TOPIC exactly `records` are written, in their order, and the images show their bytes. By the others the
+    images show positions: Connect spells them its own way, and a group has no bytes. The connector is stopped, or it is
+    not there, and `kept` is what it was.
     """
 
     kind: ClassVar[str] = "write-offsets"
@@ -46,6 +51,7 @@ class WriteOffsets:
     offsets: tuple[Offset, ...]
     route: WriteRoute = WriteRoute.REST
     records: tuple[HeldRecord, ...] = ()
+    kept: Kept | None = None
 
     @property
     def subject(self) -> str:
@@ -58,12 +64,11 @@ class WriteOffsets:
             words.append(f"set {_count(len(self.offsets) - gone)}")
         if gone:
             words.append(f"forget {_count(gone)}")
-        way = "through REST" if self.route is WriteRoute.REST else "in its topic, to the byte"
-        return f"{' and '.join(words) or 'set no offset'} of {self.subject} {way}"
+        return f"{' and '.join(words) or 'set no offset'} of {self.subject} {_WAYS[self.route]}"
 
     def intend(self, world: World) -> Intent:
         held = self._read(world)
-        if doubts := [found.doubt for found in held if found.doubt] if self.route is WriteRoute.REST else []:
+        if doubts := [found.doubt for found in held if found.doubt] if self.route is not WriteRoute.TOPIC else []:
             raise RefusedError(
                 f"nobody can tell which record holds the offsets of {self.subject}; nothing was changed",
                 cause="; ".join(doubts),
@@ -79,11 +84,12 @@ class WriteOffsets:
     def perform(self, world: World, intent: Intent) -> None:
         del intent
         # A running task overwrites what is written under it. For REST Connect checks that, for topics nobody does.
-        status = take_last_look(world, self.subject, lambda: read_status(world, self.cluster, self.name))
-        require_stopped(status, self.subject)
-        port = world.offsets(self.cluster, self.name)
+        take_last_look(world, self.subject, lambda: require_still(world, self.cluster, self.name, self.kept))
+        port = open_offsets(world, self.cluster, self.name, self.kept)
         if self.route is WriteRoute.REST:
             port.alter(self.offsets)
+        elif self.route is WriteRoute.GROUP:
+            port.commit(self.offsets)
         else:
             port.write(self.records)
 
@@ -99,17 +105,17 @@ class WriteOffsets:
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         before = _values(intent.before)
-        if self.route is WriteRoute.REST:
+        if self.route is not WriteRoute.TOPIC:
             offsets = tuple(
                 Offset(found.partition, read_spelled(before.get(spell_identity(found.partition))))
                 for found in self.offsets
             )
-            return WriteOffsets(self.cluster, self.name, offsets)
+            return replace(self, offsets=offsets)
         records = tuple(
             HeldRecord.from_dict({**record.to_dict(), "value": before.get(record.place)}) for record in self.records
         )
         # The last place written is the first one put back.
-        return WriteOffsets(self.cluster, self.name, self.offsets, WriteRoute.TOPIC, records[::-1])
+        return replace(self, records=records[::-1])
 
     def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
         arguments = {
@@ -118,6 +124,7 @@ class WriteOffsets:
             "offsets": [{"partition": found.partition, "offset": found.offset} for found in self.offsets],
             "route": str(self.route),
             "records": [record.to_dict() for record in self.records],
+            **pack_kept(self.kept),
         }
         return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
 
@@ -130,6 +137,7 @@ class WriteOffsets:
             tuple(Offset(one["partition"], one["offset"]) for one in found["offsets"]),
             WriteRoute(found["route"]),
             tuple(HeldRecord.from_dict(record) for record in found["records"]),
+            unpack_kept(found),
         )
 
     def read_image(self, world: World) -> dict[str, Any]:
@@ -138,29 +146,19 @@ class WriteOffsets:
 
     def build_after(self) -> dict[str, Any]:
         """What is held when it is done."""
-        if self.route is WriteRoute.REST:
+        if self.route is not WriteRoute.TOPIC:
             return build_image(self.offsets)
         return {"offsets": {record.place: record.to_dict()["value"] for record in self.records}}
 
     def _read(self, world: World) -> Sequence[HeldOffset]:
-        return world.offsets(self.cluster, self.name).read([found.partition for found in self.offsets])
+        port = open_offsets(world, self.cluster, self.name, self.kept)
+        return port.read([found.partition for found in self.offsets])
 
     def _build_image(self, held: Sequence[HeldOffset]) -> dict[str, Any]:
-        if self.route is WriteRoute.REST:
+        if self.route is not WriteRoute.TOPIC:
             return build_image(held)
         values = {record.place: record.to_dict()["value"] for found in held for record in found.records}
         return {"offsets": {record.place: values.get(record.place) for record in self.records}}
-
-
-def require_stopped(status: ConnectorStatus | None, subject: str) -> None:
-    """Refuse to go on where a connector is not stopped."""
-    if status is None or status.state is not State.STOPPED or status.tasks:
-        seen = "without a status" if status is None else f"{status.state} with {len(status.tasks)} tasks"
-        raise RefusedError(
-            f"{subject} is not stopped; nothing was changed",
-            cause=f"it is {seen}",
-            hint="somebody may have resumed it: look, then repeat it",
-        )
 
 
 def build_image(held: Sequence[Offset | HeldOffset]) -> dict[str, Any]:
