@@ -22,6 +22,7 @@ from seamark.fleet.moving.plans import refuse_wrong
 from seamark.fleet.moving.progress import build_progress
 from seamark.fleet.moving.route import choose_route
 from seamark.fleet.moving.sink_targets import clamp_offsets
+from seamark.fleet.moving.standing import require_group_id
 from seamark.fleet.moving.targets import read_owner_file
 from seamark.fleet.planned import Planned
 from seamark.fleet.positions.meaning import read_meaning
@@ -91,6 +92,7 @@ def plan_create_with_offsets(
     if is_first:
         way = _write_after(connector, offsets, state=state, quiet_seconds=quiet_seconds)
     else:
+        require_group_id(context, settings)
         way = _write_before(connector, offsets, world=plans.planner.world, quiet_seconds=quiet_seconds)
     seen = build_progress(where, name, offsets, (), context=context, settings=settings) if state == _RUNNING else ()
     after = (*way.after, *seen)

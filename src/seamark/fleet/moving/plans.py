@@ -66,7 +66,7 @@ class OffsetPlans:
         """
         _refuse_twice(offsets)
         client, settings = self._clusters.client(connector.cluster), self._clusters.settings(connector.cluster)
-        standing = choose_standing(connector, client.read_capabilities(), settings=settings)
+        standing = choose_standing(connector, client.read_capabilities(), settings=settings, context=self._context)
         meaning = read_meaning(connector, client)
         refuse_wrong(connector, meaning, offsets)
         port = self._world().offsets(connector.cluster, connector.name)

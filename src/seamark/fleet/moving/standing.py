@@ -24,7 +24,7 @@ from seamark.model.plan import Plan
 if TYPE_CHECKING:
     from seamark.change.step import Step
     from seamark.connect import Capabilities
-    from seamark.context import ConnectSettings
+    from seamark.context import ConnectSettings, Context
     from seamark.fleet.clusters import Clusters
 
 _RUNNING = "RUNNING"
@@ -42,7 +42,9 @@ class Standing:
     notes: tuple[str, ...] = ()
 
 
-def choose_standing(connector: Connector, capabilities: Capabilities, *, settings: ConnectSettings) -> Standing:
+def choose_standing(
+    connector: Connector, capabilities: Capabilities, *, settings: ConnectSettings, context: Context
+) -> Standing:
     """The way for a connector that is there.
 
     Raises:
@@ -57,6 +59,7 @@ def choose_standing(connector: Connector, capabilities: Capabilities, *, setting
     words = f"its workers run Connect {capabilities.words}"
     if capabilities.has(Capability.STOP):
         return Standing(has_rest=False, notes=(f"{words} and take no offsets: they are written {where}",))
+    require_group_id(context, settings)
     kept = build_kept(connector)
     shown = hide_secrets(kept.config)
     if lost := tuple(sorted(key for key, value in kept.config.items() if shown[key] != value)):
@@ -65,6 +68,12 @@ def choose_standing(connector: Connector, capabilities: Capabilities, *, setting
     if connector.status is not None and connector.status.state is State.PAUSED:
         notes.append(f"{connector.name} runs for a moment when it is created again, then it is paused")
     return Standing(has_rest=False, kept=kept, notes=tuple(notes))
+
+
+def require_group_id(context: Context, settings: ConnectSettings) -> None:
+    """Refuse where nobody could ask the workers' group who runs what: it is how an absence is proven."""
+    if settings.group_id is None:
+        raise context.missing(f"connect.{settings.name}.group_id")
 
 
 def build_ends(connector: Connector, state: str, kept: Kept | None) -> tuple[Step, tuple[Step, ...]]:
