@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
+import seamark.change.executor as executor
 import seamark.kafka.exact_writer as exact_writer
 import seamark.kafka.worker_group as worker_group
 from seamark.errors import RefusedError, RejectedError, SeamarkError, StalePlanError, UnsupportedError
 from seamark.model.plan import Plan
+from tests.fault.older import MATRIX
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 from tests.unit.fleet.moving import Place
 
 FILE = {"filename": "/in"}
 STOPPED = ["set-run-state", "prove-stopped", "check-preview", "write-offsets", "verify-offsets", "set-run-state"]
 ASIDE = ["set-aside", "prove-stopped", "check-preview", "write-offsets", "verify-offsets", "bring-back"]
+
+
+class Leaping:
+    """A clock that leaps over every wait."""
+
+    def __init__(self):
+        self._ahead = 0.0
+
+    def now(self):
+        return time.time() + self._ahead
+
+    def sleep(self, seconds):
+        self._ahead += seconds
 
 
 class OldPlace(Place):
@@ -30,6 +46,7 @@ class OldPlace(Place):
         self.brokers.add_topic("t", partitions=2, records=10)
         self.brokers.add_group("connect-lake", {("t", 0): 8, ("t", 1): 6})
         self.loads = {"http://w1:8083": frozenset()}
+        self.fleet._world._clock = Leaping()
 
     def write_records(self, _config, records, *, timeout_seconds):
         assert timeout_seconds > 0
@@ -169,3 +186,43 @@ def test_a_standalone_worker_that_takes_none_is_a_refusal(open_place, tmp_path):
     place = open_place("3.5.2", offsets_topic=None, offsets_file=tmp_path / "offsets")
     with pytest.raises(UnsupportedError, match="can't change the offsets of game/lake"):
         place.fleet.offsets.move("lake", to=3)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def kill_at(monkeypatch, point):
+    """Let the change end at a failpoint, once."""
+    name, _, number = point.partition(":")
+    left = [point]
+
+    def reach(reached, step=0):
+        if left and (reached, step) == (name, int(number)):
+            left.clear()
+            raise Killed
+
+    monkeypatch.setattr(executor, "reach", reach)
+    return left
+
+
+@pytest.mark.parametrize("point", MATRIX)
+@pytest.mark.parametrize(("name", "states"), [("fs", "RUNNING"), ("lake", "RUNNING"), ("fs", "PAUSED")])
+def test_a_connector_whose_move_was_killed_comes_back_by_resume_and_is_put_back_by_undo(
+    open_place, monkeypatch, point, name, states
+):
+    place = open_place("3.4.1")
+    place.game.states[name] = states
+    config, before = place.game.configs[name], place.held(name)
+    left = kill_at(monkeypatch, point)
+    planned = place.fleet.offsets.move(name, to=3, wait_seconds=0)
+    with pytest.raises(Killed):
+        place.fleet.apply(planned)
+    assert not left
+    (head,) = place.fleet.journal.list()
+    if not point.startswith("after-close"):
+        assert place.fleet.journal.resume(head.change).is_done
+    assert [next(iter(one.values())) for one in place.held(name)] == [3] * len(before)
+    assert (place.game.configs[name], place.game.states[name]) == (config, states)
+    place.apply(place.fleet.undo(head.change))
+    assert (place.held(name), place.game.configs[name], place.game.states[name]) == (before, config, states)
