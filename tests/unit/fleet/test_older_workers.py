@@ -10,7 +10,14 @@ import pytest
 import seamark.change.executor as executor
 import seamark.kafka.exact_writer as exact_writer
 import seamark.kafka.worker_group as worker_group
-from seamark.errors import RefusedError, RejectedError, SeamarkError, StalePlanError, UnsupportedError
+from seamark.errors import (
+    AuthorizationError,
+    RefusedError,
+    RejectedError,
+    SeamarkError,
+    StalePlanError,
+    UnsupportedError,
+)
 from seamark.model.plan import Plan
 from tests.fault.older import MATRIX
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
@@ -226,3 +233,30 @@ def test_a_connector_whose_move_was_killed_comes_back_by_resume_and_is_put_back_
     assert (place.game.configs[name], place.game.states[name]) == (config, states)
     place.apply(place.fleet.undo(head.change))
     assert (place.held(name), place.game.configs[name], place.game.states[name]) == (before, config, states)
+
+
+@pytest.mark.parametrize("point", ["after-perform:0", "after-outcome:0", "after-outcome:3", "after-intent:5"])
+def test_who_leaves_a_killed_move_as_it_is_gets_the_connector_back_too(open_place, monkeypatch, point):
+    place = open_place("3.4.1")
+    config = place.game.configs["fs"]
+    planned = place.fleet.offsets.move("fs", to=3, wait_seconds=0)
+    kill_at(monkeypatch, point)
+    with pytest.raises(Killed):
+        place.fleet.apply(planned)
+    assert "fs" not in place.game.configs
+    (head,) = place.fleet.journal.list()
+    assert head.is_open
+    place.fleet.journal.unlock(head.change, nonce=head.nonce)
+    assert (place.game.configs["fs"], place.game.states["fs"]) == (config, "RUNNING")
+    assert place.fleet.journal.list(only_open=True) == ()
+
+
+def test_who_may_not_ask_the_workers_group_deletes_nothing(open_place, monkeypatch):
+    place = open_place("3.4.1")
+
+    def refuse(*_, **__):
+        raise AuthorizationError("not allowed to DESCRIBE group workers")
+
+    monkeypatch.setattr(worker_group, "read_worker_loads", refuse)
+    with pytest.raises(AuthorizationError, match="DESCRIBE group workers"):
+        place.fleet.offsets.move("fs", to=3)

@@ -22,7 +22,7 @@ from seamark.fleet.moving.plans import refuse_wrong
 from seamark.fleet.moving.progress import build_progress
 from seamark.fleet.moving.route import choose_route
 from seamark.fleet.moving.sink_targets import clamp_offsets
-from seamark.fleet.moving.standing import require_group_id
+from seamark.fleet.moving.standing import refuse_blind, require_group_id
 from seamark.fleet.moving.targets import read_owner_file
 from seamark.fleet.planned import Planned
 from seamark.fleet.positions.meaning import read_meaning
@@ -124,6 +124,7 @@ def _write_after(connector: Connector, offsets: Sequence[Offset], *, state: str,
 def _write_before(connector: Connector, offsets: Sequence[Offset], *, world: World, quiet_seconds: float) -> _Way:
     """Its offsets are there before it is."""
     port = world.offsets(connector.cluster, connector.name, kept=connector)
+    refuse_blind(port)
     held = port.read([found.partition for found in offsets])
     route = choose_route(connector, held, offsets, has_rest=False, complete=port.complete)
     write = replace(route.step, kept=build_kept(connector))

@@ -16,7 +16,7 @@ from seamark.fleet.moving.effect import build_offset_effect, find_how
 from seamark.fleet.moving.guards import find_quiet_seconds, find_workers, require_run_state
 from seamark.fleet.moving.progress import build_progress
 from seamark.fleet.moving.route import choose_route
-from seamark.fleet.moving.standing import build_ends, choose_standing
+from seamark.fleet.moving.standing import build_ends, choose_standing, refuse_blind
 from seamark.fleet.plan_draft import build_plan
 from seamark.fleet.planned import Planned
 from seamark.fleet.positions.meaning import read_meaning
@@ -82,6 +82,8 @@ class OffsetPlans:
             complete=port.complete,
         )
         step = replace(route.step, kept=standing.kept)
+        if standing.kept is not None:
+            refuse_blind(port)
         previews = port.preview(step.offsets)
         check = CheckPreview(
             connector.cluster, connector.name, step.offsets, sum_previews(previews), tolerance, standing.kept

@@ -16,13 +16,14 @@ from seamark.change.steps.meanwhile import RunMeanwhile
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stillness import Kept, build_kept
 from seamark.connect.capability import Capability
-from seamark.errors import NotFoundError
+from seamark.errors import AuthorizationError, NotFoundError, SeamarkError
 from seamark.fleet.moving.guards import build_restore, require_run_state
 from seamark.model.connector import Connector, ConnectorType, State
 from seamark.model.plan import Plan
 
 if TYPE_CHECKING:
     from seamark.change.step import Step
+    from seamark.change.world import OffsetPort
     from seamark.connect import Capabilities
     from seamark.context import ConnectSettings, Context
     from seamark.fleet.clusters import Clusters
@@ -74,6 +75,16 @@ def require_group_id(context: Context, settings: ConnectSettings) -> None:
     """Refuse where nobody could ask the workers' group who runs what: it is how an absence is proven."""
     if settings.group_id is None:
         raise context.missing(f"connect.{settings.name}.group_id")
+
+
+def refuse_blind(port: OffsetPort) -> None:
+    """Refuse where we may not ask that group, before anything is deleted. That it can't be told just now is no harm."""
+    try:
+        port.find_holders()
+    except AuthorizationError:
+        raise
+    except SeamarkError:
+        return
 
 
 def build_ends(connector: Connector, state: str, kept: Kept | None) -> tuple[Step, tuple[Step, ...]]:
