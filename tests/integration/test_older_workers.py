@@ -183,4 +183,4 @@ def test_the_command_says_how_it_is_done(rig, kafka):
     assert f"set 1 offset of connector/connect/{source.name} in its topic, to the byte" in said
     wait_for(source.count_records, lambda found: found >= 2 * RECORDS, "all lines once more")
     code, said = run_cli(rig, "journal", "list", "-o", "json")
-    assert [row["ending"] for row in json.loads(said)["items"]] == ["done"], said
+    assert [row["state"] for row in json.loads(said)["items"]] == ["done"], said
