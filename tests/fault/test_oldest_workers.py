@@ -17,16 +17,9 @@ from tests.fault.older import KINDS, MATRIX
 from tests.fault.rig import build_counter
 
 VERSION = "3.4.1"
-# The places where something could be lost: around the delete, the write, and the return. All with the variable set.
-SOME = (
-    "after-intent:0",
-    "after-perform:0",
-    "after-outcome:0",
-    "after-perform:3",
-    "after-outcome:4",
-    "after-intent:5",
-    "after-perform:5",
-)
+# The connector is gone; its offsets are written; it is about to come back. With the variable set all 21, which takes
+# minutes: the usual run tries those in memory (tests/unit/fleet/test_older_workers.py).
+SOME = ("after-perform:0", "after-outcome:3", "after-intent:5")
 POINTS = tuple(MATRIX) if os.environ.get("SEAMARK_WHOLE_MATRIX") else SOME
 TABLE = [(kind, point) for kind in KINDS for point in POINTS]
 # Each waits most of the time, and one worker shares its work anew for every delete and create.
@@ -144,4 +137,4 @@ def test_killed_move_is_finished_by_resume(killed, kind, point):
 
 def test_every_point_was_tried(killed):
     assert set(killed) == set(TABLE)
-    assert len(TABLE) >= 14
+    assert len(TABLE) >= 6
