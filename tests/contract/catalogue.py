@@ -64,7 +64,7 @@ QUIRKS: dict[int, tuple[str, str]] = {
     ),
     16: (
         "Below 3.6 only a write to the offsets topic itself changes offsets, by exact bytes",
-        "refused through REST; direct writes come with the offset stores",
+        "refused through REST; offsets are written to the topic or for the group",
     ),
     17: ("Version gates", "`Capabilities` by the lowest worker; `UnsupportedError` before anything is sent"),
     18: ("Forwarding noise", "the leader's words are read out of the follower's 500; another worker is asked"),

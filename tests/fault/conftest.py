@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from seamark.devstack import StackSpec, load_stack, start_stack
-from tests.fault.rig import Rig
+from tests.fault.rig import Rig, build_counter
 
 
 @pytest.fixture(scope="session")
@@ -57,18 +56,4 @@ def own_stack(tmp_path_factory):
 @pytest.fixture(scope="session")
 def count_records(stack):
     """How many records a topic of one partition has; none where there is no such topic yet."""
-
-    def count(topic):
-        # A client that once asked for a topic which was not there yet goes on believing that for a while.
-        consumer = Consumer({"bootstrap.servers": stack.kafka.bootstrap_servers, "group.id": "count-records"})
-        try:
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
-        except KafkaException as error:
-            if error.args[0].name() in {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}:
-                return 0
-            raise
-        finally:
-            consumer.close()
-        return high - low
-
-    return count
+    return build_counter(stack.kafka.bootstrap_servers)

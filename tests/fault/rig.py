@@ -12,6 +12,8 @@ import urllib.request
 import uuid
 from pathlib import Path
 
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
 import seamark
 from seamark.context import open_context
 from seamark.devstack.process import state_of
@@ -65,10 +67,12 @@ class Rig:
     def create(self):
         """The connector, running."""
         config = {"connector.class": SOURCE, "tasks.max": "1", "file": str(self.input), "topic": self.name, "mark": "0"}
-        self._put(config)
+        self.put(config)
         wait_until(self.runs, f"{self.name} ran", seconds=60)
 
-    def _put(self, config):
+    def put(self, config):
+        """Have Connect take a config; a rebalance is waited out."""
+
         def accepted():
             try:
                 self.call("PUT", f"/connectors/{self.name}/config", config)
@@ -192,6 +196,25 @@ class Rig:
         code, out, err = self.seamark("journal", "show", change, "-o", "json")
         assert code == 0, err
         return json.loads(out)
+
+
+def build_counter(bootstrap):
+    """What counts the records of a topic of one partition; none where there is no such topic yet."""
+
+    def count(topic):
+        # A client that once asked for a topic which was not there yet goes on believing that for a while.
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "count-records"})
+        try:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
+        except KafkaException as error:
+            if error.args[0].name() in {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}:
+                return 0
+            raise
+        finally:
+            consumer.close()
+        return high - low
+
+    return count
 
 
 def wait_stopped(process, *, seconds=120):

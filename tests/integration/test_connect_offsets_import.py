@@ -94,9 +94,9 @@ def lay_out(folder):
     return PluginFolder(folder / "plugins", names=(), missing=(), has_manifests=True)
 
 
-def test_a_stopped_connector_goes_on_where_the_import_says(stack, brokers, source):
-    """Connect 4.3.1, through REST."""
-    endpoint = stack.connect["connect"]
+@pytest.mark.parametrize(("cluster", "way"), [("connect", "through REST"), ("connect-3-5-2", "in its topic")])
+def test_a_stopped_connector_goes_on_where_the_import_says(stack, brokers, source, cluster, way):
+    endpoint = stack.connect[cluster]
     connect, tool, name = Connect(endpoint.urls[0]), Tool(endpoint.worker_config), new_name("imported")
     brokers.made.append(name)
     try:
@@ -111,7 +111,7 @@ def test_a_stopped_connector_goes_on_where_the_import_says(stack, brokers, sourc
         connect.await_state(name, "STOPPED", tasks=0)
         code, out, said = tool.give(name, source, SECOND)
         assert (code, out.count("set ")) == (0, 1), said
-        assert "through REST" in said
+        assert way in said
         assert tool.held(name) == [SECOND]
         code, _, back = tool.run(f"--undo={find_change(said)}")
         assert code == 0, back

@@ -1,4 +1,7 @@
-"""Kafka's own 27 integration cases of the offsets API, through seamark, on Connect 4.3.1 and on 3.9.2."""
+"""Kafka's own 27 integration cases of the offsets API, through seamark, on Connect 4.3.1, on 3.9.2 and on 3.5.2.
+
+3.5.2 has no such API but its reading part: there seamark writes to the topic or for the group.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,13 @@ from tests.integration.offset_rig import OffsetRig
 from tests.integration.offsets_api_cases import CASES, EXACTLY_ONCE
 from tests.integration.offsets_api_stage import Kafka
 
-NEWEST, OLDER = "4.3.1", "3.9.2"
+NEWEST, OLDER, OLDEST = "4.3.1", "3.9.2", "3.5.2"
+VERSIONS = (NEWEST, OLDER, OLDEST)
 # A case waits for servers most of the time: six at once keep two cores busy and no worker from answering.
 AT_ONCE = 6
-# Two clusters of one worker each, whose brokers are the other Kafka cluster for those of the shared stack.
-SPEC = StackSpec(brokers=1, workers=1, connect_versions=(OLDER, NEWEST))
-TABLE = [(version, name) for version in (NEWEST, OLDER) for name in CASES]
+# Clusters of one worker each, whose brokers are the other Kafka cluster for those of the shared stack.
+SPEC = StackSpec(brokers=1, workers=1, connect_versions=(OLDER, NEWEST, OLDEST))
+TABLE = [(version, name) for version in VERSIONS for name in CASES]
 
 
 class Place:
@@ -48,14 +52,17 @@ def turn_exactly_once(stack, cluster, worker):
 
 
 def run_all(stack, own, folder):
-    """Every case on both versions: {(version, name): future}."""
+    """Every case on every version: {(version, name): future}."""
     outcomes: dict[tuple[str, str], Future] = {}
     older = "connect"
-    newest = next(name for name, endpoint in own.connect.items() if endpoint.version == NEWEST)
-    turn_exactly_once(own, newest, f"{NEWEST.replace('.', '-')}-worker-1")
+    exactly = {endpoint.version: name for name, endpoint in own.connect.items() if endpoint.version != OLDER}
+    for version, cluster in exactly.items():
+        turn_exactly_once(own, cluster, f"{version.replace('.', '-')}-worker-1")
     places = {
         (NEWEST, False): Place(stack, "connect", other=own, folder=folder / "newest"),
-        (NEWEST, True): Place(own, newest, other=stack, folder=folder / "newest-exactly-once"),
+        (NEWEST, True): Place(own, exactly[NEWEST], other=stack, folder=folder / "newest-exactly-once"),
+        (OLDEST, False): Place(stack, "connect-3-5-2", other=own, folder=folder / "oldest"),
+        (OLDEST, True): Place(own, exactly[OLDEST], other=stack, folder=folder / "oldest-exactly-once"),
         (OLDER, False): Place(own, older, other=stack, folder=folder / "older"),
         (OLDER, True): Place(own, older, other=stack, folder=folder / "older-exactly-once"),
     }
@@ -93,6 +100,6 @@ def test_case_of_kafkas_offsets_api(outcomes, version, name):
 def test_all_cases_were_run(outcomes):
     assert len(CASES) == 27
     assert set(CASES) > EXACTLY_ONCE
-    assert set(outcomes) == {(version, name) for version in (NEWEST, OLDER) for name in CASES}
+    assert set(outcomes) == {(version, name) for version in VERSIONS for name in CASES}
     assert all(found.done() for found in outcomes.values())
-    assert len(outcomes) == 54
+    assert len(outcomes) == 81

@@ -54,9 +54,9 @@ class SnapshotWorld:
         """The status that was read."""
         return self.connect(cluster).read_status(name)
 
-    def offsets(self, cluster: str, name: str) -> OffsetPort:
+    def offsets(self, cluster: str, name: str, *, kept: Connector | None = None) -> OffsetPort:
         """The offsets as they are: no plan expects them, so nobody reads them twice."""
-        return self._world.offsets(cluster, name)
+        return self._world.offsets(cluster, name, kept=kept)
 
     def records(self, cluster: str, name: str) -> RecordPort:
         """The records as they are."""

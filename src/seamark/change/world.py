@@ -9,7 +9,7 @@ from seamark.change.file_port import OffsetFilePort
 from seamark.change.record_port import RecordPort
 from seamark.model.connector import Connector, ConnectorStatus
 from seamark.model.group import Committed, GroupListing, GroupOffsets, GroupStatus
-from seamark.model.held_offset import HeldOffset, HeldRecord, OffsetWrite, TopicHolding
+from seamark.model.held_offset import CompletedOffsets, HeldOffset, HeldRecord, OffsetWrite, TopicHolding
 from seamark.model.logger import LoggerLevel
 from seamark.model.meaning import Order
 from seamark.model.offset import Offset, OffsetMap
@@ -91,6 +91,22 @@ class OffsetPort(Protocol):
         """Write these records themselves, each where it says, in this order."""
         ...
 
+    def commit(self, offsets: Sequence[Offset]) -> None:
+        """Commit them for the group of a sink, which must be empty."""
+        ...
+
+    def complete(self, held: Sequence[HeldOffset]) -> CompletedOffsets:
+        """The same, with a record for each where its tasks would look for it: for those that have none yet."""
+        ...
+
+    def find_holders(self) -> Sequence[str]:
+        """The workers that have it or a task of it in hand, as their group says; also while it is deleted.
+
+        Raises:
+            SeamarkError: they are about to share the work anew, and nobody can tell.
+        """
+        ...
+
     def read_members(self) -> GroupStatus | None:
         """The consumer group of a sink; None for a source, and for a group that is not there."""
         ...
@@ -170,8 +186,8 @@ class World(Protocol):
         """
         ...
 
-    def offsets(self, cluster: str, name: str) -> OffsetPort:
-        """The offsets of one connector."""
+    def offsets(self, cluster: str, name: str, *, kept: Connector | None = None) -> OffsetPort:
+        """The offsets of one connector. `kept` is what it was, where Connect knows it no more or not yet."""
         ...
 
     def left_offsets(self, cluster: str) -> LeftOffsetsPort:

@@ -37,7 +37,7 @@ _STATES = ("running", "paused", "stopped")
     "--offsets",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Begin where this export says: created stopped, given its offsets, then run. Needs Connect 3.7.",
+    help="Begin where this export says: it runs only when its offsets are written and verified.",
 )
 @change_options
 @global_options

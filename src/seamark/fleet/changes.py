@@ -23,6 +23,7 @@ from seamark.fleet.moving.access import refuse_denied
 from seamark.fleet.moving.guards import refresh_guards, stop_running
 from seamark.fleet.moving.progress import watch_progress
 from seamark.fleet.moving.review import explain_offsets
+from seamark.fleet.moving.standing import keep_state
 from seamark.fleet.moving.undo import carry_first, leave_equal
 from seamark.fleet.ownership import build_undo_field, find_owners, read_claims, refresh_spec
 from seamark.fleet.planned import Planned
@@ -105,6 +106,7 @@ class Changes:
         plan, steps = refresh_guards(plan, build_steps(plan), clusters=self._clusters, context=self._context)
         plan, steps = carry_first(plan, steps)
         plan, steps = stop_running(plan, steps, clusters=self._clusters, world=self._world)
+        plan, steps = keep_state(plan, steps, clusters=self._clusters)
         plan, steps = leave_equal(plan, steps, world=self._world)
         plan, steps = watch_progress(plan, steps, clusters=self._clusters, context=self._context, world=self._world)
         check_preconditions(plan, steps, self._world)

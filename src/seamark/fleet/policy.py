@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from seamark.change.step import Step
+from seamark.change.steps.aside import BringBack
 from seamark.change.steps.connector import CreateConnector, PutConfig
 from seamark.change.steps.meanwhile import LendConfig
 from seamark.errors import NotFoundError, RefusedError
@@ -143,20 +144,22 @@ def refuse_forbidden_steps(steps: Sequence[Step], clusters: Clusters, context: C
     """
     changes = [step for step in steps if isinstance(step, PutConfig)]
     lent = [step for step in steps if isinstance(step, LendConfig)]
-    held = _read_held([*changes, *lent], clusters)
+    brought = [step for step in steps if isinstance(step, BringBack)]
+    held = _read_held([*changes, *lent, *brought], clusters)
     new = [step for step in steps if isinstance(step, CreateConnector)]
     wanted: list[Wanted] = [(step.name, step.cluster, step.config) for step in new]
     for step in changes:
         present = held.get((step.cluster, step.name), {})
         kept = {key: present[key] for key in step.keep if key in present}
         wanted.append((step.name, step.cluster, {**step.config, **kept}))
+    wanted += [(step.name, step.cluster, step.kept.config) for step in brought]
     for loan in lent:
         merged = {**held.get((loan.cluster, loan.name), {}), **loan.values}
         wanted.append((loan.name, loan.cluster, {key: value for key, value in merged.items() if value is not None}))
     refuse_violations(wanted, context, present=held)
 
 
-def _read_held(steps: Sequence[PutConfig | LendConfig], clusters: Clusters) -> Present:
+def _read_held(steps: Sequence[PutConfig | LendConfig | BringBack], clusters: Clusters) -> Present:
     """What Connect holds for the subjects of the steps that are there."""
     found: dict[tuple[str | None, str], Mapping[str, str]] = {}
     names: dict[str, set[str]] = {}

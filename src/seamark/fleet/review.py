@@ -118,10 +118,13 @@ def _find_connector_locks(
     settings: ConnectSettings,
 ) -> set[str]:
     configs: list[Mapping[str, str]] = [step.config for step in steps if isinstance(step, CreateConnector | PutConfig)]
+    # What a plan says that a connector is, where it is not there, decides which offsets it writes.
+    kept = [found for step in steps if (found := getattr(step, "kept", None)) is not None]
+    configs += [found.config for found in kept]
     try:
         found = known.get(name) or client.read_connector(name)
     except NotFoundError:
-        kind = _find_new_type(steps, client)
+        kind = kept[0].type if kept else _find_new_type(steps, client)
         return set(build_locks(name, configs or [{}], kind=kind, settings=settings))
     return set(build_locks(name, [found.config, *configs], kind=found.type, settings=settings))
 

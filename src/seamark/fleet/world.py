@@ -13,7 +13,7 @@ from seamark.connect.boards import StatusBoard
 from seamark.fleet.clusters import Clusters, build_connect_client
 from seamark.fleet.ports import BrokersPort, ConnectPort
 from seamark.fleet.seal import SealKey, read_seal_key
-from seamark.model.connector import ConnectorStatus
+from seamark.model.connector import Connector, ConnectorStatus
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context
@@ -106,8 +106,8 @@ class FleetWorld:
         board = self._boards.get(cluster) or self._boards.setdefault(cluster, StatusBoard(self.connect(cluster)))
         return board.read(name)
 
-    def offsets(self, cluster: str, name: str) -> ConnectorOffsets:
-        """The offsets of one connector."""
+    def offsets(self, cluster: str, name: str, *, kept: Connector | None = None) -> ConnectorOffsets:
+        """The offsets of one connector; `kept` is what it was, where Connect does not know it."""
         from seamark.fleet.moving.connector_offsets import ConnectorOffsets  # noqa: PLC0415
 
         return ConnectorOffsets(
@@ -116,6 +116,7 @@ class FleetWorld:
             client=self.connect(cluster),
             settings=self._clusters.settings(cluster),
             stores=self._stores,
+            kept=kept,
         )
 
     def left_offsets(self, cluster: str) -> LeftOffsets:

@@ -11,23 +11,50 @@ from seamark.errors import UnreachableError
 from seamark.kafka.failures import build_error
 from seamark.kafka.opening import open_client
 from seamark.kafka.wait import ConnectionEvents
+from seamark.kafka.worker_load import read_load
 
 _QUIET = frozenset({"Empty", "Dead"})
+_SETTLED = _QUIET | {"Stable"}
 _HEAD = struct.Struct(">hh")
 
 
+BuildClient = Callable[[dict[str, Any]], Any]
+
+
 def read_worker_urls(
-    config: Mapping[str, str],
-    group: str,
-    *,
-    timeout_seconds: float,
-    build_client: Callable[[dict[str, Any]], Any] | None = None,
+    config: Mapping[str, str], group: str, *, timeout_seconds: float, build_client: BuildClient | None = None
 ) -> tuple[str, ...]:
     """The workers in a group, by the URLs that they tell each other; none where all are down.
 
     Raises:
         SeamarkError: a broker did not tell. Then nobody knows whether a worker is up.
     """
+    _, members = _read_group(config, group, timeout_seconds=timeout_seconds, build_client=build_client)
+    return tuple(sorted(map(_name, members)))
+
+
+def read_worker_loads(
+    config: Mapping[str, str], group: str, *, timeout_seconds: float, build_client: BuildClient | None = None
+) -> dict[str, frozenset[str]]:
+    """By worker the connectors that it runs, itself or in tasks: what it had when it joined, and what it was given.
+
+    A worker gives up what is taken from it before it joins again: who is named nowhere in a stable group runs nowhere.
+
+    Raises:
+        SeamarkError: the workers are about to share the work anew, or a broker did not tell.
+    """
+    state, members = _read_group(config, group, timeout_seconds=timeout_seconds, build_client=build_client)
+    if state not in _SETTLED:
+        raise UnreachableError(
+            f"the worker group {group} is {state}: the workers share their work anew",
+            hint="try again in a moment",
+        )
+    return {_name(member): read_load(member.metadata, member.assignment) for member in members}
+
+
+def _read_group(
+    config: Mapping[str, str], group: str, *, timeout_seconds: float, build_client: BuildClient | None
+) -> tuple[str, list[Any]]:
     from confluent_kafka import KafkaException  # noqa: PLC0415
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
@@ -44,7 +71,7 @@ def read_worker_urls(
         raise build_error(
             failure.args[0], action=action, subject=group, operation="DESCRIBE", last_event=events.last
         ) from None
-    urls = []
+    state, members = "Dead", []
     for one in found:
         if one.error is not None:
             raise build_error(one.error, action=action, subject=group, operation="DESCRIBE", last_event=events.last)
@@ -53,8 +80,13 @@ def read_worker_urls(
                 f"the worker group {group} is {one.state}, and nobody is told to be in it",
                 hint="workers are coming or going: try again in a moment",
             )
-        urls += [_read_url(member.metadata) or member.client_id or member.id for member in one.members]
-    return tuple(sorted(urls))
+        state = one.state
+        members += one.members
+    return state, members
+
+
+def _name(member: Any) -> str:
+    return str(_read_url(member.metadata) or member.client_id or member.id)
 
 
 def _read_url(metadata: bytes) -> str:

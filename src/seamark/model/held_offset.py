@@ -15,11 +15,13 @@ class WriteRoute(StrEnum):
     """How offsets are written.
 
     REST reaches the key that Connect spells itself. A key in another spelling is only reached by a record with its very
-    bytes, written to the partition of the topic where it lies.
+    bytes, written to the partition of the topic where it lies. Workers before 3.6 take no offsets through REST: those
+    of a source go to its topic, those of a sink are committed for its GROUP.
     """
 
     REST = "rest"
     TOPIC = "topic"
+    GROUP = "group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,14 @@ class HeldOffset:
     records: tuple[HeldRecord, ...] = ()
     doubt: str = ""
     is_stray: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedOffsets:
+    """What is held, with a record where the tasks look for it. `notes` say how new keys are spelled."""
+
+    held: tuple[HeldOffset, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

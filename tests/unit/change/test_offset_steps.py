@@ -44,6 +44,8 @@ class Bench:
         self.group = None
         self.silent = ()
         self.written = []
+        self.opened = []
+        self.holders = ()
         self.moments = {}
         self.config = {}
 
@@ -66,14 +68,28 @@ class Bench:
             raise NotFoundError(name)
         return ConnectorStatus(self.state, tasks=self.tasks)
 
-    def offsets(self, _cluster, _name):
+    def offsets(self, _cluster, _name, *, kept=None):
+        self.opened.append(kept)
         return self
 
     def connect(self, _cluster):
         return self
 
-    def read_config(self, _name):
+    def read_config(self, name):
+        if self.config is None:
+            raise NotFoundError(name)
         return self.config
+
+    def put_config(self, _name, config):
+        self.written.append("put")
+        self.config, self.state = config, State.RUNNING
+
+    def delete_connector(self, _name):
+        self.written.append("delete")
+        self.config = self.state = None
+
+    def seal(self, value):
+        return f"seal of {value}"
 
     # the offsets
 
@@ -95,6 +111,13 @@ class Bench:
     def write(self, records):
         self.written.append("topic")
         self.records |= {record.place: record for record in records}
+
+    def commit(self, offsets):
+        self.written.append("group")
+        self.held |= {spell_identity(found.partition): found.offset for found in offsets}
+
+    def find_holders(self):
+        return self.holders
 
     def read_members(self):
         return self.group

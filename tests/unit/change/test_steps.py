@@ -11,6 +11,7 @@ from seamark.change.settle import Settler
 from seamark.change.spool import FileSpool
 from seamark.change.step import CanNotUndo, Intent, Observed, Outcome
 from seamark.change.steps import STEPS, build_step
+from seamark.change.steps.aside import BringBack, SetAside
 from seamark.change.steps.await_progress import AwaitProgress
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
@@ -27,6 +28,7 @@ from seamark.change.steps.preview import CheckPreview
 from seamark.change.steps.progress import CheckProgress
 from seamark.change.steps.relocate import CarryOffsets, MakeOffsetsTopic, VerifyCarried
 from seamark.change.steps.run_state import RestartFailed, SetRunState
+from seamark.change.steps.stillness import Kept
 from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
 from seamark.change.steps.topic import CreateTopic, DeleteNewTopic, DeleteTopic
 from seamark.change.steps.topic_change import AlterTopicConfig, GrowTopic
@@ -40,6 +42,7 @@ from seamark.errors import (
     UnreachableError,
     UsageError,
 )
+from seamark.model.connector import ConnectorType
 from seamark.model.distance import Certainty, Unit
 from seamark.model.group import Committed
 from seamark.model.held_offset import HeldRecord, WriteRoute
@@ -61,6 +64,8 @@ WROTE = WriteOffsets(
 EXAMPLES = (
     AwaitRunning(CLUSTER, "orders", deadline_seconds=7.0, stable_seconds=2.0),
     CreateConnector(CLUSTER, "orders", NEW, state="PAUSED", secret=("greeting",)),
+    SetAside(CLUSTER, "orders", Kept(ConnectorType.SINK, NEW), "PAUSED"),
+    BringBack(CLUSTER, "orders", Kept(ConnectorType.SINK, NEW)),
     PutConfig(CLUSTER, "orders", NEW, keep=("db.password",), secret=("greeting",)),
     DeleteConnector(CLUSTER, "orders", secret=("greeting",)),
     SetRunState(CLUSTER, "orders", "STOPPED"),

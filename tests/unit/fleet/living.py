@@ -105,6 +105,8 @@ class LivingConnect:
 
     def put_config(self, name, config):
         self._called("put_config", name)
+        if name not in self.configs:
+            self.add(name, {key: value for key, value in config.items() if key != "name"})
         self.configs[name] = {"name": name, **config}
 
     def delete_connector(self, name):

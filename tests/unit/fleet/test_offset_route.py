@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from seamark.errors import RefusedError
-from seamark.fleet.moving.route import choose_route
+from seamark.fleet.moving.route import choose_route as choose_any_route
 from seamark.model.connector import Connector, ConnectorType
-from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
+from seamark.model.held_offset import CompletedOffsets, HeldOffset, HeldRecord, WriteRoute
 from seamark.model.offset import Offset
 from seamark.offsets.codec import encode_key, encode_rest_key
 
@@ -17,6 +19,23 @@ OFFSET = {"incrementing": 5}
 
 def connector(kind=ConnectorType.SOURCE):
     return Connector("orders", "game", kind, {}, None)
+
+
+def choose_route(owner, found, offsets, *, has_rest=True, notes=()):
+    """The step. What has no record where tasks look gets one of the REST spelling."""
+
+    def complete(all_held):
+        made = tuple(
+            one
+            if one.records
+            else replace(one, records=(HeldRecord("made", 1, encode_rest_key("orders", one.partition)),))
+            for one in all_held
+        )
+        return CompletedOffsets(made, notes)
+
+    route = choose_any_route(owner, found, offsets, has_rest=has_rest, complete=complete)
+    assert route.notes == (notes if route.step.route is WriteRoute.TOPIC else ())
+    return route.step
 
 
 def held(*keys, partition=TWO, topics=("connect-offsets",), doubt="", is_stray=False):
@@ -76,11 +95,25 @@ def test_records_that_differ_are_refused():
         choose_route(connector(), [held(REST_KEY, doubt="two differ")], [Offset(TWO, OFFSET)])
 
 
-def test_both_ways_at_once_are_refused():
+def test_where_one_needs_the_topic_one_that_has_no_record_goes_there_too():
     new = HeldOffset({"table": "new"}, None)
-    with pytest.raises(RefusedError, match="some of these offsets need REST") as caught:
-        choose_route(connector(), [held(OTHER_KEY), new], [Offset(TWO, OFFSET), Offset({"table": "new"}, OFFSET)])
-    assert "no record yet" in caught.value.cause
+    step = choose_route(
+        connector(), [held(OTHER_KEY), new], [Offset(TWO, OFFSET), Offset({"table": "new"}, OFFSET)], notes=("new",)
+    )
+    assert [record.topic for record in step.records] == ["connect-offsets", "made"]
+    assert [record.value for record in step.records] == [b'{"incrementing":5}'] * 2
+
+
+def test_workers_that_take_no_offsets_get_them_in_the_topic():
+    step = choose_route(connector(), [held(REST_KEY)], [Offset(TWO, OFFSET)], has_rest=False)
+    assert step.route is WriteRoute.TOPIC
+    assert step.records == (HeldRecord("connect-offsets", 3, REST_KEY, b'{"incrementing":5}'),)
+
+
+def test_a_sink_of_workers_that_take_no_offsets_gets_them_committed():
+    wanted = [Offset({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 4})]
+    step = choose_route(connector(ConnectorType.SINK), [held(None)], wanted, has_rest=False)
+    assert (step.route, step.records) == (WriteRoute.GROUP, ())
 
 
 def test_a_sink_has_no_keys():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from seamark.change.step import Step
+from seamark.change.steps.aside import BringBack, SetAside
 from seamark.change.steps.await_progress import AwaitProgress
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
@@ -27,7 +28,7 @@ from seamark.errors import UsageError
 from seamark.model.plan import StepData
 
 _CONNECT = (AwaitRunning, CreateConnector, PutConfig, DeleteConnector, SetRunState, RestartFailed, SetLogger)
-_OFFSETS = (ProveStopped, CheckPreview, WriteOffsets, VerifyOffsets, CheckProgress)
+_OFFSETS = (SetAside, BringBack, ProveStopped, CheckPreview, WriteOffsets, VerifyOffsets, CheckProgress)
 _CARRIED = (
     MakeOffsetsTopic,
     CarryOffsets,

@@ -11,7 +11,8 @@ from seamark.change.precondition import POSITION
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
 from seamark.change.steps.config import compare_image
 from seamark.change.steps.look import Look
-from seamark.change.steps.offsets import WriteOffsets, build_image, read_spelled, refuse_running
+from seamark.change.steps.offsets import WriteOffsets, build_image, read_spelled
+from seamark.change.steps.stillness import refuse_moving
 from seamark.change.world import World
 from seamark.errors import RefusedError
 from seamark.model.held_offset import HeldOffset
@@ -50,8 +51,8 @@ class CopyOffsets:
         return Intent(before=self._read_image(world, after["offsets"]), after=after)
 
     def perform(self, world: World, intent: Intent) -> None:
-        refuse_running(world, self.cluster, self.source)
-        refuse_running(world, self.cluster, self.name, is_checked=True)
+        refuse_moving(world, self.cluster, self.source)
+        refuse_moving(world, self.cluster, self.name, is_checked=True)
         world.offsets(self.cluster, self.name).alter(_build_offsets(intent.after["offsets"]))
 
     def observe(self, world: World, intent: Intent) -> Observed:

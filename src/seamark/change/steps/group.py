@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -19,9 +20,11 @@ from seamark.change.steps.group_image import (
     require_quiet,
 )
 from seamark.change.steps.last_look import take_last_look
-from seamark.change.world import World
+from seamark.change.world import BrokerPort, World
 from seamark.errors import NotFoundError, SeamarkError, UnknownOutcomeError
+from seamark.model.group import Committed
 from seamark.model.plan import StepData
+from seamark.model.spot import Spot
 
 # A commit is seen as soon as it is answered. A coordinator that moves to another broker takes some seconds.
 _SETTLE_SECONDS = 15.0
@@ -59,23 +62,8 @@ class MoveGroup:
         del intent
         status = take_last_look(world, self.subject, lambda: read_status(world, self.group))
         require_quiet(status, self.subject)
-        kafka = world.kafka()
-        spots = [(spot, self.positions[spot[0]][spot[1]]) for spot in find_spots(self.positions)]
-        commits = {spot: commit for spot, commit in spots if commit is not None}
-        kafka.alter_group_offsets(self.group, commits)
-        try:
-            kafka.delete_group_offsets(self.group, [spot for spot, commit in spots if commit is None])
-        except SeamarkError as error:
-            if isinstance(error, NotFoundError) and error.context.get("kafka_error") == "GROUP_ID_NOT_FOUND":
-                # A group that is not there has committed nothing, as it shall be.
-                return
-            if not commits or isinstance(error, UnknownOutcomeError):
-                raise
-            raise UnknownOutcomeError(
-                f"{self.subject}: some offsets were set, others were not forgotten",
-                cause=f"{error.message}: {error.cause}",
-                hint=error.hint,
-            ) from error
+        spots = {spot: self.positions[spot[0]][spot[1]] for spot in find_spots(self.positions)}
+        change_commits(world.kafka(), self.group, spots)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         now = self._read_image(world)
@@ -159,6 +147,25 @@ class DeleteGroup:
         if commits:
             return build_image(build_positions(sorted(commits), commits))
         return None if read_status(world, self.group) is None else {}
+
+
+def change_commits(kafka: BrokerPort, group: str, commits: Mapping[Spot, Committed | None]) -> None:
+    """Commit for a group that nobody is in; None forgets what it has committed for a partition."""
+    kept = {spot: commit for spot, commit in commits.items() if commit is not None}
+    kafka.alter_group_offsets(group, kept)
+    try:
+        kafka.delete_group_offsets(group, [spot for spot, commit in commits.items() if commit is None])
+    except SeamarkError as error:
+        if isinstance(error, NotFoundError) and error.context.get("kafka_error") == "GROUP_ID_NOT_FOUND":
+            # A group that is not there has committed nothing, as it shall be.
+            return
+        if not kept or isinstance(error, UnknownOutcomeError):
+            raise
+        raise UnknownOutcomeError(
+            f"group/{group}: some offsets were set, others were not forgotten",
+            cause=f"{error.message}: {error.cause}",
+            hint=error.hint,
+        ) from error
 
 
 def _find(image: Any, topic: str, number: int) -> Any:

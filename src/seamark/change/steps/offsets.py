@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from seamark.change.precondition import POSITION
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
 from seamark.change.steps.config import compare_image
-from seamark.change.steps.last_look import take_last_look
-from seamark.change.steps.read import read_status
+from seamark.change.steps.stillness import Kept, open_offsets, pack_kept, refuse_moving, unpack_kept
 from seamark.change.world import World
 from seamark.errors import RefusedError
-from seamark.model.connector import ConnectorStatus, State
 from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
 from seamark.model.offset import Offset, OffsetMap, spell_identity, spell_offset
 from seamark.model.plan import StepData
@@ -25,17 +23,20 @@ _SETTLE_SECONDS = 60.0
 # The quiet before the write: a task that ends may still flush what it holds for `task.shutdown.graceful.timeout.ms`,
 # 5 s by default, after Connect has called its connector stopped.
 QUIET_SECONDS = 6.0
-# Of the 5 s that a last look may take: a rebalance of a quiet cluster is over in less.
-_UNASSIGNED_SECONDS = 3.5
-_LOOK_SECONDS = 0.25
+_WAYS = {
+    WriteRoute.REST: "through REST",
+    WriteRoute.TOPIC: "in its topic, to the byte",
+    WriteRoute.GROUP: "in its consumer group",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOffsets:
     """The partitions named get other offsets, or none where an offset is None. The others stay as they are.
 
-    By the route TOPIC exactly `records` are written, in their order, and the images show their bytes. By REST the
-    images show positions: Connect spells them its own way.
+    By the route TOPIC exactly `records` are written, in their order, and the images show their bytes. By the others the
+    images show positions: Connect spells them its own way, and a group has no bytes. The connector is stopped, or it is
+    not there, and `kept` is what it was.
     """
 
     kind: ClassVar[str] = "write-offsets"
@@ -49,6 +50,7 @@ class WriteOffsets:
     offsets: tuple[Offset, ...]
     route: WriteRoute = WriteRoute.REST
     records: tuple[HeldRecord, ...] = ()
+    kept: Kept | None = None
 
     @property
     def subject(self) -> str:
@@ -61,12 +63,11 @@ class WriteOffsets:
             words.append(f"set {_count(len(self.offsets) - gone)}")
         if gone:
             words.append(f"forget {_count(gone)}")
-        way = "through REST" if self.route is WriteRoute.REST else "in its topic, to the byte"
-        return f"{' and '.join(words) or 'set no offset'} of {self.subject} {way}"
+        return f"{' and '.join(words) or 'set no offset'} of {self.subject} {_WAYS[self.route]}"
 
     def intend(self, world: World) -> Intent:
         held = self._read(world)
-        if doubts := [found.doubt for found in held if found.doubt] if self.route is WriteRoute.REST else []:
+        if doubts := [found.doubt for found in held if found.doubt] if self.route is not WriteRoute.TOPIC else []:
             raise RefusedError(
                 f"nobody can tell which record holds the offsets of {self.subject}; nothing was changed",
                 cause="; ".join(doubts),
@@ -82,10 +83,12 @@ class WriteOffsets:
     def perform(self, world: World, intent: Intent) -> None:
         del intent
         # A running task overwrites what is written under it. For REST Connect checks that, for topics nobody does.
-        refuse_running(world, self.cluster, self.name, is_checked=self.route is WriteRoute.REST)
-        port = world.offsets(self.cluster, self.name)
+        refuse_moving(world, self.cluster, self.name, self.kept, is_checked=self.route is WriteRoute.REST)
+        port = open_offsets(world, self.cluster, self.name, self.kept)
         if self.route is WriteRoute.REST:
             port.alter(self.offsets)
+        elif self.route is WriteRoute.GROUP:
+            port.commit(self.offsets)
         else:
             port.write(self.records)
 
@@ -101,17 +104,17 @@ class WriteOffsets:
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         before = _values(intent.before)
-        if self.route is WriteRoute.REST:
+        if self.route is not WriteRoute.TOPIC:
             offsets = tuple(
                 Offset(found.partition, read_spelled(before.get(spell_identity(found.partition))))
                 for found in self.offsets
             )
-            return WriteOffsets(self.cluster, self.name, offsets)
+            return replace(self, offsets=offsets)
         records = tuple(
             HeldRecord.from_dict({**record.to_dict(), "value": before.get(record.place)}) for record in self.records
         )
         # The last place written is the first one put back.
-        return WriteOffsets(self.cluster, self.name, self.offsets, WriteRoute.TOPIC, records[::-1])
+        return replace(self, records=records[::-1])
 
     def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
         arguments = {
@@ -120,6 +123,7 @@ class WriteOffsets:
             "offsets": [{"partition": found.partition, "offset": found.offset} for found in self.offsets],
             "route": str(self.route),
             "records": [record.to_dict() for record in self.records],
+            **pack_kept(self.kept),
         }
         return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
 
@@ -132,6 +136,7 @@ class WriteOffsets:
             tuple(Offset(one["partition"], one["offset"]) for one in found["offsets"]),
             WriteRoute(found["route"]),
             tuple(HeldRecord.from_dict(record) for record in found["records"]),
+            unpack_kept(found),
         )
 
     def read_image(self, world: World) -> dict[str, Any]:
@@ -140,55 +145,19 @@ class WriteOffsets:
 
     def build_after(self) -> dict[str, Any]:
         """What is held when it is done."""
-        if self.route is WriteRoute.REST:
+        if self.route is not WriteRoute.TOPIC:
             return build_image(self.offsets)
         return {"offsets": {record.place: record.to_dict()["value"] for record in self.records}}
 
     def _read(self, world: World) -> Sequence[HeldOffset]:
-        return world.offsets(self.cluster, self.name).read([found.partition for found in self.offsets])
+        port = open_offsets(world, self.cluster, self.name, self.kept)
+        return port.read([found.partition for found in self.offsets])
 
     def _build_image(self, held: Sequence[HeldOffset]) -> dict[str, Any]:
-        if self.route is WriteRoute.REST:
+        if self.route is not WriteRoute.TOPIC:
             return build_image(held)
         values = {record.place: record.to_dict()["value"] for found in held for record in found.records}
         return {"offsets": {record.place: values.get(record.place) for record in self.records}}
-
-
-def refuse_running(world: World, cluster: str, name: str, *, is_checked: bool = False) -> None:
-    """Refuse to write the offsets of a connector that is not stopped, right before it is done.
-
-    While somebody else's rebalance goes on a stopped connector shows UNASSIGNED too. That is waited for a little; where
-    Connect itself checks what it is meant to do, `is_checked`, it need not be known.
-    """
-    subject = f"connector/{cluster}/{name}"
-
-    def read_settled() -> ConnectorStatus | None:
-        deadline = world.clock.now() + _UNASSIGNED_SECONDS
-        while True:
-            status = read_status(world, cluster, name)
-            if status is None or not _is_unassigned(status) or is_checked or world.clock.now() >= deadline:
-                return status
-            world.clock.sleep(_LOOK_SECONDS)
-
-    status = take_last_look(world, subject, read_settled)
-    if status is None or not (is_checked and _is_unassigned(status)):
-        require_stopped(status, subject)
-
-
-def _is_unassigned(status: ConnectorStatus) -> bool:
-    """Whether nobody can tell what it is meant to do. One with tasks is not stopped, whatever it shows."""
-    return status.state is State.UNASSIGNED and not status.tasks
-
-
-def require_stopped(status: ConnectorStatus | None, subject: str) -> None:
-    """Refuse to go on where a connector is not stopped."""
-    if status is None or status.state is not State.STOPPED or status.tasks:
-        seen = "without a status" if status is None else f"{status.state} with {len(status.tasks)} tasks"
-        raise RefusedError(
-            f"{subject} is not stopped; nothing was changed",
-            cause=f"it is {seen}",
-            hint="somebody may have resumed it: look, then repeat it",
-        )
 
 
 def build_image(held: Sequence[Offset | HeldOffset]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 from seamark.change.step import Intent, Observed
 from seamark.change.steps.look import Look
+from seamark.change.steps.stillness import Kept, open_offsets, pack_kept, unpack_kept
 from seamark.change.world import World
 from seamark.errors import RefusedError
 from seamark.model.distance import Certainty, Unit
@@ -34,6 +35,7 @@ class CheckPreview(Look):
     offsets: tuple[Offset, ...]
     planned: Total
     tolerance: Tolerance = DEFAULT_TOLERANCE
+    kept: Kept | None = None
 
     @property
     def subject(self) -> str:
@@ -70,6 +72,7 @@ class CheckPreview(Look):
                 "certainty": str(self.planned.certainty),
             },
             "tolerance": {"share": self.tolerance.share, "least": self.tolerance.least},
+            **pack_kept(self.kept),
         }
         return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
 
@@ -87,10 +90,11 @@ class CheckPreview(Look):
             tuple(Offset(one["partition"], one["offset"]) for one in found["offsets"]),
             Total(**planned),
             Tolerance(**found["tolerance"]),
+            unpack_kept(found),
         )
 
     def _count(self, world: World) -> Total:
-        return sum_previews(world.offsets(self.cluster, self.name).preview(self.offsets))
+        return sum_previews(open_offsets(world, self.cluster, self.name, self.kept).preview(self.offsets))
 
     def _find_trouble(self, found: Total) -> str:
         """What is beyond the tolerance; "" where nothing is."""

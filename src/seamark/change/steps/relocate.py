@@ -10,7 +10,7 @@ from seamark.change.precondition import POSITION
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
 from seamark.change.steps.config import compare_image
 from seamark.change.steps.look import Look
-from seamark.change.steps.offsets import refuse_running
+from seamark.change.steps.stillness import refuse_moving
 from seamark.change.steps.topic import CreateTopic
 from seamark.change.world import World
 from seamark.errors import RefusedError
@@ -70,7 +70,7 @@ class CarryOffsets(_Carried):
         return Intent(before=_build_image(wanted, held), after=_build_wanted(wanted))
 
     def perform(self, world: World, intent: Intent) -> None:
-        refuse_running(world, self.cluster, self.name)
+        refuse_moving(world, self.cluster, self.name)
         records = [
             HeldRecord.from_dict(found)
             for place, found in intent.after["records"].items()

@@ -10,9 +10,10 @@ from seamark.change.image import build_config_image, build_fingerprint
 from seamark.change.step import Intent, Observed, Step
 from seamark.change.steps.group_image import count_members
 from seamark.change.steps.look import Look
-from seamark.change.steps.offsets import QUIET_SECONDS, WriteOffsets, require_stopped
+from seamark.change.steps.offsets import QUIET_SECONDS, WriteOffsets
 from seamark.change.steps.read import find_run_state, read_config, read_status
 from seamark.change.steps.relocate import CarryOffsets, VerifyCarried
+from seamark.change.steps.stillness import Kept, open_offsets, pack_kept, require_gone, require_stopped, unpack_kept
 from seamark.change.world import World
 from seamark.errors import DeadlineError, RefusedError, SeamarkError
 from seamark.model.plan import StepData
@@ -43,7 +44,8 @@ class ProveStopped(Look):
 
     Its status says so without a task, a sink's group is empty, both on two looks, and each of `workers`, which ran it,
     was alive all the time to know that it must not write any more. One that vanished may come back as a zombie and
-    write: that is a refusal, unless `accepts_zombies`. So is another config than that of the fingerprint `config`.
+    write: that is a refusal, unless `accepts_zombies`. So is another config than that of the fingerprint `config`. One
+    that was deleted for a while is `kept`: it must stay away, and no worker may have it or a task of it in hand.
     """
 
     kind: ClassVar[str] = "prove-stopped"
@@ -57,12 +59,15 @@ class ProveStopped(Look):
     quiet_seconds: float = QUIET_SECONDS
     accepts_zombies: bool = False
     config: str = ""
+    kept: Kept | None = None
 
     @property
     def subject(self) -> str:
         return f"connector/{self.cluster}/{self.name}"
 
     def describe(self) -> str:
+        if self.kept is not None:
+            return f"make sure that no worker runs {self.subject}"
         return f"make sure that {self.subject} has stopped"
 
     def perform(self, world: World, intent: Intent) -> None:
@@ -101,11 +106,12 @@ class ProveStopped(Look):
             "quiet_seconds": self.quiet_seconds,
             "accepts_zombies": self.accepts_zombies,
         } | ({"config": self.config} if self.config else {})
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
+        return StepData(self.kind, self.subject, arguments | pack_kept(self.kept), lane=lane, always=always)
 
     @classmethod
     def from_data(cls, data: StepData) -> Self:
-        return cls(**{**data.arguments, "workers": tuple(data.arguments["workers"])})
+        found = data.arguments
+        return cls(**{**found, "workers": tuple(found["workers"]), "kept": unpack_kept(found)})
 
     def _find_trouble(self, world: World) -> tuple[SeamarkError | None, bool]:
         """Why it has not stopped yet, or why nobody can tell; and whether somebody wants it to go on."""
@@ -113,8 +119,13 @@ class ProveStopped(Look):
         try:
             status = read_status(world, self.cluster, self.name)
             is_resumed = status is not None and find_run_state(status) in ("RUNNING", "PAUSED")
-            require_stopped(status, self.subject)
-            group = world.offsets(self.cluster, self.name).read_members()
+            port = open_offsets(world, self.cluster, self.name, self.kept)
+            if self.kept is None:
+                require_stopped(status, self.subject)
+            else:
+                require_gone(status, read_config(world, self.cluster, self.name), self.subject)
+                _refuse_holders(port.find_holders(), self.subject)
+            group = port.read_members()
             if group is not None and not group.is_quiet:
                 raise RefusedError(
                     f"somebody is still in the group {group.name}",
@@ -129,7 +140,9 @@ class ProveStopped(Look):
         return seconds > 0 and seconds >= self.quiet_seconds
 
     def _find_silent(self, world: World) -> tuple[str, ...]:
-        return () if self.accepts_zombies else world.offsets(self.cluster, self.name).find_silent(self.workers)
+        if self.accepts_zombies:
+            return ()
+        return open_offsets(world, self.cluster, self.name, self.kept).find_silent(self.workers)
 
     def _build_zombies(self, silent: Sequence[str]) -> SeamarkError:
         return RefusedError(
@@ -189,7 +202,10 @@ def surround(step: Step, *, quiet_seconds: float = QUIET_SECONDS, accepts_zombie
     """A step with what is made sure of before and after it. Only writes of offsets need that."""
     if not isinstance(step, WriteOffsets | CarryOffsets):
         return (step,)
-    proof = ProveStopped(step.cluster, step.name, quiet_seconds=quiet_seconds, accepts_zombies=accepts_zombies)
+    kept = step.kept if isinstance(step, WriteOffsets) else None
+    proof = ProveStopped(
+        step.cluster, step.name, quiet_seconds=quiet_seconds, accepts_zombies=accepts_zombies, kept=kept
+    )
     if isinstance(step, CarryOffsets):
         return proof, step, VerifyCarried(step.cluster, step.name, step.source, step.target)
     return proof, step, VerifyOffsets(step)
@@ -206,13 +222,20 @@ def name_workers(steps: Sequence[Step], workers: dict[str, tuple[str, ...]]) -> 
 
 
 def pin_config(steps: Sequence[Step], configs: dict[str, str]) -> tuple[Step, ...]:
-    """The steps with the fingerprints of the configs that they rely on, by subject. What is pinned already stays."""
+    """The steps with the fingerprints of the configs that they rely on, by subject. What is pinned already stays.
+
+    One that is deleted for a while has none: what it was is in the steps themselves.
+    """
     return tuple(
         replace(step, config=configs.get(step.subject, ""))
-        if isinstance(step, ProveStopped | VerifyOffsets) and not step.config
+        if isinstance(step, ProveStopped | VerifyOffsets) and not step.config and _find_kept(step) is None
         else step
         for step in steps
     )
+
+
+def _find_kept(step: ProveStopped | VerifyOffsets) -> Kept | None:
+    return step.kept if isinstance(step, ProveStopped) else step.written.kept
 
 
 def build_config_pin(config: Mapping[str, str], world: World) -> str:
@@ -233,6 +256,11 @@ def refuse_other_config(world: World, cluster: str, name: str, pin: str) -> None
         cause="with another config its tasks may look for other offsets, or elsewhere",
         hint=f"look at it, then plan anew: seamark connectors show {cluster}/{name}",
     )
+
+
+def _refuse_holders(holders: Sequence[str], subject: str) -> None:
+    if holders:
+        raise RefusedError(f"{', '.join(holders)} still has {subject} in hand", cause="its tasks have not ended yet")
 
 
 def _build_late(subject: str, trouble: SeamarkError | None) -> SeamarkError:

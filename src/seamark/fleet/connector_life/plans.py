@@ -50,7 +50,7 @@ class ConnectorPlans:
 
     def create(self, name: str, given: Mapping[str, Any], *, cluster: str | None, state: str) -> Planned:
         """The plan of a new connector."""
-        where = self._choose_cluster(cluster)
+        where = self.choose_cluster(cluster)
         config = build_config(name, given)
         refuse_violations([(name, where, config)], self._context)
         if "connector.class" not in config:
@@ -217,7 +217,8 @@ class ConnectorPlans:
             context={"cluster": cluster, "connector": name},
         )
 
-    def _choose_cluster(self, cluster: str | None) -> str:
+    def choose_cluster(self, cluster: str | None) -> str:
+        """The cluster of that name; the only one where none is named."""
         if cluster is not None:
             return self._clusters.settings(cluster).name
         if len(self._clusters.names) == 1:

@@ -19,9 +19,11 @@ from seamark.fleet.lock_names import find_group
 from seamark.fleet.positions.stores import find_own_topic
 from seamark.model.access import Right
 from seamark.model.connector import Connector, ConnectorType
+from seamark.model.held_offset import WriteRoute
 
 if TYPE_CHECKING:
     from seamark.change.step import Step
+    from seamark.change.steps.stillness import Kept
     from seamark.change.world import BrokerPort
     from seamark.context import Context
     from seamark.fleet.clusters import Clusters
@@ -86,8 +88,7 @@ def find_rights(steps: Iterable[Step], *, clusters: Clusters) -> Iterator[Right]
         elif isinstance(step, DeleteGroup):
             yield Right(_GROUP, step.group, "DELETE")
         elif isinstance(step, WriteOffsets):
-            yield from (Right(_TOPIC, record.topic, "WRITE") for record in step.records)
-            yield from _find_read(step.cluster, step.name, clusters, [one.partition for one in step.offsets])
+            yield from _find_written(step, clusters)
         elif isinstance(step, WriteRecords):
             for record in step.records:
                 yield from (Right(_TOPIC, record.topic, operation) for operation in ("READ", "WRITE"))
@@ -96,18 +97,45 @@ def find_rights(steps: Iterable[Step], *, clusters: Clusters) -> Iterator[Right]
             yield Right(_TOPIC, step.target, "READ")
             yield Right(_TOPIC, step.target, "WRITE")
         elif isinstance(step, CopyOffsets):
-            yield from _find_read(step.cluster, step.source, clusters)
+            yield from _find_copied(step, clusters)
+
+
+def _find_copied(step: CopyOffsets, clusters: Clusters) -> Iterator[Right]:
+    connector = _find_connector(step.cluster, step.source, clusters)
+    if connector is not None:
+        yield from _find_read(connector, clusters)
+
+
+def _find_written(step: WriteOffsets, clusters: Clusters) -> Iterator[Right]:
+    """What it takes to write them, where Connect does not, and to see them."""
+    yield from (Right(_TOPIC, record.topic, "WRITE") for record in step.records)
+    connector = _find_connector(step.cluster, step.name, clusters, step.kept)
+    if connector is None:
+        return
+    partitions = [one.partition for one in step.offsets]
+    if step.route is WriteRoute.GROUP and not any(connector.config.get(key) for key in _ELSEWHERE):
+        group = find_group(step.name, connector.config, clusters.settings(step.cluster))
+        yield Right(_GROUP, group, "READ")
+        yield from (Right(_TOPIC, str(one["kafka_topic"]), "READ") for one in partitions if "kafka_topic" in one)
+        if any(one.offset is None for one in step.offsets):
+            yield Right(_GROUP, group, "DELETE")
+    yield from _find_read(connector, clusters, partitions)
+
+
+def _find_connector(cluster: str, name: str, clusters: Clusters, kept: Kept | None = None) -> Connector | None:
+    """The connector; None where the same plan creates it."""
+    if kept is not None:
+        return kept.as_connector(cluster, name)
+    try:
+        return clusters.client(cluster).read_connector(name)
+    except NotFoundError:
+        return None
 
 
 def _find_read(
-    cluster: str, name: str, clusters: Clusters, partitions: Sequence[Mapping[str, object]] = ()
+    connector: Connector, clusters: Clusters, partitions: Sequence[Mapping[str, object]] = ()
 ) -> Iterator[Right]:
     """What it takes to see that a connector's offsets are what they should be. Connect writes them, not we."""
-    try:
-        connector = clusters.client(cluster).read_connector(name)
-    except NotFoundError:
-        # It is created by the same plan.
-        return
     if any(connector.config.get(key) for key in _ELSEWHERE):
         # Its offsets are in another Kafka cluster, and so are the rights.
         return

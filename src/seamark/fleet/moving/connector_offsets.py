@@ -12,11 +12,12 @@ from seamark.errors import RefusedError, SeamarkError, UnknownOutcomeError
 from seamark.fleet.fanout import fan_out
 from seamark.fleet.lock_names import find_group
 from seamark.fleet.moving.left_offsets import build_stored_records
+from seamark.fleet.moving.sink_targets import find_commits
 from seamark.fleet.positions.override_config import build_override_config
 from seamark.fleet.positions.stores import find_own_topic
 from seamark.model.connector import Connector, ConnectorType
-from seamark.model.group import GroupStatus
-from seamark.model.held_offset import HeldOffset, HeldRecord, OffsetWrite, TopicHolding
+from seamark.model.group import Committed, GroupStatus
+from seamark.model.held_offset import CompletedOffsets, HeldOffset, HeldRecord, OffsetWrite, TopicHolding
 from seamark.model.meaning import Order
 from seamark.model.offset import Offset, OffsetMap, spell_identity
 from seamark.model.offset_finding import OffsetOddity
@@ -49,9 +50,12 @@ class ConnectorOffsets:
         client: ConnectPort,
         settings: ConnectSettings,
         stores: OffsetStores,
+        kept: Connector | None = None,
         write_seconds: float = WRITE_SECONDS,
     ) -> None:
+        """With `kept`, Connect is not asked what the connector is: it is not there, or not for sure."""
         self._name = name
+        self._kept = kept
         self._context = context
         self._write_seconds = write_seconds
         self._client = client
@@ -83,6 +87,35 @@ class ConnectorOffsets:
     def alter(self, offsets: Sequence[Offset]) -> object:
         """Have Connect write them."""
         return self._client.patch_offsets(self._name, offsets)
+
+    def commit(self, offsets: Sequence[Offset]) -> None:
+        """Commit them for the group of a sink, where its log is."""
+        from seamark.change.steps.group import change_commits  # noqa: PLC0415
+
+        connector = self._read_connector()
+        commits = {
+            spot: None if number is None else Committed(number)
+            for spot, number in find_commits(connector.owner, offsets).items()
+        }
+        group = find_group(self._name, connector.config, self._settings)
+        change_commits(self._stores.find_brokers(connector), group, commits)
+
+    def complete(self, held: Sequence[HeldOffset]) -> CompletedOffsets:
+        """The same, with records for those that no task would find."""
+        from seamark.fleet.moving.new_keys import NewKeys  # noqa: PLC0415
+
+        keys = NewKeys(self._read_connector(), context=self._context, settings=self._settings, stores=self._stores)
+        return keys.complete(held)
+
+    def find_holders(self) -> tuple[str, ...]:
+        """The workers that have the connector or a task of it in hand, as the brokers know them."""
+        from seamark.kafka.worker_group import read_worker_loads  # noqa: PLC0415
+
+        group = self._settings.group_id
+        if group is None:
+            raise self._context.missing(f"connect.{self._settings.name}.group_id")
+        loads = read_worker_loads(self._kafka_config(), group, timeout_seconds=self._write_seconds / 2)
+        return tuple(sorted(url for url, names in loads.items() if self._name in names))
 
     def write(self, records: Sequence[HeldRecord]) -> None:
         """Write these records, each where it says, in this order."""
@@ -186,7 +219,7 @@ class ConnectorOffsets:
         return self._client.find_silent(workers)
 
     def _read_connector(self) -> Connector:
-        connector = self._client.read_connector(self._name)
+        connector = self._kept or self._client.read_connector(self._name)
         if connector.type is ConnectorType.UNKNOWN:
             raise RefusedError(
                 f"nobody can tell whether {connector.owner} is a source or a sink; nothing was changed",

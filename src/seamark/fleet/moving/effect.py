@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
+from seamark.change.steps.aside import SetAside
+from seamark.change.steps.run_state import SetRunState
 from seamark.fleet.moving.preview import say_preview, say_total
 from seamark.model.connector import Connector
 from seamark.model.effect import Effect, FieldChange, Sign
@@ -13,6 +17,26 @@ from seamark.model.offset import Offset
 from seamark.model.preview import Preview, sum_previews
 from seamark.offsets.meaning import Meaning
 
+if TYPE_CHECKING:
+    from seamark.change.step import Step
+
+
+class How(StrEnum):
+    """What becomes of a connector while its offsets are written, in the words of a plan."""
+
+    STOPPED = "stays stopped"
+    STOPS = "stops, moves, goes on"
+    ASIDE = "is deleted, moves, is created again"
+
+
+def find_how(steps: Sequence[Step]) -> How:
+    """What the steps on one connector do to it beside the write."""
+    if any(isinstance(step, SetAside) for step in steps):
+        return How.ASIDE
+    return (
+        How.STOPS if any(isinstance(step, SetRunState) and step.state != "STOPPED" for step in steps) else How.STOPPED
+    )
+
 
 def build_offset_effect(
     connector: Connector,
@@ -20,20 +44,19 @@ def build_offset_effect(
     needed: Sequence[tuple[HeldOffset, Offset]],
     previews: Sequence[Preview],
     *,
-    is_stopped: bool,
+    how: How,
 ) -> Effect:
     """One line for the connector, one field for each partition, and what its target will see."""
     fields = tuple(
         _build_field(meaning, held, wanted, preview) for (held, wanted), preview in zip(needed, previews, strict=True)
     )
     tasks = len(connector.status.tasks) if connector.status else 0
-    how = "stays stopped" if is_stopped else "stops, moves, goes on"
     return Effect(
         Sign.CHANGE,
         f"connector/{connector.owner}",
         f"{how}: {say_total(sum_previews(previews), previews)}",
         fields,
-        tasks=0 if is_stopped else tasks,
+        tasks=0 if how is How.STOPPED else tasks,
         outlook=tuple(_build_outlook(meaning, previews)),
     )
 

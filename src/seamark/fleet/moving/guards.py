@@ -81,6 +81,8 @@ def stop_running(
 ) -> tuple[Plan, tuple[Step, ...]]:
     """The way back from a change of a stopped connector, which runs by now: it is stopped for it, and runs again."""
     stopped = {step.subject for step in steps if isinstance(step, SetRunState) and step.state == _STOPPED}
+    # One that was deleted for a while, or not there yet, is no connector to stop.
+    stopped |= {step.subject for step in steps if isinstance(step, ProveStopped) and step.kept is not None}
     found = {subject: one for subject, one in _read_proven(steps, clusters).items() if subject not in stopped}
     ends = {step.subject: number for number, step in enumerate(steps)}
     all_steps: list[Step] = []

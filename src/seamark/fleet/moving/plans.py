@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.preview import CheckPreview
-from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import build_config_pin, name_workers, pin_config, surround
-from seamark.connect.capability import Capability
 from seamark.errors import RefusedError, UsageError
 from seamark.fleet.lock_names import build_lock_notes, build_locks
 from seamark.fleet.moving.access import build_access_notes
-from seamark.fleet.moving.effect import build_offset_effect
-from seamark.fleet.moving.guards import build_restore, find_quiet_seconds, find_workers, require_run_state
+from seamark.fleet.moving.effect import build_offset_effect, find_how
+from seamark.fleet.moving.guards import find_quiet_seconds, find_workers, require_run_state
 from seamark.fleet.moving.progress import build_progress
 from seamark.fleet.moving.route import choose_route
+from seamark.fleet.moving.standing import build_ends, choose_standing, refuse_blind
 from seamark.fleet.plan_draft import build_plan
 from seamark.fleet.planned import Planned
 from seamark.fleet.positions.meaning import read_meaning
@@ -67,7 +66,7 @@ class OffsetPlans:
         """
         _refuse_twice(offsets)
         client, settings = self._clusters.client(connector.cluster), self._clusters.settings(connector.cluster)
-        client.read_capabilities().require(Capability.WRITE_OFFSETS, doing=f"change the offsets of {connector.owner}")
+        standing = choose_standing(connector, client.read_capabilities(), settings=settings, context=self._context)
         meaning = read_meaning(connector, client)
         refuse_wrong(connector, meaning, offsets)
         port = self._world().offsets(connector.cluster, connector.name)
@@ -75,9 +74,20 @@ class OffsetPlans:
         needed = [(found, wanted) for found, wanted in zip(held, offsets, strict=True) if not _is_same(found, wanted)]
         if not needed:
             return Planned(self._build_plan(title, ()), steps=())
-        step = choose_route(connector, [found for found, _ in needed], [wanted for _, wanted in needed])
+        route = choose_route(
+            connector,
+            [found for found, _ in needed],
+            [wanted for _, wanted in needed],
+            has_rest=standing.has_rest,
+            complete=port.complete,
+        )
+        step = replace(route.step, kept=standing.kept)
+        if standing.kept is not None:
+            refuse_blind(port)
         previews = port.preview(step.offsets)
-        check = CheckPreview(connector.cluster, connector.name, step.offsets, sum_previews(previews), tolerance)
+        check = CheckPreview(
+            connector.cluster, connector.name, step.offsets, sum_previews(previews), tolerance, standing.kept
+        )
         former = [Offset(found.partition, found.offset) for found, _ in needed]
         steps = self._guard(
             connector, step, check, accepts_zombies=accepts_zombies, former=former, wait_seconds=wait_seconds
@@ -88,13 +98,14 @@ class OffsetPlans:
             locks=build_locks(connector.name, [connector.config], kind=connector.type, settings=settings),
             notes=(
                 *notes,
+                *route.notes,
+                *standing.notes,
                 *build_access_notes(steps, clusters=self._clusters, context=self._context, brokers=self._world().kafka),
                 *_build_warnings(meaning, [wanted for _, wanted in needed]),
                 *build_lock_notes(settings, kinds=[connector.type]),
             ),
         )
-        is_stopped = sum(isinstance(one, SetRunState) for one in steps) == 1
-        effect = build_offset_effect(connector, meaning, needed, previews, is_stopped=is_stopped)
+        effect = build_offset_effect(connector, meaning, needed, previews, how=find_how(steps))
         return Planned(plan, steps=steps, effects=(effect,))
 
     def _build_plan(
@@ -125,8 +136,6 @@ class OffsetPlans:
         proof, *rest = surround(step, quiet_seconds=find_quiet_seconds(self._context), accepts_zombies=accepts_zombies)
         inner = name_workers((proof, check, *rest), {step.subject: find_workers(connector)})
         inner = pin_config(inner, {step.subject: build_config_pin(connector.config, self._world())})
-        # One that is stopped has nothing to do there, but is looked at: where it was resumed since, the plan is stale.
-        stop = SetRunState(connector.cluster, connector.name, "STOPPED")
         progress = build_progress(
             connector.cluster,
             connector.name,
@@ -136,7 +145,8 @@ class OffsetPlans:
             settings=self._clusters.settings(connector.cluster),
             wait_seconds=wait_seconds,
         )
-        return (stop, *inner, *build_restore(connector, state), *(progress if state == "RUNNING" else ()))
+        stop, restore = build_ends(connector, state, step.kept)
+        return (stop, *inner, *restore, *(progress if state == "RUNNING" else ()))
 
 
 def _refuse_twice(offsets: Sequence[Offset]) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from seamark.change.steps.aside import BringBack
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.progress import CheckProgress
 from seamark.change.steps.relocate import CarryOffsets
 from seamark.change.steps.run_state import SetRunState
+from seamark.change.steps.stillness import open_offsets
 from seamark.errors import NotFoundError
 from seamark.model.offset import Offset
 from seamark.model.plan import Plan
@@ -27,7 +29,7 @@ _DEFAULT_FLUSH_SECONDS = 60.0
 _MOST_SECONDS = 15.0
 # From the resume to the first poll of a new task there is a rebalance.
 _START_SECONDS = 4.0
-_RUNNING = "RUNNING"
+_RUNNING, _PAUSED = "RUNNING", "PAUSED"
 
 
 def find_flush_seconds(settings: ConnectSettings) -> float | None:
@@ -81,25 +83,26 @@ def watch_progress(
 ) -> tuple[Plan, tuple[Step, ...]]:
     """A way back that writes offsets and lets their connector run: it is looked at as after any move."""
     written = {step.subject: step for step in steps if isinstance(step, WriteOffsets | CarryOffsets)}
+    paused = {step.subject for step in steps if isinstance(step, SetRunState) and step.state == _PAUSED}
     all_steps: list[Step] = []
     data = []
     for step, old in zip(steps, plan.steps, strict=True):
         all_steps.append(step)
         data.append(old)
         write = written.get(step.subject)
-        if write is None or not isinstance(step, SetRunState) or step.state != _RUNNING:
+        if write is None or step.subject in paused or not _lets_run(step):
             continue
         try:
             offsets, former = _find_ends(write, world)
         except NotFoundError:
             continue
         found = build_progress(
-            step.cluster,
-            step.name,
+            write.cluster,
+            write.name,
             offsets,
             former,
             context=context,
-            settings=clusters.settings(step.cluster),
+            settings=clusters.settings(write.cluster),
             carried=isinstance(write, CarryOffsets),
         )
         for look in found:
@@ -108,11 +111,16 @@ def watch_progress(
     return replace(plan, steps=tuple(data)), tuple(all_steps)
 
 
+def _lets_run(step: Step) -> bool:
+    return isinstance(step, BringBack) or (isinstance(step, SetRunState) and step.state == _RUNNING)
+
+
 def _find_ends(write: WriteOffsets | CarryOffsets, world: World) -> tuple[tuple[Offset, ...], tuple[Offset, ...]]:
     """What a step leaves, and what is held now. What is carried is what is held."""
     from seamark.fleet.moving.review import find_written  # noqa: PLC0415
 
-    port = world.offsets(write.cluster, write.name)
+    kept = write.kept if isinstance(write, WriteOffsets) else None
+    port = open_offsets(world, write.cluster, write.name, kept)
     if isinstance(write, CarryOffsets):
         return tuple(Offset(found.partition, found.offset) for found in port.read_all()), ()
     offsets = find_written(write)

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from seamark.change.steps.aside import BringBack, SetAside
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.relocate import CarryOffsets
 from seamark.change.steps.run_state import SetRunState
 from seamark.errors import NotFoundError
-from seamark.fleet.moving.effect import build_offset_effect
+from seamark.fleet.moving.effect import How, build_offset_effect, find_how
 from seamark.fleet.planned import Planned
 from seamark.fleet.positions.meaning import read_meaning
 from seamark.model.effect import Effect, Sign
@@ -32,9 +33,9 @@ def explain_offsets(planned: Planned, *, clusters: Clusters, world: FleetWorld) 
         if not isinstance(step, WriteOffsets):
             continue
         others = [one for one in planned.steps if one.acts and one.subject == step.subject and one is not step]
-        if not all(isinstance(one, SetRunState) for one in others):
+        if not all(isinstance(one, SetRunState | SetAside | BringBack) for one in others):
             continue
-        effect = _read_effect(step, clusters=clusters, world=world, is_stopped=not others)
+        effect = _read_effect(step, clusters=clusters, world=world, how=find_how(others))
         place = next((number for number, found in enumerate(effects) if found.subject == step.subject), None)
         if effect is None or place is None:
             continue
@@ -60,7 +61,7 @@ def _merge_carried(step: CarryOffsets, effects: Sequence[Effect]) -> list[Effect
     return [*kept[:place], merged, *kept[place:]]
 
 
-def _read_effect(step: WriteOffsets, *, clusters: Clusters, world: FleetWorld, is_stopped: bool) -> Effect | None:
+def _read_effect(step: WriteOffsets, *, clusters: Clusters, world: FleetWorld, how: How) -> Effect | None:
     client = clusters.client(step.cluster)
     offsets = find_written(step)
     try:
@@ -71,12 +72,12 @@ def _read_effect(step: WriteOffsets, *, clusters: Clusters, world: FleetWorld, i
     except NotFoundError:
         return None
     needed = list(zip(held, offsets, strict=True))
-    return build_offset_effect(connector, read_meaning(connector, client), needed, previews, is_stopped=is_stopped)
+    return build_offset_effect(connector, read_meaning(connector, client), needed, previews, how=how)
 
 
 def find_written(step: WriteOffsets) -> tuple[Offset, ...]:
     """The offsets that a step leaves. By the route TOPIC its records say it, the last one of each key."""
-    if step.route is WriteRoute.REST:
+    if step.route is not WriteRoute.TOPIC:
         return step.offsets
     found: dict[str, Offset] = {}
     for record in step.records:

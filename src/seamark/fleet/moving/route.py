@@ -1,20 +1,39 @@
-"""How an offset is written so that the task finds it: through REST, or by a record with the bytes of its key."""
+"""How an offset is written so that the task finds it: through REST, as a record of its topic, or as a commit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.errors import RefusedError
 from seamark.model.connector import Connector, ConnectorType
-from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
+from seamark.model.held_offset import CompletedOffsets, HeldOffset, HeldRecord, WriteRoute
 from seamark.model.offset import Offset
 from seamark.offsets.codec import decode_key, encode_value
 from seamark.offsets.grouping import is_task_key
 
+Complete = Callable[[Sequence[HeldOffset]], CompletedOffsets]
+"""Gives offsets the records that they lack."""
 
-def choose_route(connector: Connector, held: Sequence[HeldOffset], offsets: Sequence[Offset]) -> WriteOffsets:
-    """The step that writes these offsets.
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The step that writes, and what the reader of the plan must know of it."""
+
+    step: WriteOffsets
+    notes: tuple[str, ...] = ()
+
+
+def choose_route(
+    connector: Connector,
+    held: Sequence[HeldOffset],
+    offsets: Sequence[Offset],
+    *,
+    has_rest: bool,
+    complete: Complete,
+) -> Route:
+    """The step that writes these offsets. `has_rest` says whether the workers take offsets, as from 3.6 on.
 
     REST spells every key its own way, and writes it to one partition of the topic. Where a record stands under another
     spelling, or strayed to another partition, REST would write a second one beside it, and no task reads that, or
@@ -26,13 +45,16 @@ def choose_route(connector: Connector, held: Sequence[HeldOffset], offsets: Sequ
             cause="; ".join(doubts),
             hint=f"seamark offsets show {connector.owner} shows all of them",
         )
-    step = WriteOffsets(connector.cluster, connector.name, tuple(offsets))
-    if connector.type is ConnectorType.SINK or all(_reaches(found) for found in held):
-        return step
+    cluster, name, wanted = connector.cluster, connector.name, tuple(offsets)
+    if connector.type is ConnectorType.SINK:
+        return Route(WriteOffsets(cluster, name, wanted, WriteRoute.REST if has_rest else WriteRoute.GROUP))
+    if has_rest and all(_reaches(found) for found in held):
+        return Route(WriteOffsets(cluster, name, wanted))
+    completed = complete(held)
     records = tuple(
-        record for found, wanted in zip(held, offsets, strict=True) for record in _build_records(found, wanted)
+        record for found, one in zip(completed.held, wanted, strict=True) for record in _build_records(found, one)
     )
-    return WriteOffsets(connector.cluster, connector.name, tuple(offsets), WriteRoute.TOPIC, records)
+    return Route(WriteOffsets(cluster, name, wanted, WriteRoute.TOPIC, records), completed.notes)
 
 
 def _reaches(held: HeldOffset) -> bool:
@@ -46,14 +68,7 @@ def _find_read(held: HeldOffset) -> tuple[HeldRecord, ...]:
 
 
 def _build_records(held: HeldOffset, wanted: Offset) -> Iterator[HeldRecord]:
-    records = _find_read(held)
-    if not records:
-        raise RefusedError(
-            "some of these offsets need REST and others the topic; nothing was changed",
-            cause="one partition has a key that REST can't reach, another has no record yet",
-            hint="change them one after the other",
-        )
     value = encode_value(wanted.offset)
     # Where there are two topics, the one that the tasks read is written last: until then nothing has changed for them.
-    for record in reversed(records):
+    for record in reversed(_find_read(held)):
         yield HeldRecord(record.topic, record.partition, record.key, value)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from seamark.errors import NotFoundError, UnsupportedError, UsageError
+from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
 from seamark.fleet.brokers.group_targets import Chosen, Where, parse_topic, parse_where, read_spots, read_targets, shift
 from seamark.fleet.moving.targets import Move, Word, parse_length, parse_map, read_owner_file
 from seamark.model.group import Committed
@@ -129,6 +129,18 @@ def parse_spots(name: str) -> Chosen:
     if spot is None:
         raise UsageError(f"{name} names no partition", hint=f'{{"{TOPIC}": "t", "{PARTITION}": 0}}')
     return Chosen(spot[0], (spot[1],))
+
+
+def find_commits(owner: str, offsets: Sequence[Offset]) -> dict[Spot, int | None]:
+    """What a group would commit for these offsets; refused where they are those of a source."""
+    found: dict[Spot, int | None] = {}
+    for one in offsets:
+        spot = find_spot(one.partition)
+        number = None if one.offset is None else read_number(one.offset, OFFSET)
+        if spot is None or (one.offset is not None and number is None):
+            raise RefusedError(f"the offsets of {owner} are no positions in topics; nothing was changed")
+        found[spot] = number
+    return found
 
 
 def find_spot(partition: OffsetMap) -> Spot | None:

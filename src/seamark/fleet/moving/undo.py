@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from seamark.change.steps.aside import BringBack, SetAside
 from seamark.change.steps.connector import PutConfig
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.read import read_run_state
@@ -66,8 +67,9 @@ def _is_met(steps: Sequence[Step], world: World) -> bool:
     """Whether a lane does nothing but move one connector to where it stands."""
     writes = [step for step in steps if isinstance(step, WriteOffsets)]
     states = [step for step in steps if isinstance(step, SetRunState)]
+    aside = [step for step in steps if isinstance(step, SetAside | BringBack)]
     acting = [step for step in steps if step.acts]
-    if len({step.subject for step in steps}) > 1 or not writes or len(acting) > len(writes) + len(states):
+    if len({step.subject for step in steps}) > 1 or not writes or len(acting) > len([*writes, *states, *aside]):
         return False
     try:
         intents = [step.intend(world) for step in writes]

@@ -12,7 +12,7 @@ from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageE
 from seamark.fleet.fanout import fan_out
 from seamark.fleet.lock_names import find_group
 from seamark.fleet.moving.plans import OffsetPlans, merge
-from seamark.fleet.moving.sink_targets import SinkTargets, find_spot
+from seamark.fleet.moving.sink_targets import SinkTargets, find_commits
 from seamark.fleet.moving.targets import Move, SourceTargets
 from seamark.fleet.planned import Planned
 from seamark.fleet.positions.diff import read_side
@@ -21,7 +21,6 @@ from seamark.model.connector import Connector, ConnectorType
 from seamark.model.offset import Offset, spell_identity
 from seamark.model.preview import DEFAULT_TOLERANCE, Tolerance
 from seamark.offsets.meaning.moving import rewrite_partition
-from seamark.offsets.meaning.sink import OFFSET, read_number
 
 if TYPE_CHECKING:
     from seamark.fleet.brokers.groups import Groups
@@ -120,12 +119,12 @@ class OffsetMoves:
         offsets, origin = self._read_source(source)
         title = f"copy offsets of {source} to {target}"
         if target.startswith(GROUP):
-            planned = self._groups().place(target.removeprefix(GROUP), _find_spots(source, offsets))
+            planned = self._groups().place(target.removeprefix(GROUP), find_commits(source, offsets))
             return replace(planned, plan=replace(planned.plan, title=title))
         connector = self._connectors.one(target)
         notes: list[str] = []
         if connector.type is ConnectorType.SINK:
-            _find_spots(source, offsets)
+            find_commits(source, offsets)
             sink = self._open_sink(connector)
             offsets, notes = sink.clamp(offsets), sink.notes
         else:
@@ -146,7 +145,7 @@ class OffsetMoves:
 
     def _restore_one(self, owner: str, offsets: Sequence[Offset], care: Care | None) -> Planned:
         if owner.startswith(GROUP):
-            return self._groups().place(owner.removeprefix(GROUP), _find_spots(owner, offsets))
+            return self._groups().place(owner.removeprefix(GROUP), find_commits(owner, offsets))
         connector = self._connectors.one(owner)
         notes: list[str] = []
         if connector.type is ConnectorType.SINK:
@@ -250,18 +249,6 @@ class OffsetMoves:
         )
 
 
-def _find_spots(owner: str, offsets: Sequence[Offset]) -> dict[Spot, int | None]:
-    """The offsets of a group; refused where they are those of a source."""
-    found: dict[Spot, int | None] = {}
-    for one in offsets:
-        spot = find_spot(one.partition)
-        number = None if one.offset is None else read_number(one.offset, OFFSET)
-        if spot is None or (one.offset is not None and number is None):
-            raise RefusedError(f"the offsets of {owner} are no positions in topics; nothing was changed")
-        found[spot] = number
-    return found
-
-
 def _read_group_file(path: Path, owner: str) -> dict[Spot, int | None] | None:
     """What an export says of a group; None for the lines of kafka-consumer-groups."""
     try:
@@ -274,4 +261,4 @@ def _read_group_file(path: Path, owner: str) -> dict[Spot, int | None] | None:
     side = read_side(path)
     if owner not in side:
         raise NotFoundError(f"{path} says nothing of {owner}", cause=f"it has {', '.join(sorted(side)[:10])}")
-    return _find_spots(owner, side[owner])
+    return find_commits(owner, side[owner])

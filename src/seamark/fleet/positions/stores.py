@@ -129,6 +129,11 @@ class OffsetStores:
         settings = self._clusters.settings(connector.cluster)
         return f"{_PRODUCER}{_PARTITIONER}" in connector.config or self._names_partitioner(settings, "producer.")
 
+    def knows_home(self, connector: Connector) -> bool:
+        """Whether it is known on which partition of an offsets topic workers and tasks put a key."""
+        settings = self._clusters.settings(connector.cluster)
+        return not (self.has_own_partitioner(connector) or self._names_partitioner(settings, ""))
+
     def find_sink(self, connector: Connector, settings: ConnectSettings) -> GroupStore:
         """The consumer group of a sink, in the Kafka cluster that it reads from."""
         return GroupStore(

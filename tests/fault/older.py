@@ -1,0 +1,143 @@
+"""Sources and sinks of older workers, killed in the middle of a move of their offsets, and finished by resume.
+
+Connect 3.5 takes no offsets, so they are written to the topic or committed for the group; before 3.5 the connector is
+deleted for it and created again. Both have six steps: away 0 · prove 1 · count 2 · write 3 · verify 4 · back 5.
+"""
+
+from __future__ import annotations
+
+import json
+
+from confluent_kafka import Producer
+
+import seamark
+from seamark.change.failpoint import POINTS
+from seamark.context import open_context
+from seamark.devstack.wait import wait_until
+from tests.fault.rig import Rig
+
+STEPS = 6
+# Those that act: the others are only looks, which a crash does not hurt.
+ACTING = (0, 3, 5)
+STEP_POINTS = [point for point in POINTS if point not in ("after-open", "before-close", "after-close")]
+LOOKS = ("before-intent", "after-outcome")
+MATRIX = [
+    f"{point}:{number}" for number in range(STEPS) for point in STEP_POINTS if number in ACTING or point in LOOKS
+] + ["after-open:0", "before-close:0", "after-close:0"]
+SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+# A line is five bytes. Two are there at the beginning, and every move to the beginning brings both once more.
+TEXT = "line\n" * 2
+PATIENCE_SECONDS = 120
+
+
+class Moved:
+    """A connector that has read its two lines, and whoever moves it to the beginning."""
+
+    kind = "source"
+
+    def __init__(self, stack, folder, *, cluster, count_records):
+        self.rig = Rig(stack, folder, journal="file", cluster=cluster)
+        self.rig.input.write_text(TEXT)
+        self._count_records = count_records
+        self.seen = 2
+        code, _, err = self.rig.seamark("init", "--yes")
+        assert code == 0, err
+
+    def create(self):
+        self.rig.create()
+        self.await_end()
+
+    @property
+    def owner(self):
+        return f"{self.rig.cluster}/{self.rig.name}"
+
+    def count(self):
+        """How many lines it has delivered so far."""
+        return self._count_records(self.rig.name)
+
+    def read(self):
+        """The positions that the store holds, read by nobody else than seamark: 3.4 tells none."""
+        with seamark.Fleet(open_context(environ=self.rig.env)) as fleet:
+            return [next(iter(found.offset.values())) for found in fleet.offsets.of(self.owner).offsets]
+
+    def find_end(self):
+        return self.rig.input.stat().st_size
+
+    def await_end(self):
+        """Every line was delivered, its place is at the end, and was flushed."""
+        wait_until(
+            lambda: self.count() >= self.seen and self.read() == [self.find_end()],
+            f"{self.rig.name} stood at its end",
+            seconds=PATIENCE_SECONDS,
+            every_seconds=0.5,
+        )
+        assert self.count() == self.seen
+
+    def move(self, place="0", *, failpoint=None):
+        return self.rig.seamark(
+            "offsets", "move", self.owner, "--to", place, "--wait", "0s", "--yes", failpoint=failpoint, timeout=300
+        )
+
+    def run_point(self, point):
+        """Kill a move there, resume it, and see that it was done once."""
+        before = self.rig.config()
+        code, _, err = self.move(failpoint=f"{point}:kill")
+        assert code == -9, (code, err)
+        (change,) = self.rig.changes()
+        if point.startswith("after-close"):
+            assert change["state"] == "done", change
+        else:
+            assert change["state"] == "open", change
+            code, _, err = self.rig.seamark("journal", "resume", change["change"], "--yes", timeout=300)
+            assert code == 0, err
+        (change,) = self.rig.changes()
+        assert change["state"] == "done", change
+        assert self.rig.config() == before
+        wait_until(self.rig.runs, f"{self.rig.name} ran again", seconds=PATIENCE_SECONDS)
+        self.seen += 2
+        self.await_end()
+
+    def close(self):
+        self.rig.delete()
+
+
+class MovedSink(Moved):
+    """The same for a file sink: its lines are in a file, and its place is in its group."""
+
+    kind = "sink"
+
+    def create(self):
+        producer = Producer({"bootstrap.servers": self.rig.stack.kafka.bootstrap_servers, "acks": "all"})
+        for line in TEXT.splitlines():
+            producer.produce(self.rig.name, value=line)
+        assert producer.flush(60) == 0
+        self.rig.put(
+            {
+                "connector.class": SINK,
+                "tasks.max": "1",
+                "topics": self.rig.name,
+                "file": str(self.rig.folder / "out.txt"),
+                "key.converter": STRING,
+                "value.converter": STRING,
+            }
+        )
+        wait_until(self.rig.runs, f"{self.rig.name} ran", seconds=PATIENCE_SECONDS)
+        self.await_end()
+
+    def count(self):
+        file = self.rig.folder / "out.txt"
+        return len(file.read_text().splitlines()) if file.exists() else 0
+
+    def find_end(self):
+        return 2
+
+
+KINDS = {"source": Moved, "sink": MovedSink}
+
+
+def find_kinds(rig, change):
+    """The kinds of the steps of a change, as the journal has them."""
+    entries = rig.entries(change)
+    (opened,) = [entry for entry in entries["entries"] if entry["kind"] == "open"]
+    return [step["kind"] for step in json.loads(json.dumps(opened["body"]))["plan"]["steps"]]
