@@ -1,0 +1,78 @@
+"""The lines of a plan for mended records: what each of them will be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from seamark.change.steps.cleaning import CLEAN_SECONDS, LendTopicConfig
+from seamark.fleet.moving.odd_records import OddOwner, OddPartition
+from seamark.fleet.moving.preview import say_preview, say_total
+from seamark.model.connector import State
+from seamark.model.effect import Effect, FieldChange, Sign
+from seamark.model.held_offset import HeldRecord
+from seamark.model.offset import Offset
+from seamark.model.preview import Preview, sum_previews
+from seamark.offsets.meaning import Meaning
+from seamark.report.words import render_count
+
+
+def build_mend_effect(
+    owner: OddOwner, meaning: Meaning, moved: Sequence[tuple[Offset, Preview]], *, clean: bool, only: bool
+) -> Effect:
+    """One line for the connector, and a field for each record that changes."""
+    connector = owner.connector
+    status = connector.status
+    is_stopped = status is not None and status.state is State.STOPPED
+    fields = tuple(field for one in owner.partitions for field in _build_fields(one, clean=clean, only=only))
+    previews = [preview for _, preview in moved]
+    unsure = "it goes on from the record that is taken; from which it would have, nobody can tell"
+    means = unsure if any(not one.is_certain for one in owner.partitions) else "nothing is read again or skipped"
+    means = say_total(sum_previews(previews), previews) if moved else means
+    how = "stays stopped" if is_stopped else "stops, goes on"
+    words = f"{how}, {render_count(len(fields), 'record')} put right: {means}"
+    places = tuple(_build_moved(owner, meaning, offset, preview) for offset, preview in moved)
+    tasks = 0 if is_stopped or status is None else len(status.tasks)
+    return Effect(Sign.CHANGE, f"connector/{connector.owner}", words, (*places, *fields), tasks=tasks)
+
+
+def build_topic_effect(topic: str, lend: LendTopicConfig, gone: Sequence[HeldRecord]) -> Effect:
+    """One line for the topic that is cleaned."""
+    lent = ", ".join(f"{key}={value}" for key, value in lend.values.items())
+    words = (
+        f"is cleaned of {render_count(len(gone), 'record')} at once, which takes about a minute and at most "
+        f"{CLEAN_SECONDS / 60:g}; for that time {lent}"
+    )
+    return Effect(Sign.CHANGE, f"topic/{topic}", words)
+
+
+def _build_moved(owner: OddOwner, meaning: Meaning, offset: Offset, preview: Preview) -> FieldChange:
+    held = next(one.held for one in owner.partitions if one.offset is offset)
+    partition, before = meaning.describe(held.partition, held.offset)
+    _, after = meaning.describe(offset.partition, offset.offset)
+    return FieldChange(
+        partition,
+        None if held.offset is None else before,
+        None if offset.offset is None else after,
+        note=say_preview(preview),
+        preview=preview,
+    )
+
+
+def _build_fields(found: OddPartition, *, clean: bool, only: bool) -> Iterator[FieldChange]:
+    """Every record that changes: where it lies and its key, its value before and after."""
+    mended = found.build(clean, only=only)
+    held = {record.place: record for record in found.records}
+    for record in mended.records:
+        before = held.get(record.place)
+        key = record.key.decode(errors="backslashreplace")
+        name = f"{record.topic}-{record.partition} {key}"
+        if record in mended.gone:
+            yield FieldChange(name, "a tombstone" if before and before.value is None else _spell(before), None)
+        elif before is None or before.value != record.value:
+            yield FieldChange(name, _spell(before), _spell(record))
+
+
+def _spell(record: HeldRecord | None) -> str | None:
+    if record is None or record.value is None:
+        return None
+    return record.value.decode(errors="backslashreplace")
