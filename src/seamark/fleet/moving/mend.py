@@ -186,7 +186,9 @@ class OffsetMends:
         offsets, previews = self._preview(owner)
         if offsets:
             connector = owner.connector
-            yield CheckPreview(connector.cluster, connector.name, offsets, sum_previews(previews), choice.care.tolerance)
+            yield CheckPreview(
+                connector.cluster, connector.name, offsets, sum_previews(previews), choice.care.tolerance
+            )
 
     def _build_progress(self, owner: OddOwner, choice: MendChoice, state: str) -> tuple[Step, ...]:
         connector = owner.connector
