@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from seamark.change.locks import topic_lock
@@ -60,7 +60,7 @@ class MendChoice:
     take: str = ""
     clean: bool = False
     only: bool = False
-    care: Care = Care()
+    care: Care = field(default_factory=Care)
 
 
 @dataclass(frozen=True, slots=True)
