@@ -14,11 +14,11 @@ from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import ProveStopped, build_config_pin
 from seamark.change.steps.topic_image import pick_configs, require_topic
 from seamark.connect.capability import Capability
-from seamark.errors import NotFoundError, UsageError
+from seamark.errors import UsageError
 from seamark.fleet.lock_names import build_lock_notes, build_locks
 from seamark.fleet.moving.access import build_access_notes
 from seamark.fleet.moving.guards import build_restore, find_quiet_seconds, find_workers, require_run_state
-from seamark.fleet.moving.mend_effects import build_mend_effect, build_topic_effect
+from seamark.fleet.moving.mend_effects import build_mend_effect, build_topic_effect, say_left
 from seamark.fleet.moving.odd_records import OddOwner, OddRecords
 from seamark.fleet.moving.plans import merge
 from seamark.fleet.moving.progress import build_progress
@@ -30,7 +30,7 @@ from seamark.model.effect import Effect
 from seamark.model.offset import Offset
 from seamark.model.plan import Plan
 from seamark.model.preview import Preview, sum_previews
-from seamark.offsets.mending import NEWEST, settle_rule
+from seamark.offsets.mending import settle_rule
 
 if TYPE_CHECKING:
     from seamark.change.actor import Actor
@@ -105,11 +105,10 @@ class OffsetMends:
             raise UsageError("other spellings are taken away by a cleaning", hint="--only goes with --clean")
         odd = OddRecords(self._clusters, connectors=self._connectors, stores=self._stores)
         found = odd.read_all(choice.take) if everything else odd.read(owners, choice.take)
-        _refuse_unknown(found, choice.take)
         title = _build_title(owners, everything=everything)
         needed = [one for owner in found if (one := self._find_needed(owner, choice)) is not None]
         if not needed:
-            return Planned(self._build(title, (), notes=_say_strays(found, choice)), steps=())
+            return Planned(self._build(title, (), notes=() if choice.clean else say_left(found)), steps=())
         if not choice.clean:
             return merge(title, [self._plan_level(title, owner, choice) for owner in needed])
         topics: dict[str, list[OddOwner]] = {}
@@ -284,25 +283,7 @@ def _is_always(step: Step, *, is_stop: bool) -> bool:
     return isinstance(step, LevelRecords) or (isinstance(step, SetRunState) and not is_stop)
 
 
-def _refuse_unknown(found: Sequence[OddOwner], take: str) -> None:
-    said = any(one.rule.said for owner in found for one in owner.partitions)
-    if take not in ("", NEWEST) and not said:
-        raise NotFoundError(
-            f"there is no odd record at {take}; nothing was changed",
-            cause="it is not the newest of its key, or it can't be read, or nothing is odd about it",
-            hint="seamark offsets show OWNER --raw shows them with their places",
-        )
-
-
 def _build_title(owners: Sequence[str], *, everything: bool) -> str:
     if everything:
         return "mend the offsets of all sources"
     return f"mend the offsets of {owners[0] if len(owners) == 1 else f'{len(owners)} owners'}"
-
-
-def _say_strays(found: Sequence[OddOwner], choice: MendChoice) -> tuple[str, ...]:
-    """Why a plan is empty although something is odd."""
-    if choice.clean or not found:
-        return ()
-    names = ", ".join(owner.connector.owner for owner in found[:10])
-    return (f"the records of {names} say the same by now, and what is too much stays in the log: --clean takes it out",)

@@ -76,3 +76,11 @@ def _spell(record: HeldRecord | None) -> str | None:
     if record is None or record.value is None:
         return None
     return record.value.decode(errors="backslashreplace")
+
+
+def say_left(found: Sequence[OddOwner]) -> tuple[str, ...]:
+    """Why a plan is empty although something is odd."""
+    if not found:
+        return ()
+    names = ", ".join(owner.connector.owner for owner in found[:10])
+    return (f"the records of {names} say the same by now, and what is too much stays in the log: --clean takes it out",)

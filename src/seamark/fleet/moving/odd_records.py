@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from seamark.errors import RefusedError, UnsupportedError
+from seamark.errors import NotFoundError, RefusedError, UnsupportedError
 from seamark.fleet.moving.left_offsets import build_stored_records
 from seamark.model.connector import Connector, ConnectorType
 from seamark.model.held_offset import HeldRecord
 from seamark.model.offset import Offset, spell_offset
 from seamark.model.stored_offset import Evidence, StoredOffset, StoreReading
 from seamark.offsets.grouping import Home, build_home, is_task_key
-from seamark.offsets.mending import Mended, MendRule, build_mended, choose_record, is_odd
+from seamark.offsets.mending import NEWEST, Mended, MendRule, build_mended, choose_record, is_odd
 from seamark.offsets.topic_store import TopicStore
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ class OddRecords:
             if partitions:
                 found.append(OddOwner(connector, topic, home, partitions))
         _refuse_undecided(undecided)
+        _refuse_unknown(found, take)
         return found
 
     def _read_each(self, connectors: Sequence[Connector]) -> Iterator[tuple[Connector, TopicStore, StoreReading]]:
@@ -185,3 +186,13 @@ def _refuse_undecided(undecided: Sequence[tuple[Connector, StoredOffset]]) -> No
         cause="; ".join(words[:10]) or "no task reads any of them",
         hint="say whose value is taken: --take newest, or --take PLACE",
     )
+
+
+def _refuse_unknown(found: Sequence[OddOwner], take: str) -> None:
+    said = any(one.rule.said for owner in found for one in owner.partitions)
+    if take not in ("", NEWEST) and not said:
+        raise NotFoundError(
+            f"there is no odd record at {take}; nothing was changed",
+            cause="it is not the newest of its key, or it can't be read, or nothing is odd about it",
+            hint="seamark offsets show OWNER --raw shows them with their places",
+        )
