@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from seamark.errors import UnreachableError
@@ -46,12 +48,26 @@ def test_a_young_one_is_a_tasks_own():
     assert found.severity is Severity.INFO
 
 
-@pytest.mark.parametrize("hanging", [OPEN, known(state="", began_ms=None, wrote_ms=1)])
+@pytest.mark.parametrize("hanging", [replace(OPEN, wrote_ms=None), known(state="", began_ms=None, wrote_ms=1)])
 def test_one_that_nobody_will_end_is_an_error(hanging):
     (found,) = examine(hanging)
     assert found.severity is Severity.ERROR
-    assert "nothing ends it" in found.message
+    assert "no coordinator has it: nothing ends it" in found.message
     assert "--start-offset 117" in found.fix
+
+
+def test_one_that_is_not_told_of_may_be_hidden_from_us():
+    (found,) = examine(OPEN)
+    assert found.severity is Severity.WARNING
+    assert "or you may not DESCRIBE its transactional.id" in found.message
+
+
+def test_of_many_young_ones_three_are_named():
+    young = [known(transactional_id=f"t{number}", began_ms=int(NOW * 1000)) for number in range(9)]
+    found = examine(*young, known())
+    assert len(found) == 5
+    assert [one.severity for one in found].count(Severity.WARNING) == 1
+    assert "6 more are open and as young" in found[-1].message
 
 
 def test_what_could_not_be_asked_is_told():

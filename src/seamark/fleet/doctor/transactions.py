@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _CHECK = "kafka.transactions"
 # Tasks end theirs with every batch, or every `offset.flush.interval.ms`, a minute by default: younger ones are theirs.
 _OLD_SECONDS = 90.0
+# The brokers let no transaction run longer than `transaction.max.timeout.ms`, 15 minutes by default. One that is older
+# and that no coordinator tells of has none.
+_HANGING_SECONDS = 1200.0
+_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +57,12 @@ def examine_transactions(evidence: Evidence) -> Iterator[Finding]:
         return
     if found is None:
         return
-    for one in found.open:
-        yield _describe(one, found.at_seconds, evidence.address)
+    told = [_describe(one, found.at_seconds, evidence.address) for one in found.open]
+    young = [one for one in told if one.severity is Severity.INFO]
+    yield from (one for one in told if one not in young[_SHOWN:])
+    if len(young) > _SHOWN:
+        words = f"{len(young) - _SHOWN} more are open and as young: tasks at work"
+        yield Finding(_CHECK, Severity.INFO, evidence.context.name, words)
     if not found.open:
         words = f"no transaction is open on {render_count(found.partitions, 'partition')} of internal topics"
         yield Finding(_CHECK, Severity.OK, evidence.context.name, words)
@@ -74,14 +82,23 @@ def _describe(found: OpenTransaction, now: float, address: str) -> Finding:
         f"--partition {found.partition} --start-offset {found.start_offset}"
     )
     if not found.is_known:
-        words += "; its coordinator knows nothing of it, so nothing ends it"
-        return Finding(_CHECK, Severity.ERROR, place, words, f"end it: {abort}")
+        return _describe_unknown(place, words, abort, is_old=seconds is None or seconds > _HANGING_SECONDS)
     left = _find_left(found, now)
     wait = f"the brokers end it within {render_duration(left)} (transaction.timeout.ms)" if left is not None else ""
     if seconds is not None and seconds <= _OLD_SECONDS:
         return Finding(_CHECK, Severity.INFO, place, words, wait or "look again in a minute")
     fix = f"end or restart its producer; {wait}; or, if it is gone for good: {abort}"
     return Finding(_CHECK, Severity.WARNING, place, words, fix)
+
+
+def _describe_unknown(place: str, words: str, abort: str, *, is_old: bool) -> Finding:
+    """One that no coordinator tells of: it hangs, or we may not know its transactional.id."""
+    if is_old:
+        return Finding(
+            _CHECK, Severity.ERROR, place, f"{words}; no coordinator has it: nothing ends it", f"end it: {abort}"
+        )
+    words = f"{words}; no coordinator tells of it: nothing ends it, or you may not DESCRIBE its transactional.id"
+    return Finding(_CHECK, Severity.WARNING, place, words, f"look again in 20 min; if it is still there: {abort}")
 
 
 def _find_left(found: OpenTransaction, now: float) -> float | None:
