@@ -158,7 +158,8 @@ def test_workers_that_start_anew_go_on_where_the_source_stood(own_stack, tmp_pat
 
 def restart_workers(stack):
     folder = Path(stack.folder)
-    names = [name for name in ("worker-1", "worker-2") if stack.server(name)]
+    names = [entry.name for entry in stack.servers if entry.name.startswith("worker-")]
+    assert names
     for name in names:
         ask(folder, "kill", name)
     for name in names:

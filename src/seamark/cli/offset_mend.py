@@ -20,7 +20,8 @@ from seamark.cli.session import Session
     "--take",
     default="",
     metavar="newest|PLACE",
-    help="Whose value counts, where records differ: the newest, or one as connect-offsets-3@117.",
+    help="Whose value counts, where records differ: one as connect-offsets-3@117, or the newest; of copies of one key "
+    "that is the one at home.",
 )
 @option(
     "--clean",

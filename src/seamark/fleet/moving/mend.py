@@ -153,7 +153,7 @@ class OffsetMends:
         )
         effects = [self._build_effect(owner, choice) for owner in owners]
         if gone:
-            effects.append(build_topic_effect(topic, lend, gone))
+            effects.append(build_topic_effect(lend, back, gone))
         return Planned(plan, steps=tuple(steps), effects=tuple(effects))
 
     def _build_part(self, owner: OddOwner, choice: MendChoice) -> _Part:

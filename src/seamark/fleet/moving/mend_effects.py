@@ -35,14 +35,13 @@ def build_mend_effect(
     return Effect(Sign.CHANGE, f"connector/{connector.owner}", words, (*places, *fields), tasks=tasks)
 
 
-def build_topic_effect(topic: str, lend: LendTopicConfig, gone: Sequence[HeldRecord]) -> Effect:
-    """One line for the topic that is cleaned."""
-    lent = ", ".join(f"{key}={value}" for key, value in lend.values.items())
-    words = (
-        f"is cleaned of {render_count(len(gone), 'record')} at once, which takes about a minute and at most "
-        f"{CLEAN_SECONDS / 60:g}; for that time {lent}"
+def build_topic_effect(lend: LendTopicConfig, back: LendTopicConfig, gone: Sequence[HeldRecord]) -> Effect:
+    """One line for the topic that is cleaned, and a field for each config that it is lent."""
+    words = f"is cleaned of {render_count(len(gone), 'record')}: about a minute, and at most {CLEAN_SECONDS / 60:g}"
+    fields = tuple(
+        FieldChange(key, back.values.get(key), value, note="for that time") for key, value in lend.values.items()
     )
-    return Effect(Sign.CHANGE, f"topic/{topic}", words)
+    return Effect(Sign.CHANGE, lend.subject, words, fields)
 
 
 def _build_moved(owner: OddOwner, meaning: Meaning, offset: Offset, preview: Preview) -> FieldChange:
