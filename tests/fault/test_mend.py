@@ -100,9 +100,10 @@ def set_backoff(stack, value):
     admin = AdminClient({"bootstrap.servers": stack.kafka.bootstrap_servers})
     kind = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
     entry = ConfigEntry("log.cleaner.backoff.ms", value, incremental_operation=kind)
-    resource = ConfigResource(ResourceType.BROKER, "", incremental_configs=[entry])
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(60)
+    for broker in admin.list_topics(timeout=60).brokers:
+        resource = ConfigResource(ResourceType.BROKER, str(broker), incremental_configs=[entry])
+        for future in admin.incremental_alter_configs([resource]).values():
+            future.result(60)
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from seamark.fleet.moving.preview import say_preview, say_total
 from seamark.model.connector import Connector
 from seamark.model.effect import Effect, FieldChange, Sign
-from seamark.model.held_offset import HeldOffset
+from seamark.model.held_offset import HeldOffset, HeldRecord
 from seamark.model.meaning import Order
 from seamark.model.offset import Offset
 from seamark.model.preview import Preview, sum_previews
@@ -36,6 +36,16 @@ def build_offset_effect(
         tasks=0 if is_stopped else tasks,
         outlook=tuple(_build_outlook(meaning, previews)),
     )
+
+
+def build_record_change(before: HeldRecord | None, record: HeldRecord) -> FieldChange:
+    """One record of a topic: where it lies and its key, its value before and after."""
+    key = record.key.decode(errors="backslashreplace")
+    return FieldChange(f"{record.topic}-{record.partition} {key}", _spell(before), _spell(record))
+
+
+def _spell(record: HeldRecord | None) -> str | None:
+    return None if record is None or record.value is None else record.value.decode(errors="backslashreplace")
 
 
 def _build_field(meaning: Meaning, held: HeldOffset, wanted: Offset, preview: Preview) -> FieldChange:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from seamark.change.steps.cleaning import CLEAN_SECONDS, LendTopicConfig
+from seamark.fleet.moving.effect import build_record_change
 from seamark.fleet.moving.odd_records import OddOwner, OddPartition
 from seamark.fleet.moving.preview import say_preview, say_total
 from seamark.model.connector import State
@@ -63,18 +65,11 @@ def _build_fields(found: OddPartition, *, clean: bool, only: bool) -> Iterator[F
     held = {record.place: record for record in found.records}
     for record in mended.records:
         before = held.get(record.place)
-        key = record.key.decode(errors="backslashreplace")
-        name = f"{record.topic}-{record.partition} {key}"
+        change = build_record_change(before, record)
         if record in mended.gone:
-            yield FieldChange(name, "a tombstone" if before and before.value is None else _spell(before), None)
+            yield replace(change, before=change.before or "a tombstone")
         elif before is None or before.value != record.value:
-            yield FieldChange(name, _spell(before), _spell(record))
-
-
-def _spell(record: HeldRecord | None) -> str | None:
-    if record is None or record.value is None:
-        return None
-    return record.value.decode(errors="backslashreplace")
+            yield change
 
 
 def say_left(found: Sequence[OddOwner]) -> tuple[str, ...]:
