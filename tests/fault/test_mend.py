@@ -22,18 +22,8 @@ from tests.integration.offset_tools import Brokers
 pytestmark = pytest.mark.timeout(600)
 PARTITIONS = 3
 # stop 0 · lend the config 1 · prove 2 · mend 3 · clean 4 · level 5 · config back 6 · verify 7 · resume 8
-POINTS = (
-    "after-intent:1",
-    "after-perform:1",
-    "after-intent:3",
-    "after-perform:3",
-    "after-outcome:3",
-    "after-intent:5",
-    "after-perform:5",
-    "after-intent:6",
-    "after-perform:6",
-    "after-perform:8",
-)
+# All ten that act were tried; these are the ones that leave something behind.
+POINTS = ("after-perform:1", "after-perform:3", "after-intent:5", "after-perform:5", "after-perform:6")
 
 
 class OddRig(Rig):
