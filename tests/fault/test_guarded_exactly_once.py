@@ -6,9 +6,11 @@ of it, and are moved beside them.
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from seamark.devstack import StackSpec, start_stack
+from seamark.devstack import StackSpec, load_stack, start_stack
 from tests.integration.offset_rig import OffsetRig
 from tests.integration.test_mend import (
     test_a_running_source_stops_goes_on_and_reads_nothing_again,
@@ -55,6 +57,9 @@ __all__ = [
 @pytest.fixture(scope="module")
 def stack():
     """Instead of the shared one."""
+    if file := os.environ.get("SEAMARK_EXACTLY_ONCE_DEVSTACK"):
+        yield load_stack(file)
+        return
     with start_stack(SPEC, name="guarded-exactly-once") as started:
         assert started.connect["connect"].exactly_once
         yield started
