@@ -36,7 +36,9 @@ TOGETHER = {
     "tests/fault/": (
         "test_brokers_die_midway.py",
         "test_fleet_apply.py",
+        "test_guarded_exactly_once.py",
         "test_like_real_connect.py",
+        "test_mend.py",
         "test_offset_access.py",
         *OFFSET_STACK,
         "test_offsets_exactly_once.py",

@@ -56,4 +56,4 @@ def own_stack(tmp_path_factory):
 @pytest.fixture(scope="session")
 def count_records(stack):
     """How many records a topic of one partition has; none where there is no such topic yet."""
-    return build_counter(stack.kafka.bootstrap_servers)
+    return build_counter(stack)

@@ -43,7 +43,7 @@ def build_moved(oldest, tmp_path):
 
         def build(kind, **options):
             (tmp_path / kind).mkdir()
-            counter = build_counter(oldest.kafka.bootstrap_servers)
+            counter = build_counter(oldest)
             moved = KINDS[kind](oldest, tmp_path / kind, cluster="connect", count_records=counter, **options)
             cleaning.callback(moved.close)
             moved.create()
@@ -58,7 +58,7 @@ def killed(oldest, tmp_path_factory):
 
     def run(kind, point):
         folder = tmp_path_factory.mktemp(f"{kind}-{point.replace(':', '-')}")
-        counter = build_counter(oldest.kafka.bootstrap_servers)
+        counter = build_counter(oldest)
         moved = KINDS[kind](oldest, folder, cluster="connect", count_records=counter)
         try:
             moved.create()

@@ -7,7 +7,7 @@ import json
 import time
 import uuid
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from seamark.kafka.partitioner import choose_partition
@@ -26,6 +26,23 @@ def is_done(status, _):
 
 def new_name(what):
     return f"{what}-{uuid.uuid4().hex[:8]}"
+
+
+def read_partition(bootstrap, topic, number=0):
+    """Every value of a partition. Offsets alone do not tell how many: transactions leave a marker behind each."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "offset-tools", "enable.auto.commit": False}
+    consumer, found = Consumer({**settings, "enable.partition.eof": True}), []
+    try:
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING)])
+        while True:
+            message = consumer.poll(DEADLINE_SECONDS)
+            assert message is not None, f"{topic}-{number} gave nothing for {DEADLINE_SECONDS} s"
+            if message.error() is not None:
+                assert message.error().name() == "_PARTITION_EOF", message.error()
+                return found
+            found.append(message.value())
+    finally:
+        consumer.close()
 
 
 class Brokers:
@@ -64,23 +81,8 @@ class Brokers:
 
     def read_values(self, topic):
         """Every value of a topic, as JSON, up to its end now."""
-        consumer = Consumer(
-            {"bootstrap.servers": self.bootstrap, "group.id": "offset-tools", "enable.auto.commit": False}
-        )
-        found = []
-        try:
-            for number in range(self.count_partitions(topic)):
-                low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)
-                consumer.assign([TopicPartition(topic, number, low)])
-                while low < high:
-                    message = consumer.poll(DEADLINE_SECONDS)
-                    assert message is not None, f"{topic}-{number} gave nothing for {DEADLINE_SECONDS} s"
-                    assert message.error() is None
-                    found.append(json.loads(message.value()))
-                    low = message.offset() + 1
-        finally:
-            consumer.close()
-        return found
+        partitions = range(self.count_partitions(topic))
+        return [json.loads(value) for number in partitions for value in read_partition(self.bootstrap, topic, number)]
 
     def clean(self, *more):
         """Delete every topic that was made, and more; one that is not there is fine."""

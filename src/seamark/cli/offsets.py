@@ -9,6 +9,7 @@ import click
 from seamark.cli.answer import Answer, build_answer, choose_exit_code
 from seamark.cli.collector import without_collector
 from seamark.cli.complete import complete_connectors
+from seamark.cli.offset_mend import mend
 from seamark.cli.offset_moves import copy, forget, import_offsets, move
 from seamark.cli.offset_purge import purge, say_written
 from seamark.cli.offsets_relocate import relocate
@@ -30,7 +31,7 @@ def offsets() -> None:
     """Look at reading positions, back them up, and move them."""
 
 
-for command in (move, forget, import_offsets, copy, relocate, purge, skip):
+for command in (move, forget, import_offsets, copy, relocate, purge, mend, skip):
     offsets.add_command(command)
 
 

@@ -184,7 +184,13 @@ class Fleet:
         from seamark.fleet.doctor.offsets import OffsetsReader  # noqa: PLC0415
 
         reader = OffsetsReader(self._stores, brokers=self._world.kafka, now=self._world.clock.now)
-        return Doctor(self.context, clusters=self._clusters, build_kafka=self._build_kafka, read_offsets=reader.read)
+        return Doctor(
+            self.context,
+            clusters=self._clusters,
+            build_kafka=self._build_kafka,
+            read_offsets=reader.read,
+            read_transactions=reader.read_transactions,
+        )
 
     @cached_property
     def journal(self) -> Journal:

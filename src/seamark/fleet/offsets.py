@@ -21,6 +21,7 @@ from seamark.errors import (
 )
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.connectors import Connectors
+from seamark.fleet.positions.orphans import build_bare
 from seamark.fleet.positions.rest_words import build_notes, build_rest_notes, compare_copy, compare_rest
 from seamark.model.connector import Connector
 from seamark.model.offset import Offset, OffsetMap
@@ -134,6 +135,29 @@ class Offsets:
         from seamark.fleet.positions.orphans import read_orphans  # noqa: PLC0415
 
         return read_orphans(self._clusters, self._stores())
+
+    def mend(
+        self,
+        owners: Sequence[str] = (),
+        *,
+        everything: bool = False,
+        take: str = "",
+        clean: bool = False,
+        only: bool = False,
+        accept_zombies: bool = False,
+        tolerance: Tolerance | None = None,
+        wait_seconds: float | None = None,
+    ) -> Planned:
+        """Plan that the records of sources are as Connect would have written them: of these, or of `everything`.
+
+        Every spelling that a task may look for gets the same value, and every copy of it. `take` says whose, where
+        they differ: `newest`, or the place of one as `of` shows it. With `clean` the value is at home alone, and the
+        rest is taken out of the log; with `only` also every spelling but that of the record that is taken.
+        """
+        from seamark.fleet.moving.mend import MendChoice  # noqa: PLC0415
+
+        choice = MendChoice(take, clean, only, _build_care(accept_zombies, tolerance, wait_seconds))
+        return self._services().mends.mend(owners, everything=everything, choice=choice)
 
     def purge(
         self,
@@ -348,7 +372,7 @@ class Offsets:
                 hint="seamark groups list shows all groups",
                 context={"group": name},
             )
-        return _build_bare(owner, reading)
+        return build_bare(owner, reading)
 
     def _read_gone(self, owner: str, missing: NotFoundError) -> OwnedOffsets:
         """What a connector that is gone has left in the workers' store; the error where that is nothing."""
@@ -360,7 +384,7 @@ class Offsets:
                 continue
             if reading.offsets:
                 note = "there is no such connector: these offsets were left behind, and one of that name takes them up"
-                return replace(_build_bare(f"{where}/{name}", reading), notes=(note,))
+                return replace(build_bare(f"{where}/{name}", reading), notes=(note,))
         raise missing
 
     def _worker_group(self, connector: Connector) -> str | None:
@@ -372,17 +396,3 @@ def _build_care(accept_zombies: bool, tolerance: Tolerance | None, wait_seconds:
 
     care = Care(accept_zombies, wait_seconds=wait_seconds)
     return care if tolerance is None else replace(care, tolerance=tolerance)
-
-
-def _build_bare(owner: str, reading: StoreReading) -> OwnedOffsets:
-    """The offsets of an owner that is no connector, or none any more."""
-    return OwnedOffsets(
-        owner=owner,
-        connector=None,
-        offsets=tuple(found.as_offset() for found in reading.offsets),
-        route="store",
-        stores=(reading.store,),
-        stored=reading.offsets,
-        forgotten=reading.forgotten,
-        findings=reading.findings,
-    )

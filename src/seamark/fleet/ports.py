@@ -11,6 +11,7 @@ from seamark.model.broker import KafkaCluster
 from seamark.model.connector import ConnectorStatus
 from seamark.model.group import Group, GroupListing, GroupOffsets, GroupStatus
 from seamark.model.offset import Offset
+from seamark.model.open_transaction import OpenTransaction
 from seamark.model.reading import Reading
 from seamark.model.spot import Edge, Spot, SpotReading, Stamp
 from seamark.model.topic import TopicSize, TopicStatus
@@ -109,6 +110,9 @@ class BrokersPort(BrokerPort, Protocol):
 
     def read_moving(self) -> Mapping[Spot, tuple[int, ...]]:
         """Partitions that are being reassigned, each with the brokers whose copies are on their way."""
+
+    def read_open_transactions(self, spots: Sequence[Spot]) -> tuple[OpenTransaction, ...]:
+        """The transactions that are open on these partitions."""
 
     def read_broker_setting(self, key: str) -> str:
         """A config of the brokers; "" where none tells it."""

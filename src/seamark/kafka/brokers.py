@@ -9,10 +9,11 @@ from typing import Any
 
 from seamark.errors import RejectedError, SeamarkError, UnknownOutcomeError
 from seamark.kafka.admin import DEFAULT_TIMEOUT_SECONDS
+from seamark.kafka.open_transactions import TransactionsClient
 from seamark.kafka.outcomes import build_write_failure, is_known
-from seamark.kafka.second import SecondClient
 from seamark.kafka.survey import SurveyAdmin
 from seamark.model.group import Committed, GroupListing, GroupOffsets
+from seamark.model.open_transaction import OpenTransaction
 from seamark.model.reading import Reading
 from seamark.model.spot import Spot
 from seamark.model.topic import TopicSize
@@ -36,7 +37,7 @@ class Brokers(SurveyAdmin):
         build_second: Callable[..., Any] | None = None,
     ) -> None:
         super().__init__(config, timeout_seconds=timeout_seconds, build_client=build_client)
-        self._second = SecondClient(
+        self._second = TransactionsClient(
             config, timeout_seconds=timeout_seconds, build_client=build_second, find_addresses=self._find_addresses
         )
 
@@ -99,6 +100,10 @@ class Brokers(SurveyAdmin):
     def read_moving(self) -> Mapping[Spot, tuple[int, ...]]:
         """Partitions that are being reassigned, each with the brokers whose copies are on their way. One call."""
         return self._second.read_moving()
+
+    def read_open_transactions(self, spots: Sequence[Spot]) -> tuple[OpenTransaction, ...]:
+        """The transactions that are open on these partitions. Needs READ on the topics, DESCRIBE on their ids."""
+        return self._second.read_open(spots)
 
     # --- writes
 

@@ -63,18 +63,19 @@ class LogOffsetsAdmin(KafkaAdmin):
         return [spot for spot in spots if spot in led]
 
     def _ask_offsets(self, spots: Sequence[Spot], at: Edge | int | Mapping[Spot, int]) -> SpotReading[Stamp | None]:
-        from confluent_kafka import TopicPartition  # noqa: PLC0415
+        from confluent_kafka import IsolationLevel, TopicPartition  # noqa: PLC0415
 
         if not spots:
             return SpotReading()
         shared = None if isinstance(at, Mapping) else _build_offset_spec(at)
+        options = {"isolation_level": IsolationLevel.READ_COMMITTED} if at == Edge.STABLE else {}
 
         def ask(wanted: Sequence[Spot]) -> dict[Spot, Future[Any]]:
             request = {
                 TopicPartition(*spot): _build_offset_spec(at[spot]) if isinstance(at, Mapping) else shared
                 for spot in wanted
             }
-            futures = self._client.list_offsets(request, request_timeout=self._timeout_seconds)
+            futures = self._client.list_offsets(request, request_timeout=self._timeout_seconds, **options)
             return {(spot.topic, spot.partition): future for spot, future in futures.items()}
 
         results, failures = self._ask(spots, ask, action="read the offsets of")
@@ -94,7 +95,7 @@ def _build_offset_spec(at: Edge | int) -> Any:
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # noqa: PLC0415
 
     if isinstance(at, Edge):
-        edges = {Edge.EARLIEST: "earliest", Edge.LATEST: "latest", Edge.NEWEST: "max_timestamp"}
+        edges = {Edge.EARLIEST: "earliest", Edge.LATEST: "latest", Edge.STABLE: "latest", Edge.NEWEST: "max_timestamp"}
         return getattr(OffsetSpec, edges[at])()
     return OffsetSpec.for_timestamp(at)
 

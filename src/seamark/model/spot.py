@@ -16,10 +16,15 @@ Spot = tuple[str, int]
 
 
 class Edge(StrEnum):
-    """An offset that the brokers know by name. `NEWEST` is that of the record with the latest timestamp."""
+    """An offset that the brokers know by name.
+
+    `STABLE` is where readers of committed records come to an end; that is `LATEST`, or where an open transaction began.
+    `NEWEST` is that of the record with the latest timestamp.
+    """
 
     EARLIEST = "earliest"
     LATEST = "latest"
+    STABLE = "stable"
     NEWEST = "newest"
 
 

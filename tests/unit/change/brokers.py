@@ -113,13 +113,17 @@ class FakeBrokers:
             found[topic, number] = Bounds(at.starts.get(number, 0), len(at.logs[number]))
         return SpotReading(found, failures=failures)
 
+    def read_open_transactions(self, spots):
+        self._called("read_open_transactions", "")
+        return ()
+
     def read_log_offsets(self, spots, *, at):
         found = {}
         for (topic, number), bounds in self.read_bounds(spots).found.items():
             log = self.topics[topic].logs[number]
             if at is Edge.EARLIEST:
                 stamp = Stamp(bounds.earliest)
-            elif at is Edge.LATEST:
+            elif at in (Edge.LATEST, Edge.STABLE):
                 stamp = Stamp(bounds.latest)
             elif at is Edge.NEWEST:
                 stamp = Stamp(log.index(max(log)), max(log)) if log else None

@@ -14,11 +14,13 @@ from seamark.change.steps import STEPS, build_step
 from seamark.change.steps.aside import BringBack, SetAside
 from seamark.change.steps.await_progress import AwaitProgress
 from seamark.change.steps.await_running import AwaitRunning
+from seamark.change.steps.cleaning import CLEANING, AwaitCleaned, LendTopicConfig, LevelRecords
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
 from seamark.change.steps.copy_offsets import CopyOffsets, VerifyCopied
 from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.logger import SetLogger
 from seamark.change.steps.meanwhile import LendConfig, MakeParkingTopic, RunMeanwhile
+from seamark.change.steps.mend import MendOffsets, VerifyMended
 from seamark.change.steps.offset_file import VerifyOffsetFile, WriteOffsetFile
 from seamark.change.steps.offset_records import WriteRecords
 from seamark.change.steps.offsets import WriteOffsets
@@ -51,6 +53,7 @@ from seamark.model.plan import StepData
 from seamark.model.preview import Tolerance, Total
 from seamark.model.record import Place
 from seamark.model.sensitive import MASK
+from seamark.offsets.mending import MendRule
 from tests.simulation.world import CLUSTER, TIMING
 from tests.unit.change.simulated import CONFIG, NEW, SUBJECT, Stage, new_stage
 
@@ -61,6 +64,7 @@ WROTE = WriteOffsets(
     WriteRoute.TOPIC,
     (HeldRecord("connect-offsets", 3, b'["orders",{"table":"a"}]', b"{}"), HeldRecord("own", 0, b"\xff", None)),
 )
+RULES = (MendRule({"table": "a"}, 3, b'["orders",{"table":"a"}]', said=True), MendRule({}, 0, b"\xff"))
 EXAMPLES = (
     AwaitRunning(CLUSTER, "orders", deadline_seconds=7.0, stable_seconds=2.0),
     CreateConnector(CLUSTER, "orders", NEW, state="PAUSED", secret=("greeting",)),
@@ -92,6 +96,11 @@ EXAMPLES = (
     VerifyOffsetFile(CLUSTER, "/var/offsets", "0a"),
     CopyOffsets(CLUSTER, "orders", "new-orders"),
     VerifyCopied(CLUSTER, "orders", "new-orders"),
+    MendOffsets(CLUSTER, "orders", "own", RULES, clean=True, only=True),
+    VerifyMended(CLUSTER, "orders", "own", RULES),
+    LendTopicConfig("own", CLEANING, remove=("segment.bytes",), returns=True),
+    AwaitCleaned(CLUSTER, "own", WROTE.records, 7.0),
+    LevelRecords(CLUSTER, "orders", "own", RULES, clean=True),
     LendConfig(CLUSTER, "orders", {"flush.size": "1", "errors.deadletterqueue.topic.name": None}),
     RunMeanwhile(CLUSTER, "orders", "STOPPED"),
     AwaitPoison(CLUSTER, "orders", Place("events", 3, 2**40), idle_seconds=7.0),

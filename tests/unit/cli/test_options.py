@@ -74,6 +74,7 @@ def test_commands_are_the_ones_of_the_design():
         "offsets copy",
         "offsets relocate",
         "offsets purge",
+        "offsets mend",
         "offsets skip",
         "doctor",
         "context add",

@@ -413,10 +413,45 @@ def test_new_sink_begins_within_its_log(place, tmp_path):
     assert (place.held("new"), place.game.states["new"]) == ([{"kafka_offset": 10}], "STOPPED")
 
 
-def test_a_group_that_all_sinks_share_is_said(tmp_path):
+@pytest.fixture
+def sharing(tmp_path):
+    """Two sinks of one group, one of them reading two topics, and a topic that neither reads."""
+    made = Place(tmp_path)
+    group = {"consumer.override.group.id": "both"}
+    made.game.add("lake", {**SINK_CONFIG, **group, "topics": "t,own"})
+    made.game.add("pond", {**SINK_CONFIG, **group, "topics.regex": "t|pond.*", "topics": ""})
+    for topic in ("t", "own", "pond-1", "old"):
+        made.brokers.add_topic(topic, records=10)
+    made.brokers.add_group("both", {("t", 0): 8, ("own", 0): 7, ("pond-1", 0): 6, ("old", 0): 5})
+    with made.fleet:
+        yield made
+
+
+@pytest.mark.parametrize("verb", ["forget", "move"])
+def test_offsets_of_others_in_a_shared_group_are_left_alone(sharing, verb):
+    change = getattr(sharing.fleet.offsets, verb)
+    where = {} if verb == "forget" else {"to": "earliest"}
+    with pytest.raises(RefusedError, match="not its own alone") as refused:
+        change("lake", **where)
+    assert "game/pond reads t" in refused.value.cause
+    assert "game/pond reads pond-1" in refused.value.cause
+    assert "game/lake does not read old" in refused.value.cause
+    assert "--partition own;" in refused.value.hint
+    assert "group/both" in refused.value.hint
+    with pytest.raises(RefusedError, match="game/pond may be at work in group both"):
+        change("lake", partitions=["own"], **where)
+    sharing.game.states["pond"] = "STOPPED"
+    planned = change("lake", partitions=["own"], **where)
+    assert "group both is also that of game/pond: their offsets stay as they are" in str(planned)
+
+
+def test_a_group_of_the_workers_is_shared_by_all_their_sinks(tmp_path):
     place = Place(tmp_path, consumer_group_id="all")
     place.game.add("lake", SINK_CONFIG)
     place.brokers.add_topic("t", records=10)
     place.brokers.add_group("all", {("t", 0): 8})
     with place.fleet:
-        assert "group all is that of every sink of game" in str(place.fleet.offsets.move("lake", shift=-1))
+        assert not place.fleet.offsets.move("lake", shift=-1).is_empty
+        place.game.add("pond", SINK_CONFIG)
+        with pytest.raises(RefusedError, match="group all of game/lake holds offsets that are not its own alone"):
+            place.fleet.offsets.move("lake", shift=-1)

@@ -6,11 +6,13 @@ from seamark.change.step import Step
 from seamark.change.steps.aside import BringBack, SetAside
 from seamark.change.steps.await_progress import AwaitProgress
 from seamark.change.steps.await_running import AwaitRunning
+from seamark.change.steps.cleaning import AwaitCleaned, LendTopicConfig, LevelRecords
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
 from seamark.change.steps.copy_offsets import CopyOffsets, VerifyCopied
 from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.logger import SetLogger
 from seamark.change.steps.meanwhile import LendConfig, MakeParkingTopic, RunMeanwhile
+from seamark.change.steps.mend import MendOffsets, VerifyMended
 from seamark.change.steps.offset_file import VerifyOffsetFile, WriteOffsetFile
 from seamark.change.steps.offset_records import WriteRecords
 from seamark.change.steps.offsets import WriteOffsets
@@ -41,9 +43,12 @@ _CARRIED = (
     ProveUnused,
 )
 _KAFKA = (CreateTopic, DeleteNewTopic, DeleteTopic, GrowTopic, AlterTopicConfig, MoveGroup, DeleteGroup)
+_MENDING = (MendOffsets, VerifyMended, LendTopicConfig, AwaitCleaned, LevelRecords)
 _SKIPPING = (LendConfig, RunMeanwhile, AwaitPoison, MakeParkingTopic, ParkRecord, AwaitProgress)
 
-STEPS: dict[str, type[Step]] = {step.kind: step for step in (*_CONNECT, *_OFFSETS, *_CARRIED, *_KAFKA, *_SKIPPING)}
+_ALL = (*_CONNECT, *_OFFSETS, *_CARRIED, *_KAFKA, *_MENDING, *_SKIPPING)
+
+STEPS: dict[str, type[Step]] = {step.kind: step for step in _ALL}
 
 
 def build_step(data: StepData) -> Step:

@@ -5,9 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.doctor import clock, groups, offsets, permissions, plugins, reach, security, states, topics, versions
+from seamark.fleet.doctor import (
+    clock,
+    groups,
+    offsets,
+    permissions,
+    plugins,
+    reach,
+    security,
+    states,
+    topics,
+    transactions,
+    versions,
+)
 from seamark.fleet.doctor.check import Check, run_check
-from seamark.fleet.doctor.gather import BuildKafka, ReadOffsets, read_evidence, read_reachability
+from seamark.fleet.doctor.gather import BuildKafka, ReadOffsets, ReadTransactions, read_evidence, read_reachability
 from seamark.model.finding import Finding
 
 if TYPE_CHECKING:
@@ -20,6 +32,7 @@ CHECKS: tuple[Check, ...] = (
     *plugins.CHECKS,
     *groups.CHECKS,
     *offsets.CHECKS,
+    *transactions.CHECKS,
     *permissions.CHECKS,
     *clock.CHECKS,
     *security.CHECKS,
@@ -40,9 +53,11 @@ class Doctor:
         clusters: Clusters,
         build_kafka: BuildKafka,
         read_offsets: ReadOffsets | None = None,
+        read_transactions: ReadTransactions | None = None,
     ) -> None:
-        """Without `read_offsets` the offsets topics are not looked into."""
+        """Without `read_offsets` the offsets topics are not looked into, nor internal ones for transactions."""
         self._context = context
+        self._read_transactions = read_transactions
         self._read_offsets = read_offsets
         self._clusters = clusters
         self._build_kafka = build_kafka
@@ -54,6 +69,7 @@ class Doctor:
             clusters=self._clusters,
             build_kafka=self._build_kafka,
             read_offsets=self._read_offsets,
+            read_transactions=self._read_transactions,
         )
         return tuple(finding for check in CHECKS for finding in run_check(check, evidence))
 

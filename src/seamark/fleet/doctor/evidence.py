@@ -10,12 +10,16 @@ from seamark.errors import SeamarkError
 from seamark.model.broker import KafkaCluster
 from seamark.model.connector import Connector, ConnectorType
 from seamark.model.group import GroupStatus
+from seamark.model.open_transaction import OpenTransaction
 from seamark.model.stored_offset import StoreReading
 from seamark.model.topic import TopicStatus
 from seamark.model.worker import Plugin, Worker
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context
+
+
+_OWN, _ELSEWHERE = "offsets.storage.topic", "producer.override.bootstrap.servers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,13 @@ class ClusterEvidence:
             "status": self.settings.status_topic,
         }
 
+    @property
+    def own_topics(self) -> tuple[str, ...]:
+        """The offsets topics that sources have for themselves, on the workers' own Kafka cluster."""
+        known = () if isinstance(self.connectors, SeamarkError) else self.connectors
+        found = [one.config.get(_OWN, "") for one in known if not one.config.get(_ELSEWHERE)]
+        return tuple(dict.fromkeys(topic for topic in found if topic))
+
     def find_group(self, sink: Connector) -> str:
         """The consumer group of a sink: its own override, else the workers', else connect-NAME."""
         override = sink.config.get("consumer.override.group.id")
@@ -72,6 +83,15 @@ class OffsetsEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionsEvidence:
+    """The transactions that are open on the internal topics at a moment, and how many partitions were looked at."""
+
+    at_seconds: float
+    partitions: int
+    open: tuple[OpenTransaction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """What the whole context told. `kafka` is None where the context names no brokers.
 
@@ -85,3 +105,4 @@ class Evidence:
     topics: Mapping[str, TopicStatus | SeamarkError] = field(default_factory=dict)
     groups: Mapping[str, GroupStatus | SeamarkError] = field(default_factory=dict)
     offsets: Mapping[str, OffsetsEvidence | SeamarkError] = field(default_factory=dict)
+    transactions: TransactionsEvidence | SeamarkError | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from seamark.errors import SeamarkError, UnreachableError
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.doctor.evidence import ClusterEvidence, Evidence, OffsetsEvidence
+from seamark.fleet.doctor.evidence import ClusterEvidence, Evidence, OffsetsEvidence, TransactionsEvidence
 from seamark.fleet.fanout import fan_out
 from seamark.fleet.ports import KafkaPort
 from seamark.model.group import GroupStatus
@@ -23,6 +23,7 @@ T = TypeVar("T")
 N = TypeVar("N", TopicStatus, GroupStatus)
 BuildKafka = Callable[["KafkaSettings"], KafkaPort]
 ReadOffsets = Callable[[ClusterEvidence, TopicStatus], OffsetsEvidence]
+ReadTransactions = Callable[[Sequence[TopicStatus]], TransactionsEvidence]
 
 # The client looks the coordinator of every group up one by one. Sinks of one fleet mostly share
 # their ACLs, so a sample tells as much as ten thousand lookups.
@@ -36,12 +37,25 @@ def read_reachability(context: Context, *, clusters: Clusters, build_kafka: Buil
 
 
 def read_evidence(
-    context: Context, *, clusters: Clusters, build_kafka: BuildKafka, read_offsets: ReadOffsets | None = None
+    context: Context,
+    *,
+    clusters: Clusters,
+    build_kafka: BuildKafka,
+    read_offsets: ReadOffsets | None = None,
+    read_transactions: ReadTransactions | None = None,
 ) -> Evidence:
     """Everything the checks need."""
     found = _ask_each(clusters, _read_cluster)
     evidence = _with_kafka(Evidence(context, clusters=found), build_kafka, is_deep=True)
+    if read_transactions is not None:
+        evidence = replace(evidence, transactions=_read_transactions(evidence, read_transactions))
     return evidence if read_offsets is None else replace(evidence, offsets=_read_offsets(evidence, read_offsets))
+
+
+def _read_transactions(evidence: Evidence, read: ReadTransactions) -> TransactionsEvidence | SeamarkError | None:
+    """Of all internal topics that were found; None where there are none."""
+    topics = [topic for topic in evidence.topics.values() if isinstance(topic, TopicStatus)]
+    return _keep(lambda: read(topics)) if topics else None
 
 
 def _read_offsets(evidence: Evidence, read: ReadOffsets) -> dict[str, OffsetsEvidence | SeamarkError]:
@@ -112,6 +126,7 @@ def _ask_brokers(evidence: Evidence, admin: KafkaPort, *, is_deep: bool) -> Evid
     if isinstance(kafka, SeamarkError) or not is_deep:
         return replace(evidence, kafka=kafka)
     topics = [topic for found in evidence.clusters for topic in found.internal_topics.values() if topic]
+    topics += [topic for found in evidence.clusters for topic in found.own_topics if topic not in topics]
     groups = [found.find_group(sink) for found in evidence.clusters for sink in found.sinks]
     return replace(
         evidence,

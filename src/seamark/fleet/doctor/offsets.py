@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from seamark.errors import SeamarkError
 from seamark.fleet.doctor.check import Check, build_unexamined
-from seamark.fleet.doctor.evidence import ClusterEvidence, Evidence, OffsetsEvidence
+from seamark.fleet.doctor.evidence import ClusterEvidence, Evidence, OffsetsEvidence, TransactionsEvidence
+from seamark.fleet.doctor.transactions import TransactionsReader
 from seamark.model.finding import Finding, Severity
 from seamark.model.offset_finding import OffsetFinding, OffsetOddity
 from seamark.model.topic import TopicStatus
@@ -55,6 +56,10 @@ class OffsetsReader:
             return OffsetsEvidence(most=most, written_per_day=written)
         reading = self.stores.find_topic(cluster.name).read()
         return OffsetsEvidence(most, written, reading)
+
+    def read_transactions(self, topics: Sequence[TopicStatus]) -> TransactionsEvidence:
+        """The transactions that are open on internal topics."""
+        return TransactionsReader(self.brokers, self.now).read(topics)
 
 
 def examine_records(evidence: Evidence) -> Iterator[Finding]:

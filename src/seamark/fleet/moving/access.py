@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from seamark.change.steps.cleaning import LendTopicConfig
 from seamark.change.steps.copy_offsets import CopyOffsets
 from seamark.change.steps.group import DeleteGroup, MoveGroup
+from seamark.change.steps.mend import MendOffsets
 from seamark.change.steps.offset_records import WriteRecords
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.relocate import CarryOffsets
@@ -89,15 +91,10 @@ def find_rights(steps: Iterable[Step], *, clusters: Clusters) -> Iterator[Right]
             yield Right(_GROUP, step.group, "DELETE")
         elif isinstance(step, WriteOffsets):
             yield from _find_written(step, clusters)
-        elif isinstance(step, WriteRecords):
-            for record in step.records:
-                yield from (Right(_TOPIC, record.topic, operation) for operation in ("READ", "WRITE"))
-        elif isinstance(step, CarryOffsets):
-            yield Right(_TOPIC, step.source, "READ")
-            yield Right(_TOPIC, step.target, "READ")
-            yield Right(_TOPIC, step.target, "WRITE")
         elif isinstance(step, CopyOffsets):
             yield from _find_copied(step, clusters)
+        else:
+            yield from _find_topic_rights(step)
 
 
 def _find_copied(step: CopyOffsets, clusters: Clusters) -> Iterator[Right]:
@@ -130,6 +127,21 @@ def _find_connector(cluster: str, name: str, clusters: Clusters, kept: Kept | No
         return clusters.client(cluster).read_connector(name)
     except NotFoundError:
         return None
+
+
+def _find_topic_rights(step: Step) -> Iterator[Right]:
+    """What steps need that write records themselves."""
+    if isinstance(step, WriteRecords):
+        for record in step.records:
+            yield from (Right(_TOPIC, record.topic, operation) for operation in ("READ", "WRITE"))
+    elif isinstance(step, CarryOffsets):
+        yield Right(_TOPIC, step.source, "READ")
+        yield Right(_TOPIC, step.target, "READ")
+        yield Right(_TOPIC, step.target, "WRITE")
+    elif isinstance(step, MendOffsets):
+        yield from (Right(_TOPIC, step.topic, operation) for operation in ("READ", "WRITE"))
+    elif isinstance(step, LendTopicConfig):
+        yield Right(_TOPIC, step.name, "ALTER_CONFIGS")
 
 
 def _find_read(

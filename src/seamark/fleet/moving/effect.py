@@ -11,7 +11,7 @@ from seamark.change.steps.run_state import SetRunState
 from seamark.fleet.moving.preview import say_preview, say_total
 from seamark.model.connector import Connector
 from seamark.model.effect import Effect, FieldChange, Sign
-from seamark.model.held_offset import HeldOffset
+from seamark.model.held_offset import HeldOffset, HeldRecord
 from seamark.model.meaning import Order
 from seamark.model.offset import Offset
 from seamark.model.preview import Preview, sum_previews
@@ -59,6 +59,16 @@ def build_offset_effect(
         tasks=0 if how is How.STOPPED else tasks,
         outlook=tuple(_build_outlook(meaning, previews)),
     )
+
+
+def build_record_change(before: HeldRecord | None, record: HeldRecord) -> FieldChange:
+    """One record of a topic: where it lies and its key, its value before and after."""
+    key = record.key.decode(errors="backslashreplace")
+    return FieldChange(f"{record.topic}-{record.partition} {key}", _spell(before), _spell(record))
+
+
+def _spell(record: HeldRecord | None) -> str | None:
+    return None if record is None or record.value is None else record.value.decode(errors="backslashreplace")
 
 
 def _build_field(meaning: Meaning, held: HeldOffset, wanted: Offset, preview: Preview) -> FieldChange:

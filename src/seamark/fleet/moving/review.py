@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,11 +11,11 @@ from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.relocate import CarryOffsets
 from seamark.change.steps.run_state import SetRunState
 from seamark.errors import NotFoundError
-from seamark.fleet.moving.effect import How, build_offset_effect, find_how
+from seamark.fleet.moving.effect import How, build_offset_effect, build_record_change, find_how
 from seamark.fleet.planned import Planned
 from seamark.fleet.positions.meaning import read_meaning
-from seamark.model.effect import Effect, Sign
-from seamark.model.held_offset import WriteRoute
+from seamark.model.effect import Effect, FieldChange, Sign
+from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
 from seamark.model.offset import Offset, spell_identity
 from seamark.offsets.codec import decode_key, decode_value
 
@@ -72,7 +72,25 @@ def _read_effect(step: WriteOffsets, *, clusters: Clusters, world: FleetWorld, h
     except NotFoundError:
         return None
     needed = list(zip(held, offsets, strict=True))
-    return build_offset_effect(connector, read_meaning(connector, client), needed, previews, how=how)
+    effect = build_offset_effect(connector, read_meaning(connector, client), needed, previews, how=how)
+    return replace(effect, fields=(*effect.fields, *_build_records(step, held)))
+
+
+def _build_records(step: WriteOffsets, held: Sequence[HeldOffset]) -> Iterator[FieldChange]:
+    """Each record that changes, where those of one partition will not say the same: the way back from a mending."""
+    now = {record.place: record for found in held for record in found.records}
+    values: dict[str, set[bytes | None]] = {}
+    for record in step.records:
+        values.setdefault(_identify(record), set()).add(record.value)
+    for record in step.records:
+        before = now.get(record.place)
+        if len(values[_identify(record)]) > 1 and (before is None or before.value != record.value):
+            yield build_record_change(before, record)
+
+
+def _identify(record: HeldRecord) -> str:
+    key = decode_key(record.key).key
+    return record.place if key is None else spell_identity(key.partition)
 
 
 def find_written(step: WriteOffsets) -> tuple[Offset, ...]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.connector_life.connectors import Connectors
     from seamark.fleet.kip199.plans import Imports
+    from seamark.fleet.moving.mend import OffsetMends
     from seamark.fleet.moving.plans import OffsetPlans
     from seamark.fleet.moving.purge import OffsetPurges
     from seamark.fleet.moving.relocation import Relocations
@@ -75,6 +76,20 @@ class OffsetServices:
             stores=self.stores,
             plans=lambda: self.plans,
             actor=self.actor(),
+        )
+
+    @cached_property
+    def mends(self) -> OffsetMends:
+        """Records as Connect would have written them."""
+        from seamark.fleet.moving.mend import OffsetMends  # noqa: PLC0415
+
+        return OffsetMends(
+            self.context,
+            clusters=self.clusters,
+            connectors=self.connectors,
+            stores=self.stores,
+            world=self.world,
+            actor=self.actor,
         )
 
     @cached_property

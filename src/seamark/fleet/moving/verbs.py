@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
 from seamark.fleet.fanout import fan_out
-from seamark.fleet.lock_names import find_group
 from seamark.fleet.moving.plans import OffsetPlans, merge
+from seamark.fleet.moving.shared_groups import SharedGroups, read_shared
 from seamark.fleet.moving.sink_targets import SinkTargets, find_commits
 from seamark.fleet.moving.targets import Move, SourceTargets
 from seamark.fleet.planned import Planned
@@ -104,7 +104,10 @@ class OffsetMoves:
         chosen = {owner: side[owner] for owner in (owners or side) if side[owner]}
         if not chosen:
             raise UsageError(f"{path} holds no offsets")
-        answers = fan_out({owner: partial(self._restore_one, owner, held, care) for owner, held in chosen.items()})
+        # Read once for all, where a sink is among them.
+        shared = None if all(owner.startswith(GROUP) for owner in chosen) else read_shared(self._clusters)
+        restore = partial(self._restore_one, care=care, shared=shared)
+        answers = fan_out({owner: partial(restore, owner, held) for owner, held in chosen.items()})
         if answers.failures:
             raise RefusedError(
                 f"{len(answers.failures)} of {len(chosen)} owners in {path} can't be given their offsets; "
@@ -143,7 +146,9 @@ class OffsetMoves:
             wait_seconds=care.wait_seconds,
         )
 
-    def _restore_one(self, owner: str, offsets: Sequence[Offset], care: Care | None) -> Planned:
+    def _restore_one(
+        self, owner: str, offsets: Sequence[Offset], *, care: Care | None, shared: SharedGroups | None
+    ) -> Planned:
         if owner.startswith(GROUP):
             return self._groups().place(owner.removeprefix(GROUP), find_commits(owner, offsets))
         connector = self._connectors.one(owner)
@@ -151,7 +156,8 @@ class OffsetMoves:
         if connector.type is ConnectorType.SINK:
             sink = self._open_sink(connector)
             offsets, notes = sink.clamp(offsets), sink.notes
-        return self._write(connector, offsets, title=f"import offsets of {owner}", care=care, notes=notes)
+        title = f"import offsets of {owner}"
+        return self._write(connector, offsets, title=title, care=care, notes=notes, shared=shared)
 
     def _move_group(self, owner: str, move: Move, partitions: Sequence[str]) -> Planned:
         name = owner.removeprefix(GROUP)
@@ -208,8 +214,12 @@ class OffsetMoves:
         title: str,
         care: Care | None,
         notes: Sequence[str] = (),
+        shared: SharedGroups | None = None,
     ) -> Planned:
         care = care or Care()
+        said: tuple[str, ...] = ()
+        if connector.type is ConnectorType.SINK:
+            said = (shared or read_shared(self._clusters)).refuse_foreign(connector, offsets)
         return self._plans().write(
             connector,
             offsets,
@@ -217,18 +227,8 @@ class OffsetMoves:
             accepts_zombies=care.accepts_zombies,
             tolerance=care.tolerance,
             wait_seconds=care.wait_seconds,
-            notes=(*notes, *self._find_shared(connector)),
+            notes=(*notes, *said),
         )
-
-    def _find_shared(self, connector: Connector) -> tuple[str, ...]:
-        """A group that belongs to all sinks of the workers is no affair of one of them."""
-        settings = self._clusters.settings(connector.cluster)
-        if connector.type is not ConnectorType.SINK or settings.consumer_group_id is None:
-            return ()
-        group = find_group(connector.name, connector.config, settings)
-        if group != settings.consumer_group_id:
-            return ()
-        return (f"group {group} is that of every sink of {connector.cluster}: their offsets of these topics move too",)
 
     def _open_sink(self, connector: Connector) -> SinkTargets:
         world = self._world()

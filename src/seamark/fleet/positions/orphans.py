@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from seamark.errors import SeamarkError
 from seamark.fleet.clusters import Clusters
 from seamark.model.offset_export import Orphan
+from seamark.model.owned import OwnedOffsets
 from seamark.model.reading import Reading
-from seamark.model.stored_offset import StoredOffset
+from seamark.model.stored_offset import StoredOffset, StoreReading
 
 if TYPE_CHECKING:
     from seamark.fleet.positions.stores import OffsetStores
@@ -58,3 +59,17 @@ def _read_store(cluster: str, known: set[str], stores: OffsetStores) -> list[Orp
 def _build(owner: str, store: str, found: Sequence[StoredOffset]) -> Orphan:
     times = [one.evidence.timestamp_ms for one in found if one.evidence.timestamp_ms is not None]
     return Orphan(owner, store, tuple(one.as_offset() for one in found), max(times, default=None))
+
+
+def build_bare(owner: str, reading: StoreReading) -> OwnedOffsets:
+    """The offsets of an owner that is no connector, or none any more."""
+    return OwnedOffsets(
+        owner=owner,
+        connector=None,
+        offsets=tuple(found.as_offset() for found in reading.offsets),
+        route="store",
+        stores=(reading.store,),
+        stored=reading.offsets,
+        forgotten=reading.forgotten,
+        findings=reading.findings,
+    )

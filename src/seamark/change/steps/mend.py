@@ -1,0 +1,195 @@
+"""The records of a source's offsets become what Connect would have written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from seamark.change.precondition import POSITION
+from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.steps.config import compare_image
+from seamark.change.steps.last_look import take_last_look
+from seamark.change.steps.look import Look
+from seamark.change.steps.offsets import WriteOffsets, require_stopped
+from seamark.change.steps.read import read_status
+from seamark.change.world import World
+from seamark.errors import RefusedError, SeamarkError, UnknownOutcomeError
+from seamark.model.held_offset import HeldRecord, WriteRoute
+from seamark.model.offset import Offset
+from seamark.model.plan import StepData
+from seamark.offsets.codec import decode_value
+from seamark.offsets.mending import Mended, MendRule, build_mended, find_records
+
+# A worker polls its offsets topic all the time. What is emptied is read before what comes so much later, so that the
+# value is the last that a running worker hears; well within the time that a step may send.
+_PAUSE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class MendStep:
+    """What the steps of one mending have in common: whose, in which topic, and by which rules."""
+
+    cluster: str
+    name: str
+    topic: str
+    rules: tuple[MendRule, ...]
+    clean: bool = False
+    only: bool = False
+
+    settle_seconds: ClassVar[float] = 60.0
+    kind: ClassVar[str]
+    # Whether it looks at what was mended; its rules are those of `settle_rule`.
+    settled: ClassVar[bool] = True
+
+    @property
+    def subject(self) -> str:
+        return f"connector/{self.cluster}/{self.name}"
+
+    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
+        arguments = {
+            "cluster": self.cluster,
+            "name": self.name,
+            "topic": self.topic,
+            "rules": [rule.to_dict() for rule in self.rules],
+            "clean": self.clean,
+            "only": self.only,
+        }
+        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
+
+    @classmethod
+    def from_data(cls, data: StepData) -> Self:
+        rules = tuple(MendRule.from_dict(rule) for rule in data.arguments["rules"])
+        return cls(**{**data.arguments, "rules": rules})
+
+    def read(self, world: World) -> tuple[dict[str, HeldRecord], list[Mended]]:
+        """The records that lie there by their places, and for each rule what shall lie there."""
+        holding = world.offsets(self.cluster, self.name).read_topic(self.topic)
+        mended = [
+            build_mended(
+                find_records(holding.records, rule),
+                rule,
+                topic=self.topic,
+                home=holding.find_home,
+                clean=self.clean,
+                only=self.only,
+                settled=self.settled,
+            )
+            for rule in self.rules
+        ]
+        return {record.place: record for record in holding.records}, mended
+
+
+@dataclass(frozen=True, slots=True)
+class MendOffsets(MendStep):
+    """Every spelling that a task may look for gets the same value, and the rest a tombstone, or that value too.
+
+    Which value that is, is read when the connector has stopped. The images show the bytes at each place.
+    """
+
+    kind: ClassVar[str] = "mend-offsets"
+    aspect: ClassVar[str] = POSITION
+    drifts: ClassVar[bool] = False
+    acts: ClassVar[bool] = True
+    settled: ClassVar[bool] = False
+
+    def describe(self) -> str:
+        count = len(self.rules)
+        return f"put the records of {count} offset{'' if count == 1 else 's'} of {self.subject} right, to the byte"
+
+    def intend(self, world: World) -> Intent:
+        held, mended = self.read(world)
+        gone = [record for one in mended for record in one.gone]
+        # What is emptied goes before what holds a value, over all partitions.
+        wanted = [*gone, *(record for one in mended for record in one.records if record not in one.gone)]
+        extra = {"records": [record.to_dict() for record in wanted], "gone": [record.place for record in gone]}
+        return Intent(before=_build_image(wanted, held), after=_build_wanted(wanted), extra=extra)
+
+    def perform(self, world: World, intent: Intent) -> None:
+        status = take_last_look(world, self.subject, lambda: read_status(world, self.cluster, self.name))
+        require_stopped(status, self.subject)
+        records = [HeldRecord.from_dict(record) for record in intent.extra["records"]]
+        port = world.offsets(self.cluster, self.name)
+        emptied = [record for record in records if record.place in intent.extra["gone"]]
+        if emptied:
+            port.write(emptied)
+            world.clock.sleep(_PAUSE_SECONDS)
+        try:
+            port.write([record for record in records if record not in emptied])
+        except SeamarkError as error:
+            if not emptied or isinstance(error, UnknownOutcomeError):
+                raise
+            raise UnknownOutcomeError(
+                f"{len(emptied)} of {len(records)} records were written, the next was not",
+                cause=f"{error.message}: {error.cause}",
+                hint=error.hint,
+            ) from error
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        wanted = [HeldRecord.from_dict(record) for record in intent.extra["records"]]
+        holding = world.offsets(self.cluster, self.name).read_topic(self.topic)
+        now = _build_image(wanted, {record.place: record for record in holding.records})
+        seen = compare_image(now, intent)
+        if seen is not Observed.FOREIGN:
+            return seen
+        before, after = intent.before["offsets"], intent.after["offsets"]
+        known = all(value in (before.get(place), after.get(place)) for place, value in now["offsets"].items())
+        return Observed.BETWEEN if known else Observed.FOREIGN
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        before: Mapping[str, Any] = intent.before["offsets"]
+        records = [HeldRecord.from_dict(record) for record in intent.extra["records"]]
+        back = tuple(
+            HeldRecord.from_dict({**record.to_dict(), "value": before.get(record.place)}) for record in records
+        )
+        taken = {record.place: decode_value(record.value).offset for record in back}
+        offsets = tuple(Offset(rule.partition, self._find_offset(rule, taken)) for rule in self.rules)
+        return WriteOffsets(self.cluster, self.name, offsets, WriteRoute.TOPIC, back)
+
+    def _find_offset(self, rule: MendRule, values: Mapping[str, Any]) -> Any:
+        return values.get(HeldRecord(self.topic, rule.where, rule.key).place)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyMended(Look, MendStep):
+    """Right before the connector may run, its records are looked at again: each is what it should be."""
+
+    kind: ClassVar[str] = "verify-mended"
+    aspect: ClassVar[str] = "verified"
+    expires: ClassVar[bool] = True
+
+    def describe(self) -> str:
+        return f"verify the records of {self.subject} in topic {self.topic}"
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del intent
+        if wrong := self._find_wrong(world):
+            raise RefusedError(
+                f"the records of {self.subject} are not what they should be: somebody else writes them",
+                cause=f"it is not so at {', '.join(wrong[:5])}",
+                hint=f"find out who; then: seamark offsets show {self.cluster}/{self.name}",
+            )
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        del intent
+        return Observed.BEFORE if self._find_wrong(world) else Observed.AFTER
+
+    def _find_wrong(self, world: World) -> list[str]:
+        held, mended = self.read(world)
+        wanted = [record for one in mended for record in one.records]
+        now, then = _build_image(wanted, held)["offsets"], _build_wanted(wanted)["offsets"]
+        there = {record.place for one in mended for record in one.gone if record.place in held}
+        return [place for place in then if now[place] != then[place] or place in there]
+
+
+def _build_image(wanted: Sequence[HeldRecord], held: Mapping[str, HeldRecord]) -> dict[str, Any]:
+    """What lies at the places of these records. No record and a tombstone are the same."""
+    return {
+        "offsets": {
+            record.place: held[record.place].to_dict()["value"] if record.place in held else None for record in wanted
+        }
+    }
+
+
+def _build_wanted(wanted: Sequence[HeldRecord]) -> dict[str, Any]:
+    return {"offsets": {record.place: record.to_dict()["value"] for record in wanted}}

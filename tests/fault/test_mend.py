@@ -1,0 +1,157 @@
+"""Strays are cleaned out of the log: a kill on the way is finished by resume, and workers that restart go on right."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+
+from seamark.change.steps.cleaning import CLEANING
+from seamark.devstack.control import ask
+from seamark.devstack.wait import wait_until
+from seamark.kafka.partitioner import choose_partition
+from seamark.offsets.codec import encode_key
+from tests.fault.offset_lane import Lane
+from tests.fault.rig import SOURCE, Rig
+from tests.integration.offset_rig import read_raw
+from tests.integration.offset_tools import Brokers
+
+pytestmark = pytest.mark.timeout(600)
+PARTITIONS = 3
+# stop 0 · lend the config 1 · prove 2 · mend 3 · clean 4 · level 5 · config back 6 · verify 7 · resume 8
+# All ten that act were tried; these are the ones that leave something behind.
+POINTS = ("after-perform:1", "after-perform:3", "after-intent:5", "after-perform:5", "after-perform:6")
+
+
+class OddRig(Rig):
+    """A source with an offsets topic of its own, and a stray in it."""
+
+    def create(self):
+        self.own = f"{self.name}-offsets"
+        self.brokers = Brokers(self.stack.kafka.bootstrap_servers)
+        new = NewTopic(self.own, PARTITIONS, 1, config={"cleanup.policy": "compact", "segment.ms": "700000"})
+        self.brokers._admin.create_topics([new])[self.own].result(60)
+        self._put(
+            {"connector.class": SOURCE, "tasks.max": "1", "file": str(self.input), "topic": self.name}
+            | {"offsets.storage.topic": self.own}
+        )
+        wait_until(self.runs, f"{self.name} ran", seconds=90)
+        self.await_stored()
+        key = encode_key(self.name, {"filename": str(self.input)})
+        self.home = choose_partition(key, partitions=PARTITIONS)
+        self.brokers.write(self.own, (key, b'{"position":0}'), partition=(self.home + 1) % PARTITIONS)
+
+    def held(self):
+        return {where: value for (where, _), value in read_raw(self.brokers, self.own, self.name).items()}
+
+    def await_stored(self):
+        """The position of the whole file is stored."""
+        value = b'{"position":%d}' % self.input.stat().st_size
+        wait_until(lambda: value in self.held().values(), f"{self.name} stood at its end", seconds=90)
+
+    def count(self):
+        """The lines that are in its topic."""
+        settings = {"bootstrap.servers": self.stack.kafka.bootstrap_servers, "group.id": "mend"}
+        consumer = Consumer(settings)
+        try:
+            low, high = consumer.get_watermark_offsets(TopicPartition(self.name, 0), timeout=30)
+        finally:
+            consumer.close()
+        return high - low
+
+    def read_configs(self):
+        resource = ConfigResource(ResourceType.TOPIC, self.own)
+        found = self.brokers._admin.describe_configs([resource])[resource].result(60)
+        own = {key: entry.value for key, entry in found.items() if key in CLEANING and not entry.is_default}
+        return {key: value for key, value in own.items() if found[key].source == 1}
+
+
+@pytest.fixture
+def odd_rig(own_stack, tmp_path, hasty_cleaner):
+    rig = OddRig(own_stack, tmp_path)
+    rig.create()
+    yield rig
+    rig.delete()
+    rig.brokers.clean(rig.own, rig.name)
+
+
+@pytest.fixture(scope="module")
+def hasty_cleaner(own_stack):
+    """The cleaner looks every second and not every 15: the same cleaner, on brokers of our own."""
+    set_backoff(own_stack, "1000")
+    yield
+    set_backoff(own_stack, None)
+
+
+def set_backoff(stack, value):
+    admin = AdminClient({"bootstrap.servers": stack.kafka.bootstrap_servers})
+    kind = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+    entry = ConfigEntry("log.cleaner.backoff.ms", value, incremental_operation=kind)
+    for broker in admin.list_topics(timeout=60).brokers:
+        resource = ConfigResource(ResourceType.BROKER, str(broker), incremental_configs=[entry])
+        for future in admin.incremental_alter_configs([resource]).values():
+            future.result(60)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_cleaning_is_finished_by_resume_and_the_config_comes_back(odd_rig, point):
+    rig = odd_rig
+    configs = rig.read_configs()
+    assert configs == {"segment.ms": "700000"}
+    code, _, err = rig.seamark(
+        *("offsets", "mend", rig.name, "--take", "newest", "--clean", "--wait", "0s", "--yes"),
+        failpoint=f"{point}:kill",
+    )
+    assert code == -9, (code, err)
+    (change, *_) = rig.changes()
+    assert change["state"] == "open", change
+    code, _, err = rig.seamark("journal", "resume", change["change"], "--yes")
+    assert code == 0, err
+    assert rig.changes()[0]["state"] == "done"
+    assert rig.read_configs() == configs
+    assert rig.held() == {rig.home: b'{"position":%d}' % rig.input.stat().st_size}
+    wait_until(rig.runs, f"{rig.name} ran again", seconds=90)
+    with rig.input.open("a") as file:
+        file.write("three\n")
+    wait_until(lambda: rig.count() >= 3, "the third line was there", seconds=90)
+    rig.await_stored()
+    assert rig.count() == 3
+
+
+def test_workers_that_start_anew_go_on_where_the_source_stood(own_stack, tmp_path, hasty_cleaner):
+    """On the workers' own topic: the stray is the stale position, which a worker takes as often as the right one."""
+    lanes = [Lane(own_stack, tmp_path, kind="stray") for _ in range(3)]
+    try:
+        with ThreadPoolExecutor(len(lanes)) as pool:
+            list(pool.map(Lane.create, lanes))
+        for lane in lanes:
+            lane.write_stray(lane.build_offset(1))
+        with lanes[0].open() as fleet:
+            planned = fleet.offsets.mend([lane.name for lane in lanes], take="newest", clean=True, wait_seconds=0)
+            assert sum("(taken out)" in line for line in str(planned).splitlines()) == len(lanes)
+            result = fleet.apply(planned)
+            assert result.is_done, result.failures
+        for _ in range(2):
+            restart_workers(own_stack)
+            for lane in lanes:
+                lane.await_end()
+                lane.check(0)
+        for lane in lanes:
+            with lane.open() as fleet:
+                assert fleet.offsets.of(lane.name).findings == ()
+    finally:
+        for lane in lanes:
+            lane.delete()
+
+
+def restart_workers(stack):
+    folder = Path(stack.folder)
+    names = [entry.name for entry in stack.servers if entry.name.startswith("worker-")]
+    assert names
+    for name in names:
+        ask(folder, "kill", name)
+    for name in names:
+        ask(folder, "restart", name)

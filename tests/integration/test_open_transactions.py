@@ -1,0 +1,66 @@
+"""A transaction that hangs in an offsets topic is named by the doctor, with whoever began it and what ends it."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Producer
+
+from seamark.devstack.fake_connect import FILE_SOURCE
+from seamark.model.finding import Severity
+from seamark.model.spot import Edge
+from tests.integration.offset_rig import OffsetRig
+
+CHECK = "kafka.transactions"
+TIMEOUT_MS = 600_000
+
+
+@pytest.fixture
+def rig(stack, tmp_path):
+    made = OffsetRig(stack, tmp_path)
+    yield made
+    made.close()
+
+
+def examine(rig, topic):
+    """What the doctor says of the transactions of one topic."""
+    found = [one for one in rig.fleet.doctor.examine() if one.check == CHECK]
+    assert found, "the check said nothing"
+    assert not [one for one in found if "not examined" in one.message], found
+    return [one for one in found if one.subject.startswith(f"{topic}-")]
+
+
+def test_whoever_holds_readers_back_is_named(rig, tmp_path):
+    topic = rig.brokers.make_topic(rig.name("own"), partitions=2)
+    config = {"connector.class": FILE_SOURCE, "file": str(tmp_path / "in"), "topic": rig.name("out")}
+    # Stopped: no task of it writes.
+    rig.client.create_connector(rig.name("source"), {**config, "offsets.storage.topic": topic}, initial_state="STOPPED")
+    rig.brokers.write(topic, (b'["x",{}]', b"{}"), partition=1)
+    assert examine(rig, topic) == []
+    settings = {"bootstrap.servers": rig.brokers.bootstrap, "transactional.id": rig.name("txn")}
+    producer = Producer({**settings, "transaction.timeout.ms": TIMEOUT_MS})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    try:
+        for _ in range(3):
+            producer.produce(topic, key=b'["x",{}]', value=b"{}", partition=1)
+        assert producer.flush(60) == 0
+        kafka = rig.fleet._world.kafka()
+        spots = [(topic, 0), (topic, 1)]
+        assert {spot: one.offset for spot, one in kafka.read_log_offsets(spots, at=Edge.STABLE).found.items()} == {
+            (topic, 0): 0,
+            (topic, 1): 1,
+        }
+        assert kafka.read_log_offsets(spots, at=Edge.LATEST).found[topic, 1].offset == 4
+        (open_one,) = kafka.read_open_transactions(spots)
+        assert (open_one.transactional_id, open_one.start_offset, open_one.state) == (rig.name("txn"), 1, "Ongoing")
+        assert open_one.timeout_ms == TIMEOUT_MS
+
+        (found,) = examine(rig, topic)
+        assert (found.subject, found.severity) == (f"{topic}-1", Severity.INFO)
+        assert (
+            f"transactional.id {rig.name('txn')}, producer id {open_one.producer_id}, from offset 1 on" in found.message
+        )
+        assert "(transaction.timeout.ms)" in found.fix
+    finally:
+        producer.abort_transaction(60)
+    assert examine(rig, topic) == []
