@@ -6,20 +6,18 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from seamark.errors import NotFoundError, UnsupportedError, UsageError
+from seamark.errors import NotFoundError, UsageError
 from seamark.fleet.brokers.group_targets import Chosen, Where, parse_topic, parse_where, read_spots, read_targets, shift
 from seamark.fleet.moving.targets import Move, Word, parse_length, parse_map, read_owner_file
 from seamark.model.group import Committed
 from seamark.model.held_offset import HeldOffset
 from seamark.model.offset import Offset, OffsetMap
 from seamark.model.spot import Spot
-from seamark.offsets.meaning.sink import OFFSET, PARTITION, TOPIC, read_number
+from seamark.offsets.meaning.sink import OFFSET, PARTITION, TOPIC, build_partition, find_spot, read_number
 
 if TYPE_CHECKING:
     from seamark.change.world import BrokerPort
     from seamark.fleet.ports import BrokersPort
-
-_WAYS = "--to earliest|latest|OFFSET|TIME|beginning, --back TIME, --shift N, --from FILE"
 
 
 class SinkTargets:
@@ -45,12 +43,6 @@ class SinkTargets:
 
     def move(self, move: Move, names: Sequence[str]) -> tuple[Offset, ...]:
         """The offsets of one move, within the log."""
-        if move.as_of is not None:
-            raise UnsupportedError(
-                f"there is no history of {self._owner}",
-                cause="a consumer group keeps its newest position alone",
-                hint=f"it can be moved by {_WAYS}",
-            )
         if move.to == Word.BEGINNING:
             return self.forget(names)
         if move.source is not None:
@@ -94,7 +86,7 @@ class SinkTargets:
 
     def _take(self, offsets: Sequence[Offset], names: Sequence[str]) -> tuple[Offset, ...]:
         chosen = [parse_spots(name) for name in names]
-        found = tuple(one for one in offsets if not chosen or _is_chosen(one.partition, chosen))
+        found = tuple(one for one in offsets if not chosen or is_chosen(one.partition, chosen))
         if not found:
             raise NotFoundError(f"the file has no such offsets of {self._owner}")
         return found
@@ -131,18 +123,8 @@ def parse_spots(name: str) -> Chosen:
     return Chosen(spot[0], (spot[1],))
 
 
-def find_spot(partition: OffsetMap) -> Spot | None:
-    """The partition of a log that a sink's partition names."""
-    topic, number = partition.get(TOPIC), read_number(partition, PARTITION)
-    return (topic, number) if isinstance(topic, str) and number is not None else None
-
-
-def build_partition(spot: Spot) -> OffsetMap:
-    """A partition of a log, as Connect names it."""
-    return {TOPIC: spot[0], PARTITION: spot[1]}
-
-
-def _is_chosen(partition: OffsetMap, chosen: Sequence[Chosen]) -> bool:
+def is_chosen(partition: OffsetMap, chosen: Sequence[Chosen]) -> bool:
+    """Whether a sink's partition is one of those that were named."""
     spot = find_spot(partition)
     return spot is not None and any(
         spot[0] == one.topic and (not one.partitions or spot[1] in one.partitions) for one in chosen

@@ -12,8 +12,8 @@ from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageE
 from seamark.fleet.fanout import fan_out
 from seamark.fleet.lock_names import find_group
 from seamark.fleet.moving.plans import OffsetPlans, merge
-from seamark.fleet.moving.sink_targets import SinkTargets, find_spot
-from seamark.fleet.moving.targets import Move, SourceTargets
+from seamark.fleet.moving.sink_targets import SinkTargets
+from seamark.fleet.moving.targets import Move, SourceTargets, parse_time
 from seamark.fleet.planned import Planned
 from seamark.fleet.positions.diff import read_side
 from seamark.fleet.positions.meaning import read_meaning
@@ -21,16 +21,16 @@ from seamark.model.connector import Connector, ConnectorType
 from seamark.model.offset import Offset, spell_identity
 from seamark.model.preview import DEFAULT_TOLERANCE, Tolerance
 from seamark.offsets.meaning.moving import rewrite_partition
-from seamark.offsets.meaning.sink import OFFSET, read_number
+from seamark.offsets.meaning.sink import OFFSET, find_spot, read_number
 
 if TYPE_CHECKING:
     from seamark.fleet.brokers.groups import Groups
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.connector_life.connectors import Connectors
+    from seamark.fleet.moment.plans import Moments
     from seamark.fleet.moving.relocation import Relocations
     from seamark.fleet.positions.stores import OffsetStores
     from seamark.fleet.world import FleetWorld
-    from seamark.model.offset_export import HistoryEntry
     from seamark.model.spot import Spot
 
 GROUP = "group/"
@@ -61,6 +61,7 @@ class OffsetMoves:
         plans: Callable[[], OffsetPlans],
         groups: Callable[[], Groups],
         relocations: Callable[[], Relocations],
+        moments: Callable[[], Moments],
     ) -> None:
         self._clusters = clusters
         self._connectors = connectors
@@ -69,9 +70,14 @@ class OffsetMoves:
         self._plans = plans
         self._groups = groups
         self._relocations = relocations
+        self._moments = moments
 
     def move(self, owner: str, move: Move, *, partitions: Sequence[str] = (), care: Care | None = None) -> Planned:
         """Plan another place for an owner."""
+        if move.as_of is not None:
+            from seamark.fleet.moment.plans import BackTo  # noqa: PLC0415
+
+            return self._moments().plan([owner], BackTo(parse_time(move.as_of)), partitions=partitions, care=care)
         if owner.startswith(GROUP):
             return self._move_group(owner, move, partitions)
         connector = self._connectors.one(owner)
@@ -79,9 +85,8 @@ class OffsetMoves:
             sink = self._open_sink(connector)
             offsets, notes = sink.move(move, partitions), sink.notes
         else:
-            history = self._read_history(connector) if move.as_of is not None else ()
-            offsets, notes = self._open_source(connector).move(move, partitions, history=history), []
-        return self._write(connector, offsets, title=f"move {connector.owner} {move.words}", care=care, notes=notes)
+            offsets, notes = self._open_source(connector).move(move, partitions), []
+        return self.write(connector, offsets, title=f"move {connector.owner} {move.words}", care=care, notes=notes)
 
     def forget(self, owner: str, *, partitions: Sequence[str] = (), care: Care | None = None) -> Planned:
         """Plan that an owner forgets its offsets, or those of some partitions."""
@@ -93,7 +98,7 @@ class OffsetMoves:
             offsets = self._open_sink(connector).forget(partitions)
         else:
             offsets = self._open_source(connector).forget(partitions)
-        return self._write(connector, offsets, title=f"forget offsets of {connector.owner}", care=care)
+        return self.write(connector, offsets, title=f"forget offsets of {connector.owner}", care=care)
 
     def restore(self, path: Path, *, owners: Sequence[str] = (), care: Care | None = None) -> Planned:
         """Plan that owners stand where a file says: an export, or the bare JSON of `connect-offsets`."""
@@ -130,7 +135,7 @@ class OffsetMoves:
             offsets, notes = sink.clamp(offsets), sink.notes
         else:
             offsets = self._rewrite(source, origin, connector, offsets)
-        return self._write(connector, offsets, title=title, care=care, notes=notes)
+        return self.write(connector, offsets, title=title, care=care, notes=notes)
 
     def relocate(self, owner: str, topic: str | None, *, care: Care | None = None) -> Planned:
         """Plan that a source keeps its offsets in a topic of its own; None is the one of its workers."""
@@ -152,16 +157,10 @@ class OffsetMoves:
         if connector.type is ConnectorType.SINK:
             sink = self._open_sink(connector)
             offsets, notes = sink.clamp(offsets), sink.notes
-        return self._write(connector, offsets, title=f"import offsets of {owner}", care=care, notes=notes)
+        return self.write(connector, offsets, title=f"import offsets of {owner}", care=care, notes=notes)
 
     def _move_group(self, owner: str, move: Move, partitions: Sequence[str]) -> Planned:
         name = owner.removeprefix(GROUP)
-        if move.as_of is not None:
-            raise UnsupportedError(
-                f"there is no history of {owner}",
-                cause="a consumer group keeps its newest position alone",
-                hint="it can be moved by --to earliest|latest|OFFSET|TIME, --back TIME, --shift N, --from FILE",
-            )
         if isinstance(move.to, Mapping):
             raise UsageError("a group is moved to earliest, latest, an offset or a time")
         if move.source is not None and (held := _read_group_file(move.source, owner)) is not None:
@@ -201,7 +200,7 @@ class OffsetMoves:
             )
         return rewritten
 
-    def _write(
+    def write(
         self,
         connector: Connector,
         offsets: Sequence[Offset],
@@ -210,6 +209,7 @@ class OffsetMoves:
         care: Care | None,
         notes: Sequence[str] = (),
     ) -> Planned:
+        """Plan these offsets for a connector, with all the care that is asked for."""
         care = care or Care()
         return self._plans().write(
             connector,
@@ -241,13 +241,6 @@ class OffsetMoves:
         meaning = read_meaning(connector, self._clusters.client(connector.cluster))
         held = self._world().offsets(connector.cluster, connector.name).read_all()
         return SourceTargets(connector.owner, meaning=meaning, held=held)
-
-    def _read_history(self, connector: Connector) -> tuple[HistoryEntry, ...]:
-        from seamark.fleet.positions.history import read_history  # noqa: PLC0415
-
-        return read_history(
-            connector.owner, connectors=self._connectors, clusters=self._clusters, stores=self._stores()
-        )
 
 
 def _find_spots(owner: str, offsets: Sequence[Offset]) -> dict[Spot, int | None]:

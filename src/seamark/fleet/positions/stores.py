@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -145,6 +145,10 @@ class OffsetStores:
         if name not in self._others:
             self._others[name] = self._open_brokers(elsewhere)
         return self._others[name]
+
+    def read_topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        """The ids of topics of the context's Kafka cluster; those that are not there are left out."""
+        return {found.name: found.topic_id for found in self._brokers().read_topics(topics).items}
 
     def find_group(self, name: str) -> GroupStore:
         """A consumer group of the context's Kafka cluster."""
