@@ -17,6 +17,7 @@ from seamark.fleet.moving.access import build_access_notes
 from seamark.fleet.moving.effect import build_offset_effect
 from seamark.fleet.moving.guards import build_restore, find_quiet_seconds, find_workers, require_run_state
 from seamark.fleet.moving.progress import build_progress
+from seamark.fleet.moving.rest_offsets import build_rest_notes
 from seamark.fleet.moving.route import choose_route
 from seamark.fleet.plan_draft import build_plan
 from seamark.fleet.planned import Planned
@@ -89,6 +90,7 @@ class OffsetPlans:
             notes=(
                 *notes,
                 *build_access_notes(steps, clusters=self._clusters, context=self._context, brokers=self._world().kafka),
+                *(build_rest_notes(settings) if self._context.verify == "rest" else ()),
                 *_build_warnings(meaning, [wanted for _, wanted in needed]),
                 *build_lock_notes(settings, kinds=[connector.type]),
             ),

@@ -234,7 +234,7 @@ class OffsetMoves:
     def _open_sink(self, connector: Connector) -> SinkTargets:
         world = self._world()
         held = world.offsets(connector.cluster, connector.name).read_all()
-        kafka = self._stores().find_brokers(connector)
+        kafka = self._stores().find_brokers(connector) if self._stores().has_brokers else None
         return SinkTargets(connector.owner, held=held, kafka=kafka, now=world.clock.now())
 
     def _open_source(self, connector: Connector) -> SourceTargets:

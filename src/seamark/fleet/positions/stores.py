@@ -78,6 +78,11 @@ class OffsetStores:
         self._open_brokers = open_brokers or open_other_brokers
         self._others: dict[frozenset[tuple[str, str]], BrokersPort] = {}
 
+    @property
+    def has_brokers(self) -> bool:
+        """Whether the context tells where the brokers are."""
+        return self._context.has_brokers
+
     def find(self, connector: Connector) -> OwnerStores:
         """The stores of one connector."""
         settings = self._clusters.settings(connector.cluster)
