@@ -75,7 +75,8 @@ def build_context(
     _check_transport(kafka, is_allowed=insecure)
     has_brokers = "bootstrap.servers" in kafka
     journal = build_journal(name, own, surroundings=surroundings, has_brokers=has_brokers)
-    verify, verify_value = build_verify(own, has_brokers=has_brokers)
+    has_file = any(cluster.settings.offsets_file is not None for cluster in clusters)
+    verify, verify_value = build_verify(own, has_stores=has_brokers or has_file)
     lookup.worker_places = {cluster: worker.place for cluster, worker in workers.items()}
     settings = KafkaSettings(
         kafka,

@@ -18,11 +18,11 @@ class Verify(StrEnum):
     REST = "rest"
 
 
-def build_verify(own: Mapping[KeyPath, Value], *, has_brokers: bool) -> tuple[Verify, Value]:
-    """The word that counts, and the value it came from. Without brokers there is only one."""
+def build_verify(own: Mapping[KeyPath, Value], *, has_stores: bool) -> tuple[Verify, Value]:
+    """The word that counts, and the value it came from. Without brokers or a worker's file there is only one."""
     value = own.get((VERIFY,))
     if value is None:
-        found = Verify.STORE if has_brokers else Verify.REST
+        found = Verify.STORE if has_stores else Verify.REST
         return found, Value(VERIFY, found.value)
     refuse_reference(value)
     text = read_text(value).lower()

@@ -84,6 +84,8 @@ class Offsets(OffsetVerbs):
             return self._read_gone(owner, missing)
         if route is Route.REST:
             return self._read_rest(connector)
+        if route is None and self._stores().believes_rest:
+            return self._read_rest(connector, why="read through REST alone, as the context says: verify: rest")
         try:
             return self._read_store(connector, is_alone=route is Route.STORE)
         except _UNREACHED as failure:

@@ -220,6 +220,9 @@ def test_groups_go_back_too(place, tmp_path):
     assert "3 records read again, 0 records skipped; stood there or further on" in str(planned)
     place.apply(planned)
     assert place.held("group/g") == [{"kafka_offset": 5}]
+    planned = place.fleet.offsets.back_to("1970-01-01T00:00:07Z", ["group/g"], by_record_time=True)
+    assert planned.is_empty
+    assert planned.plan.notes == ("group/g, t-0: it stands before that already, and stays",)
 
 
 def test_a_source_out_of_the_journal_where_its_topic_was_compacted(place):

@@ -16,6 +16,7 @@ from seamark.fleet.moment.logs import TopicIds
 from seamark.fleet.moment.targets import Log, MomentTargets, Way, say_standing, say_worth
 from seamark.fleet.moment.witnesses import Asked, Testimony, Witnesses
 from seamark.fleet.moving.plans import merge
+from seamark.fleet.plan_draft import build_plan
 from seamark.fleet.planned import Planned
 from seamark.fleet.positions.meaning import read_meaning
 from seamark.model.connector import Connector
@@ -26,6 +27,7 @@ from seamark.offsets.meaning.sink import OFFSET, SinkMeaning, find_spot, read_nu
 from seamark.report.words import render_count, render_time
 
 if TYPE_CHECKING:
+    from seamark.change.actor import Actor
     from seamark.change.journal import Journal
     from seamark.context import Context
     from seamark.fleet.brokers.groups import Groups
@@ -82,6 +84,7 @@ class Moments:
         world: Callable[[], FleetWorld],
         groups: Callable[[], Groups],
         journal: Callable[[], Journal],
+        actor: Callable[[], Actor],
         write: Write,
     ) -> None:
         self._context = context
@@ -91,6 +94,7 @@ class Moments:
         self._world = world
         self._groups = groups
         self._journal = journal
+        self._actor = actor
         self._write = write
 
     def plan(
@@ -179,6 +183,10 @@ class Moments:
 
     def _place_group(self, owner: str, way: Way) -> Planned:
         spots = {spot: read_number(one.offset, OFFSET) for one in way.offsets if (spot := find_spot(one.partition))}
+        if not spots:
+            # All of it stays: the reason is in the notes.
+            empty = build_plan(owner, (), context=self._context.name, world=self._world(), actor=self._actor())
+            return Planned(empty, steps=())
         planned = self._groups().place(owner.removeprefix(GROUP), spots)
         return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *way.notes)))
 
@@ -200,11 +208,9 @@ class Moments:
 
 def _explain(planned: Planned, owner: str, way: Way, meaning: Meaning) -> Planned:
     """The plan of one owner, with whose word its positions are: in its line, and of several partitions below it."""
-    if not way.standings:
-        return planned
     if planned.is_empty:
-        note = f"{owner} stands there already: {say_worth(way.standings)}"
-        return replace(planned, plan=replace(planned.plan, notes=(*way.notes, *planned.plan.notes, note)))
+        there = (f"{owner} stands there already: {say_worth(way.standings)}",) if way.standings else ()
+        return replace(planned, plan=replace(planned.plan, notes=(*way.notes, *there)))
     changed = {field.key for effect in planned.effects for field in effect.fields}
     lines = [
         f"{name}: {say_standing(one)}"

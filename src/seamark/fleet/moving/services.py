@@ -73,6 +73,7 @@ class OffsetServices:
             world=self.world,
             groups=self.groups,
             journal=self.journal,
+            actor=self.actor,
             write=self.moves.write,
         )
 

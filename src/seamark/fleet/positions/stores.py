@@ -83,6 +83,11 @@ class OffsetStores:
         """Whether the context tells where the brokers are."""
         return self._context.has_brokers
 
+    @property
+    def believes_rest(self) -> bool:
+        """Whether the word of the workers counts, and no store is looked into."""
+        return self._context.verify == "rest"
+
     def find(self, connector: Connector) -> OwnerStores:
         """The stores of one connector."""
         settings = self._clusters.settings(connector.cluster)
