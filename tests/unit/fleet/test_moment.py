@@ -225,6 +225,16 @@ def test_groups_go_back_too(place, tmp_path):
     assert planned.plan.notes == ("group/g, t-0: it stands before that already, and stays",)
 
 
+def test_what_was_forgotten_then_is_forgotten_and_what_nobody_can_read_is_not(place):
+    place.scan.put(("fs", FILE), None).put(("fs", FILE), {"position": 7})
+    planned = place.fleet.offsets.back_to(FIRST + timedelta(seconds=2), ["fs"])
+    assert list(targets(planned).values()) == [None]
+    place.scan.put(("fs", FILE), b"what?").put(("fs", FILE), {"position": 9})
+    planned = place.fleet.offsets.back_to(FIRST + timedelta(seconds=4), ["fs"])
+    assert list(targets(planned).values()) == [{"position": 7}]
+    assert "stood there or further on, a bound" in str(planned)
+
+
 def test_a_source_out_of_the_journal_where_its_topic_was_compacted(place):
     place.apply(place.fleet.offsets.move("fs", to=70))
     after = let_pass()

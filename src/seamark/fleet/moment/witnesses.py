@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from seamark.change.locks import group_lock
-from seamark.errors import SeamarkError
+from seamark.errors import NotFoundError, SeamarkError
 from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC, build_locks, find_group
 from seamark.fleet.moment.changes import read_change_sightings
 from seamark.fleet.moment.exports import PastExport
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.positions.stores import OffsetStores
     from seamark.offsets.store import Store
+
+_OWN_PLACE = (OWN_OFFSETS_TOPIC, "producer.override.bootstrap.servers")
+_NOTHING = frozenset({"tombstone", "null"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +121,8 @@ class Witnesses:
         """The history of every source, one reading for all that share a topic."""
         by_place: dict[tuple[str, str], list[Connector]] = {}
         for one in sources:
-            # One with a topic of its own reads it alone.
-            own = one.name if one.config.get(OWN_OFFSETS_TOPIC) else ""
+            # One with a topic of its own, or one in another Kafka cluster, reads it alone.
+            own = one.name if any(one.config.get(key) for key in _OWN_PLACE) else ""
             by_place.setdefault((one.cluster, own), []).append(one)
         for sharing in by_place.values():
             store: Store = self._stores.find(sharing[0]).first
@@ -127,12 +130,20 @@ class Witnesses:
                 continue
             owners = {one.name: one.owner for one in sharing}
             histories: dict[tuple[str, str], list[HistoryEntry]] = {}
-            for entry in build_history(store.read_history(list(owners))):
+            for entry in self._read_history(store, list(owners)):
                 if entry.partition is not None and entry.evidence.timestamp_ms is not None:
                     histories.setdefault((entry.connector, spell_identity(entry.partition)), []).append(entry)
             for (name, _), entries in histories.items():
                 for sighting in build_topic_sightings(entries, now_ms=self._now_ms):
                     found[owners[name]].add(sighting)
+
+    def _read_history(self, store: TopicStore, names: Sequence[str]) -> tuple[HistoryEntry, ...]:
+        try:
+            return build_history(store.read_history(names))
+        except NotFoundError as missing:
+            # A connector's own topic is made by the worker, when it first needs it.
+            self.notes.append(f"{store.name} is not there yet: {missing.message}")
+            return ()
 
     def _hear_journal(self, asked: Sequence[Asked], found: dict[str, Testimony]) -> None:
         subjects = {subject: one.owner for one in asked for subject in self._find_subjects(one)}
@@ -176,4 +187,6 @@ def build_topic_sightings(entries: Sequence[HistoryEntry], *, now_ms: int) -> li
     return [
         Sighting(entry.partition or {}, entry.offset, at, until, entry.evidence.place)
         for entry, at, until in zip(entries, times, ends, strict=True)
+        # What nobody can read is not the same as nothing.
+        if entry.offset is not None or entry.evidence.value_verdict in _NOTHING
     ]
