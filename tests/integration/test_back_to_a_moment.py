@@ -22,7 +22,7 @@ from tests.integration.test_offset_moves import Moved
 SOURCES = 10
 # What each table and its topic see: rows before the export, rows up to the moment, what the accident touches, the rest.
 FIRST, MORE, HIT, LATE = 30, 5, 24, 2
-ROUNDS, ACCIDENT_SECONDS = 12, 30
+ROUNDS, ACCIDENT_SECONDS = 12, 60
 AT_MOMENT, AT_END = FIRST + MORE, FIRST + MORE + HIT + LATE
 AGAIN = HIT + LATE
 NUMBER = {"mode": "incrementing", "incrementing.column.name": "seq"}
