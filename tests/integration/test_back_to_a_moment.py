@@ -237,13 +237,18 @@ def test_a_topic_that_was_made_anew_since_is_refused_by_its_id(shop):
     planned = shop.fleet.offsets.back_to(moment, [f"group/{group}"], exports=[shop.folder])
     assert "8 records read again" in str(planned)
     assert "a bound: export a.json" in str(planned)
-    old = wait_for(lambda: shop.fleet.offsets.export([f"group/{group}"]).topics.get(topic), bool, "the topic's id")
+
+    def read_id():
+        return shop.fleet.offsets.export([f"group/{group}"]).topics.get(topic)
+
+    old = wait_for(read_id, bool, "the topic's id")
 
     shop.admin.delete_topics([topic], operation_timeout=30)[topic].result(60)
     wait_for(lambda: topic in shop.admin.list_topics(timeout=20).topics, lambda there: not there, "the topic to go")
     shop.admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
     shop.produce(topic, range(20), key="k")
     shop.admin.alter_consumer_group_offsets([commit])[group].result(30)
+    wait_for(read_id, lambda found: found and found != old, "every broker to know the new topic")
     with pytest.raises(UnsupportedError, match=f"topic {topic} was made anew") as refused:
         shop.fleet.offsets.back_to(moment, [f"group/{group}"], exports=[shop.folder])
     assert f"its id was {old} in export a.json" in refused.value.cause

@@ -102,6 +102,7 @@ def test_it_is_moved_and_put_back(here, name, where, after):
     said = " ".join(planned.plan.notes)
     assert "two workers must agree" in said
     assert "not to the byte" in said
+    assert "locks keep out nobody who works elsewhere" in said
     result = here.apply(planned)
     assert here.held(name) == ([] if after is None else [after])
     assert here.game.states[name] == "RUNNING"
@@ -128,6 +129,11 @@ def test_what_only_brokers_know_says_so(here, where):
         here.fleet.offsets.move("lake", **where)
     with pytest.raises(MissingSettingError):
         here.fleet.offsets.move("group/g", to=1)
+
+
+def test_a_moment_needs_the_stores(here):
+    with pytest.raises(UnsupportedError, match="not known through REST alone"):
+        here.fleet.offsets.back_to("2026-01-01", ["fs"])
 
 
 def test_workers_that_differ_on_a_stopped_connector_are_refused_and_nothing_is_called_done(here):

@@ -111,6 +111,12 @@ class Moments:
         Raises:
             RefusedError: of some nobody can tell it, and they are not to be left out.
         """
+        if self._context.verify == "rest":
+            raise UnsupportedError(
+                "where owners stood is not known through REST alone",
+                cause="the offsets topics and the logs tell it, and the context does not look into them (verify: rest)",
+                hint="seamark offsets import FILE puts owners where an export says",
+            )
         now_ms = round(self._world().clock.now() * 1000)
         if back.moment_ms > now_ms:
             raise UsageError(f"{render_time(back.moment)} is yet to come", hint="--as-of takes a time that has passed")
@@ -131,8 +137,8 @@ class Moments:
         }
         answers = fan_out(calls)
         left = self._leave_out(answers.failures, back, count=len(asked))
-        parts = list(answers.results.values())
-        merged = merge(_build_title(asked, back), parts)
+        going = [one for one in asked if one.owner in answers.results]
+        merged = merge(_build_title(going, back), list(answers.results.values()))
         return replace(merged, plan=replace(merged.plan, notes=(*merged.plan.notes, *left, *witnesses.notes, *notes)))
 
     def _resolve(self, owners: Sequence[str], *, everything: bool) -> tuple[Asked, ...]:
@@ -212,15 +218,16 @@ def _explain(planned: Planned, owner: str, way: Way, meaning: Meaning) -> Planne
         there = (f"{owner} stands there already: {say_worth(way.standings)}",) if way.standings else ()
         return replace(planned, plan=replace(planned.plan, notes=(*way.notes, *there)))
     changed = {field.key for effect in planned.effects for field in effect.fields}
-    lines = [
-        f"{name}: {say_standing(one)}"
+    said = {
+        name: say_standing(one)
         for one in way.standings
         if (name := meaning.describe(one.partition, None)[0]) in changed
-    ]
-    shown = lines[:_SHOWN_PARTITIONS] if len(way.standings) > 1 else []
-    if len(lines) > len(shown) > 0:
-        shown.append(f"… {render_count(len(lines) - len(shown), 'partition')} more")
-    effects = tuple(_add_words(effect, say_worth(way.standings), shown) for effect in planned.effects)
+    }
+    lines = [f"{name}: {words}" for name, words in said.items()] if len(set(said.values())) > 1 else []
+    if len(lines) > _SHOWN_PARTITIONS:
+        more = f"… {render_count(len(lines) - _SHOWN_PARTITIONS, 'partition')} more"
+        lines = [*lines[:_SHOWN_PARTITIONS], more]
+    effects = tuple(_add_words(effect, say_worth(way.standings), lines) for effect in planned.effects)
     return replace(planned, effects=effects)
 
 

@@ -90,7 +90,7 @@ class OffsetPlans:
             notes=(
                 *notes,
                 *build_access_notes(steps, clusters=self._clusters, context=self._context, brokers=self._world().kafka),
-                *(build_rest_notes(settings) if self._context.verify == "rest" else ()),
+                *build_rest_notes(self._context, settings),
                 *_build_warnings(meaning, [wanted for _, wanted in needed]),
                 *build_lock_notes(settings, kinds=[connector.type]),
             ),

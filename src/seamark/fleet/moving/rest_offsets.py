@@ -32,10 +32,15 @@ REST_NOTES = (
 """What the reader of a plan must know where everything goes through REST."""
 _ONE_WORKER = "the context names one worker, so that one's word is all there is: name another one under urls"
 
+_OWN_JOURNAL = "the journal is in files of this machine: its locks keep out nobody who works elsewhere"
 
-def build_rest_notes(settings: ConnectSettings) -> tuple[str, ...]:
-    """What can't be known through REST alone."""
-    return REST_NOTES if len(settings.urls) >= _WITNESSES else (*REST_NOTES, _ONE_WORKER)
+
+def build_rest_notes(context: Context, settings: ConnectSettings) -> tuple[str, ...]:
+    """What can't be known through REST alone; nothing where the stores are looked into."""
+    if context.verify != "rest":
+        return ()
+    alone = (_ONE_WORKER,) if len(settings.urls) < _WITNESSES else ()
+    return (*REST_NOTES, *alone, *(() if context.has_brokers else (_OWN_JOURNAL,)))
 
 
 class RestOffsets:
