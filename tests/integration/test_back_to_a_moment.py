@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import NewTopic
 
+import seamark
+from seamark.context import open_context
 from seamark.errors import RefusedError, UnsupportedError
 from seamark.fleet.positions.export_file import write_export
+from seamark.fleet.setup import make_setup
 from seamark.model.distance import Certainty
 from tests.integration.meaning_stage import wait_for
 from tests.integration.test_meanings import s3_sink
@@ -252,3 +255,40 @@ def test_a_topic_that_was_made_anew_since_is_refused_by_its_id(shop):
     with pytest.raises(UnsupportedError, match=f"topic {topic} was made anew") as refused:
         shop.fleet.offsets.back_to(moment, [f"group/{group}"], exports=[shop.folder])
     assert f"its id was {old} in export a.json" in refused.value.cause
+
+
+def test_a_journal_in_kafka_has_seen_where_a_sink_was_put(shop):
+    """It reads on after a move, and nobody but the journal knows of where it was."""
+    topic = shop.name("orders")
+    shop.admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    shop.produce(topic, range(20), key="k")
+    name, _, bucket = s3_sink(shop, "lake", topic, "{{topic}}-{{partition}}-{{start_offset}}")
+    shop.await_offset(name, lambda held: held["kafka_offset"] == 20, "the sink to be at its end")
+    body = json.loads((shop.folder / "seamark.yaml").read_text())
+    body["contexts"]["dev"] |= {"journal": "kafka", "journal_topic": shop.name("journal")}
+    (shop.folder / "kafka.yaml").write_text(json.dumps(body))
+    environ = {"SEAMARK_CONFIG": str(shop.folder / "kafka.yaml"), "XDG_STATE_HOME": str(shop.folder / "state")}
+    context = open_context(environ=environ)
+    make_setup(context)
+    with seamark.Fleet(context) as fleet:
+        before = datetime.now(UTC)
+        result = fleet.apply(fleet.offsets.move(name, to=5))
+        assert result.is_done, result.failures
+        shop.await_offset(name, lambda held: held["kafka_offset"] == 20, "the sink to be at its end again")
+        (outcome,) = [entry for entry in fleet.journal.show(result.change) if is_written(entry)]
+        moment = datetime.fromisoformat(outcome.at)
+        planned = fleet.offsets.back_to(moment + timedelta(milliseconds=1), [name])
+        assert previews_of(planned.effects[0])[:2] == ("again", 15)
+        assert f"a bound: after change {result.change}" in planned.effects[0].words
+        with pytest.raises(UnsupportedError, match="no history"):
+            fleet.offsets.back_to(before, [name])
+        back = fleet.apply(planned)
+        assert back.is_done, back.failures
+        shop.await_offset(name, lambda held: held["kafka_offset"] == 20, "the sink to be at its end once more")
+    objects = [path for path in (Path(shop.stack.s3.data) / bucket).rglob(f"{topic}-0-5") if path.is_file()]
+    assert objects, "nothing was delivered from record 5 on"
+
+
+def is_written(entry):
+    """Whether this is the outcome of the write: the fourth step of a move."""
+    return entry.kind == "outcome" and entry.body["step"] == 3
