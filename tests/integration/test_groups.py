@@ -146,7 +146,7 @@ class Place:
             if held.offset >= 0
         }
 
-    def read_offsets(self, name):
+    def read_offsets(self, name, url=None):
         return {spot: held[0] for spot, held in self.read_group(name).items()}
 
     def clean(self):

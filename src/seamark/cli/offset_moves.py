@@ -67,14 +67,34 @@ def care_options(command: F) -> F:
 
 
 @click.command("move")
-@click.argument("owner", shell_complete=complete_connectors)
+@click.argument("owners", nargs=-1, metavar="OWNER...", shell_complete=complete_connectors)
 @option(
     "--to",
     metavar="PLACE",
     help="beginning, a number, a time as 2026-11-14T12:00:00Z, a JSON map; for sinks and groups earliest, latest too.",
 )
 @option("--back", metavar="TIME", help="So much earlier, as 90s, 1h or 2d: by the time in the data.")
-@option("--as-of", metavar="TIME", help="Where it stood at that time, out of the history in its topic.")
+@option(
+    "--as-of",
+    metavar="TIME",
+    help="Where each of the owners stood at that time, as the offsets topics, the journal and exports tell.",
+)
+@option("--all", "everything", is_flag=True, help="With --as-of: every connector of the context.")
+@option(
+    "--exports",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    metavar="PATH",
+    help="With --as-of: an export, or a folder of them, that may have seen where they stood.",
+)
+@option(
+    "--by-record-time",
+    is_flag=True,
+    help="With --as-of: a sink that nobody has seen goes to the first record of that time or later.",
+)
+@option(
+    "--skip-unknown", is_flag=True, help="With --as-of: leave out whoever nobody has seen, instead of refusing all."
+)
 @option("--shift", type=int, metavar="N", help="N records, bytes or ids on, or back where N is negative.")
 @option(
     "--from", "source", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Where an export says."
@@ -86,27 +106,37 @@ def care_options(command: F) -> F:
 @pass_session
 def move(
     session: Session,
+    /,
     *,
-    owner: str,
-    to: str | None,
-    back: str | None,
+    owners: tuple[str, ...],
     as_of: str | None,
-    shift: int | None,
-    source: Path | None,
     partitions: tuple[str, ...],
     care: dict[str, Any],
     how: ChangeOptions,
+    **rest: Any,
 ) -> None:
     """Let OWNER go on from another place: a connector NAME or CLUSTER/NAME, or group/NAME.
 
     The plan counts what is read again or skipped. A connector is stopped, proven to stand still, counted again,
-    written, verified, and goes on. A group must be empty.
+    written, verified, and goes on. A group must be empty. With --as-of several owners, globs too, go back together.
     """
+    past = {key: rest.pop(key) for key in ("everything", "exports", "by_record_time", "skip_unknown")}
     with session.fleet() as fleet:
-        planned = fleet.offsets.move(
-            owner, to=to, back=back, as_of=as_of, shift=shift, source=source, partitions=partitions, **care
-        )
+        if as_of is not None and all(value is None for value in rest.values()):
+            planned = fleet.offsets.back_to(as_of, owners, partitions=partitions, **past, **care)
+        else:
+            _refuse_many(owners, past)
+            planned = fleet.offsets.move(owners[0], as_of=as_of, partitions=partitions, **rest, **care)
         carry_out(session, fleet, planned, how)
+
+
+def _refuse_many(owners: tuple[str, ...], past: dict[str, Any]) -> None:
+    """Only a moment is one place for several owners."""
+    if any(past.values()):
+        named = ", ".join(f"--{'all' if key == 'everything' else key.replace('_', '-')}" for key in past if past[key])
+        raise UsageError(f"{named} goes with --as-of alone")
+    if len(owners) != 1:
+        raise UsageError("say which owner is moved: exactly one", hint="--as-of alone takes several, or --all")
 
 
 @click.command("forget")

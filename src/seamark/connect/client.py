@@ -141,9 +141,9 @@ class ConnectClient:
                 return wire.build_configs(answer.body)
         return self._ask(requests.configs(), wire.build_configs)
 
-    def read_offsets(self, name: str) -> tuple[Offset, ...]:
-        """A connector's offsets as REST tells them, from 3.5 on."""
-        return self._ask(requests.offsets(name), wire.build_offsets, needs=Capability.READ_OFFSETS)
+    def read_offsets(self, name: str, url: str | None = None) -> tuple[Offset, ...]:
+        """A connector's offsets as any worker tells them, or the one at `url`; from 3.5 on."""
+        return self._ask(requests.offsets(name), wire.build_offsets, url=url, needs=Capability.READ_OFFSETS)
 
     def read_topics(self, name: str) -> tuple[str, ...]:
         """The topics a connector has used since the list was last reset."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from seamark.context.secret import Secret, is_masked, mask_urls
     from seamark.context.settings import ConnectSettings, DatabaseSettings, KafkaSettings
     from seamark.context.value import Setting
+    from seamark.context.verify import Verify
     from seamark.context.writing import WrittenFile, add_context, use_context
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "OriginKind",
     "Secret",
     "Setting",
+    "Verify",
     "WrittenFile",
     "add_context",
     "is_masked",
@@ -43,6 +45,7 @@ _MODULES = {
     "secret": ("Secret", "is_masked", "mask_urls"),
     "settings": ("ConnectSettings", "DatabaseSettings", "KafkaSettings"),
     "value": ("Setting",),
+    "verify": ("Verify",),
     "writing": ("WrittenFile", "add_context", "use_context"),
 }
 _LAZY = {name: module for module, names in _MODULES.items() for name in names}

@@ -19,6 +19,7 @@ from seamark.context.search import Place, Surroundings
 from seamark.context.settings import KafkaSettings
 from seamark.context.typed import read_bool
 from seamark.context.value import Value
+from seamark.context.verify import build_verify
 from seamark.context.worker import WorkerFile
 from seamark.errors import InvalidSettingError
 
@@ -58,7 +59,6 @@ def build_context(
     own = {path[2:]: _build_value(path, leaf, references) for path, leaf in merged.values.items() if path[:2] == root}
     flags = {key: own.get((key,), Value(key, "false")) for key in FLAG_KEYS}
     insecure = read_bool(flags["insecure"])
-    journal = build_journal(name, own, surroundings=surroundings)
     lookup = Lookup(name, layers, places=places, references=references)
     clusters = [
         build_cluster(path[3], own, lookup=lookup, surroundings=surroundings, is_insecure_allowed=insecure)
@@ -73,6 +73,10 @@ def build_context(
     kafka = {path[1]: value for path, value in own.items() if path[0] == "kafka"}
     kafka |= _find_worker_kafka(list(workers.values()), kafka)
     _check_transport(kafka, is_allowed=insecure)
+    has_brokers = "bootstrap.servers" in kafka
+    journal = build_journal(name, own, surroundings=surroundings, has_brokers=has_brokers)
+    has_file = any(cluster.settings.offsets_file is not None for cluster in clusters)
+    verify, verify_value = build_verify(own, has_stores=has_brokers or has_file)
     lookup.worker_places = {cluster: worker.place for cluster, worker in workers.items()}
     settings = KafkaSettings(
         kafka,
@@ -87,11 +91,14 @@ def build_context(
         protected=read_bool(flags["protected"]),
         insecure=insecure,
         own_journal=journal.settings,
+        verify=verify,
         policy=policies.policy,
         cluster_policies=policies.clusters,
         databases=databases.databases,
         values=(
-            *_order_values((Value("context", name, chosen_by), *flags.values(), *journal.values), kafka, clusters),
+            *_order_values(
+                (Value("context", name, chosen_by), *flags.values(), *journal.values, verify_value), kafka, clusters
+            ),
             *databases.values,
             *policies.values,
         ),

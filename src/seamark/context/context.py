@@ -16,6 +16,7 @@ from seamark.context.reference import SecretReferences
 from seamark.context.search import Place
 from seamark.context.settings import ConnectSettings, DatabaseSettings, KafkaSettings
 from seamark.context.value import Setting, Value
+from seamark.context.verify import Verify
 from seamark.context.worker import WORKER_KEYS
 from seamark.errors import MissingSettingError
 from seamark.model.policy import DEFAULT_POLICY, Policy
@@ -81,7 +82,7 @@ class Context:
     """One named Kafka cluster and its named Connect clusters.
 
     `protected` asks for a typed confirmation of every change; `insecure` says that the user accepts
-    connections which others can read.
+    connections which others can read. `verify` says by whose word it is known what offsets are held.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Context:
     protected: bool = False
     insecure: bool = False
     own_journal: JournalSettings | None = field(default=None, repr=False)
+    verify: Verify = Verify.STORE
     policy: Policy = field(default=DEFAULT_POLICY, repr=False)
     cluster_policies: Mapping[str, Policy] = field(default_factory=dict, repr=False)
     databases: Mapping[str, DatabaseSettings] = field(default_factory=dict, repr=False)
@@ -100,6 +102,11 @@ class Context:
     def journal(self) -> JournalSettings:
         """Where changes of this context are recorded."""
         return self.own_journal or JournalSettings(self.name)
+
+    @property
+    def has_brokers(self) -> bool:
+        """Whether it is known where the brokers are. Without them everything goes through REST."""
+        return "bootstrap.servers" in self.kafka.values
 
     def policy_of(self, cluster: str | None) -> Policy:
         """What the connectors of a Connect cluster may do. None is the only cluster, where there is but one."""

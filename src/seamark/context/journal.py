@@ -77,15 +77,20 @@ class JournalPart:
     values: tuple[Value, ...]
 
 
-def build_journal(name: str, own: Mapping[KeyPath, Value], *, surroundings: Surroundings) -> JournalPart:
-    """The journal of the context of that name. `own` are the values of the context."""
+def build_journal(
+    name: str, own: Mapping[KeyPath, Value], *, surroundings: Surroundings, has_brokers: bool = True
+) -> JournalPart:
+    """The journal of the context of that name. `own` are the values of the context.
+
+    Without brokers it is in files, unless the context says otherwise.
+    """
     given = {key: own[(key,)] for key in JOURNAL_KEYS if (key,) in own}
     for key, value in given.items():
         if JOURNAL_KEYS[key] is not Kind.SECRET:
             refuse_reference(value)
     settings = JournalSettings(
         name,
-        kind=_read_kind(given.get("journal")),
+        kind=_read_kind(given.get("journal"), JournalKind.KAFKA if has_brokers else JournalKind.FILE),
         topic=_read_topic(given.get("journal_topic")),
         own_folder=_read_folder(given.get("journal_folder"), home=surroundings.home),
         key=given["journal_key"].as_secret() if "journal_key" in given else None,
@@ -106,9 +111,9 @@ def _build_values(given: Mapping[str, Value], settings: JournalSettings) -> tupl
     return tuple(shown[key] for key in JOURNAL_KEYS if key in shown)
 
 
-def _read_kind(value: Value | None) -> JournalKind:
+def _read_kind(value: Value | None, default: JournalKind) -> JournalKind:
     if value is None:
-        return JournalKind.KAFKA
+        return default
     text = read_text(value).lower()
     if text not in set(JournalKind):
         raise build_invalid(value, "must be kafka or file", hint="write journal: kafka or journal: file")

@@ -37,7 +37,8 @@ JOURNAL_KEYS = MappingProxyType(
         "in_flight": Kind.DURATION,
     }
 )
-CONTEXT_KEYS = MappingProxyType({**FLAG_KEYS, **JOURNAL_KEYS})
+VERIFY = "verify"
+CONTEXT_KEYS = MappingProxyType({**FLAG_KEYS, **JOURNAL_KEYS, VERIFY: Kind.TEXT})
 CONNECT_KEYS = MappingProxyType(
     {
         "urls": Kind.URLS,

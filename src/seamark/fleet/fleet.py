@@ -351,6 +351,7 @@ class Fleet:
             world=lambda: self._world,
             actor=lambda: self._actor,
             groups=lambda: self.groups,
+            journal=self._find_journal,
         )
 
     @cached_property

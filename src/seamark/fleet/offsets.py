@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +21,11 @@ from seamark.errors import (
 )
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.connectors import Connectors
+from seamark.fleet.offset_verbs import OffsetVerbs
 from seamark.fleet.positions.orphans import build_bare
 from seamark.fleet.positions.rest_words import build_notes, build_rest_notes, compare_copy, compare_rest
 from seamark.model.connector import Connector
-from seamark.model.offset import Offset, OffsetMap
+from seamark.model.offset import Offset
 from seamark.model.offset_export import HistoryEntry, OffsetComparison, OffsetExport, Orphan
 from seamark.model.offset_finding import OffsetFinding
 from seamark.model.owned import OwnedOffsets
@@ -33,11 +34,8 @@ from seamark.model.stored_offset import StoreReading
 
 if TYPE_CHECKING:
     from seamark.fleet.moving.services import OffsetServices
-    from seamark.fleet.moving.verbs import Care
-    from seamark.fleet.planned import Planned
     from seamark.fleet.positions.export import Harvest, OffsetReader
     from seamark.fleet.positions.stores import OffsetStores
-    from seamark.model.preview import Tolerance
 
 GROUP = "group/"
 """How a consumer group is named as an owner."""
@@ -53,7 +51,7 @@ class Route(StrEnum):
     STORE = "store"
 
 
-class Offsets:
+class Offsets(OffsetVerbs):
     """The offsets of every owner: from the stores that hold them, and what Connect's REST API says of them."""
 
     def __init__(
@@ -64,7 +62,7 @@ class Offsets:
         stores: Callable[[], OffsetStores],
         services: Callable[[], OffsetServices],
     ) -> None:
-        self._services = services
+        super().__init__(services)
         self._clusters = clusters
         self._connectors = connectors
         self._stores = stores
@@ -87,6 +85,8 @@ class Offsets:
             return self._read_gone(owner, missing)
         if route is Route.REST:
             return self._read_rest(connector)
+        if route is None and self._stores().believes_rest:
+            return self._read_rest(connector, why="read through REST alone, as the context says: verify: rest")
         try:
             return self._read_store(connector, is_alone=route is Route.STORE)
         except _UNREACHED as failure:
@@ -109,6 +109,7 @@ class Offsets:
             groups = [name.removeprefix(GROUP) for name in names if name.startswith(GROUP)]
             connectors = [self._connectors.one(name) for name in names if not name.startswith(GROUP)]
             harvest = reader.read_some(connectors, groups)
+        reader.add_topics(harvest)
         return self._build_export(harvest)
 
     def compare(self, before: Path, after: Path | None = None) -> OffsetComparison:
@@ -136,132 +137,6 @@ class Offsets:
 
         return read_orphans(self._clusters, self._stores())
 
-    def mend(
-        self,
-        owners: Sequence[str] = (),
-        *,
-        everything: bool = False,
-        take: str = "",
-        clean: bool = False,
-        only: bool = False,
-        accept_zombies: bool = False,
-        tolerance: Tolerance | None = None,
-        wait_seconds: float | None = None,
-    ) -> Planned:
-        """Plan that the records of sources are as Connect would have written them: of these, or of `everything`.
-
-        Every spelling that a task may look for gets the same value, and every copy of it. `take` says whose, where
-        they differ: `newest`, or the place of one as `of` shows it. With `clean` the value is at home alone, and the
-        rest is taken out of the log; with `only` also every spelling but that of the record that is taken.
-        """
-        from seamark.fleet.moving.mend import MendChoice  # noqa: PLC0415
-
-        choice = MendChoice(take, clean, only, _build_care(accept_zombies, tolerance, wait_seconds))
-        return self._services().mends.mend(owners, everything=everything, choice=choice)
-
-    def purge(
-        self,
-        owners: Sequence[str] = (),
-        *,
-        everything: bool = False,
-        older_than: float | str | timedelta | None = None,
-    ) -> Planned:
-        """Plan that connectors which are gone have left nothing behind: these, or `everything` that is left.
-
-        `older_than` is a length of time: what was written since stays.
-        """
-        before_ms = None
-        if older_than is not None:
-            from seamark.fleet.moving.targets import parse_length  # noqa: PLC0415
-
-            before_ms = int((datetime.now(UTC).timestamp() - parse_length(older_than)) * 1000)
-        return self._services().purges.purge(owners, everything=everything, older_than_ms=before_ms)
-
-    def move(
-        self,
-        owner: str,
-        *,
-        to: str | int | datetime | OffsetMap | None = None,
-        back: float | str | timedelta | None = None,
-        as_of: str | datetime | None = None,
-        shift: int | None = None,
-        source: Path | None = None,
-        partitions: Sequence[str] = (),
-        accept_zombies: bool = False,
-        tolerance: Tolerance | None = None,
-        wait_seconds: float | None = None,
-    ) -> Planned:
-        """Plan another place for an owner; exactly one of the first five says where.
-
-        `to` is a map, a number, a time, `beginning`, and for sinks and groups `earliest` and `latest`. `back` is a
-        length of time, by the position's own clock where it holds one. `as_of` is where it stood at a time, out of the
-        history in its topic. `shift` is a number of records, bytes or ids; `source` the file of an export. `partitions`
-        are names, JSON maps, or `TOPIC` and `TOPIC:0,1`. The plan counts what is read again or skipped. When a
-        connector runs again, its first new position is looked at: up to `wait_seconds`, 0 for not at all.
-
-        Raises:
-            UnsupportedError: it can't be moved so; the hint says how it can.
-            RefusedError: the offsets are none that it could read, or nobody can tell what it holds.
-        """
-        from seamark.fleet.moving.targets import Move  # noqa: PLC0415
-
-        move = Move(to=to, back=back, as_of=as_of, shift=shift, source=source)
-        return self._services().moves.move(
-            owner, move, partitions=partitions, care=_build_care(accept_zombies, tolerance, wait_seconds)
-        )
-
-    def forget(
-        self,
-        owner: str,
-        *,
-        partitions: Sequence[str] = (),
-        accept_zombies: bool = False,
-        tolerance: Tolerance | None = None,
-        wait_seconds: float | None = None,
-    ) -> Planned:
-        """Plan that an owner forgets all its offsets, or those of some partitions. It then begins at its beginning."""
-        return self._services().moves.forget(
-            owner, partitions=partitions, care=_build_care(accept_zombies, tolerance, wait_seconds)
-        )
-
-    def restore(
-        self,
-        path: Path,
-        *,
-        owners: Sequence[str] = (),
-        accept_zombies: bool = False,
-        tolerance: Tolerance | None = None,
-        wait_seconds: float | None = None,
-    ) -> Planned:
-        """Plan that owners stand where an export says, or the JSON of `connect-offsets`; all of it without owners.
-
-        Partitions that the file does not name stay as they are.
-        """
-        return self._services().moves.restore(
-            path, owners=owners, care=_build_care(accept_zombies, tolerance, wait_seconds)
-        )
-
-    def copy(
-        self,
-        source: str,
-        target: str,
-        *,
-        accept_zombies: bool = False,
-        tolerance: Tolerance | None = None,
-        wait_seconds: float | None = None,
-    ) -> Planned:
-        """Plan that one owner stands where another does, with the keys as the target names them."""
-        return self._services().moves.copy(source, target, care=_build_care(accept_zombies, tolerance, wait_seconds))
-
-    def relocate(
-        self, owner: str, topic: str | None, *, accept_zombies: bool = False, wait_seconds: float | None = None
-    ) -> Planned:
-        """Plan that a source keeps its offsets in a topic of its own, and reads nothing again for it.
-
-        Without a topic it goes back to that of its workers. The topic is made where it is not there.
-        """
-        return self._services().moves.relocate(owner, topic, care=_build_care(accept_zombies, None, wait_seconds))
-
     def _reader(self) -> OffsetReader:
         from seamark.fleet.positions.export import OffsetReader  # noqa: PLC0415
 
@@ -274,6 +149,7 @@ class Offsets:
             owners=tuple(harvest.owners[name] for name in sorted(harvest.owners)),
             findings=tuple(harvest.findings),
             failures=harvest.failures,
+            topics=harvest.topics,
         )
 
     def _read_live(self, owners: Sequence[str]) -> dict[str, tuple[Offset, ...]]:
@@ -389,10 +265,3 @@ class Offsets:
 
     def _worker_group(self, connector: Connector) -> str | None:
         return self._clusters.settings(connector.cluster).consumer_group_id
-
-
-def _build_care(accept_zombies: bool, tolerance: Tolerance | None, wait_seconds: float | None) -> Care:
-    from seamark.fleet.moving.verbs import Care  # noqa: PLC0415
-
-    care = Care(accept_zombies, wait_seconds=wait_seconds)
-    return care if tolerance is None else replace(care, tolerance=tolerance)

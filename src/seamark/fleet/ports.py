@@ -37,8 +37,8 @@ class ConnectPort(ChangingPort, Protocol):
     def read_plugins(self, url: str | None = None) -> tuple[Plugin, ...]:
         """The plugins of the worker at that url, or of any."""
 
-    def read_offsets(self, name: str) -> tuple[Offset, ...]:
-        """The offsets of one connector."""
+    def read_offsets(self, name: str, url: str | None = None) -> tuple[Offset, ...]:
+        """The offsets of one connector, as any worker tells them, or the one at that url."""
 
     def patch_offsets(self, name: str, offsets: Sequence[Offset]) -> object:
         """Change the offsets of a stopped connector."""

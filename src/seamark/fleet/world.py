@@ -16,9 +16,9 @@ from seamark.fleet.seal import SealKey, read_seal_key
 from seamark.model.connector import Connector, ConnectorStatus
 
 if TYPE_CHECKING:
+    from seamark.change.world import OffsetPort
     from seamark.context import ConnectSettings, Context
     from seamark.fleet.kip199.standalone_file import StandaloneFile
-    from seamark.fleet.moving.connector_offsets import ConnectorOffsets
     from seamark.fleet.moving.left_offsets import LeftOffsets
     from seamark.fleet.positions.stores import OffsetStores, OpenScan
     from seamark.fleet.skip.records import SinkRecords
@@ -106,8 +106,21 @@ class FleetWorld:
         board = self._boards.get(cluster) or self._boards.setdefault(cluster, StatusBoard(self.connect(cluster)))
         return board.read(name)
 
-    def offsets(self, cluster: str, name: str, *, kept: Connector | None = None) -> ConnectorOffsets:
-        """The offsets of one connector; `kept` is what it was, where Connect does not know it."""
+    def offsets(self, cluster: str, name: str, *, kept: Connector | None = None) -> OffsetPort:
+        """The offsets of one connector: as the stores hold them, or as the workers tell them.
+
+        `kept` is what it was, where Connect does not know it.
+        """
+        if self._context.verify == "rest":
+            from seamark.fleet.moving.rest_offsets import RestOffsets  # noqa: PLC0415
+
+            return RestOffsets(
+                name,
+                context=self._context,
+                client=self.connect(cluster),
+                settings=self._clusters.settings(cluster),
+                clock=self._clock,
+            )
         from seamark.fleet.moving.connector_offsets import ConnectorOffsets  # noqa: PLC0415
 
         return ConnectorOffsets(

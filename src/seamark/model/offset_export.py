@@ -23,13 +23,17 @@ class OwnerExport:
 
 @dataclass(frozen=True, slots=True)
 class OffsetExport:
-    """The offsets of several owners. `failures` are the places that did not answer: an export with holes says so."""
+    """The offsets of several owners. `failures` are the places that did not answer: an export with holes says so.
+
+    `topics` are the ids of the topics that sinks and groups stand on: one made anew under the same name has another.
+    """
 
     time: str
     source: Mapping[str, str]
     owners: tuple[OwnerExport, ...] = ()
     findings: tuple[OffsetFinding, ...] = ()
     failures: Mapping[str, SeamarkError] = field(default_factory=dict)
+    topics: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def count(self) -> int:

@@ -108,3 +108,40 @@ def test_tolerance_of_the_command_line_counts(desk):
         "unknown": 0,
         "certainty": "estimate",
     }
+
+
+def test_several_owners_go_back_to_a_moment_and_say_whose_word_it_is(desk):
+    ended = desk.run("move", "fs", "lake", "--as-of", "2023-11-14T22:13:30Z", "--by-record-time", "--dry-run")
+    assert ended.code == 0, ended.err
+    assert "put 2 owners back to where they stood at 2023-11-14T22:13:30Z" in ended.out
+    assert "! game/fs stands there already: stood there exactly: offsets-" in ended.out
+    assert "! game/lake, t-0: it stands before that already, and stays" in ended.out
+    ended = desk.run("move", "--all", "--as-of", "1970-01-01T00:00:05Z", "--by-record-time", "--skip-unknown", "--yes")
+    assert ended.code == 0, ended.err
+    assert "game/fs is left out: the history of game/fs does not reach back" in ended.out
+    assert "stood there or before, a bound: the first record of that time or later" in ended.out
+    assert desk.place.held("lake") == [{"kafka_offset": 5}]
+
+
+def test_of_whom_nobody_knows_is_refused(desk):
+    ended = desk.run("move", "fs", "lake", "--as-of", "2023-11-14T22:13:30Z", "--yes")
+    assert ended.code == 5
+    assert "nobody can tell where 1 of 2 owners stood; nothing was changed" in ended.err
+    assert "--skip-unknown" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["fs", "lake", "--to", "3"], "exactly one"),
+        (["--to", "3"], "exactly one"),
+        (["fs", "--to", "3", "--by-record-time"], "--by-record-time goes with --as-of alone"),
+        (["--all", "--shift", "3"], "--all goes with --as-of alone"),
+        (["fs", "--to", "3", "--as-of", "2023-11-14"], "in one way"),
+        (["--as-of", "2023-11-14"], "some owners, or all connectors"),
+    ],
+)
+def test_only_a_moment_is_a_place_for_several(desk, argv, said):
+    ended = desk.run("move", *argv, "--yes")
+    assert ended.code == 64
+    assert said in ended.err

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.context import JournalKind
+from seamark.context import JournalKind, Verify
 from seamark.errors import InvalidSettingError, SecretError
 
 
 def test_without_a_word_the_journal_is_a_topic(workplace) -> None:
-    workplace.write("contexts: {dev: {}}")
+    workplace.write("contexts: {dev: {kafka: {bootstrap.servers: b:9092}}}")
     journal = workplace.open().journal
     assert (journal.kind, journal.topic, journal.heads_topic) == (
         JournalKind.KAFKA,
@@ -54,7 +54,27 @@ def test_every_key_is_taken_with_its_origin(workplace) -> None:
         "journal_topic": "seamark.yaml:5",
         "journal_key": "seamark.yaml:6",
         "in_flight": "SEAMARK_CONTEXTS__DEV__IN_FLIGHT",
+        "verify": "default",
     }
+
+
+def test_without_brokers_the_journal_is_in_files_and_rest_is_believed(workplace) -> None:
+    workplace.write("contexts: {dev: {connect: {game: {urls: http://w:8083}}}}")
+    context = workplace.open()
+    assert (context.journal.kind, context.verify, context.has_brokers) == (JournalKind.FILE, Verify.REST, False)
+    assert (workplace.values()["journal"], workplace.values()["verify"]) == ("file", "rest")
+
+
+def test_who_has_brokers_may_believe_rest_too(workplace) -> None:
+    workplace.write("contexts:\n  dev:\n    kafka: {bootstrap.servers: b:9092}\n    verify: rest\n")
+    context = workplace.open()
+    assert (context.journal.kind, context.verify, context.has_brokers) == (JournalKind.KAFKA, Verify.REST, True)
+    assert workplace.origins()["verify"] == "seamark.yaml:4"
+    workplace.write("contexts: {dev: {kafka: {bootstrap.servers: b:9092}}}")
+    assert workplace.open().verify is Verify.STORE
+    workplace.write("contexts: {dev: {verify: hope}}")
+    with pytest.raises(InvalidSettingError, match="must be store or rest"):
+        workplace.open()
 
 
 def test_a_key_that_stands_in_the_file_is_never_shown(workplace) -> None:

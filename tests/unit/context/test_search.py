@@ -54,6 +54,7 @@ def test_every_value_knows_its_line(workplace) -> None:
         "journal": "default",
         "journal_topic": "default",
         "in_flight": "default",
+        "verify": "default",
         "kafka.bootstrap.servers": "seamark.yaml:5",
         "connect.game.urls": "seamark.yaml:8",
         "connect.game.verify": "default",

@@ -111,7 +111,7 @@ class StubConnect:
         plugins = self.plugins[url] if isinstance(self.plugins, dict) else self.plugins
         return self._give("plugins", plugins)
 
-    def read_offsets(self, name):
+    def read_offsets(self, name, url=None):
         return self._give("offsets", self.offsets[name])
 
     def waits(self):

@@ -78,7 +78,7 @@ class LivingConnect:
         self._require(name)
         return self._build(name).status
 
-    def read_offsets(self, name):
+    def read_offsets(self, name, url=None):
         self._called("read_offsets", name)
         return self.offsets.get(name, ())
 

@@ -14,6 +14,7 @@ from seamark.model.offset_finding import OffsetOddity
 from seamark.model.reading import Reading
 from seamark.offsets.javamap import write_java_map
 from tests.unit.fleet.builders import StubConnect, connector, context, settings, sink
+from tests.unit.fleet.builders import topic as build_topic
 from tests.unit.offsets.scans import FakeScan
 
 FILE = Offset({"filename": "/tmp/in.txt"}, {"position": 8})
@@ -27,6 +28,9 @@ class StubBrokers:
     def read_committed(self, groups, *, only_stable=False):
         found = tuple(GroupOffsets(name, self.groups[name]) for name in groups if name in self.groups)
         return Reading(found, failures={name: NotFoundError("no") for name in groups if name not in self.groups})
+
+    def read_topics(self, names):
+        return Reading(tuple(build_topic(name) for name in names))
 
     def close(self):
         pass

@@ -16,8 +16,8 @@ from seamark.change.step import CanNotUndo, Intent, Observed, Step
 from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.look import Look
 from seamark.change.steps.mend import MendStep
-from seamark.change.steps.offsets import require_stopped
 from seamark.change.steps.read import read_status
+from seamark.change.steps.stillness import require_stopped
 from seamark.change.steps.topic_change import AlterTopicConfig
 from seamark.change.steps.topic_image import require_topic
 from seamark.change.world import World

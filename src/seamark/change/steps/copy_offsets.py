@@ -93,7 +93,7 @@ class VerifyCopied(Look):
         return f"connector/{self.cluster}/{self.name}"
 
     def describe(self) -> str:
-        return f"verify the offsets of {self.subject} in the store"
+        return f"read back and verify the offsets of {self.subject}"
 
     def perform(self, world: World, intent: Intent) -> None:
         del intent

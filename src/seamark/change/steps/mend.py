@@ -9,10 +9,9 @@ from typing import Any, ClassVar, Self
 from seamark.change.precondition import POSITION
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
 from seamark.change.steps.config import compare_image
-from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.look import Look
-from seamark.change.steps.offsets import WriteOffsets, require_stopped
-from seamark.change.steps.read import read_status
+from seamark.change.steps.offsets import WriteOffsets
+from seamark.change.steps.stillness import refuse_moving
 from seamark.change.world import World
 from seamark.errors import RefusedError, SeamarkError, UnknownOutcomeError
 from seamark.model.held_offset import HeldRecord, WriteRoute
@@ -106,8 +105,7 @@ class MendOffsets(MendStep):
         return Intent(before=_build_image(wanted, held), after=_build_wanted(wanted), extra=extra)
 
     def perform(self, world: World, intent: Intent) -> None:
-        status = take_last_look(world, self.subject, lambda: read_status(world, self.cluster, self.name))
-        require_stopped(status, self.subject)
+        refuse_moving(world, self.cluster, self.name)
         records = [HeldRecord.from_dict(record) for record in intent.extra["records"]]
         port = world.offsets(self.cluster, self.name)
         emptied = [record for record in records if record.place in intent.extra["gone"]]

@@ -172,7 +172,7 @@ class VerifyOffsets(Look):
         return self.written.subject
 
     def describe(self) -> str:
-        return f"verify the offsets of {self.subject} in the store"
+        return f"read back and verify the offsets of {self.subject}"
 
     def perform(self, world: World, intent: Intent) -> None:
         del intent

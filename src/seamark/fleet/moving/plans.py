@@ -15,6 +15,7 @@ from seamark.fleet.moving.access import build_access_notes
 from seamark.fleet.moving.effect import build_offset_effect, find_how
 from seamark.fleet.moving.guards import find_quiet_seconds, find_workers, require_run_state
 from seamark.fleet.moving.progress import build_progress
+from seamark.fleet.moving.rest_offsets import build_rest_notes
 from seamark.fleet.moving.route import choose_route
 from seamark.fleet.moving.standing import build_ends, choose_standing, refuse_blind
 from seamark.fleet.plan_draft import build_plan
@@ -101,6 +102,7 @@ class OffsetPlans:
                 *route.notes,
                 *standing.notes,
                 *build_access_notes(steps, clusters=self._clusters, context=self._context, brokers=self._world().kafka),
+                *build_rest_notes(self._context, settings),
                 *_build_warnings(meaning, [wanted for _, wanted in needed]),
                 *build_lock_notes(settings, kinds=[connector.type]),
             ),

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from seamark.change.actor import Actor
+    from seamark.change.journal import Journal
     from seamark.context import Context
     from seamark.fleet.brokers.groups import Groups
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.connector_life.connectors import Connectors
     from seamark.fleet.kip199.plans import Imports
+    from seamark.fleet.moment.plans import Moments
     from seamark.fleet.moving.mend import OffsetMends
     from seamark.fleet.moving.plans import OffsetPlans
     from seamark.fleet.moving.purge import OffsetPurges
@@ -34,6 +36,7 @@ class OffsetServices:
     world: Callable[[], FleetWorld]
     actor: Callable[[], Actor]
     groups: Callable[[], Groups]
+    journal: Callable[[], Journal]
 
     @cached_property
     def plans(self) -> OffsetPlans:
@@ -55,6 +58,24 @@ class OffsetServices:
             plans=lambda: self.plans,
             groups=self.groups,
             relocations=lambda: self.relocations,
+            moments=lambda: self.moments,
+        )
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Ways back to where owners stood."""
+        from seamark.fleet.moment.plans import Moments  # noqa: PLC0415
+
+        return Moments(
+            self.context,
+            clusters=self.clusters,
+            connectors=self.connectors,
+            stores=self.stores,
+            world=self.world,
+            groups=self.groups,
+            journal=self.journal,
+            actor=self.actor,
+            write=self.moves.write,
         )
 
     @cached_property

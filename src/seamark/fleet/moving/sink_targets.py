@@ -6,28 +6,29 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
+from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnsupportedError, UsageError
 from seamark.fleet.brokers.group_targets import Chosen, Where, parse_topic, parse_where, read_spots, read_targets, shift
 from seamark.fleet.moving.targets import Move, Word, parse_length, parse_map, read_owner_file
 from seamark.model.group import Committed
 from seamark.model.held_offset import HeldOffset
 from seamark.model.offset import Offset, OffsetMap
 from seamark.model.spot import Spot
-from seamark.offsets.meaning.sink import OFFSET, PARTITION, TOPIC, read_number
+from seamark.offsets.meaning.sink import OFFSET, PARTITION, TOPIC, build_partition, find_spot, read_number
 
 if TYPE_CHECKING:
     from seamark.change.world import BrokerPort
     from seamark.fleet.ports import BrokersPort
 
-_WAYS = "--to earliest|latest|OFFSET|TIME|beginning, --back TIME, --shift N, --from FILE"
+_BLIND = "nobody tells whether this lies within the log: beyond it auto.offset.reset decides"
 
 
 class SinkTargets:
     """The offsets that a move of one sink comes to. `notes` are what the reader of the plan must know of them."""
 
-    def __init__(self, owner: str, *, held: Sequence[HeldOffset], kafka: BrokersPort, now: float) -> None:
+    def __init__(self, owner: str, *, held: Sequence[HeldOffset], kafka: BrokersPort | None, now: float) -> None:
+        """Without `kafka` nobody tells where the log begins and ends: then numbers are taken as they are."""
         self._owner = owner
-        self._kafka = kafka
+        self._brokers = kafka
         self._now = now
         self._committed = {
             spot: Committed(number)
@@ -45,16 +46,12 @@ class SinkTargets:
 
     def move(self, move: Move, names: Sequence[str]) -> tuple[Offset, ...]:
         """The offsets of one move, within the log."""
-        if move.as_of is not None:
-            raise UnsupportedError(
-                f"there is no history of {self._owner}",
-                cause="a consumer group keeps its newest position alone",
-                hint=f"it can be moved by {_WAYS}",
-            )
         if move.to == Word.BEGINNING:
             return self.forget(names)
         if move.source is not None:
             return self.clamp(self._take(read_owner_file(move.source, owner=self._owner), names))
+        if self._brokers is None:
+            return self._move_blindly(move, names)
         spots = self._pick(names)
         if move.shift is not None:
             targets = shift(self._kafka, spots, self._committed, move.shift)
@@ -69,9 +66,37 @@ class SinkTargets:
                 f"{odd[0]} is no partition of a sink; nothing was changed",
                 hint=f'write {{"{TOPIC}": "orders", "{PARTITION}": 0}}',
             )
+        if self._brokers is None:
+            self.notes.append(_BLIND)
+            return tuple(offsets)
         clamped, notes = clamp_offsets(self._kafka, offsets)
         self.notes += notes
         return clamped
+
+    @property
+    def _kafka(self) -> BrokersPort:
+        if self._brokers is None:
+            raise self._build_brokerless()
+        return self._brokers
+
+    def _build_brokerless(self) -> SeamarkError:
+        return UnsupportedError(
+            f"{self._owner} can't be moved so: the context does not tell where the brokers are",
+            cause="where the log begins and ends, and the times of its records, are known to the brokers alone",
+            hint="without them it is moved by --to OFFSET, --to beginning, --shift N and --from FILE",
+        )
+
+    def _move_blindly(self, move: Move, names: Sequence[str]) -> tuple[Offset, ...]:
+        """By numbers alone, on partitions that are committed: all that needs no broker."""
+        where = 0 if move.shift is not None else self._find_where(move)
+        if not isinstance(where, int):
+            raise self._build_brokerless()
+        spots = self._pick(names)
+        self.notes.append(_BLIND)
+        moved = {
+            spot: where if move.shift is None else max(0, self._committed[spot].offset + move.shift) for spot in spots
+        }
+        return tuple(Offset(build_partition(spot), {OFFSET: at}) for spot, at in moved.items())
 
     def _find_where(self, move: Move) -> Where:
         if move.back is not None:
@@ -85,7 +110,13 @@ class SinkTargets:
         return parse_where(place if place is not None else "")
 
     def _pick(self, names: Sequence[str]) -> tuple[Spot, ...]:
-        spots = read_spots(self._kafka, [parse_spots(name) for name in names], self._committed)
+        chosen = [parse_spots(name) for name in names]
+        if self._brokers is None:
+            spots = tuple(
+                spot for spot in sorted(self._committed) if not chosen or is_chosen(build_partition(spot), chosen)
+            )
+        else:
+            spots = read_spots(self._brokers, chosen, self._committed)
         if not spots:
             raise NotFoundError(
                 f"{self._owner} has committed nothing", hint="say where: --partition TOPIC or TOPIC:0,1"
@@ -94,7 +125,7 @@ class SinkTargets:
 
     def _take(self, offsets: Sequence[Offset], names: Sequence[str]) -> tuple[Offset, ...]:
         chosen = [parse_spots(name) for name in names]
-        found = tuple(one for one in offsets if not chosen or _is_chosen(one.partition, chosen))
+        found = tuple(one for one in offsets if not chosen or is_chosen(one.partition, chosen))
         if not found:
             raise NotFoundError(f"the file has no such offsets of {self._owner}")
         return found
@@ -143,18 +174,8 @@ def find_commits(owner: str, offsets: Sequence[Offset]) -> dict[Spot, int | None
     return found
 
 
-def find_spot(partition: OffsetMap) -> Spot | None:
-    """The partition of a log that a sink's partition names."""
-    topic, number = partition.get(TOPIC), read_number(partition, PARTITION)
-    return (topic, number) if isinstance(topic, str) and number is not None else None
-
-
-def build_partition(spot: Spot) -> OffsetMap:
-    """A partition of a log, as Connect names it."""
-    return {TOPIC: spot[0], PARTITION: spot[1]}
-
-
-def _is_chosen(partition: OffsetMap, chosen: Sequence[Chosen]) -> bool:
+def is_chosen(partition: OffsetMap, chosen: Sequence[Chosen]) -> bool:
+    """Whether a sink's partition is one of those that were named."""
     spot = find_spot(partition)
     return spot is not None and any(
         spot[0] == one.topic and (not one.partitions or spot[1] in one.partitions) for one in chosen

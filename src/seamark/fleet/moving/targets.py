@@ -16,10 +16,8 @@ from seamark.fleet.positions.export_file import build_bare, read_json_file
 from seamark.model.duration import parse_duration
 from seamark.model.held_offset import HeldOffset
 from seamark.model.offset import Offset, OffsetMap, spell_identity
-from seamark.model.offset_export import HistoryEntry
 from seamark.offsets.meaning import Meaning
 from seamark.offsets.meaning.moving import Mover, Way, find_mover, find_shadowed
-from seamark.report.words import render_time
 
 _ALWAYS = ("--to JSON", "--to beginning", "--as-of TIME", "--from FILE")
 
@@ -168,8 +166,8 @@ class SourceTargets:
             gone |= {spell_identity(other): other for other in (one, *find_shadowed(self._meaning, one, held))}
         return tuple(Offset(one, None) for one in gone.values())
 
-    def move(self, move: Move, names: Sequence[str], *, history: Sequence[HistoryEntry] = ()) -> tuple[Offset, ...]:
-        """The offsets of one move. `history` is what the topic still holds, for `as_of`."""
+    def move(self, move: Move, names: Sequence[str]) -> tuple[Offset, ...]:
+        """The offsets of one move. `as_of` is not decided here: see `fleet/moment`."""
         if move.source is not None:
             return self._take(read_owner_file(move.source, owner=self._owner), names, what=str(move.source))
         place = None if move.to is None else parse_place(move.to)
@@ -177,9 +175,6 @@ class SourceTargets:
             return self.forget(names)
         if isinstance(place, Mapping):
             return (Offset(self._require_one(self.pick(names, new=True)), place),)
-        if move.as_of is not None:
-            moment = parse_time(move.as_of)
-            return tuple(self._look_up(one, moment, history) for one in self.pick(names))
         live = self._find_live(names)
         if isinstance(place, int):
             self._require(Way.NUMBER)
@@ -213,24 +208,6 @@ class SourceTargets:
         held = [found.partition for found in self._held]
         silent = {spell_identity(other) for one in held for other in find_shadowed(self._meaning, one, held)}
         return tuple(found for found in self._held if spell_identity(found.partition) in picked - silent)
-
-    def _look_up(self, partition: OffsetMap, moment: datetime, history: Sequence[HistoryEntry]) -> Offset:
-        """What was held at a moment. Compaction takes the oldest first, so what is there before it is what counted."""
-        name, where = spell_identity(partition), self._meaning.describe(partition, None)[0]
-        mine = [one for one in history if one.partition is not None and spell_identity(one.partition) == name]
-        limit_ms = moment.timestamp() * 1000
-        before = [
-            one for one in mine if one.evidence.timestamp_ms is not None and one.evidence.timestamp_ms <= limit_ms
-        ]
-        if before:
-            return Offset(partition, before[-1].offset)
-        times = [one.evidence.timestamp_ms for one in mine if one.evidence.timestamp_ms is not None]
-        first = render_time(datetime.fromtimestamp(min(times) / 1000, UTC)) if times else ""
-        raise UnsupportedError(
-            f"the history of {self._owner} does not reach back to {render_time(moment)} for {where}",
-            cause=f"the oldest write that is left is of {first}" if first else "no write of it is left",
-            hint=f"seamark offsets history {self._owner} shows what is left; {self._say_ways()}",
-        )
 
     def _take(self, offsets: Sequence[Offset], names: Sequence[str], *, what: str) -> tuple[Offset, ...]:
         found = tuple(one for one in offsets if not names or any(self._matches(one.partition, name) for name in names))

@@ -13,7 +13,7 @@ from seamark.fleet.fanout import fan_out
 from seamark.fleet.moving.plans import OffsetPlans, merge
 from seamark.fleet.moving.shared_groups import SharedGroups, read_shared
 from seamark.fleet.moving.sink_targets import SinkTargets, find_commits
-from seamark.fleet.moving.targets import Move, SourceTargets
+from seamark.fleet.moving.targets import Move, SourceTargets, parse_time
 from seamark.fleet.planned import Planned
 from seamark.fleet.positions.diff import read_side
 from seamark.fleet.positions.meaning import read_meaning
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from seamark.fleet.brokers.groups import Groups
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.connector_life.connectors import Connectors
+    from seamark.fleet.moment.plans import Moments
     from seamark.fleet.moving.relocation import Relocations
     from seamark.fleet.positions.stores import OffsetStores
     from seamark.fleet.world import FleetWorld
-    from seamark.model.offset_export import HistoryEntry
     from seamark.model.spot import Spot
 
 GROUP = "group/"
@@ -60,6 +60,7 @@ class OffsetMoves:
         plans: Callable[[], OffsetPlans],
         groups: Callable[[], Groups],
         relocations: Callable[[], Relocations],
+        moments: Callable[[], Moments],
     ) -> None:
         self._clusters = clusters
         self._connectors = connectors
@@ -68,9 +69,14 @@ class OffsetMoves:
         self._plans = plans
         self._groups = groups
         self._relocations = relocations
+        self._moments = moments
 
     def move(self, owner: str, move: Move, *, partitions: Sequence[str] = (), care: Care | None = None) -> Planned:
         """Plan another place for an owner."""
+        if move.as_of is not None:
+            from seamark.fleet.moment.plans import BackTo  # noqa: PLC0415
+
+            return self._moments().plan([owner], BackTo(parse_time(move.as_of)), partitions=partitions, care=care)
         if owner.startswith(GROUP):
             return self._move_group(owner, move, partitions)
         connector = self._connectors.one(owner)
@@ -78,9 +84,8 @@ class OffsetMoves:
             sink = self._open_sink(connector)
             offsets, notes = sink.move(move, partitions), sink.notes
         else:
-            history = self._read_history(connector) if move.as_of is not None else ()
-            offsets, notes = self._open_source(connector).move(move, partitions, history=history), []
-        return self._write(connector, offsets, title=f"move {connector.owner} {move.words}", care=care, notes=notes)
+            offsets, notes = self._open_source(connector).move(move, partitions), []
+        return self.write(connector, offsets, title=f"move {connector.owner} {move.words}", care=care, notes=notes)
 
     def forget(self, owner: str, *, partitions: Sequence[str] = (), care: Care | None = None) -> Planned:
         """Plan that an owner forgets its offsets, or those of some partitions."""
@@ -92,7 +97,7 @@ class OffsetMoves:
             offsets = self._open_sink(connector).forget(partitions)
         else:
             offsets = self._open_source(connector).forget(partitions)
-        return self._write(connector, offsets, title=f"forget offsets of {connector.owner}", care=care)
+        return self.write(connector, offsets, title=f"forget offsets of {connector.owner}", care=care)
 
     def restore(self, path: Path, *, owners: Sequence[str] = (), care: Care | None = None) -> Planned:
         """Plan that owners stand where a file says: an export, or the bare JSON of `connect-offsets`."""
@@ -132,7 +137,7 @@ class OffsetMoves:
             offsets, notes = sink.clamp(offsets), sink.notes
         else:
             offsets = self._rewrite(source, origin, connector, offsets)
-        return self._write(connector, offsets, title=title, care=care, notes=notes)
+        return self.write(connector, offsets, title=title, care=care, notes=notes)
 
     def relocate(self, owner: str, topic: str | None, *, care: Care | None = None) -> Planned:
         """Plan that a source keeps its offsets in a topic of its own; None is the one of its workers."""
@@ -157,16 +162,10 @@ class OffsetMoves:
             sink = self._open_sink(connector)
             offsets, notes = sink.clamp(offsets), sink.notes
         title = f"import offsets of {owner}"
-        return self._write(connector, offsets, title=title, care=care, notes=notes, shared=shared)
+        return self.write(connector, offsets, title=title, care=care, notes=notes, shared=shared)
 
     def _move_group(self, owner: str, move: Move, partitions: Sequence[str]) -> Planned:
         name = owner.removeprefix(GROUP)
-        if move.as_of is not None:
-            raise UnsupportedError(
-                f"there is no history of {owner}",
-                cause="a consumer group keeps its newest position alone",
-                hint="it can be moved by --to earliest|latest|OFFSET|TIME, --back TIME, --shift N, --from FILE",
-            )
         if isinstance(move.to, Mapping):
             raise UsageError("a group is moved to earliest, latest, an offset or a time")
         if move.source is not None and (held := _read_group_file(move.source, owner)) is not None:
@@ -206,7 +205,7 @@ class OffsetMoves:
             )
         return rewritten
 
-    def _write(
+    def write(
         self,
         connector: Connector,
         offsets: Sequence[Offset],
@@ -216,6 +215,7 @@ class OffsetMoves:
         notes: Sequence[str] = (),
         shared: SharedGroups | None = None,
     ) -> Planned:
+        """Plan these offsets for a connector, with all the care that is asked for."""
         care = care or Care()
         said: tuple[str, ...] = ()
         if connector.type is ConnectorType.SINK:
@@ -233,20 +233,13 @@ class OffsetMoves:
     def _open_sink(self, connector: Connector) -> SinkTargets:
         world = self._world()
         held = world.offsets(connector.cluster, connector.name).read_all()
-        kafka = self._stores().find_brokers(connector)
+        kafka = self._stores().find_brokers(connector) if self._stores().has_brokers else None
         return SinkTargets(connector.owner, held=held, kafka=kafka, now=world.clock.now())
 
     def _open_source(self, connector: Connector) -> SourceTargets:
         meaning = read_meaning(connector, self._clusters.client(connector.cluster))
         held = self._world().offsets(connector.cluster, connector.name).read_all()
         return SourceTargets(connector.owner, meaning=meaning, held=held)
-
-    def _read_history(self, connector: Connector) -> tuple[HistoryEntry, ...]:
-        from seamark.fleet.positions.history import read_history  # noqa: PLC0415
-
-        return read_history(
-            connector.owner, connectors=self._connectors, clusters=self._clusters, stores=self._stores()
-        )
 
 
 def _read_group_file(path: Path, owner: str) -> dict[Spot, int | None] | None:

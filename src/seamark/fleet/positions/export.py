@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from seamark.model.connector import Connector, ConnectorType
 from seamark.model.offset_export import OwnerExport
 from seamark.model.offset_finding import OffsetFinding
 from seamark.model.stored_offset import StoredOffset, StoreReading
+from seamark.offsets.meaning.sink import find_spot
 
 if TYPE_CHECKING:
     from seamark.fleet.positions.stores import OffsetStores
@@ -27,6 +29,7 @@ class Harvest:
     owners: dict[str, OwnerExport] = field(default_factory=dict)
     findings: list[OffsetFinding] = field(default_factory=list)
     failures: dict[str, SeamarkError] = field(default_factory=dict)
+    topics: dict[str, str] = field(default_factory=dict)
 
     def add(self, owner: str, stored: Iterable[StoredOffset]) -> None:
         """Keep the offsets of one owner. A value that nobody can read is in the records, and in no offset."""
@@ -42,6 +45,7 @@ class Harvest:
         self.owners |= other.owners
         self.findings += other.findings
         self.failures |= other.failures
+        self.topics |= other.topics
 
 
 class OffsetReader:
@@ -70,6 +74,13 @@ class OffsetReader:
             reading = self._stores.find_group(group).read()
             harvest.add(f"group/{group}", reading.offsets)
         return harvest
+
+    def add_topics(self, harvest: Harvest) -> None:
+        """Take in the ids of the topics that are stood on. Offsets are worth saving also where nobody tells them."""
+        spots = (find_spot(one.partition) for found in harvest.owners.values() for one in found.offsets)
+        if names := sorted({spot[0] for spot in spots if spot is not None}):
+            with suppress(SeamarkError):
+                harvest.topics |= self._stores.read_topic_ids(names)
 
     def _bind(
         self, cluster: str, connectors: Sequence[Connector], only: Collection[str] | None

@@ -6,6 +6,7 @@ offsets                     by owner: a list of {partition, offset}, as Connect 
 records                     by owner: every record behind them, its bytes in base64
 findings                    what was odd
 failures                    what could not be read: an export with holes says so
+topics                      by topic: the id it had, of those that sinks and groups stand on; older exports have none
 checksums                   by owner: SHA-256 of its offsets and records
 checksum                    SHA-256 of all the rest
 """
@@ -32,6 +33,7 @@ KIND, VERSION = "OffsetExport", 1
 _API = "seamark/v1"
 _HEAD, _PARTS = {"apiVersion", "kind", "version", "time", "source"}, {"offsets", "records", "findings", "failures"}
 _FIELDS = frozenset(_HEAD | _PARTS | {"checksums", "checksum"})
+_LATER_FIELDS = frozenset({"topics"})
 _CHECKED = frozenset({"offsets", "records", "checksum"})
 # A hundred thousand offsets have some 50 MB.
 _LARGEST_BYTES = 2 * 1024**3
@@ -62,6 +64,7 @@ def build_document(export: OffsetExport) -> dict[str, Any]:
             for found in export.findings
         ],
         "failures": {name: error.message for name, error in export.failures.items()},
+        "topics": dict(sorted(export.topics.items())),
         "checksums": {owner: _digest([offsets[owner], records[owner]]) for owner in offsets},
     }
     return {**document, "checksum": _digest_rest(document)}
@@ -178,7 +181,7 @@ def _find_misfit(body: Any) -> str:
         return "it does not say that it is one"
     if body.get("version") != VERSION:
         return f"its version is {body.get('version')!r}, and this seamark knows {VERSION}"
-    missing, extra = _FIELDS - body.keys(), body.keys() - _FIELDS
+    missing, extra = _FIELDS - body.keys(), body.keys() - _FIELDS - _LATER_FIELDS
     if missing or extra:
         return f"fields are missing or not known: {', '.join(sorted(missing | extra))}"
     return ""
@@ -232,6 +235,7 @@ def _build_export(body: Mapping[str, Any]) -> OffsetExport:
         owners=owners,
         findings=tuple(_read_finding(one) for one in body["findings"]),
         failures={name: SeamarkError(str(text)) for name, text in body["failures"].items()},
+        topics={str(topic): str(found) for topic, found in body.get("topics", {}).items()},
     )
 
 

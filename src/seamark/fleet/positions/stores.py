@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -78,6 +78,16 @@ class OffsetStores:
         self._open_brokers = open_brokers or open_other_brokers
         self._others: dict[frozenset[tuple[str, str]], BrokersPort] = {}
 
+    @property
+    def has_brokers(self) -> bool:
+        """Whether the context tells where the brokers are."""
+        return self._context.has_brokers
+
+    @property
+    def believes_rest(self) -> bool:
+        """Whether the word of the workers counts, and no store is looked into."""
+        return self._context.verify == "rest"
+
     def find(self, connector: Connector) -> OwnerStores:
         """The stores of one connector."""
         settings = self._clusters.settings(connector.cluster)
@@ -150,6 +160,10 @@ class OffsetStores:
         if name not in self._others:
             self._others[name] = self._open_brokers(elsewhere)
         return self._others[name]
+
+    def read_topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        """The ids of topics of the context's Kafka cluster; those that are not there are left out."""
+        return {found.name: found.topic_id for found in self._brokers().read_topics(topics).items}
 
     def find_group(self, name: str) -> GroupStore:
         """A consumer group of the context's Kafka cluster."""

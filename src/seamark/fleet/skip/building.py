@@ -14,13 +14,12 @@ from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
 from seamark.fleet.lock_names import build_lock_notes, build_locks, find_group
 from seamark.fleet.moving.guards import find_quiet_seconds, find_workers
-from seamark.fleet.moving.sink_targets import build_partition
 from seamark.fleet.plan_draft import build_plan
 from seamark.fleet.planned import Planned
 from seamark.fleet.skip.lending import Lent, build_return
 from seamark.fleet.skip.poison import Poison
 from seamark.model.offset import Offset
-from seamark.offsets.meaning.sink import OFFSET
+from seamark.offsets.meaning.sink import OFFSET, build_partition
 
 if TYPE_CHECKING:
     from seamark.change.actor import Actor

@@ -9,6 +9,7 @@ from seamark.model.distance import Certainty, Distance, LogRange, Unit
 from seamark.model.finding import Finding
 from seamark.model.meaning import Consequence, Harm, Order, order_of
 from seamark.model.offset import OffsetMap
+from seamark.model.spot import Spot
 from seamark.offsets.meaning.fields import Notes, is_integer, is_set, read_text, show, show_fields, split_list
 
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
@@ -99,6 +100,17 @@ def read_number(fields: OffsetMap | None, key: str) -> int | None:
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         value = int(value)
     return value if isinstance(value, int) and is_integer(value) else None
+
+
+def find_spot(partition: OffsetMap) -> Spot | None:
+    """The partition of a log that a sink's partition names."""
+    topic, number = partition.get(TOPIC), read_number(partition, PARTITION)
+    return (topic, number) if isinstance(topic, str) and number is not None else None
+
+
+def build_partition(spot: Spot) -> OffsetMap:
+    """A partition of a log, as Connect names it."""
+    return {TOPIC: spot[0], PARTITION: spot[1]}
 
 
 def _check_number(notes: Notes, key: str, value: object) -> None:
