@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from seamark.errors import UsageError
 
 KAFKA_VERSION = "4.3.1"
+SPARK_VERSION = "4.2.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class StackSpec:
     standalone: bool = False
     postgres: bool = False
     s3: bool = False
+    # A standalone Spark master and one worker, which starts executors as processes of their own.
+    spark: bool = False
     exactly_once: bool = False
     # Brokers that ask who somebody is and what he may do, on a second listener; who comes without a name may do all.
     authorizer: bool = False
