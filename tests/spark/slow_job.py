@@ -1,49 +1,44 @@
 """A driver of its own: writes numbers to a topic slowly, on a standalone cluster.
 
-    python slow_job.py MASTER SERVERS CONTROL TOPIC ROWS TASKS MARKS
+    python slow_job.py MASTER SERVERS CONTROL TOPIC ROWS TASKS MARKS PACE
 
-Each task leaves a file in MARKS when it is in the middle of its rows.
+Each task leaves a file in MARKS when it is in the middle of its rows. With PACE `even` all tasks are slow; with
+`straggler` the first attempt at task 0 alone, and Spark starts a copy of it.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
 
+from pyspark import TaskContext
 from pyspark.sql import functions as sf
 
 from seamark.spark import open_session
 
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "500ms",
+    "spark.speculation.multiplier": "1.5",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.minTaskRuntime": "1s",
+}
 
-def main(master, servers, control, topic, rows, tasks, marks):
-    spark = open_session(
-        master,
-        app="slow-job",
-        conf={
-            "spark.ui.enabled": "false",
-            "spark.driver.memory": "512m",
-            "spark.executor.memory": "512m",
-            "spark.executor.cores": "1",
-            "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
-            # A killed executor must be missed soon.
-            "spark.network.timeout": "40s",
-            "spark.executor.heartbeatInterval": "5s",
-            **{f"spark.executorEnv.{name}": value for name, value in _paths().items()},
-        },
-    )
+
+def main(master, servers, control, topic, rows, tasks, marks, pace):
+    spark = open_session(master, app="slow-job", conf=build_conf(pace))
     spark.sparkContext.setLogLevel("ERROR")
 
     def slowly(batches):
-        import os  # noqa: PLC0415
-
-        from pyspark import TaskContext  # noqa: PLC0415
-
         context = TaskContext.get()
+        is_slow = pace == "even" or (context.partitionId() == 0 and context.attemptNumber() == 0)
+        seconds = {"even": 0.3, "straggler": 2.0}[pace] if is_slow else 0.05
         for number, batch in enumerate(batches):
             if number == 2:
                 (Path(marks) / f"{context.partitionId()}-{context.attemptNumber()}-{os.getppid()}").touch()
-            time.sleep(0.3)
+            time.sleep(seconds)
             yield batch
 
     frame = spark.range(int(rows), numPartitions=int(tasks)).select(sf.col("id").cast("string").alias("value"))
@@ -53,9 +48,21 @@ def main(master, servers, control, topic, rows, tasks, marks):
     spark.stop()
 
 
-def _paths():
+def build_conf(pace):
+    """Small executors, small batches, and an executor that is gone is missed soon."""
     root = Path(__file__).parents[2]
-    return {"PYTHONPATH": f"{root}:{root / 'src'}"}
+    return {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "512m",
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "1",
+        "spark.cores.max": "2",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
+        "spark.network.timeout": "40s",
+        "spark.executor.heartbeatInterval": "5s",
+        "spark.executorEnv.PYTHONPATH": f"{root}:{root / 'src'}",
+        **(SPECULATION if pace == "straggler" else {}),
+    }
 
 
 if __name__ == "__main__":

@@ -23,11 +23,11 @@ def job(stack, kafka, tmp_path):
     topic = kafka.topic()
     started = []
 
-    def start():
+    def start(pace="even"):
         command = [sys.executable, str(Path(__file__).with_name("slow_job.py")), stack.spark.master, kafka.servers]
         log = (tmp_path.parent / f"{tmp_path.name}-{len(started)}.log").open("w")
         process = subprocess.Popen(
-            [*command, kafka.control, topic, str(ROWS), str(TASKS), str(tmp_path)], stdout=log, stderr=log
+            [*command, kafka.control, topic, str(ROWS), str(TASKS), str(tmp_path), pace], stdout=log, stderr=log
         )
         started.append((process, log))
         return process, topic, tmp_path
@@ -123,3 +123,13 @@ def finished(kafka):
         return kafka.records_of_tasks()
     except (KeyError, KafkaException):
         return []
+
+
+def test_speculative_copy_of_a_task_writes_nothing_twice(kafka, job):
+    process, topic, marks = job("straggler")
+    wait_for(lambda: process.poll() is not None, "the job ended")
+    assert process.returncode == 0, Path(job_log(marks)).read_text()[-3000:]
+    attempts = {int(mark.name.split("-")[1]) for mark in marks.iterdir() if mark.name.startswith("0-")}
+    assert attempts == {0, 1}, "Spark started no copy"
+    assert kafka.count(topic) == numbers(ROWS)
+    assert sum(kafka.count(topic, committed=False).values()) > ROWS

@@ -75,6 +75,7 @@ def _spec(options: argparse.Namespace) -> StackSpec:
         postgres=options.postgres,
         s3=options.s3,
         spark=options.spark,
+        spark_workers=options.spark_workers,
         exactly_once=options.exactly_once,
         toxiproxy=options.toxiproxy,
         authorizer=options.authorizer,
@@ -99,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--postgres", action="store_true")
     up.add_argument("--s3", action="store_true")
     up.add_argument("--spark", action="store_true", help="a standalone Spark master and worker; needs seamark[spark]")
+    up.add_argument("--spark-workers", type=int, default=1, metavar="N", help="workers of Spark, each on its own host")
     up.add_argument("--exactly-once", action="store_true", help="exactly-once sources on")
     up.add_argument("--toxiproxy", action="store_true", help="a proxy before each worker that can break off answers")
     up.add_argument("--authorizer", action="store_true", help="brokers with ACLs, and a listener with a login for them")

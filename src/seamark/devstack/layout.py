@@ -89,7 +89,12 @@ def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: in
     spark = None
     if spec.spark:
         spark, started = build_spark(
-            home=find_spark(), jars=spark_jars(), folder=folder, ports=ports, full_jit=spec.full_jit
+            spec.spark_workers,
+            home=find_spark(),
+            jars=spark_jars(),
+            folder=folder,
+            ports=ports,
+            full_jit=spec.full_jit,
         )
         servers += started
     standalone = _standalone(spec, kafka=kafka, plugins=plugins, folder=folder, ports=ports)

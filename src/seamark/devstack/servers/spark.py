@@ -1,4 +1,4 @@
-"""Spark: a standalone master and one worker, from the pyspark wheel. Executors are processes of their own.
+"""Spark: a standalone master and workers, from the pyspark wheel. Executors are processes of their own.
 
 An executor ends itself when it loses its worker, so that nothing outlives the stack.
 """
@@ -16,7 +16,7 @@ from seamark.devstack.spec import SPARK_VERSION
 from seamark.devstack.stack import SparkEndpoint
 from seamark.errors import DevstackError
 
-# What the worker may hand out: two executors with a core and 512 MB each, and their Python processes.
+# What a worker may hand out: two executors with a core and 512 MB each, and their Python processes.
 _CORES, _MEMORY = 2, "3g"
 # Master and worker keep books; neither touches data.
 _DAEMON_MEMORY = "256m"
@@ -38,71 +38,71 @@ def find_spark() -> Path:
 
 
 def build_spark(
-    *, home: Path, jars: Path, folder: Path, ports: PortReservation, full_jit: bool
+    workers: int, *, home: Path, jars: Path, folder: Path, ports: PortReservation, full_jit: bool
 ) -> tuple[SparkEndpoint, list[Server]]:
-    """Say how master and worker start."""
-    port, master_ui, worker_port, worker_ui = (ports.take() for _ in range(4))
+    """Say how master and workers start."""
+    port, page = ports.take(), ports.take()
     url = f"spark://127.0.0.1:{port}"
     config = folder / "spark"
     config.mkdir()
     (config / "log4j2.properties").write_text(LOG4J2)
-    env = _environment(home, config=config, full_jit=full_jit)
-    master = _server(
-        "spark-master",
-        home=home,
-        folder=folder,
-        port=port,
-        env=env,
-        arguments=("master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(master_ui)),
-    )
-    listen = ("--host", "127.0.0.1", "--port", str(worker_port), "--webui-port", str(worker_ui))
-    worker = _server(
-        "spark-worker",
-        home=home,
-        folder=folder,
-        port=worker_port,
-        env=env,
-        arguments=("worker.Worker", *listen, "-c", str(_CORES), "-m", _MEMORY, url),
-        after=("spark-master",),
-    )
-    endpoint = SparkEndpoint(url, ui=f"http://127.0.0.1:{master_ui}", version=SPARK_VERSION, jars=str(jars))
-    return endpoint, [master, worker]
+    env = {
+        "SPARK_HOME": str(home),
+        "SPARK_CONF_DIR": str(config),
+        "SPARK_DAEMON_MEMORY": _DAEMON_MEMORY,
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC" + ("" if full_jit else " -XX:TieredStopAtLevel=1"),
+    }
+    servers = [
+        _server("spark-master", "master.Master", home=home, folder=folder, port=port, page=page, env=env),
+        *(
+            _server(
+                f"spark-worker-{number}",
+                "worker.Worker",
+                "-c",
+                str(_CORES),
+                "-m",
+                _MEMORY,
+                url,
+                home=home,
+                folder=folder,
+                host=f"127.0.0.{number}",
+                port=ports.take(),
+                page=ports.take(),
+                env=env,
+            )
+            for number in range(1, workers + 1)
+        ),
+    ]
+    return SparkEndpoint(url, ui=f"http://127.0.0.1:{page}", version=SPARK_VERSION, jars=str(jars)), servers
 
 
 def _server(
     name: str,
-    *,
+    main_class: str,
+    *arguments: str,
     home: Path,
     folder: Path,
     port: int,
+    page: int,
     env: dict[str, str],
-    arguments: tuple[str, ...],
-    after: tuple[str, ...] = (),
+    host: str = "127.0.0.1",
 ) -> Server:
     data = folder / name
     data.mkdir()
-    main, *rest = arguments
-    said = "Successfully registered with master" if after else "I have been elected leader"
+    is_worker = bool(arguments)
+    said = "Successfully registered with master" if is_worker else "I have been elected leader"
+    listen = ("--host", host, "--port", str(port), "--webui-port", str(page))
+    # The script puts the options together that Spark needs on a new Java, and becomes the JVM itself.
+    script = ("bash", str(home / "bin" / "spark-class"))
     return Server(
         name=name,
-        kind=name,
-        # The script puts the options together that Spark needs on a new Java, and becomes the JVM itself.
-        command=("bash", str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{main}", *rest),
+        kind="spark-worker" if is_worker else "spark-master",
+        command=(*script, f"org.apache.spark.deploy.{main_class}", *listen, *arguments),
         log=folder / "logs" / f"{name}.log",
         data=data,
         port=port,
         version=SPARK_VERSION,
-        env=env | {"SPARK_WORKER_DIR": str(data), "SPARK_LOCAL_DIRS": str(data)},
-        after=after,
-        is_ready=lambda running: running.log_says(said) and answers(port),
+        env=env | {"SPARK_LOCAL_IP": host, "SPARK_WORKER_DIR": str(data), "SPARK_LOCAL_DIRS": str(data)},
+        after=("spark-master",) if is_worker else (),
+        is_ready=lambda running: running.log_says(said) and answers(port, host),
     )
-
-
-def _environment(home: Path, *, config: Path, full_jit: bool) -> dict[str, str]:
-    return {
-        "SPARK_HOME": str(home),
-        "SPARK_CONF_DIR": str(config),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": _DAEMON_MEMORY,
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC" + ("" if full_jit else " -XX:TieredStopAtLevel=1"),
-    }
