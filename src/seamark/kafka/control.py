@@ -78,21 +78,19 @@ def read_progress(
     return seen.newest.get(claim.key)
 
 
-def read_ends(config: Mapping[str, str], topic: str) -> dict[int, int]:
+def read_ends(admin: TopicAdmin, topic: str) -> dict[int, int]:
     """Where each partition of a control topic ends now. A job that is new has no record before."""
-    with TopicAdmin(config) as admin:
-        ends = admin.read_end_offsets((topic, partition) for partition in range(CONTROL_PARTITIONS))
+    ends = admin.read_end_offsets((topic, partition) for partition in range(CONTROL_PARTITIONS))
     return {partition: end for (_, partition), end in ends.items()}
 
 
-def ensure_control_topic(config: Mapping[str, str], topic: str) -> None:
+def ensure_control_topic(admin: TopicAdmin, topic: str) -> None:
     """Make the control topic where it is missing; refuse one that can't serve."""
-    with TopicAdmin(config) as admin:
-        found = admin.read_found([topic]).get(topic)
-        if found is None:
-            copies = min(3, len(admin.read_cluster().brokers))
-            admin.create_topics([TopicSpec(topic, CONTROL_PARTITIONS, copies, _CONFIGS)])
-            found = admin.read_found([topic])[topic]
+    found = admin.read_found([topic]).get(topic)
+    if found is None:
+        copies = min(3, len(admin.read_cluster().brokers))
+        admin.create_topics([TopicSpec(topic, CONTROL_PARTITIONS, copies, _CONFIGS)])
+        found = admin.read_found([topic])[topic]
     if found.partitions < CONTROL_PARTITIONS:
         raise RejectedError(
             f"the control topic {topic} has {found.partitions} partitions and needs {CONTROL_PARTITIONS}",

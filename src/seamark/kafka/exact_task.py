@@ -104,31 +104,37 @@ class ExactTask:
         self._open_producer = open_producer or self._build_producer
         self._read = read or self._read_control
         self._producer: TaskProducer | None = None
+        self._seen = Amount()
         self._written = Amount()
         self._transactions = 0
         self._now = _Transaction()
 
     def write(self, pieces: Iterable[Piece]) -> TaskReport:
         """Write all rows, or find that they are written."""
-        rest = iter(pieces)
-        first = next((piece for piece in rest if piece.amount.records), None)
+        counted = self._count(pieces)
+        first = next(counted, None)
         if first is None:
             return TaskReport(self._claim, amount=Amount())
         try:
-            return self._write(chain([first], rest))
+            return self._write(chain([first], counted))
         except _AlreadyDoneError as done:
-            return self._report(done.record)
+            return self._accept(done.record, counted)
         except FencedError:
-            return self._report(self._await_other())
+            return self._accept(self._await_other(), counted)
         finally:
             self._close()
+
+    def _count(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
+        """The pieces that are not empty, counted as they pass."""
+        for piece in pieces:
+            if piece.amount.records:
+                self._seen += piece.amount
+                yield piece
 
     def _write(self, pieces: Iterator[Piece]) -> TaskReport:
         found = self._take_over_patiently()
         if found is not None and found.is_done:
-            if self._settings.is_checked:
-                self._compare(found, pieces)
-            return self._report(found)
+            raise _AlreadyDoneError(found)
         if found is not None:
             pieces = self._skip(found, pieces)
         for piece in pieces:
@@ -281,11 +287,13 @@ class ExactTask:
         self._written, self._transactions = found.amount, found.transactions
         return chain([rest] if rest is not None else [], pieces)
 
-    def _compare(self, found: ControlRecord, pieces: Iterator[Piece]) -> None:
-        seen = Amount()
-        for piece in pieces:
-            seen += piece.amount
-        self._expect_amount(seen, found)
+    def _accept(self, found: ControlRecord, rest: Iterator[Piece]) -> TaskReport:
+        """Take what another attempt wrote for this one's work, if it is as much."""
+        if self._settings.is_checked:
+            for _ in rest:
+                pass
+            self._expect_amount(self._seen, found)
+        return TaskReport(self._claim, amount=found.amount, is_repeat=True)
 
     def _expect_amount(self, seen: Amount, found: ControlRecord) -> None:
         if seen != found.amount:
@@ -311,9 +319,6 @@ class ExactTask:
             f"{self._claim} was taken over by another attempt, which has not finished it in {patience:g} s",
             hint="Spark runs it again; is another job running under this name?",
         )
-
-    def _report(self, record: ControlRecord) -> TaskReport:
-        return TaskReport(self._claim, amount=record.amount, is_repeat=True)
 
     def _deadline(self) -> float:
         return self._now.begun_at + self._settings.transaction_seconds

@@ -95,18 +95,12 @@ class KafkaSink(DataSource):
 def _prepare(schema: StructType, options: SinkOptions) -> dict[int, int]:
     """Check what can be checked before a task starts. Gives where a job without a name must look for its records."""
     check_schema(schema, has_topic=options.topic is not None)
-    settings = options.build_settings()
-    if options.topic is not None:
-        _expect_topic(settings.reader, options.topic)
-    ensure_control_topic(settings.reader, options.control_topic)
-    return read_ends(settings.reader, options.control_topic) if options.job is None else {}
-
-
-def _expect_topic(config: Any, topic: str) -> None:
-    # A producer would have the brokers make a misspelt topic.
-    with TopicAdmin(config) as admin:
-        if topic not in admin.read_found([topic]):
-            raise NotFoundError(f"the topic {topic} is not there", hint="make it first, or check its name")
+    with TopicAdmin(options.build_settings().reader) as admin:
+        # A producer would have the brokers make a misspelt topic.
+        if options.topic is not None and options.topic not in admin.read_found([options.topic]):
+            raise NotFoundError(f"the topic {options.topic} is not there", hint="make it first, or check its name")
+        ensure_control_topic(admin, options.control_topic)
+        return read_ends(admin, options.control_topic) if options.job is None else {}
 
 
 def _write(options: SinkOptions, claim: Claim, batches: Iterator[pa.RecordBatch], *, start: int | None) -> TaskMessage:

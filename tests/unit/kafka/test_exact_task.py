@@ -200,6 +200,12 @@ def test_fenced_attempt_finds_the_work_of_the_other(broker):
     assert broker.taken == 2
 
 
+def test_fenced_attempt_does_not_take_another_jobs_rows_for_its_own(broker):
+    with pytest.raises(RejectedError, match="has other rows"):
+        broker.task().write(overtaken(broker, lambda: broker.task().write(pieces("abcdef"))))
+    assert broker.committed == "abcdef"
+
+
 def test_fenced_attempt_does_not_wait_for_ever(broker, monkeypatch):
     monkeypatch.setattr(exact_task, "_SLACK_SECONDS", 0.02)
     short = replace(SETTINGS, client={"transaction.timeout.ms": "10"})
