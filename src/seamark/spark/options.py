@@ -12,8 +12,8 @@ from seamark.context.kafka_keys import LIBRDKAFKA_KEYS
 from seamark.context.origin import Origin, OriginKind
 from seamark.context.reference import SecretReferences
 from seamark.errors import UsageError
-from seamark.kafka.exact_task import TaskSettings
 from seamark.kafka.task_producer import OURS
+from seamark.kafka.task_settings import TaskSettings
 from seamark.model.control import CONTROL_TOPIC
 
 _NAMES = (

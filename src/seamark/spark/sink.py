@@ -25,7 +25,8 @@ from pyspark.sql.types import StructType
 
 from seamark.errors import NotFoundError, SeamarkError, UsageError
 from seamark.kafka.control import ensure_control_topic, read_ends
-from seamark.kafka.exact_task import ExactTask, TaskReport
+from seamark.kafka.exact_task import ExactTask
+from seamark.kafka.task_settings import TaskReport
 from seamark.kafka.topics import TopicAdmin
 from seamark.model.control import Claim
 from seamark.spark.columns import build_piece, check_schema

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from seamark.errors import FencedError, RefusedError, RejectedError, UnreachableError
 from seamark.kafka import exact_task
-from seamark.kafka.exact_task import ExactTask, TaskSettings
+from seamark.kafka.exact_task import ExactTask
 from seamark.kafka.task_producer import ProducerFailure
+from seamark.kafka.task_settings import TaskSettings
 from seamark.model.control import Amount, Claim, read_control_record
 
 CLAIM = Claim("job", task=3)
