@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from seamark.errors import RejectedError
+from seamark.errors import NotFoundError, RejectedError, SeamarkError
+from seamark.kafka.failures import is_passing
 from seamark.kafka.log import PartitionLog
+from seamark.kafka.reading import ANSWER_SECONDS, POLL_SECONDS
 from seamark.kafka.topics import TopicAdmin, TopicSpec
 from seamark.model.control import CONTROL_PARTITIONS, Claim, ControlRecord, read_control_record
 
@@ -80,8 +83,16 @@ def read_progress(
 
 def read_ends(admin: TopicAdmin, topic: str) -> dict[int, int]:
     """Where each partition of a control topic ends now. A job that is new has no record before."""
-    ends = admin.read_end_offsets((topic, partition) for partition in range(CONTROL_PARTITIONS))
-    return {partition: end for (_, partition), end in ends.items()}
+    spots = [(topic, partition) for partition in range(CONTROL_PARTITIONS)]
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            return {partition: end for (_, partition), end in admin.read_end_offsets(spots).items()}
+        except SeamarkError as error:
+            # A topic that was just made is not known to every broker in the same moment.
+            if not (is_passing(error) or isinstance(error, NotFoundError)) or time.monotonic() > deadline:
+                raise
+        time.sleep(POLL_SECONDS)
 
 
 def ensure_control_topic(admin: TopicAdmin, topic: str) -> None:

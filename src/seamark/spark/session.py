@@ -56,7 +56,8 @@ def open_session(
     builder = SparkSession.builder.master(where).appName(app)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return register(builder.getOrCreate())
+    # Spark finds the sink by itself, in the package pyspark_seamark.
+    return builder.getOrCreate()
 
 
 def register(spark: SparkSession) -> SparkSession:
