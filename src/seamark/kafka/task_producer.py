@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 from seamark.kafka.opening import open_client
@@ -167,11 +168,16 @@ class TaskProducer:
 
         try:
             call()
-        except KafkaException as failure:
-            # The report of a record says more than that the transaction must be aborted.
-            self._producer.poll(0)
-            self._check()
-            raise ProducerFailure(failure.args[0]) from None
+        except (KafkaException, SystemError) as failure:
+            error = _find_error(failure)
+            if error is None:
+                raise
+            if not error.fatal():
+                # The report of a record says more than that the transaction must be aborted.
+                with suppress(KafkaException, SystemError):
+                    self._producer.poll(0)
+                self._check()
+            raise ProducerFailure(error) from None
 
     def _note(self, error: Any, message: Any) -> None:
         # The first is the cause; what follows it in the queue is only purged.
@@ -182,6 +188,19 @@ class TaskProducer:
         if self._failed is not None:
             error, spot = self._failed
             raise ProducerFailure(error, spot=spot)
+
+
+def _find_error(failure: BaseException | None) -> Any:
+    """The error of librdkafka, or None.
+
+    The Python client raises a fatal error, such as a fence, out of the callback that tells it, and goes on to call the
+    next one, which fails for that reason alone (SystemError).
+    """
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+
+    while failure is not None and not isinstance(failure, KafkaException):
+        failure = failure.__cause__ or failure.__context__
+    return None if failure is None else failure.args[0]
 
 
 def _build_late(words: str) -> Any:

@@ -141,6 +141,23 @@ def test_report_of_a_record_says_more_than_the_transaction(producer, made):
     assert caught.value.error.name() == "TOPIC_AUTHORIZATION_FAILED"
 
 
+def test_fence_is_found_behind_the_error_of_the_next_callback(producer, made):
+    fence = KafkaException(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
+    clumsy = SystemError("returned a result with an exception set")
+    clumsy.__cause__ = fence
+    made[0].raised = {"commit_transaction": clumsy}
+    made[0].lost = []
+    with pytest.raises(ProducerFailure) as caught:
+        commit(producer)
+    assert caught.value.error.name() == "_FENCED"
+
+
+def test_other_system_error_is_not_hidden(producer, made):
+    made[0].raised = {"commit_transaction": SystemError("of the interpreter")}
+    with pytest.raises(SystemError, match="interpreter"):
+        commit(producer)
+
+
 def test_closing_drops_what_is_in_hand(producer, made):
     producer.close()
     producer.close()
