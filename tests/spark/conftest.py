@@ -16,6 +16,13 @@ ROOT = Path(__file__).parents[2]
 SPARK = StackSpec(brokers=1, workers=0, spark=True, spark_workers=2)
 
 
+def pytest_collection_modifyitems(items):
+    """The net below the waits is wider here: a session is a JVM and some Pythons, on a busy machine minutes to start."""
+    for item in items:
+        if "tests/spark/" in item.nodeid:
+            item.add_marker(pytest.mark.timeout(1000))
+
+
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
     """The stack that `SEAMARK_DEVSTACK` names, if it has Spark; else one of this run's own."""

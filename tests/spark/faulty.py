@@ -69,3 +69,33 @@ class Midway(AfterCommit):
     @classmethod
     def name(cls):
         return "faulty.midway"
+
+
+class SlowWriter(Planted):
+    """Takes its time, and leaves a file when it is in the middle of its rows."""
+
+    def write(self, iterator):
+        return self.inner.write(self.slowly(iterator))
+
+    def slowly(self, batches):
+        context = TaskContext.get()
+        is_slow = self.fault == "even" or (context.partitionId() == 0 and context.attemptNumber() == 0)
+        seconds = {"even": 0.3, "straggler": 2.0}[self.fault] if is_slow else 0.05
+        for number, batch in enumerate(batches):
+            if number == 2:
+                (Path(self.folder) / f"{context.partitionId()}-{context.attemptNumber()}-{os.getppid()}").touch()
+            time.sleep(seconds)
+            yield batch
+
+    def commit(self, messages):
+        self.inner.commit(messages)
+
+
+class Slow(KafkaSink):
+    @classmethod
+    def name(cls):
+        return "faulty.slow"
+
+    def writer(self, schema, overwrite):
+        folder, pace = self.options.pop("folder"), self.options.pop("pace")
+        return SlowWriter(super().writer(schema, overwrite), folder, pace)

@@ -8,15 +8,13 @@ Each task leaves a file in MARKS when it is in the middle of its rows. With PACE
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 from pathlib import Path
 
-from pyspark import TaskContext
 from pyspark.sql import functions as sf
 
 from seamark.spark import open_session
+from tests.spark.faulty import Slow
 
 SPECULATION = {
     "spark.speculation": "true",
@@ -31,25 +29,16 @@ def main(master, servers, control, topic, rows, tasks, marks, pace):
     spark = open_session(master, app="slow-job", conf=build_conf(pace))
     spark.sparkContext.setLogLevel("ERROR")
 
-    def slowly(batches):
-        context = TaskContext.get()
-        is_slow = pace == "even" or (context.partitionId() == 0 and context.attemptNumber() == 0)
-        seconds = {"even": 0.3, "straggler": 2.0}[pace] if is_slow else 0.05
-        for number, batch in enumerate(batches):
-            if number == 2:
-                (Path(marks) / f"{context.partitionId()}-{context.attemptNumber()}-{os.getppid()}").touch()
-            time.sleep(seconds)
-            yield batch
-
+    spark.dataSource.register(Slow)
     frame = spark.range(int(rows), numPartitions=int(tasks)).select(sf.col("id").cast("string").alias("value"))
-    slow = frame.mapInArrow(slowly, frame.schema)
-    writer = slow.write.format("seamark.kafka").mode("append").option("kafka.bootstrap.servers", servers)
-    writer.option("control.topic", control).option("topic", topic).option("job", "slow").save()
+    writer = frame.write.format(Slow.name()).mode("append").option("kafka.bootstrap.servers", servers)
+    writer = writer.option("control.topic", control).option("topic", topic).option("job", "slow")
+    writer.option("folder", marks).option("pace", pace).save()
     spark.stop()
 
 
 def build_conf(pace):
-    """Small executors, small batches, and an executor that is gone is missed soon."""
+    """Small executors and small batches."""
     root = Path(__file__).parents[2]
     return {
         "spark.ui.enabled": "false",
@@ -58,8 +47,6 @@ def build_conf(pace):
         "spark.executor.cores": "1",
         "spark.cores.max": "2",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
-        "spark.network.timeout": "40s",
-        "spark.executor.heartbeatInterval": "5s",
         "spark.executorEnv.PYTHONPATH": f"{root}:{root / 'src'}",
         **(SPECULATION if pace == "straggler" else {}),
     }

@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 from tests.spark.kafka_side import numbers
 
 ROWS = 6_000
-WAIT_SECONDS = 180
+WAIT_SECONDS = 300
 
 
 @pytest.fixture
