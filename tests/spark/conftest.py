@@ -17,7 +17,7 @@ SPARK = StackSpec(brokers=1, workers=0, spark=True, spark_workers=2)
 
 
 def pytest_collection_modifyitems(items):
-    """The net below the waits is wider here: a session is a JVM and some Pythons, on a busy machine minutes to start."""
+    """The net below the waits is wider here: on a busy machine a session takes minutes to start."""
     for item in items:
         if "tests/spark/" in item.nodeid:
             item.add_marker(pytest.mark.timeout(1000))

@@ -7,12 +7,13 @@ from collections import Counter
 from dataclasses import dataclass
 from uuid import uuid4
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from seamark.model.control import read_control_record
 
 WAIT_SECONDS = 90
+OLD_MS = 1_000_000_000_000
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,17 @@ class KafkaSide:
         self._admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(timeout=30)
         self._made.append(name)
         return name
+
+    def fill(self, topic, rows):
+        """Numbers from 0 on, each with itself as its key and in a header, and a second of 2001 as its time.
+
+        Without transactions: their markers would have offsets that no record has.
+        """
+        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 20})
+        for number in range(rows):
+            text = str(number).encode()
+            producer.produce(topic, key=text, value=text, headers=[("from", text)], timestamp=OLD_MS + number)
+        assert producer.flush(WAIT_SECONDS) == 0
 
     def read(self, topic, *, committed=True):
         """Every record of a topic; with `committed=False` also what was taken back."""
