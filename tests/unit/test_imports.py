@@ -62,6 +62,10 @@ def test_imports_are_kept(package):
         ("change/step.py", "import seamark.connect.client"),
         ("change/step.py", "import seamark.fleet"),
         ("devstack/spec.py", "import seamark.model.offset"),
+        ("kafka/control.py", "import pyspark"),
+        ("kafka/control.py", "import seamark.spark.sink"),
+        ("spark/options.py", "import seamark.offsets.codec"),
+        ("spark/options.py", "import confluent_kafka"),
     ],
 )
 def test_planted_wrong_import_is_caught(package, module, planted):

@@ -39,6 +39,7 @@ COMMANDS = {
     "init": ("seamark.cli.init:init", "Make the journal's topics or folder, before the first change."),
     "doctor": ("seamark.cli.doctor:doctor", "Look for what is wrong, and say how to mend it."),
     "context": ("seamark.cli.context:context", "Name clusters, and choose one."),
+    "spark": ("seamark.cli.spark:spark", "Bring seamark to a Spark cluster."),
     "demo": ("seamark.cli.demo:demo", "Start real servers, break something, and mend it."),
     "completion": ("seamark.cli.completion:completion", "Write the completion script of a shell."),
 }

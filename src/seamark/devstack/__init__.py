@@ -1,4 +1,4 @@
-"""Real servers as child processes: Kafka brokers, Connect workers, PostgreSQL and S3.
+"""Real servers as child processes: Kafka brokers, Connect workers, PostgreSQL, S3 and Spark.
 
 For tests, benches and the demo. Nothing here is needed to run seamark against your own servers.
 
@@ -16,6 +16,7 @@ from seamark.devstack.stack import (
     PostgresEndpoint,
     S3Endpoint,
     ServerEntry,
+    SparkEndpoint,
     Stack,
     ToxiproxyEndpoint,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "PostgresEndpoint",
     "S3Endpoint",
     "ServerEntry",
+    "SparkEndpoint",
     "Stack",
     "StackSpec",
     "ToxiproxyEndpoint",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from seamark.devstack import operate
 from seamark.devstack.spec import KAFKA_VERSION, StackSpec
 from seamark.errors import InterruptedRunError, SeamarkError
 
-_ABOUT = """Real Kafka brokers, Connect workers, PostgreSQL and S3, as child processes.
+_ABOUT = """Real Kafka brokers, Connect workers, PostgreSQL, S3 and Spark, as child processes.
 
   python -m seamark.devstack up --brokers 3 --workers 2 --postgres --s3
   eval "$(python -m seamark.devstack env)"
@@ -51,7 +50,7 @@ def _run(options: argparse.Namespace) -> int:
             return operate.print_status(file)
         case "env":
             stack = operate.running_stack(file)
-            print(f"export SEAMARK_CONFIG={shlex.quote(stack.context_file)} SEAMARK_DEVSTACK={shlex.quote(str(file))}")
+            print(operate.build_exports(stack, file))
         case "logs":
             operate.print_log(file, options.server, lines=options.lines)
         case "seed":
@@ -75,6 +74,8 @@ def _spec(options: argparse.Namespace) -> StackSpec:
         standalone=options.standalone,
         postgres=options.postgres,
         s3=options.s3,
+        spark=options.spark,
+        spark_workers=options.spark_workers,
         exactly_once=options.exactly_once,
         toxiproxy=options.toxiproxy,
         authorizer=options.authorizer,
@@ -98,6 +99,8 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--standalone", action="store_true", help="a standalone worker too")
     up.add_argument("--postgres", action="store_true")
     up.add_argument("--s3", action="store_true")
+    up.add_argument("--spark", action="store_true", help="a standalone Spark master and worker; needs seamark[spark]")
+    up.add_argument("--spark-workers", type=int, default=1, metavar="N", help="workers of Spark, each on its own host")
     up.add_argument("--exactly-once", action="store_true", help="exactly-once sources on")
     up.add_argument("--toxiproxy", action="store_true", help="a proxy before each worker that can break off answers")
     up.add_argument("--authorizer", action="store_true", help="brokers with ACLs, and a listener with a login for them")
@@ -124,5 +127,5 @@ def _parser() -> argparse.ArgumentParser:
     logs.add_argument("server", metavar="NAME")
     logs.add_argument("--lines", type=int, default=50, metavar="N")
     lock = commands.add_parser("lock-jars", parents=[common], help="write the checksums of jar sets anew")
-    lock.add_argument("sets", nargs="+", metavar="SET", help="kafka-V, connect-V, plugin-jdbc-V, plugin-s3-V")
+    lock.add_argument("sets", nargs="+", metavar="SET", help="kafka-V, connect-V, plugin-jdbc-V, plugin-s3-V, spark-V")
     return parser

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from seamark.devstack.cache import cache_folder, fill
 from seamark.devstack.fetch import run_tool
-from seamark.devstack.spec import KAFKA_VERSION
+from seamark.devstack.spec import KAFKA_VERSION, SPARK_VERSION
 from seamark.errors import DevstackError
 
 COORDINATES = Path(__file__).parent / "coordinates"
@@ -26,6 +26,11 @@ def kafka_jars() -> Path:
 def connect_jars(version: str) -> Path:
     """The folder with the Connect runtime of a version."""
     return kafka_jars() if version == KAFKA_VERSION else read_jars(f"connect-{version}")
+
+
+def spark_jars() -> Path:
+    """The folder with what Spark needs beside its wheel: Kafka, s3a, PostgreSQL, Delta."""
+    return read_jars(f"spark-{SPARK_VERSION}")
 
 
 def read_jars(name: str) -> Path:
@@ -49,6 +54,7 @@ def fetch_jars(name: str, target: Path) -> None:
     pom, option = {
         "kafka": ("kafka.pom.xml", f"-Dkafka.version={version}"),
         "connect": ("connect.pom.xml", f"-Dkafka.version={version}"),
+        "spark": ("spark.pom.xml", f"-Dspark.version={version}"),
         "plugin-jdbc": ("connectors.pom.xml", "-Djdbc"),
         "plugin-s3": ("connectors.pom.xml", "-Ds3"),
         "plugin-debezium": ("connectors.pom.xml", "-Ddebezium"),

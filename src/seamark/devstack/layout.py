@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from seamark.devstack.jars import connect_jars, kafka_jars
+from seamark.devstack.jars import connect_jars, kafka_jars, spark_jars
 from seamark.devstack.java import write_properties
 from seamark.devstack.plugins import PluginFolder, build_plugins
 from seamark.devstack.ports import PortReservation
@@ -14,6 +14,7 @@ from seamark.devstack.servers.connect import build_cluster, build_standalone
 from seamark.devstack.servers.kafka import build_brokers
 from seamark.devstack.servers.postgres import build_postgres, find_programs
 from seamark.devstack.servers.s3 import build_s3, read_gateway
+from seamark.devstack.servers.spark import build_spark, find_spark
 from seamark.devstack.servers.toxiproxy import Doors, read_toxiproxy
 from seamark.devstack.spec import StackSpec
 from seamark.devstack.stack import ConnectEndpoint, KafkaEndpoint, PostgresEndpoint, S3Endpoint, Stack
@@ -39,6 +40,9 @@ def fetch_parts(spec: StackSpec) -> None:
         read_gateway()
     if spec.toxiproxy:
         read_toxiproxy()
+    if spec.spark:
+        find_spark()
+        spark_jars()
 
 
 def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: int, ports: PortReservation) -> Layout:
@@ -82,6 +86,17 @@ def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: in
     if doors is not None:
         toxiproxy, server = doors.build_server(folder=folder, program=read_toxiproxy())
         servers.append(server)
+    spark = None
+    if spec.spark:
+        spark, started = build_spark(
+            spec.spark_workers,
+            home=find_spark(),
+            jars=spark_jars(),
+            folder=folder,
+            ports=ports,
+            full_jit=spec.full_jit,
+        )
+        servers += started
     standalone = _standalone(spec, kafka=kafka, plugins=plugins, folder=folder, ports=ports)
     if standalone:
         servers.append(standalone[1])
@@ -99,6 +114,7 @@ def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: in
         postgres=postgres,
         s3=s3,
         toxiproxy=toxiproxy,
+        spark=spark,
     )
     return Layout(stack, servers=tuple(servers), notes=plugins.missing)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -136,6 +137,14 @@ def end_stack(file: Path) -> None:
     file.with_suffix(".log").unlink(missing_ok=True)
 
 
+def build_exports(stack: Stack, file: Path) -> str:
+    """The shell line that points seamark to a stack."""
+    values = {"SEAMARK_CONFIG": stack.context_file, "SEAMARK_DEVSTACK": str(file)}
+    if stack.spark:
+        values |= {"SEAMARK_SPARK_MASTER": stack.spark.master, "SEAMARK_SPARK_JARS": stack.spark.jars}
+    return "export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in values.items())
+
+
 def print_status(file: Path) -> int:
     """Print the servers; exit code 1 if one of them does not run."""
     stack = running_stack(file)
@@ -197,5 +206,7 @@ def _print_ready(stack: Stack, file: Path) -> None:
         print(f"  S3: {stack.s3.endpoint}")
     if stack.toxiproxy:
         print(f"  Toxiproxy: {stack.toxiproxy.api}, before {', '.join(stack.toxiproxy.doors)}")
+    if stack.spark:
+        print(f"  Spark {stack.spark.version}: {stack.spark.master}, its page {stack.spark.ui}")
     flag = "" if file == default_file("default") else f" --file {file}"
     print(f'To use it: eval "$(python -m seamark.devstack env{flag})"')

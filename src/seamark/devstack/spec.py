@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from seamark.errors import UsageError
 
 KAFKA_VERSION = "4.3.1"
+SPARK_VERSION = "4.2.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,10 @@ class StackSpec:
     standalone: bool = False
     postgres: bool = False
     s3: bool = False
+    # A standalone Spark master and workers, which start executors as processes of their own. Each worker has a host of
+    # its own, 127.0.0.N: Spark starts no speculative copy of a task on the host that runs it.
+    spark: bool = False
+    spark_workers: int = 1
     exactly_once: bool = False
     # Brokers that ask who somebody is and what he may do, on a second listener; who comes without a name may do all.
     authorizer: bool = False
@@ -36,6 +41,8 @@ class StackSpec:
             raise UsageError(f"a stack has 1 to 9 brokers, not {self.brokers}", hint="--brokers 3")
         if not 0 <= self.workers <= 9:
             raise UsageError(f"a stack has 0 to 9 workers, not {self.workers}", hint="--workers 2")
+        if not 1 <= self.spark_workers <= 9:
+            raise UsageError(f"Spark has 1 to 9 workers, not {self.spark_workers}", hint="--spark-workers 2")
 
     def clusters(self) -> dict[str, str]:
         """Connect cluster names and their versions: the first is "connect", others carry the version."""

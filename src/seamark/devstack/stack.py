@@ -96,6 +96,16 @@ class ToxiproxyEndpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class SparkEndpoint:
+    """The standalone cluster: the master's URL and page. `jars` is a folder: what sessions need beside the wheel."""
+
+    master: str
+    ui: str
+    version: str
+    jars: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stack:
     """Everything a test or a person needs to use the running servers."""
 
@@ -110,6 +120,7 @@ class Stack:
     postgres: PostgresEndpoint | None = None
     s3: S3Endpoint | None = None
     toxiproxy: ToxiproxyEndpoint | None = None
+    spark: SparkEndpoint | None = None
     servers: tuple[ServerEntry, ...] = ()
 
     def server(self, name: str) -> ServerEntry:
@@ -153,6 +164,7 @@ def read_stack(path: Path) -> Stack:
             "postgres": PostgresEndpoint(**body["postgres"]) if body["postgres"] else None,
             "s3": S3Endpoint(**body["s3"]) if body["s3"] else None,
             "toxiproxy": ToxiproxyEndpoint(**body["toxiproxy"]) if body.get("toxiproxy") else None,
+            "spark": SparkEndpoint(**body["spark"]) if body.get("spark") else None,
             "servers": tuple(ServerEntry(**entry) for entry in body["servers"]),
         }
     )

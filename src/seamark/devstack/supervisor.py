@@ -71,8 +71,7 @@ class Supervisor:
     def end(self, *, keep_data: bool = False) -> None:
         """End every server, the newest first, and remove their data."""
         for running in reversed(self._running.values()):
-            # Only PostgreSQL leaves something in the kernel when it is killed outright (a shared memory segment).
-            running.end(grace_seconds=3 if running.server.kind == "postgres" else 0)
+            running.end(grace_seconds=_grace(running.server))
         self._stack_file.unlink(missing_ok=True)
         if not keep_data:
             shutil.rmtree(self._layout.stack.folder, ignore_errors=True)
@@ -111,7 +110,7 @@ class Supervisor:
     def _act(self, command: str, running: RunningServer) -> int:
         name = running.server.name
         if command == "restart":
-            running.end(grace_seconds=3 if running.server.kind == "postgres" else 0)
+            running.end(grace_seconds=_grace(running.server))
             self._running[name] = running = RunningServer(running.server)
             begin = time.monotonic()
             wait_until(
@@ -134,6 +133,14 @@ class Supervisor:
 
     def _end_soon(self) -> None:
         self._ending = True
+
+
+def _grace(server: Server) -> float:
+    """How long a server may take to end by itself. Two leave something behind when they are killed outright.
+
+    PostgreSQL a shared memory segment, a Spark worker its executors, until they notice.
+    """
+    return 3 if server.kind in {"postgres", "spark-worker"} else 0
 
 
 def _entry(running: RunningServer) -> ServerEntry:

@@ -82,6 +82,7 @@ def test_commands_are_the_ones_of_the_design():
         "context list",
         "context show",
         "context test",
+        "spark pack",
         "demo",
         "completion",
     }

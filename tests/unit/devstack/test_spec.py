@@ -9,7 +9,9 @@ from seamark.errors import UsageError
 
 
 def test_spec_survives_json():
-    spec = StackSpec(brokers=3, workers=2, connect_versions=("4.3.1", "3.5.2"), postgres=True, exactly_once=True)
+    spec = StackSpec(
+        brokers=3, workers=2, connect_versions=("4.3.1", "3.5.2"), postgres=True, exactly_once=True, spark_workers=2
+    )
     assert StackSpec.from_json(spec.to_json()) == spec
 
 
@@ -22,7 +24,9 @@ def test_no_workers_means_no_cluster():
     assert StackSpec(workers=0).clusters() == {}
 
 
-@pytest.mark.parametrize("counts", [{"brokers": 0}, {"brokers": 10}, {"workers": -1}, {"workers": 10}])
+@pytest.mark.parametrize(
+    "counts", [{"brokers": 0}, {"brokers": 10}, {"workers": -1}, {"workers": 10}, {"spark_workers": 0}]
+)
 def test_counts_that_no_stack_can_have_are_refused(counts):
     with pytest.raises(UsageError) as caught:
         StackSpec(**counts)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,10 +14,13 @@ from seamark.devstack import (
     PostgresEndpoint,
     S3Endpoint,
     ServerEntry,
+    SparkEndpoint,
     Stack,
     ToxiproxyEndpoint,
 )
+from seamark.devstack.operate import build_exports
 from seamark.devstack.ports import PortReservation
+from seamark.devstack.servers import spark
 from seamark.devstack.servers.kafka import new_cluster_id
 from seamark.devstack.servers.toxiproxy import Doors
 from seamark.devstack.stack import read_stack, write_stack
@@ -31,6 +36,7 @@ STACK = Stack(
     standalone=ConnectEndpoint("4.3.1", urls=("http://c",), worker_config="w", offsets_file="o"),
     postgres=PostgresEndpoint("127.0.0.1", port=2, user="u", password="p", database="d"),
     s3=S3Endpoint("http://d", access_key="k", secret_key="s", region="r", data="/d"),
+    spark=SparkEndpoint("spark://127.0.0.1:3", ui="http://f", version="4.2.0", jars="/jars"),
     toxiproxy=ToxiproxyEndpoint("http://e", doors={"worker-1": "http://a"}),
     servers=(ServerEntry("broker-1", kind="broker", pid=9, port=1, log="l", data="d", version="4.3.1"),),
 )
@@ -92,3 +98,35 @@ def test_unknown_server_names_the_known_ones():
 
 def test_no_id_looks_like_an_option():
     assert not any(new_cluster_id().startswith("-") for _ in range(2000))
+
+
+def test_exports_name_spark_where_the_stack_has_it(tmp_path):
+    said = build_exports(STACK, tmp_path / "a b.json")
+    assert "SEAMARK_SPARK_MASTER=spark://127.0.0.1:3 SEAMARK_SPARK_JARS=/jars" in said
+    assert f"SEAMARK_DEVSTACK='{tmp_path}/a b.json'" in said
+    assert "SPARK" not in build_exports(dataclasses.replace(STACK, spark=None), tmp_path / "s.json")
+
+
+def test_file_of_a_stack_without_spark_is_read(tmp_path):
+    file = tmp_path / "stack.json"
+    write_stack(STACK, file)
+    older = {key: value for key, value in json.loads(file.read_text()).items() if key != "spark"}
+    file.write_text(json.dumps(older))
+    assert read_stack(file).spark is None
+
+
+def test_missing_pyspark_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(spark, "find_spec", lambda name: None)
+    with pytest.raises(DevstackError, match="pyspark is not installed") as caught:
+        spark.find_spark()
+    assert "seamark[spark]" in caught.value.hint
+
+
+def test_another_pyspark_than_the_jars_are_for_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(spark, "find_spec", lambda name: SimpleNamespace(origin=str(tmp_path / "__init__.py")))
+    monkeypatch.setattr(spark, "version", lambda name: "4.3.0")
+    with pytest.raises(DevstackError, match=r"4\.3\.0") as caught:
+        spark.find_spark()
+    assert "4.2.0" in caught.value.hint
+    monkeypatch.setattr(spark, "version", lambda name: "4.2.0")
+    assert spark.find_spark() == tmp_path

@@ -1,0 +1,116 @@
+"""Reading control records: how far a task has come, whoever did it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from seamark.errors import NotFoundError, RejectedError, SeamarkError
+from seamark.kafka.failures import is_passing
+from seamark.kafka.log import PartitionLog
+from seamark.kafka.reading import ANSWER_SECONDS, POLL_SECONDS
+from seamark.kafka.topics import TopicAdmin, TopicSpec
+from seamark.model.control import CONTROL_PARTITIONS, Claim, ControlRecord, read_control_record
+
+_CONFIGS = {
+    # The newest record of a task is all that is ever asked for.
+    "cleanup.policy": "compact",
+    "segment.ms": str(24 * 3600 * 1000),
+}
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What this process has read of a partition: up to where, and the newest record of each key of one job."""
+
+    position: int | None
+    newest: dict[bytes, ControlRecord] = field(default_factory=dict)
+
+
+class _Memory:
+    """What this process knows of control topics. Spark's Python processes serve many tasks, one after the other.
+
+    Committed records never change, so that a task only reads what came since the last one.
+    """
+
+    # A process works for few jobs at a time.
+    _LIMIT = 64
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen: dict[tuple[str, ...], _Seen] = {}
+
+    def find(self, name: tuple[str, ...], *, start: int | None) -> _Seen:
+        with self._lock:
+            if name not in self._seen:
+                while len(self._seen) >= self._LIMIT:
+                    del self._seen[next(iter(self._seen))]
+                self._seen[name] = _Seen(start)
+            return self._seen[name]
+
+
+_MEMORY = _Memory()
+
+
+def read_progress(
+    config: Mapping[str, str], topic: str, *, claim: Claim, patience_seconds: float, start: int | None = None
+) -> ControlRecord | None:
+    """The newest control record of a task, or None.
+
+    Everything that was acknowledged before this call is seen: the true end of the partition is asked for first, and
+    then committed records are read until it is reached. Where somebody else's transaction is open before that end,
+    this waits; the last stable offset alone could hide our own record behind it.
+    """
+    name = (config.get("bootstrap.servers", ""), topic, str(claim.partition), claim.family)
+    seen = _MEMORY.find(name, start=start)
+    with PartitionLog(config, topic, partition=claim.partition, patience_seconds=patience_seconds) as log:
+        low, high = log.read_bounds()
+        if seen.position is None or seen.position > high:
+            # Behind its end: the topic has been made anew.
+            seen.position = low
+            seen.newest.clear()
+        family = claim.family.encode()
+        for record in log.read(max(seen.position, low), high):
+            if record.key is not None and record.key.startswith(family) and record.value is not None:
+                place = f"{topic}-{claim.partition}@{record.offset}"
+                seen.newest[record.key] = read_control_record(record.value, place=place)
+            seen.position = record.offset + 1
+        seen.position = high
+    return seen.newest.get(claim.key)
+
+
+def read_ends(admin: TopicAdmin, topic: str) -> dict[int, int]:
+    """Where each partition of a control topic ends now. A job that is new has no record before."""
+    spots = [(topic, partition) for partition in range(CONTROL_PARTITIONS)]
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            return {partition: end for (_, partition), end in admin.read_end_offsets(spots).items()}
+        except SeamarkError as error:
+            # A topic that was just made is not known to every broker in the same moment.
+            if not (is_passing(error) or isinstance(error, NotFoundError)) or time.monotonic() > deadline:
+                raise
+        time.sleep(POLL_SECONDS)
+
+
+def ensure_control_topic(admin: TopicAdmin, topic: str) -> None:
+    """Make the control topic where it is missing; refuse one that can't serve."""
+    found = admin.read_found([topic]).get(topic)
+    if found is None:
+        copies = min(3, len(admin.read_cluster().brokers))
+        admin.create_topics([TopicSpec(topic, CONTROL_PARTITIONS, copies, _CONFIGS)])
+        found = admin.read_found([topic])[topic]
+    if found.partitions < CONTROL_PARTITIONS:
+        raise RejectedError(
+            f"the control topic {topic} has {found.partitions} partitions and needs {CONTROL_PARTITIONS}",
+            hint="name another one in the option control.topic, or add partitions",
+        )
+    policy = found.configs.get("cleanup.policy", "")
+    if "delete" in policy and found.configs.get("retention.ms") != "-1":
+        raise RejectedError(
+            f"the control topic {topic} forgets its records: cleanup.policy={policy}",
+            cause=f"retention.ms={found.configs.get('retention.ms')}",
+            hint="set cleanup.policy=compact, or retention.ms=-1",
+        )

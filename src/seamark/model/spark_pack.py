@@ -1,0 +1,42 @@
+"""What is given to spark-submit, so that a cluster's executors find seamark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FOLDER = "seamark-env"
+"""The folder that an executor unpacks the archive to."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitOption:
+    """One option of spark-submit and its value."""
+
+    option: str
+    value: str
+
+    def __str__(self) -> str:
+        """As it stands on a command line."""
+        return f"{self.option} {self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkPack:
+    """The archive, what is in it, the Python it is for, and the jars that Spark's own sources need."""
+
+    archive: str
+    packages: tuple[str, ...]
+    python: str
+    jars: tuple[str, ...] = ()
+
+    @property
+    def submit_options(self) -> tuple[SubmitOption, ...]:
+        """What to give to spark-submit. On YARN in cluster mode, the driver gets the archive too."""
+        options = [
+            SubmitOption("--archives", f"{self.archive}#{FOLDER}"),
+            SubmitOption("--conf", f"spark.executorEnv.PYTHONPATH={FOLDER}"),
+            SubmitOption("--conf", f"spark.yarn.appMasterEnv.PYTHONPATH={FOLDER}"),
+        ]
+        if self.jars:
+            options.append(SubmitOption("--jars", ",".join(self.jars)))
+        return tuple(options)

@@ -1,0 +1,42 @@
+"""Spark's part of seamark: sessions, and the exact Kafka sink `seamark.kafka`.
+
+    import seamark.spark
+
+    spark = seamark.spark.open_session()
+    writer = frame.write.format("seamark.kafka").mode("append")
+    writer.option("kafka.bootstrap.servers", "…").option("topic", "orders").save()
+
+pyspark is an extra: `pip install 'seamark[spark]'`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from seamark.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from seamark.spark.session import open_session, register
+    from seamark.spark.sink import KafkaSink
+
+__all__ = ["KafkaSink", "open_session", "register"]
+
+_HOMES = {
+    "KafkaSink": "seamark.spark.sink",
+    "open_session": "seamark.spark.session",
+    "register": "seamark.spark.session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    missing = [package for package in ("pyspark", "pyarrow") if find_spec(package) is None]
+    if missing:
+        raise ConfigurationError(
+            f"Spark is asked for, and {' and '.join(missing)} is not installed", hint="pip install 'seamark[spark]'"
+        )
+    return getattr(import_module(_HOMES[name]), name)

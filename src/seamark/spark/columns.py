@@ -1,0 +1,150 @@
+"""The columns of the sink: what they must be, and their rows as the producer takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from seamark.errors import RejectedError, UsageError
+from seamark.model.control import Amount
+
+_HEADER = "array<struct<key: string, value: binary>>"
+_BYTES = (BinaryType, StringType)
+_WANTED: dict[str, tuple[tuple[type[DataType], ...], str, str]] = {
+    "key": (_BYTES, "binary or string", "cast(key as binary)"),
+    "value": (_BYTES, "binary or string", "cast(value as binary), or to_json(struct(…))"),
+    "topic": ((StringType,), "string", "cast(topic as string)"),
+    "partition": ((IntegerType,), "int", "cast(partition as int)"),
+    "timestamp": ((TimestampType,), "timestamp", "timestamp_millis(timestamp) for milliseconds"),
+    "headers": ((ArrayType,), _HEADER, "array(struct('name' as key, cast('…' as binary) as value))"),
+}
+
+
+def check_schema(schema: StructType, *, has_topic: bool) -> None:
+    """Refuse a frame that the sink would have to guess about; one error names everything."""
+    faults = [
+        f"there is a column {field.name}, which no Kafka record has"
+        for field in schema.fields
+        if field.name not in _WANTED
+    ]
+    for field in schema.fields:
+        types, wanted, way = _WANTED.get(field.name, ((DataType,), "", ""))
+        if not isinstance(field.dataType, types) or (field.name == "headers" and not _is_headers(field.dataType)):
+            faults.append(f"{field.name} is {field.dataType.simpleString()} and must be {wanted}: {way}")
+    names = [field.name for field in schema.fields]
+    faults += [f"there are two columns {name}" for name in sorted({n for n in names if names.count(n) > 1})]
+    if "value" not in names:
+        faults.append("there is no column value")
+    if "topic" not in names and not has_topic:
+        faults.append("there is neither a column topic nor the option topic")
+    if faults:
+        raise UsageError(
+            f"the frame can't be written to Kafka: {'; '.join(faults)}",
+            hint=f"select what the records shall be: {', '.join(_WANTED)}",
+        )
+
+
+def _is_headers(found: DataType) -> bool:
+    if not isinstance(found, ArrayType) or not isinstance(found.elementType, StructType):
+        return False
+    fields = [(field.name, type(field.dataType)) for field in found.elementType.fields]
+    return fields == [("key", StringType), ("value", BinaryType)]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowPiece:
+    """Some rows as Spark hands them over. They become Python objects when they are gone through, and not before."""
+
+    batch: pa.RecordBatch
+    topic: str | None
+    amount: Amount
+
+    def rows(self) -> Iterable[tuple[Any, ...]]:
+        """Topic, key, value, headers, partition, timestamp in milliseconds; None where there is none."""
+        return zip(
+            repeat(self.topic) if self.topic is not None else self._topics(),
+            self._plain("key"),
+            self._plain("value"),
+            self._headers(),
+            self._plain("partition"),
+            self._timestamps(),
+            # An option for the topic, and columns that are not there, never end.
+            strict=False,
+        )
+
+    def split(self, records: int) -> tuple[ArrowPiece, ArrowPiece]:
+        """The first rows, and the rest."""
+        return (
+            build_piece(self.batch.slice(0, records), self.topic),
+            build_piece(self.batch.slice(records), self.topic),
+        )
+
+    def _column(self, name: str) -> Any:
+        place = self.batch.schema.get_field_index(name)
+        return None if place < 0 else self.batch.column(place)
+
+    def _plain(self, name: str) -> Iterable[Any]:
+        column = self._column(name)
+        return repeat(None) if column is None else column.to_pylist()
+
+    def _topics(self) -> Iterable[str]:
+        column = self._column("topic")
+        if column.null_count:
+            raise RejectedError("a row names no topic", hint="fill the column topic, or give the option topic")
+        return column.to_pylist()  # type: ignore[no-any-return]
+
+    def _timestamps(self) -> Iterable[int | None]:
+        column = self._column("timestamp")
+        if column is None:
+            return repeat(None)
+        # The client takes 0 for "now"; the brokers refuse what is before 1970.
+        micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+        lowest = pc.min(micros).as_py()
+        if lowest is not None and lowest < 1000:
+            raise RejectedError(
+                "a row has a timestamp of 1970-01-01 00:00:00 UTC or before, which no client can write",
+                hint="give it another one, or null for the time of writing",
+            )
+        return pc.divide(micros, 1000).to_pylist()  # type: ignore[no-any-return]
+
+    def _headers(self) -> Iterable[list[tuple[str, bytes | None]] | None]:
+        column = self._column("headers")
+        if column is None or column.null_count == len(column):
+            return repeat(None)
+        return (_name_headers(found) for found in column.to_pylist())
+
+
+def _name_headers(found: list[dict[str, Any] | None] | None) -> list[tuple[str, bytes | None]] | None:
+    if not found:
+        return None
+    try:
+        pairs = [(header["key"], header["value"]) for header in found]  # type: ignore[index]
+    except TypeError:
+        pairs = [(None, None)]
+    if any(name is None for name, _ in pairs):
+        raise RejectedError("a row has a header without a name", hint="leave the header out, or name it")
+    return pairs
+
+
+def build_piece(batch: pa.RecordBatch, topic: str | None) -> ArrowPiece:
+    """Some rows with their amount: the bytes of keys and values, headers not counted."""
+    total = 0
+    for name in ("key", "value"):
+        place = batch.schema.get_field_index(name)
+        if place >= 0:
+            total += pc.sum(pc.binary_length(batch.column(place))).as_py() or 0
+    return ArrowPiece(batch, topic=topic, amount=Amount(batch.num_rows, bytes=total))

@@ -1,0 +1,129 @@
+"""An archive of what executors need, for clusters where nothing can be installed.
+
+It holds the packages of this environment as they are, without Spark itself, which a cluster has. Executors unpack it
+and find it by PYTHONPATH; their Python must be of the same version and platform as this one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import platform
+import re
+import sys
+import tarfile
+from collections.abc import Iterator, Sequence
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import IO
+
+from seamark.errors import ConfigurationError
+from seamark.model.spark_pack import SparkPack
+
+ARCHIVE = "seamark-env.tar.gz"
+# What a cluster's Spark brings along.
+_OF_SPARK = frozenset({"pyspark", "py4j", "delta-spark"})
+_ROOTS = ("seamark", "pyarrow")
+_OWN_PACKAGES = ("seamark", "pyspark_seamark")
+_REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?P<rest>.*)")
+
+
+def pack_environment(folder: Path, *, jars: Path | None = None) -> SparkPack:
+    """Write the archive into a folder; `jars` is a folder of jars to be named with it."""
+    named = tuple(str(jar.absolute()) for jar in sorted(jars.glob("*.jar"))) if jars is not None else ()
+    if jars is not None and not named:
+        raise ConfigurationError(f"there is no jar in {jars}", hint="give the folder that holds them")
+    folder = folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {found.metadata["Name"]: found for found in _find_all()}
+    archive = folder / ARCHIVE
+    beside = folder / f"{ARCHIVE}.new"
+    with beside.open("wb") as raw:
+        _write(raw, list(found.values()))
+    beside.replace(archive)
+    return SparkPack(
+        str(archive),
+        packages=tuple(sorted(f"{name}=={one.version}" for name, one in found.items())),
+        python=_describe_python(),
+        jars=named,
+    )
+
+
+def _describe_python() -> str:
+    return f"{sys.version_info.major}.{sys.version_info.minor} {platform.system().lower()} {platform.machine()}"
+
+
+def _write(raw: IO[bytes], distributions: Sequence[Distribution]) -> None:
+    # No times in it: the same packages give the same bytes, and the cluster's cache knows them.
+    with (
+        gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="", compresslevel=6) as packed,
+        tarfile.open(mode="w", fileobj=packed) as tar,
+    ):
+        for name, file in sorted(_list_files(distributions)):
+            entry = tar.gettarinfo(file, arcname=name)
+            entry.uid = entry.gid = entry.mtime = 0
+            entry.uname = entry.gname = ""
+            with file.open("rb") as data:
+                tar.addfile(entry, data)
+
+
+def _list_files(distributions: Sequence[Distribution]) -> Iterator[tuple[str, Path]]:
+    for found in distributions:
+        if found.metadata["Name"] == "seamark":
+            yield from _list_own()
+            continue
+        for file in found.files or ():
+            path = Path(str(found.locate_file(file)))
+            # Programs of a package stand outside of the folder of packages.
+            if ".." not in file.parts and path.suffix != ".pyc" and path.is_file():
+                yield str(file), path
+
+
+def _list_own() -> Iterator[tuple[str, Path]]:
+    # seamark may be installed in place, where its files are not listed.
+    for package in _OWN_PACKAGES:
+        spec = importlib.util.find_spec(package)
+        if spec is None or spec.origin is None:
+            continue
+        root = Path(spec.origin).parent
+        for path in root.rglob("*"):
+            if path.is_file() and path.suffix != ".pyc":
+                yield str(Path(package) / path.relative_to(root)), path
+
+
+def _find_all() -> Iterator[Distribution]:
+    """The distributions that the sink needs, with what they need themselves."""
+    waiting, seen = list(_ROOTS), set(_OF_SPARK)
+    while waiting:
+        name = waiting.pop()
+        if _normal(name) in seen:
+            continue
+        seen.add(_normal(name))
+        try:
+            found = distribution(name)
+        except PackageNotFoundError:
+            raise ConfigurationError(
+                f"the package {name} is not installed here", hint="pip install 'seamark[spark]'"
+            ) from None
+        yield found
+        waiting += _needs(found)
+
+
+def _needs(found: Distribution) -> Iterator[str]:
+    for line in found.requires or ():
+        match = _REQUIREMENT.match(line)
+        # Extras were not asked for; what is for another Python or platform is not installed.
+        if match and "extra" not in match["rest"] and _is_installed(match["name"]):
+            yield match["name"]
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

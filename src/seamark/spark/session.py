@@ -1,0 +1,87 @@
+"""Spark sessions: one of ours, or the user's own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from seamark.errors import ConfigurationError
+from seamark.spark.sink import KafkaSink
+
+MASTER_VARIABLE = "SEAMARK_SPARK_MASTER"
+JARS_VARIABLE = "SEAMARK_SPARK_JARS"
+
+CONFS: Mapping[str, str] = {
+    # Without kafka in it: the older path turns every record twice and reads columns that nobody asked for.
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
+    # A task that runs again must get the rows it had. Adaptive execution cuts partitions by what it measures.
+    "spark.sql.adaptive.enabled": "false",
+    # Spark's own word list, and the keys of Kafka clients that it does not know: options with these are not shown.
+    "spark.sql.redaction.options.regex": (
+        "(?i)url|secret|password|passphrase|token|credential|jaas|oauthbearer|[.]pem|access[.]?key"
+    ),
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What our sessions are set to, under what the caller sets."""
+
+
+def open_session(
+    master: str | None = None,
+    *,
+    app: str = "seamark",
+    jars: str | Path | Iterable[str | Path] | None = None,
+    conf: Mapping[str, str] | None = None,
+    spark: SparkSession | None = None,
+) -> SparkSession:
+    """A session that knows the sink `seamark.kafka`.
+
+    Args:
+        master: A master's URL, or `local[*]`; by default that of `SEAMARK_SPARK_MASTER`, else `local[*]`.
+        app: The name that Spark's pages show.
+        jars: A folder of jars, or jars one by one, for Spark's own Kafka source and others; by default the folder that
+            `SEAMARK_SPARK_JARS` names. The sink needs none.
+        conf: Spark's own settings; they go over ours.
+        spark: A session of yours. It is used as it is, and only told of the sink.
+    """
+    if spark is not None:
+        return register(spark)
+    # Executors take the Python that the driver names; without it they take whatever python3 is on their PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    where = master or os.environ.get(MASTER_VARIABLE) or "local[*]"
+    settings = {**CONFS, **_near(where), **_jars(jars), **(conf or {})}
+    builder = SparkSession.builder.master(where).appName(app)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    # Spark finds the sink by itself, in the package pyspark_seamark.
+    return builder.getOrCreate()
+
+
+def register(spark: SparkSession) -> SparkSession:
+    """Tell a session of the sink `seamark.kafka`; gives the session back."""
+    spark.dataSource.register(KafkaSink)
+    return spark
+
+
+def _near(master: str) -> dict[str, str]:
+    # A driver on this machine must not be looked for by a host name that nobody can resolve.
+    if master.startswith("local") or "//127.0.0.1:" in master:
+        return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return {}
+
+
+def _jars(given: str | Path | Iterable[str | Path] | None) -> dict[str, str]:
+    found = given if given is not None else os.environ.get(JARS_VARIABLE)
+    if not found:
+        return {}
+    files = sorted(Path(found).glob("*.jar")) if isinstance(found, str | Path) else [Path(jar) for jar in found]
+    missing = [str(file) for file in files if not file.exists()]
+    if missing or not files:
+        raise ConfigurationError(
+            f"there is no jar at {', '.join(missing) or found}",
+            hint=f"give a folder of jars as jars= or in {JARS_VARIABLE}",
+        )
+    return {"spark.jars": ",".join(str(file) for file in files)}

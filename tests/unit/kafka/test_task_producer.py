@@ -1,0 +1,186 @@
+"""The producer of a task: what it hands to librdkafka, in which order, and what it makes of its failures."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from seamark.errors import AuthorizationError, FencedError, RejectedError, UnreachableError
+from seamark.kafka.task_failures import Outcome, build_task_error, judge
+from seamark.kafka.task_producer import OURS, ProducerFailure, TaskProducer
+from seamark.model.control import Amount, Claim
+
+CONFIG = {"bootstrap.servers": "nowhere:1", "linger.ms": "7"}
+
+
+class Librdkafka:
+    """Notes every call. `full` is how often the queue has no room; `lost` are delivery errors to report."""
+
+    def __init__(self, settings):
+        self.settings, self.calls, self.full, self.lost, self.late = settings, [], 0, [], 0
+        self.raised = {}
+
+    def __getattr__(self, name):
+        def call(*arguments, **keywords):
+            self.calls.append((name, *arguments))
+            if name in self.raised:
+                raise self.raised.pop(name)
+
+        return call
+
+    def produce(self, topic, **record):
+        if self.full:
+            self.full -= 1
+            raise BufferError
+        self.calls.append(("produce", topic, record))
+
+    def poll(self, _seconds):
+        for name in self.lost:
+            place = SimpleNamespace(topic=lambda: "t", partition=lambda: 3)
+            self.settings["on_delivery"](KafkaError(getattr(KafkaError, name), name), place)
+
+    def flush(self, _seconds):
+        self.calls.append(("flush",))
+        self.poll(0)
+        return self.late
+
+
+class Letters:
+    def __init__(self, rows):
+        self._rows = rows
+
+    @property
+    def amount(self):
+        return Amount(len(self._rows))
+
+    def rows(self):
+        return self._rows
+
+
+ROW = ("t", b"k", b"v", [("h", b"1")], 2, 5000)
+
+
+@pytest.fixture
+def made():
+    return []
+
+
+@pytest.fixture
+def producer(made):
+    def build(settings):
+        made.append(Librdkafka(settings))
+        return made[-1]
+
+    return TaskProducer(CONFIG, transactional_id="id", build_producer=build)
+
+
+def commit(producer):
+    producer.commit("control", partition=4, key=b"job/0", value=b"{}", deadline=time.monotonic() + 5)
+
+
+def soon():
+    return time.monotonic() + 5
+
+
+def test_settings_of_the_job_go_over_defaults_and_under_what_exactness_needs(producer, made):
+    settings = made[0].settings
+    assert settings["linger.ms"] == "7"
+    assert settings["compression.type"] == "lz4"
+    assert settings["transactional.id"] == "id"
+    assert {"acks", "enable.idempotence", "partitioner", "transactional.id"} <= OURS
+
+
+def test_record_is_handed_over_whole(producer, made):
+    producer.produce(Letters([ROW, ("t", None, None, None, None, None)]), deadline=soon())
+    first, second = (call[2] for call in made[0].calls)
+    assert first == {"key": b"k", "value": b"v", "headers": [("h", b"1")], "partition": 2, "timestamp": 5000}
+    assert second == {"key": None, "value": None, "headers": None, "partition": -1, "timestamp": 0}
+
+
+def test_control_record_goes_behind_everything_else(producer, made):
+    commit(producer)
+    names = [call[0] for call in made[0].calls]
+    assert names == ["flush", "produce", "flush", "commit_transaction"]
+    assert made[0].calls[1][1:] == ("control", {"value": b"{}", "key": b"job/0", "partition": 4})
+
+
+def test_full_queue_is_waited_for(producer, made):
+    made[0].full = 3
+    producer.produce(Letters([ROW]), deadline=soon())
+    assert len(made[0].calls) == 1
+
+
+def test_queue_that_stays_full_is_a_failure(producer, made):
+    made[0].full = 10**9
+    with pytest.raises(ProducerFailure, match="took no more records"):
+        producer.produce(Letters([ROW]), deadline=time.monotonic() - 1)
+
+
+def test_records_that_are_late_are_not_committed(producer, made):
+    made[0].late = 2
+    with pytest.raises(ProducerFailure, match="2 records"):
+        commit(producer)
+    assert "commit_transaction" not in [call[0] for call in made[0].calls]
+
+
+def test_lost_record_says_where_and_why(producer, made):
+    made[0].lost = ["MSG_SIZE_TOO_LARGE", "_PURGE_QUEUE"]
+    with pytest.raises(ProducerFailure) as caught:
+        commit(producer)
+    assert (caught.value.error.name(), caught.value.spot) == ("MSG_SIZE_TOO_LARGE", "t-3")
+
+
+def test_report_of_a_record_says_more_than_the_transaction(producer, made):
+    made[0].raised = {"begin_transaction": KafkaException(KafkaError(KafkaError._STATE, "abort first"))}
+    made[0].lost = ["TOPIC_AUTHORIZATION_FAILED"]
+    with pytest.raises(ProducerFailure) as caught:
+        producer.begin()
+    assert caught.value.error.name() == "TOPIC_AUTHORIZATION_FAILED"
+
+
+def test_fence_is_found_behind_the_error_of_the_next_callback(producer, made):
+    fence = KafkaException(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
+    clumsy = SystemError("returned a result with an exception set")
+    clumsy.__cause__ = fence
+    made[0].raised = {"commit_transaction": clumsy}
+    made[0].lost = []
+    with pytest.raises(ProducerFailure) as caught:
+        commit(producer)
+    assert caught.value.error.name() == "_FENCED"
+
+
+def test_other_system_error_is_not_hidden(producer, made):
+    made[0].raised = {"commit_transaction": SystemError("of the interpreter")}
+    with pytest.raises(SystemError, match="interpreter"):
+        commit(producer)
+
+
+def test_closing_drops_what_is_in_hand(producer, made):
+    producer.close()
+    producer.close()
+    assert [call[0] for call in made[0].calls] == ["purge"]
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "kind", "hint"),
+    [
+        ("_FENCED", Outcome.FENCED, FencedError, "Spark runs it again"),
+        ("INVALID_PRODUCER_EPOCH", Outcome.FENCED, FencedError, "another job"),
+        ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", Outcome.HOPELESS, AuthorizationError, "seamark.sink."),
+        ("INVALID_TRANSACTION_TIMEOUT", Outcome.HOPELESS, RejectedError, "transaction.max.timeout.ms"),
+        ("_UNKNOWN_PARTITION", Outcome.HOPELESS, RejectedError, "partition column"),
+        ("_TIMED_OUT", Outcome.PASSING, UnreachableError, "same name"),
+        ("NOT_COORDINATOR", Outcome.PASSING, UnreachableError, "same name"),
+    ],
+)
+def test_failures_are_told_apart(name, outcome, kind, hint):
+    error = KafkaError(getattr(KafkaError, name), "said: password=hunter2")
+    assert judge(error) is outcome
+    built = build_task_error(error, claim=Claim("job", task=1), spot="t-3")
+    assert type(built) is kind
+    assert hint in built.hint
+    assert "task 1 of job job" in built.message
+    assert "hunter2" not in built.cause
