@@ -218,7 +218,9 @@ def test_who_is_interrupted_leaves_nothing_running(shop):
         "WHERE pg_sleep(0.01) IS NOT NULL"
     )
     program = """
-import os
+import os, signal
+# Where nobody sits at a terminal, children are told to ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from seamark.database import Database
 from seamark.model.distance import Distance, Mark, TableRows, Unit
 rows = TableRows((os.environ["SCHEMA"], "endless"), number_column="id", after=Mark(0))
