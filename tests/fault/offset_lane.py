@@ -27,7 +27,7 @@ from seamark.devstack.wait import wait_until
 from seamark.errors import DevstackError, SeamarkError
 from seamark.fleet.clusters import Clusters, build_connect_client
 from seamark.fleet.setup import make_setup
-from seamark.kafka.partitioner import choose_partition
+from seamark.model.key_hash import choose_partition
 from seamark.offsets.codec import encode_key
 from tests.fault.rig import ROOT
 from tests.integration.offset_rig import read_raw
