@@ -400,6 +400,20 @@ def test_offsets_too_old_to_read_are_refused_before_they_are_asked_for():
     assert {path for _, _, path in network.asked} == {"/"}
 
 
+@pytest.mark.parametrize(("second", "wanted"), [((), {}), (("a",), {"a": None})], ids=["forgotten", "lasting"])
+def test_null_offset_is_told_only_when_a_second_answer_holds_it_too(second, wanted):
+    answers = iter([("a",), second])
+
+    def answer(request):
+        if not request.url.path.endswith("/offsets"):
+            return None
+        found = [{"partition": {"file": file}, "offset": None} for file in next(answers)]
+        return httpx2.Response(200, json={"offsets": found})
+
+    client, _ = open_client({"one": answer, "two": answer})
+    assert {one.partition["file"]: one.offset for one in client.read_offsets("x")} == wanted
+
+
 @pytest.mark.parametrize("value", [0, -1, float("inf"), float("nan")])
 @pytest.mark.parametrize("name", ["deadline_seconds", "herder_seconds", "connect_seconds", "rounds"])
 def test_no_limit_can_be_switched_off(name, value):
