@@ -27,7 +27,7 @@ from seamark.devstack.wait import wait_until
 from seamark.errors import DevstackError, SeamarkError
 from seamark.fleet.clusters import Clusters, build_connect_client
 from seamark.fleet.setup import make_setup
-from seamark.kafka.partitioner import choose_partition
+from seamark.model.key_hash import choose_partition
 from seamark.offsets.codec import encode_key
 from tests.fault.rig import ROOT
 from tests.integration.offset_rig import read_raw
@@ -145,12 +145,12 @@ class Lane:
         """Its place behind so many lines."""
         return {"kafka_offset": lines} if self.is_sink else {"position": lines * len(LINE)}
 
-    def _set_up(self):
+    def _set_up(self, *, in_flight="3s"):
         cluster = {"urls": list(self._urls), "worker_config": self.endpoint.worker_config}
         context = {
             "journal": "file",
             "journal_folder": str(self.folder / "journal"),
-            "in_flight": "3s",
+            "in_flight": in_flight,
             "policy": {"files": ["/**"]},
             "kafka": {"bootstrap.servers": self.stack.kafka.bootstrap_servers},
             "connect": {"connect": cluster},
@@ -159,6 +159,10 @@ class Lane:
         file.write_text(json.dumps({"current": "dev", "contexts": {"dev": context}}))
         self._environ = {"SEAMARK_CONFIG": str(file), "XDG_STATE_HOME": str(self.folder / "state")}
         make_setup(open_context(environ=self._environ))
+
+    def be_patient(self):
+        """From now on a request counts as over after 90 s, as Connect says: who is asleep carries it out later."""
+        self._set_up(in_flight="90s")
 
     def open(self):
         fleet = seamark.Fleet(open_context(environ=self._environ))

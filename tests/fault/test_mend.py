@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from seamark.change.steps.cleaning import CLEANING
 from seamark.devstack.control import ask
 from seamark.devstack.wait import wait_until
-from seamark.kafka.partitioner import choose_partition
+from seamark.model.key_hash import choose_partition
 from seamark.offsets.codec import encode_key
 from tests.fault.offset_lane import Lane
 from tests.fault.rig import SOURCE, Rig

@@ -13,7 +13,7 @@ from seamark.context import open_context
 from seamark.devstack import StackSpec, start_stack
 from seamark.fleet import open_fleet
 from seamark.fleet.offsets import Route
-from seamark.kafka.partitioner import choose_partition
+from seamark.model.key_hash import choose_partition
 from seamark.model.offset_finding import OffsetOddity
 from seamark.offsets.codec import encode_key
 from tests.integration.offset_tools import Brokers, Connect

@@ -13,7 +13,7 @@ from seamark.connect import ConnectClient
 from seamark.context import open_context
 from seamark.errors import UnreachableError
 from seamark.fleet.setup import make_setup
-from seamark.kafka.partitioner import choose_partition
+from seamark.model.key_hash import choose_partition
 from tests.integration.meaning_stage import DEADLINE_SECONDS, wait_for
 from tests.integration.offset_tools import Brokers
 

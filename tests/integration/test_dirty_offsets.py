@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from seamark.kafka.partitioner import choose_partition
+from seamark.model.key_hash import choose_partition
 from seamark.model.offset import spell_identity
 from seamark.offsets.codec import decode_value, encode_key
 from seamark.offsets.verdict import ValueVerdict

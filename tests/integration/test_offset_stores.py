@@ -15,8 +15,8 @@ from seamark.errors import NotFoundError
 from seamark.fleet import open_fleet
 from seamark.fleet.offsets import Route
 from seamark.fleet.positions.export_file import check_export, write_export
-from seamark.kafka.partitioner import choose_partition
 from seamark.kafka.topic_scan import TopicScan
+from seamark.model.key_hash import choose_partition
 from seamark.model.offset import spell_identity
 from seamark.model.offset_finding import OffsetOddity
 from seamark.offsets.codec import encode_key

@@ -20,7 +20,7 @@ from seamark.devstack.fake_connect import FILE_SOURCE
 from seamark.errors import NotFoundError, RefusedError
 from seamark.fleet.positions.export_file import check_export
 from seamark.fleet.setup import make_setup
-from seamark.kafka.partitioner import choose_partition
+from seamark.model.key_hash import choose_partition
 
 PARTITIONS = 5
 ORPHANS = 1000

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seamark.errors import UsageError
-from seamark.kafka.partitioner import choose_partition, hash_murmur2
+from seamark.model.key_hash import choose_partition, hash_murmur2
 from seamark.offsets.codec import as_rest_map, decode_key, encode_key, encode_rest_key, encode_rest_value, encode_value
 from seamark.offsets.java_double import spell_double
 from seamark.offsets.java_hash import order_as_hash_map, order_names

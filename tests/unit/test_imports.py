@@ -53,7 +53,7 @@ def test_imports_are_kept(package):
         ("pipelines/routing.py", "import seamark.kafka"),
         ("pipelines/routing.py", "import confluent_kafka"),
         ("pipelines/routing.py", "import pyspark"),
-        ("kafka/partitioner.py", "import seamark.offsets.codec"),
+        ("kafka/native_partitioner.py", "import seamark.offsets.codec"),
         ("cli/main.py", "import seamark.offsets.codec"),
         ("fleet/__init__.py", "import seamark.cli"),
         ("fleet/__init__.py", "import seamark.devstack"),

@@ -142,7 +142,15 @@ class ConnectClient:
         return self._ask(requests.configs(), wire.build_configs)
 
     def read_offsets(self, name: str, url: str | None = None) -> tuple[Offset, ...]:
-        """A connector's offsets as any worker tells them, or the one at `url`; from 3.5 on."""
+        """A connector's offsets as any worker tells them, or the one at `url`; from 3.5 on.
+
+        A worker lists the partitions first and reads its topic to the end then: behind a reset by another worker, its
+        answer names what is forgotten, with null. It has read by then, so a second answer holds only nulls that last.
+        """
+        found = self._read_offsets_once(name, url)
+        return found if all(one.offset is not None for one in found) else self._read_offsets_once(name, url)
+
+    def _read_offsets_once(self, name: str, url: str | None) -> tuple[Offset, ...]:
         return self._ask(requests.offsets(name), wire.build_offsets, url=url, needs=Capability.READ_OFFSETS)
 
     def read_topics(self, name: str) -> tuple[str, ...]:

@@ -35,6 +35,8 @@ class Supervisor:
         self._say = say
         self._running: dict[str, RunningServer] = {}
         self._ending = False
+        # It is there before anybody reads the stack's file: who asks too early waits, and is not refused.
+        self._control = ControlSocket(Path(layout.stack.folder))
 
     @property
     def stack(self) -> Stack:
@@ -60,8 +62,7 @@ class Supervisor:
 
     def serve(self) -> None:
         """Answer the control socket until told to end."""
-        folder = Path(self._layout.stack.folder)
-        with ControlSocket(folder) as control, _on_signal(self._end_soon):
+        with self._control as control, _on_signal(self._end_soon):
             while not self._ending:
                 control.answer(self._obey, seconds=0.5)
                 for running in self._running.values():

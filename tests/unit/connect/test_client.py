@@ -332,14 +332,15 @@ def test_the_fleet_is_one_call():
 
 
 def test_many_threads_share_one_client():
-    client, network = open_client({"one": REFUSED, "two": httpx2.Response(200, json={"a": "1"})})
+    # Each of them asks by itself: for configs and statuses many would share one answer.
+    client, network = open_client({"one": REFUSED, "two": httpx2.Response(200, json=["x"])})
     found = []
-    threads = [threading.Thread(target=lambda: found.append(client.read_config("x"))) for _ in range(16)]
+    threads = [threading.Thread(target=lambda: found.append(list(client.read_names()))) for _ in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(10)
-    assert found == [{"a": "1"}] * 16
+    assert found == [["x"]] * 16
     assert network.hosts().count("two") == 16
 
 
@@ -397,6 +398,20 @@ def test_offsets_too_old_to_read_are_refused_before_they_are_asked_for():
     with pytest.raises(RefusedError):
         client.read_offsets("x")
     assert {path for _, _, path in network.asked} == {"/"}
+
+
+@pytest.mark.parametrize(("second", "wanted"), [((), {}), (("a",), {"a": None})], ids=["forgotten", "lasting"])
+def test_null_offset_is_told_only_when_a_second_answer_holds_it_too(second, wanted):
+    answers = iter([("a",), second])
+
+    def answer(request):
+        if not request.url.path.endswith("/offsets"):
+            return None
+        found = [{"partition": {"file": file}, "offset": None} for file in next(answers)]
+        return httpx2.Response(200, json={"offsets": found})
+
+    client, _ = open_client({"one": answer, "two": answer})
+    assert {one.partition["file"]: one.offset for one in client.read_offsets("x")} == wanted
 
 
 @pytest.mark.parametrize("value", [0, -1, float("inf"), float("nan")])

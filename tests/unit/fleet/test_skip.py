@@ -13,7 +13,7 @@ from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
 from seamark.fleet.skip.finding import PoisonFinder
-from seamark.fleet.skip.lending import BATCH, choose_lent, refuse_own_positions, tells_truth
+from seamark.fleet.skip.lending import BATCH, choose_lent, lend_tasks, refuse_own_positions, tells_truth
 from seamark.fleet.skip.plans import Search
 from seamark.fleet.skip.poison import FoundBy
 from seamark.fleet.skip.records import matches_topics
@@ -154,6 +154,15 @@ class TestLending:
         }
         # Else what is tolerated meanwhile would be gone without a trace.
         assert choose_lent(build(config={**CONFIG, **dead, "errors.tolerance": "all"}), {}) == {BATCH: "1"}
+
+    @pytest.mark.parametrize(
+        ("tasks", "partitions", "lent"),
+        [("1", 1, None), ("2", 4, "4"), ("4", 4, None), (None, 3, "3"), ("1", 500, "32"), ("40", 500, None)],
+    )
+    def test_each_partition_has_a_task_of_its_own_while_it_is_searched(self, tasks, partitions, lent):
+        sink = build(config={**CONFIG, **({"tasks.max": tasks} if tasks else {})})
+        assert lend_tasks(sink, {BATCH: "1"}, partitions=partitions).get("tasks.max") == lent
+        assert lend_tasks(sink, {"tasks.max": "7"}, partitions=partitions) == {"tasks.max": "7"}
 
     @pytest.mark.parametrize(
         "key", ["topics", "name", "consumer.override.group.id", "consumer.override.bootstrap.servers", "db.password"]

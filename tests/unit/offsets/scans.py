@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seamark.kafka.partitioner import choose_partition
+from seamark.model.key_hash import choose_partition
 from seamark.model.raw_record import RawRecord, ScanResult
 from seamark.offsets.codec import encode_key, encode_value
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.kafka.partitioner import choose_partition
+from seamark.model.key_hash import choose_partition
 from seamark.model.offset_finding import OffsetOddity
 from seamark.offsets.codec import decode_key, decode_value, encode_key
 from seamark.offsets.key_filter import build_key_filter

@@ -18,7 +18,10 @@ Lent = Mapping[str, str | None]
 
 BATCH = "consumer.override.max.poll.records"
 DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+TASKS = "tasks.max"
 _TOLERANCE = "errors.tolerance"
+# A task is a consumer, and often a connection to a database, too.
+_MOST_TASKS = 32
 _FLUSH = "flush.size"
 _CONFLUENT = "io.confluent.connect."
 # Sinks of which it is known, from their source, that what they were given is theirs when Connect asks before a commit:
@@ -61,6 +64,18 @@ def choose_lent(connector: Connector, asked: Mapping[str, str]) -> Lent:
     if connector.config.get(DEAD_LETTERS) and connector.config.get(_TOLERANCE, "none").strip().lower() != "all":
         lent[DEAD_LETTERS] = None
     return lent | dict(asked)
+
+
+def lend_tasks(connector: Connector, lent: Lent, *, partitions: int) -> Lent:
+    """The lent keys, and a task for each partition where there are fewer.
+
+    A task that reads several may take the bad record first each time: then the others of its partitions never move, and
+    none of their positions tells which it was.
+    """
+    tasks = connector.config.get(TASKS, "1").strip()
+    if TASKS in lent or not tasks.isdecimal() or int(tasks) >= min(partitions, _MOST_TASKS):
+        return lent
+    return {**lent, TASKS: str(min(partitions, _MOST_TASKS))}
 
 
 def tells_truth(connector: Connector, lent: Lent) -> bool:

@@ -22,6 +22,7 @@ from seamark.fleet.skip.lending import (
     Lent,
     choose_lent,
     find_refusal,
+    lend_tasks,
     refuse_own_positions,
     tells_truth,
 )
@@ -101,8 +102,9 @@ class Skips:
     def search(self, owner: str, *, lend: Mapping[str, str] | None = None) -> Search:
         """Plan to let a failed sink take record by record until it stands at the one that it can't take."""
         connector = self._read(owner)
-        finder = PoisonFinder(connector, self._records(connector))
-        lent = choose_lent(connector, lend or {})
+        records = self._records(connector)
+        finder = PoisonFinder(connector, records)
+        lent = lend_tasks(connector, choose_lent(connector, lend or {}), partitions=len(records.read_positions()))
         if refusal := find_refusal(connector, lent, self._clusters.client(connector.cluster)):
             raise RefusedError(
                 f"nobody can tell at which record {connector.owner} fails; nothing was changed",
