@@ -179,8 +179,8 @@ def _compare(key: OffsetKey, group: list[Evidence], known: set[bytes | None]) ->
             which = f"{len(known)} of them may be a task's; which one, only its plugin knows"
         else:
             which = "none of them is a spelling that Connect writes: no task finds any"
-        asked = [raw for raw in variants if decode_key(raw).is_rest_spelling]
-        rest = f"; REST looks for {asked[0].decode(errors='backslashreplace')}" if asked and asked[0] else ""
+        asked = sorted(raw for raw in variants if raw is not None and decode_key(raw).is_rest_spelling)
+        rest = f"; REST looks for {asked[0].decode(errors='backslashreplace')}" if asked else ""
         text = f"stands there under {len(variants)} spellings: {which}{rest}"
         yield _build(OffsetOddity.VARIANTS, key, text, *group)
     dead = [found for found in group if found.is_tombstone]
@@ -188,7 +188,8 @@ def _compare(key: OffsetKey, group: list[Evidence], known: set[bytes | None]) ->
     for tombstone in dead if live else ():
         same = [found for found in live if found.key == tombstone.key]
         if same:
-            text = f"a tombstone on partition {tombstone.partition} may hide the offset on {same[0].partition}"
+            places = " and ".join(map(str, sorted({one.partition for one in same if one.partition is not None})))
+            text = f"a tombstone on partition {tombstone.partition} may hide the offset on {places}"
             yield _build(OffsetOddity.MASKED, key, f"{text} from tasks and from REST", tombstone, *same)
         else:
             yield _build(

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from seamark.model.raw_record import RawRecord
@@ -72,6 +72,7 @@ VALUE_BYTES = st.one_of(
 
 
 @settings(max_examples=300, deadline=None)
+@example([(b'["c!",{"a":0}]', b"{}", 1), (b'["c!",{"a":0}]', b"{}", -1), (b'["c!",{"a":0}]', None, 0)])
 @given(st.lists(st.tuples(keys(), VALUE_BYTES, st.integers(-2, 4)), max_size=6))
 def test_both_ways_come_to_the_same(records):
     scan = FakeScan()
