@@ -29,20 +29,19 @@ OFFSET_STACK = (
     "test_offset_strangers.py",
     "test_offset_zombies.py",
 )
-# One worker of an old version, which many changes at once disturb enough.
-OLDEST = "test_oldest_workers.py"
+# Each of these has a stack of its own.
+ALONE = ("test_guarded_exactly_once.py", "test_oldest_workers.py", "test_runbooks_")
 TOGETHER = {
     "tests/contract/": ("[fake", "[real-4.3.1", "[real-3.5.2"),
     "tests/fault/": (
         "test_brokers_die_midway.py",
         "test_fleet_apply.py",
-        "test_guarded_exactly_once.py",
         "test_like_real_connect.py",
         "test_mend.py",
         "test_offset_access.py",
         *OFFSET_STACK,
+        *ALONE,
         "test_offsets_exactly_once.py",
-        OLDEST,
         "test_topic_health.py",
     ),
     "tests/integration/": (
@@ -58,11 +57,12 @@ TOGETHER = {
 def find_scope(nodeid: str) -> str:
     """The name under which tests are kept together; a test's own id where it goes alone."""
     for folder, pieces in TOGETHER.items():
-        if folder in nodeid:
-            found = [piece for piece in pieces if piece in nodeid]
-            if found:
-                name = {OLDEST: OLDEST}.get(found[0], "offset stack" if found[0] in OFFSET_STACK else "own stack")
-                return f"{folder} {name if folder == 'tests/fault/' else found[0]}"
+        found = next((piece for piece in pieces if piece in nodeid), "") if folder in nodeid else ""
+        if found in ALONE:
+            return nodeid.partition("::")[0]
+        if found:
+            name = "offset stack" if found in OFFSET_STACK else "own stack"
+            return f"{folder} {name if folder == 'tests/fault/' else found}"
     return nodeid
 
 
