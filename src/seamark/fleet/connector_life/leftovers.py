@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 _NO_GROUP = "DEAD"
 
 
+def says_nothing_held(name: str, note: str) -> bool:
+    """Whether a note before a create says that it begins anew. Who gives it offsets need not hear so."""
+    return note.startswith((f"{name}: begins anew,", f"{name}: no group "))
+
+
 class Leftovers:
     """Looks for offsets and groups. What can't be found out becomes a note, never a failure."""
 

@@ -16,6 +16,7 @@ from seamark.change.steps.stillness import build_kept
 from seamark.change.steps.stopped import surround
 from seamark.connect.capability import Capability
 from seamark.errors import NotFoundError
+from seamark.fleet.connector_life.leftovers import says_nothing_held
 from seamark.fleet.connector_life.plugin_type import find_type
 from seamark.fleet.moving.guards import find_quiet_seconds
 from seamark.fleet.moving.plans import refuse_wrong
@@ -106,7 +107,7 @@ def plan_create_with_offsets(
             *(step.to_data(lane=data.lane) for step in after),
         ),
         preconditions=(*planned.plan.preconditions, *run.plan.preconditions),
-        notes=(*planned.plan.notes, *notes, *way.notes),
+        notes=(*(note for note in planned.plan.notes if not says_nothing_held(name, note)), *notes, *way.notes),
     )
     words = f"{way.words} {render_count(len(offsets), 'offset')}, then {state}"
     effects = tuple(_explain(found, meaning, offsets, words=words) for found in planned.effects)

@@ -66,7 +66,8 @@ class OffsetPurges:
             by_cluster.setdefault(orphan.owner.partition("/")[0], []).append(orphan)
         steps = tuple(step for cluster, listed in by_cluster.items() for step in self._build_steps(cluster, listed))
         locks = {lock for orphan in found for lock in self._build_locks(orphan.owner)}
-        title = f"take away the offsets of {found[0].owner}" if len(found) == 1 else f"take away {len(found)} orphans"
+        title = f"take away {len(found)} orphans" if found else "no orphan to take away"
+        title = f"take away the offsets of {found[0].owner}" if len(found) == 1 else title
         topics = {step.subject: f"offsets/{step.clusters[0]}" for step in steps}
         plan = build_plan(
             title,
