@@ -1,6 +1,6 @@
 """A small stack for a runbook: file sources, their topics and file sinks, and what is in each.
 
-The names are those of the pages (context dev, cluster game, source log-purchase, sink lake), as the stack is a test's own.
+It is a test's own, so the names are those of the pages: context dev, cluster game, source log-purchase, sink lake.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ class RunbookStage:
             "SEAMARK_CONFIG": str(self._write_context(settings)),
             "XDG_STATE_HOME": str(folder / "state"),
             "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
-            "COLUMNS": "200",
         }
 
     def _write_context(self, settings):
@@ -167,19 +166,23 @@ class RunbookStage:
 
     def await_stored(self, owner, rows):
         """A source has stored that it has read so many rows."""
+        self.await_committed(owner, rows * ROW_BYTES)
+
+    def await_committed(self, owner, position):
+        """A connector of one partition stands there."""
         wait_until(
-            lambda: self.read_positions(owner) == [rows * ROW_BYTES],
-            f"{owner} had stored {rows} rows",
+            lambda: self.read_positions(owner) == [position],
+            f"{owner} stood at {position}",
             seconds=PATIENCE_SECONDS,
             every_seconds=1,
         )
 
-    def run(self, *arguments, code=0):
+    def run(self, *arguments, code=0, failpoint=None):
         """A command of seamark's, typed in the folder: what it said."""
         done = subprocess.run(
             [sys.executable, "-m", "seamark.cli", *arguments],
             cwd=self.folder,
-            env=self.environ,
+            env=self.environ | ({"SEAMARK_FAILPOINT": failpoint} if failpoint else {}),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
