@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 STRING = "org.apache.kafka.connect.storage.StringConverter"
-PATIENCE_SECONDS = 90
+PATIENCE_SECONDS = 120
 ROW_BYTES = len("pur-000000\n")
 _PLAIN = {"tasks.max": "1", "key.converter": STRING, "value.converter": STRING}
 

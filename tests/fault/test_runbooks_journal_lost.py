@@ -16,7 +16,7 @@ NAMES = ("log-purchase", "lake")
 # The connector is stopped, and nothing is written yet.
 MIDWAY = "after-outcome:0:kill"
 KILLED = -9
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.fixture

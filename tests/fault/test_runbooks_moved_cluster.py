@@ -19,7 +19,7 @@ CLUSTERS = (("old", "connect"), ("new", "connect-4-3-1"))
 MIRROR = "mirror.purchase"
 # So many of the first records the mirror does not have, as if retention had taken them before it began.
 MISSING = 4
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.integration.runbook import Runbook
 
 PAGE = "offsets-topic-deleted.md"
 TOPIC = "connect-offsets"
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.fixture

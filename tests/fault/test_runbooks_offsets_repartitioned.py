@@ -13,7 +13,7 @@ from tests.integration.runbook import Runbook
 
 PAGE = "offsets-topic-repartitioned.md"
 TOPIC = "connect-offsets"
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.fixture
