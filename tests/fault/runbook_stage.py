@@ -94,11 +94,6 @@ class RunbookStage:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         return self.admin.describe_configs([resource])[resource].result(30)["cleanup.policy"].value
 
-    def count_records(self, topic):
-        """How many records a topic holds."""
-        bootstrap = self.stack.kafka.bootstrap_servers
-        return sum(len(read_partition(bootstrap, topic, number)) for number in range(self.count_partitions(topic)))
-
     def write_rows(self, count, *, kind="purchase"):
         """So many rows more for a source."""
         rows = len(self.read_rows(kind))

@@ -42,7 +42,7 @@ def test_positions_come_back_from_the_topic_made_anew_and_the_export(stage):
     wait_until(lambda: TOPIC in stage.list_topics(), "the brokers made it anew", seconds=PATIENCE_SECONDS)
     stage.write_rows(10)
     stage.await_delivered("purchase", "guild")
-    wait_until(lambda: stage.count_records(TOPIC) == 1, "its position was stored", seconds=PATIENCE_SECONDS)
+    stage.await_stored("log-purchase", 20)
 
     book = Runbook(
         PAGE,

@@ -62,13 +62,12 @@ def test_the_source_goes_on_at_the_right_row_after_the_mend(stage):
     assert "stray" not in book.run("doctor").text
     book.finish()
 
-    for _ in range(2):
-        stage.restart_worker()
-        stage.await_running("log-purchase")
-        stage.await_running("lake")
-        stage.write_rows(3)
-        stage.await_delivered()
+    stage.restart_worker()
+    stage.await_running("log-purchase")
+    stage.await_running("lake")
+    stage.write_rows(3)
+    stage.await_delivered()
     rows = stage.read_rows()
-    assert len(rows) == 26
+    assert len(rows) == 23
     assert stage.count_topic() == dict.fromkeys(rows, 1)
     assert stage.count_sink() == dict.fromkeys(rows, 1)
