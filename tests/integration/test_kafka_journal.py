@@ -316,7 +316,7 @@ def test_change_with_lost_records_is_refused(config, names, journal):
         _, high = log.read_bounds()
     for future in admin.delete_records([TopicPartition(names.journal, 0, high)]).values():
         future.result(10)
-    with pytest.raises(NotFoundError):
+    with pytest.raises(TamperedJournalError, match="has no entry of it"):
         journal.read(first.change)
 
 

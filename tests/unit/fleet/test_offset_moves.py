@@ -344,6 +344,16 @@ def test_move_takes_the_owners_part_of_a_file(place, tmp_path, wrap):
     assert wanted(place.fleet.offsets.move("fs", source=file)) == [{"position": 7}]
 
 
+def test_a_file_of_another_cluster_speaks_of_the_connector_that_moved_here(place, tmp_path):
+    file = tmp_path / "offsets.json"
+    said = [{"partition": FILE, "offset": {"position": 7}}]
+    file.write_text(json.dumps({"elsewhere/fs": said, "elsewhere/others": said}))
+    assert wanted(place.fleet.offsets.move("fs", source=file)) == [{"position": 7}]
+    file.write_text(json.dumps({"elsewhere/fs": said, "nowhere/fs": said, "group/fs": said}))
+    with pytest.raises(NotFoundError, match="says nothing of"):
+        place.fleet.offsets.move("fs", source=file)
+
+
 def test_copy_rewrites_the_key_as_the_other_names_it(place):
     place.game.add("other", {**SOURCE_CONFIG, "file": "/other"})
     place.apply(place.fleet.offsets.copy("fs", "other"))

@@ -11,11 +11,11 @@ from seamark.change.journal import Head, Opening
 from seamark.change.kafka_journal.acquire import begin_change, take_change
 from seamark.change.kafka_journal.clients import JournalClients
 from seamark.change.kafka_journal.names import JournalNames
-from seamark.change.kafka_journal.reader import check_tail, read_change, read_heads, resolve_change
+from seamark.change.kafka_journal.reader import build_lost, check_tail, read_change, read_heads, resolve_change
 from seamark.change.kafka_journal.timing import JournalTiming
 from seamark.change.kafka_journal.topics import check_topics, refuse_differences
 from seamark.change.kafka_journal.writer import KafkaJournalWriter
-from seamark.errors import UsageError
+from seamark.errors import NotFoundError, UsageError
 from seamark.kafka.topics import TopicAdmin
 from seamark.model.entry import Entry, EntryKind
 from seamark.model.ulid import LENGTH
@@ -66,7 +66,12 @@ class KafkaJournal:
             whole = resolve_change(log, change)
             # First the head, then the entries: what the head says must be among them.
             head = self._clients.read_board().heads.get(whole)
-            entries = read_change(log, whole)
+            try:
+                entries = read_change(log, whole)
+            except NotFoundError:
+                if head is None:
+                    raise
+                raise build_lost(head, log.topic) from None
         if entries[-1].kind is not EntryKind.CLOSE:
             check_tail(entries, head)
         return entries

@@ -83,6 +83,16 @@ def check_tail(entries: tuple[Entry, ...], head: Head | None) -> None:
         )
 
 
+def build_lost(head: Head, topic: str) -> TamperedJournalError:
+    """What is said of an open change of which only the head is left."""
+    return TamperedJournalError(
+        f"change {head.change} ({head.title}) is open, but topic {topic} has no entry of it",
+        cause="the topic was deleted and made anew, or records of it were deleted: what was before can't be told",
+        hint="docs/runbooks/journal-topic-lost.md says how to go on without it",
+        context={"change": head.change},
+    )
+
+
 def read_heads(log: PartitionLog, *, limit: int | None) -> tuple[Head, ...]:
     """The heads of the newest changes, the newest first.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from seamark.errors import NotFoundError, UnsupportedError, UsageError
-from seamark.fleet.positions.diff import read_side
+from seamark.fleet.positions.diff import Side, read_side
 from seamark.fleet.positions.export_file import build_bare, read_json_file
 from seamark.model.duration import parse_duration
 from seamark.model.held_offset import HeldOffset
@@ -115,7 +115,7 @@ def read_owner_file(path: Path, *, owner: str) -> tuple[Offset, ...]:
         return build_bare({owner: body["offsets"]}, name=str(path))[0].offsets
     side = read_side(path)
     bare = owner.partition("/")[2]
-    for name in (owner, bare):
+    for name in (owner, bare, *_find_elsewhere(side, bare)):
         if name in side:
             return side[name]
     raise NotFoundError(
@@ -123,6 +123,12 @@ def read_owner_file(path: Path, *, owner: str) -> tuple[Offset, ...]:
         cause=f"it has {', '.join(sorted(side)[:5]) or 'nobody'}",
         hint="seamark offsets copy gives one owner what another has",
     )
+
+
+def _find_elsewhere(side: Side, name: str) -> list[str]:
+    """The owner of that name in another Connect cluster, as a connector that moved has it; of several nobody."""
+    found = [owner for owner in side if owner.partition("/")[2] == name and not owner.startswith("group/")]
+    return found if len(found) == 1 else []
 
 
 class SourceTargets:
