@@ -1,0 +1,159 @@
+"""A page of docs/runbooks, run as an operator would: its commands in order, and what it prints compared with the page.
+
+A test gives the names of its own connectors and topics for those of the page, does the accident, and then says at which
+command of the page it is: `book.run("offsets skip")`. So neither can change without the other.
+
+On a page, in ```console blocks:
+
+- a line that begins with `$ seamark` is run; no shell sees it, and no other command stands there;
+- the lines below it must come in what it prints, in this order; lines may be left out between them;
+- `…` is any text, `CHANGE` the id of a change, and what always differs (times, ids, durations) may be any other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RUNBOOKS = ROOT / "docs" / "runbooks"
+TIMEOUT_SECONDS = 240
+# What is different each time, wherever it stands.
+VARIES = (
+    (r"01[0-9A-HJKMNP-TV-Z]{24}", "[0-9A-Z]{26}"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? UTC", r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? UTC"),
+    (r"done in [\d ]+ m?s\b", r"done in [\d ]+ m?s\b"),
+    (r"…", ".*"),
+    (r"\s+", r"\s+"),
+)
+CHANGE_ID = re.compile(r"Change (01[0-9A-HJKMNP-TV-Z]{24}) done")
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of a page, and the lines that stand below it."""
+
+    text: str
+    shown: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed, to both streams, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def text(self):
+        return self.out + self.err
+
+    @property
+    def change(self):
+        """The id of the change that it says is done."""
+        return CHANGE_ID.search(self.text)[1]
+
+
+def read_blocks(page, kind):
+    """The fenced blocks of one kind in a page, in order."""
+    text = (RUNBOOKS / page).read_text()
+    return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def read_commands(page):
+    """Every command of a page's console blocks, in order."""
+    found = []
+    for block in read_blocks(page, "console"):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            text, *shown = part.rstrip().splitlines()
+            assert text.startswith("seamark "), f"{page}: only seamark is run: {text}"
+            found.append(Command(text, tuple(line for line in shown if line.strip(" …"))))
+    return found
+
+
+def substitute(text, names):
+    """Each name of a page replaced by another, whole words only, longer ones first."""
+    if not names:
+        return text
+
+    def spell(name):
+        before = r"(?<!\w)" if name[0].isalnum() else ""
+        return f"{before}{re.escape(name)}" + (r"(?!\w)" if name[-1].isalnum() else "")
+
+    wanted = "|".join(spell(name) for name in sorted(names, key=len, reverse=True))
+    return re.sub(wanted, lambda found: str(names[found[0]]), text)
+
+
+def build_pattern(line):
+    """A regular expression of what a line of the page allows."""
+    varies = re.compile("|".join(f"(?P<v{number}>{shape})" for number, (shape, _) in enumerate(VARIES)))
+    pattern, end = "", 0
+    for found in varies.finditer(line):
+        pattern += re.escape(line[end : found.start()]) + VARIES[int(found.lastgroup[1:])][1]
+        end = found.end()
+    return re.compile(pattern + re.escape(line[end:]))
+
+
+def compare(shown, printed):
+    """The first line of the page that was not printed, behind those before it; None where all were."""
+    left = iter([line.strip() for line in printed.splitlines()])
+    for line in shown:
+        pattern = build_pattern(line.strip())
+        if not any(pattern.fullmatch(one) for one in left):
+            return line
+    return None
+
+
+class Runbook:
+    """A page and whoever works through it."""
+
+    def __init__(self, page, *, names, environ, folder):
+        """`names` are those of the page and what they are here; commands run in `folder` with `environ` added."""
+        self.page = page
+        self.names = dict(names)
+        self.folder = folder
+        self._environ = dict(environ)
+        self._left = read_commands(page)
+
+    def run(self, words, *, code=0, **names):
+        """Run the page's next command, in which these words stand. `names` are for this one alone: `CHANGE=…`."""
+        assert self._left, f"{self.page} has no more commands, wanted: {words}"
+        command = self._left.pop(0)
+        assert words in command.text, f"{self.page} goes on with: {command.text}; not with: {words}"
+        known = {**self.names, **names}
+        said = self.start(substitute(command.text, known))
+        assert said.code == code, f"{command.text}: {said}"
+        missing = compare([substitute(line, known) for line in command.shown], said.text)
+        assert missing is None, f"{command.text} does not print:\n{missing}\nbut:\n{said.text}"
+        return said
+
+    def start(self, text):
+        """A command as a process of its own."""
+        env = {name: value for name, value in os.environ.items() if not name.startswith("SEAMARK_")}
+        env |= {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "NO_COLOR": "1", "COLUMNS": "400", **self._environ}
+        done = subprocess.run(
+            [sys.executable, "-m", "seamark.cli", *shlex.split(text)[1:]],
+            cwd=self.folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    def read_blocks(self, kind):
+        """Other blocks of the page, with the names of here: SQL that a test runs itself."""
+        return [substitute(block, self.names) for block in read_blocks(self.page, kind)]
+
+    def finish(self):
+        """Every command of the page has run."""
+        assert [command.text for command in self._left] == [], f"{self.page} has commands that nobody ran"
