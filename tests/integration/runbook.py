@@ -19,6 +19,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 
 ROOT = Path(__file__).parents[2]
 RUNBOOKS = ROOT / "docs" / "runbooks"
@@ -45,26 +46,22 @@ class Command:
 
 @dataclass(frozen=True)
 class Said:
-    """What a command printed, to both streams, and how it ended."""
+    """What a command printed, as it stands on a terminal, and how it ended."""
 
     code: int
-    out: str
-    err: str
-
-    @property
-    def text(self):
-        return self.out + self.err
+    text: str
 
     @property
     def change(self):
-        """The id of the change that it says is done."""
-        return CHANGE_ID.search(self.text)[1]
+        """The id of the last change that it says is done."""
+        return CHANGE_ID.findall(self.text)[-1]
 
 
 def read_blocks(page, kind):
-    """The fenced blocks of one kind in a page, in order."""
+    """The fenced blocks of one kind in a page, in order, also those within a list."""
     text = (RUNBOOKS / page).read_text()
-    return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    found = re.findall(rf"^( *)```{kind}\n(.*?)^\1```$", text, re.DOTALL | re.MULTILINE)
+    return [dedent(block) for _, block in found]
 
 
 def read_commands(page):
@@ -129,7 +126,7 @@ class Runbook:
         assert words in command.text, f"{self.page} goes on with: {command.text}; not with: {words}"
         known = {**self.names, **names}
         said = self.start(substitute(command.text, known))
-        assert said.code == code, f"{command.text}: {said}"
+        assert said.code == code, f"{command.text}: exit code {said.code}, expected {code}:\n{said.text}"
         missing = compare([substitute(line, known) for line in command.shown], said.text)
         assert missing is None, f"{command.text} does not print:\n{missing}\nbut:\n{said.text}"
         return said
@@ -137,18 +134,19 @@ class Runbook:
     def start(self, text):
         """A command as a process of its own."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("SEAMARK_")}
-        env |= {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "NO_COLOR": "1", "COLUMNS": "400", **self._environ}
+        env |= {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PYTHONUNBUFFERED": "1", "NO_COLOR": "1", "COLUMNS": "400"}
         done = subprocess.run(
             [sys.executable, "-m", "seamark.cli", *shlex.split(text)[1:]],
             cwd=self.folder,
-            env=env,
+            env=env | self._environ,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             timeout=TIMEOUT_SECONDS,
             check=False,
         )
-        return Said(done.returncode, done.stdout, done.stderr)
+        return Said(done.returncode, done.stdout)
 
     def read_blocks(self, kind):
         """Other blocks of the page, with the names of here: SQL that a test runs itself."""
