@@ -57,7 +57,7 @@ class Pipe(Stage):
     def open(self, page):
         """A runbook, with the names of this stage for those of the page."""
         names = {
-            "game/": "connect/",
+            "game": "connect",
             "log-purchase": self.source,
             "lake": self.sink,
             "purchases": self.topic,
