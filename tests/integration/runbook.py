@@ -119,12 +119,15 @@ class Runbook:
         self._environ = dict(environ)
         self._left = read_commands(page)
 
-    def run(self, words, *, code=0, **names):
-        """Run the page's next command, in which these words stand. `names` are for this one alone: `CHANGE=…`."""
+    def run(self, words, *, code=0, names=None, **more):
+        """Run the page's next command, in which these words stand.
+
+        `names`, and more of them such as `CHANGE=…`, are for this one alone.
+        """
         assert self._left, f"{self.page} has no more commands, wanted: {words}"
         command = self._left.pop(0)
         assert words in command.text, f"{self.page} goes on with: {command.text}; not with: {words}"
-        known = {**self.names, **names}
+        known = {**self.names, **(names or {}), **more}
         said = self.start(substitute(command.text, known))
         assert said.code == code, f"{command.text}: exit code {said.code}, expected {code}:\n{said.text}"
         missing = compare([substitute(line, known) for line in command.shown], said.text)

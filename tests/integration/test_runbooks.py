@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from seamark.model.offset import Offset
+from tests.integration.meaning_stage import wait_for
 from tests.integration.runbook_stage import Pipe
 
 # As on the pages: so many rows before the accident, and what comes afterwards.
@@ -59,4 +63,76 @@ def test_poison_record(pipe):
     assert again == 20, "as the page and its plan say"
     pipe.await_copy(ROWS - 1 + again)
     assert pipe.read_copy() == everything + once(*range(poison + 1, ROWS + 1))
+    book.finish()
+
+
+def note_moment():
+    """A whole second, as somebody types it: what was before is before it, and what comes next is of a later one."""
+    moment = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=1)
+    while datetime.now(UTC) <= moment:
+        time.sleep(0.1)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def patch(pipe, number):
+    """What somebody does with curl: stop, write, and nobody is told."""
+    (held,) = pipe.client.read_offsets(pipe.source)
+    pipe.stop(pipe.source)
+    pipe.client.patch_offsets(pipe.source, [Offset(held.partition, {"incrementing": number})])
+
+
+def test_source_rewound(pipe):
+    book = pipe.open("source-rewound.md")
+    pipe.insert(ROWS)
+    pipe.start_source()
+    pipe.await_records(ROWS)
+    pipe.await_source(ROWS)
+    pipe.start_sink()
+    # Once and again: the first is sent, the second is caught by somebody who pauses it.
+    patch(pipe, 30)
+    pipe.insert(5)
+    pipe.client.resume(pipe.source)
+    doubled = once(*range(31, ROWS + 1))
+    pipe.await_records(ROWS + 5 + doubled.total())
+    pipe.await_source(ROWS + 5)
+    moment = note_moment()
+    patch(pipe, 10)
+    pipe.client.pause(pipe.source)
+    wait_for(lambda: str(pipe.client.read_status(pipe.source).state), lambda state: state == "PAUSED", "its pause")
+
+    times = {"2026-11-15T03:09:00Z": moment}
+    book.run("connectors stop")
+    book.run("offsets history")
+    book.run("offsets move", names=times)
+    book.run("offsets move", names=times)
+    book.run("connectors resume")
+    pipe.insert(5)
+    rows = ROWS + 10
+    pipe.await_records(rows + doubled.total())
+    pipe.await_source(rows)
+    pipe.await_copy(rows + doubled.total())
+    everything = once(*range(1, rows + 1))
+    assert pipe.read_rows() == everything
+    assert pipe.read_topic() == pipe.read_copy() == everything + doubled, "only the first rewind's rows came twice"
+    count, delete = book.read_blocks("sql")
+    assert pipe.database.execute(count).fetchone() == (doubled.total(),)
+    assert pipe.database.execute(delete).rowcount == doubled.total() == 10
+    assert pipe.read_copy() == everything
+
+    # Once more, by a wrong command of seamark on a connector that is stopped.
+    pipe.stop(pipe.source)
+    said = book.start(f"seamark offsets move {pipe.source} --to 20 --yes")
+    assert said.code == 0, said.text
+    book.run("journal list")
+    book.run("journal undo", CHANGE=said.change)
+    book.run("journal undo", CHANGE=said.change)
+    book.run("connectors resume")
+    pipe.insert(1)
+    everything += once(rows + 1)
+    pipe.await_source(rows + 1)
+    pipe.await_copy(rows + 1)
+    assert pipe.read_rows() == pipe.read_copy() == everything
+    assert pipe.read_topic() == everything + doubled, "nothing came twice by the wrong move"
+    book.run("connectors list")
+    book.run("lag --sources")
     book.finish()
