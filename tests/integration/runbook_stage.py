@@ -1,4 +1,4 @@
-"""What the runbooks are about, small and on the shared stack: a table, its source, a topic, a sink, a copy of the table."""
+"""What the runbooks are about, small and on the shared stack: a table, its source, a topic, a sink, a copy of it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ class Pipe(Stage):
         names = {
             "game": "connect",
             "log-purchase": self.source,
+            "log-purchase-2": self.name("log-purchase-2"),
             "lake": self.sink,
+            "lake-2": self.name("lake-2"),
+            "lake.json": "lake.json",
             "purchases": self.topic,
             "purchase": self.table,
             "purchase_copy": self.copy,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -135,4 +136,47 @@ def test_source_rewound(pipe):
     assert pipe.read_topic() == everything + doubled, "nothing came twice by the wrong move"
     book.run("connectors list")
     book.run("lag --sources")
+    book.finish()
+
+
+def test_connector_recreated(pipe):
+    book = pipe.open("connector-recreated.md")
+    pipe.insert(ROWS)
+    pipe.start_source()
+    pipe.await_records(ROWS)
+    pipe.start_sink()
+    pipe.await_source(ROWS)
+    pipe.await_sink(ROWS)
+    # Both under other names: the sink delivers all again, the source is caught before it sends.
+    for name in (pipe.source, pipe.sink):
+        pipe.client.delete_connector(name)
+    new_source, _ = pipe.create("log-purchase-2", pipe.build_source(), state="PAUSED")
+    pipe.create("lake-2", pipe.build_sink())
+    everything = once(*range(1, ROWS + 1))
+    pipe.await_copy(2 * ROWS)
+    assert pipe.read_copy() == everything + everything
+    (pipe.folder / "lake.json").write_text(json.dumps({"name": pipe.sink, "config": pipe.build_sink()}))
+
+    book.run("connectors stop")
+    book.run("offsets orphans")
+    book.run("groups show")
+    book.run("offsets copy")
+    book.run("offsets copy")
+    book.run("connectors resume")
+    book.run("connectors delete lake-2")
+    book.run("connectors create")
+    count, delete = book.read_blocks("sql")
+    assert pipe.database.execute(count).fetchone() == (ROWS,)
+    assert pipe.database.execute(delete).rowcount == ROWS == 40
+    pipe.insert(5)
+    rows = ROWS + 5
+    pipe.await_records(rows)
+    pipe.await_source(rows, name=new_source)
+    pipe.await_copy(rows)
+    pipe.await_sink(rows)
+    book.run("connectors list")
+    book.run("offsets purge")
+    book.run("groups delete")
+    everything += once(*range(ROWS + 1, rows + 1))
+    assert pipe.read_rows() == pipe.read_topic() == pipe.read_copy() == everything
     book.finish()
