@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 
 from seamark.context import open_context
 from seamark.fleet.setup import make_setup
@@ -13,6 +15,14 @@ from tests.integration.runbook import Runbook
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 CONVERTERS = {"key.converter": STRING, "value.converter": JSON, "value.converter.schemas.enable": "true"}
+
+
+def note_moment():
+    """A whole second, as somebody types it: what was before is before it, and what comes next is of a later one."""
+    moment = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=1)
+    while datetime.now(UTC) <= moment:
+        time.sleep(0.1)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Pipe(Stage):

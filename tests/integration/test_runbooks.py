@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from seamark.model.offset import Offset
 from tests.integration.meaning_stage import wait_for
-from tests.integration.runbook_stage import Pipe
+from tests.integration.runbook_stage import Pipe, note_moment
 
 # As on the pages: so many rows before the accident, and what comes afterwards.
 ROWS = 40
@@ -65,14 +63,6 @@ def test_poison_record(pipe):
     pipe.await_copy(ROWS - 1 + again)
     assert pipe.read_copy() == everything + once(*range(poison + 1, ROWS + 1))
     book.finish()
-
-
-def note_moment():
-    """A whole second, as somebody types it: what was before is before it, and what comes next is of a later one."""
-    moment = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=1)
-    while datetime.now(UTC) <= moment:
-        time.sleep(0.1)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def patch(pipe, number):

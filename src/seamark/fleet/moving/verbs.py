@@ -195,9 +195,7 @@ class OffsetMoves:
         return offsets, connector, ()
 
     def _read_left(self, source: str, missing: NotFoundError) -> tuple[Offset, ...]:
-        return read_left(
-            source, missing, connectors=self._connectors, clusters=self._clusters, stores=self._stores()
-        )
+        return read_left(source, missing, connectors=self._connectors, clusters=self._clusters, stores=self._stores())
 
     def _refuse_family(self, source: str, origin: Connector | None, target: Connector) -> None:
         theirs = None if origin is None else read_meaning(origin, self._clusters.client(origin.cluster))
