@@ -9,7 +9,7 @@ import pytest
 from tests.integration.runbook import RUNBOOKS, compare, read_commands, substitute
 
 PAGES = sorted(path.name for path in RUNBOOKS.glob("*.md") if path.name != "README.md")
-PARTS = ("What you see", "What not to do", "How to know that it is well again", "What can't be brought back")
+PARTS = ("What you see", "What it means", "Do not", "Well again when", "What can't be brought back")
 
 
 def test_index_names_every_runbook_once():
@@ -41,7 +41,5 @@ def test_names_are_replaced_as_whole_words():
     ],
 )
 def test_lines_must_come_in_their_order_and_only_what_varies_may_differ(shown, missing):
-    printed = (
-        "a b\n  at 2027-01-01T00:00:00.123Z: 3 rows\n✓ Change 01M7GC1ER413Y9K0RRV1T04155 done in 627 ms. Undo: x\n"
-    )
+    printed = "a b\n  at 2027-01-01T00:00:00.123Z: 3 rows\n✓ Change 01M7GC1ER413Y9K0RRV1T04155 done in 9 ms. Undo: x\n"
     assert compare(shown, printed) == missing
