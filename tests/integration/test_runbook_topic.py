@@ -32,13 +32,22 @@ def recreate_topic(pipe):
             return False
 
     wait_for(is_made, bool, f"{pipe.topic} to be made anew")
+    # The brokers take the commits of a topic away with it, but not at once.
+    wait_for(lambda: pipe.client.read_offsets(pipe.sink), lambda found: not found, "the commits to be gone")
 
 
 def put_back(pipe, offset):
     """What somebody does with kafka-consumer-groups: the group is empty, so it is taken."""
     group = f"connect-{pipe.sink}"
     place = ConsumerGroupTopicPartitions(group, [TopicPartition(pipe.topic, 0, offset)])
-    pipe.admin.alter_consumer_group_offsets([place])[group].result(30)
+
+    def is_taken():
+        try:
+            return pipe.admin.alter_consumer_group_offsets([place])[group].result(30) is not None
+        except KafkaException:
+            return False
+
+    wait_for(is_taken, bool, f"{group} to be empty and put back")
 
 
 def numbers(first, last):
