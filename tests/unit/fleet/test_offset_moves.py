@@ -369,6 +369,36 @@ def test_copy_between_families_is_refused(place):
         place.fleet.offsets.copy("fs", "lake")
 
 
+def test_copy_takes_what_a_connector_that_is_gone_has_left(place):
+    place.scan.put(("gone", FILE), {"position": 70})
+    place.game.add("other", {**SOURCE_CONFIG, "file": "/other"})
+    for source in ("gone", "game/gone"):
+        planned = place.fleet.offsets.copy(source, "other")
+        assert wanted(planned) == [{"position": 70}]
+        assert f"{source} is gone: its offsets were left behind" in str(planned)
+        assert f"seamark offsets purge {source} takes it away" in str(planned)
+    place.apply(planned)
+    (found,) = place.fleet.offsets.of("other").offsets
+    assert (found.partition, found.offset) == ({"filename": "/other"}, {"position": 70})
+    assert place.held("game/gone") == [{"position": 70}], "what was left stays"
+
+
+def test_copy_of_what_the_target_could_not_read_or_nobody_left_is_refused(place):
+    place.scan.put(("gone", TABLE), {"incrementing": 50})
+    with pytest.raises(RefusedError, match="these are no offsets for game/fs"):
+        place.fleet.offsets.copy("gone", "fs")
+    with pytest.raises(NotFoundError, match="never"):
+        place.fleet.offsets.copy("never", "fs")
+
+
+def test_copy_of_what_was_left_under_two_spellings_is_refused(place):
+    place.scan.put(b'["gone",{"filename":"/in"}]', {"position": 70})
+    place.scan.put(b'["gone", {"filename": "/in"}]', {"position": 90})
+    place.scan.put(b'["gone",{"filename":"/in"}]', {"position": 80}, partition=4)
+    with pytest.raises(RefusedError, match="nobody can tell where gone stood"):
+        place.fleet.offsets.copy("gone", "fs")
+
+
 # --- a new connector with offsets
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
 from seamark.fleet.fanout import fan_out
+from seamark.fleet.moving.left_source import build_left_notes, read_left
 from seamark.fleet.moving.plans import OffsetPlans, merge
 from seamark.fleet.moving.shared_groups import SharedGroups, read_shared
 from seamark.fleet.moving.sink_targets import SinkTargets, find_commits
@@ -123,20 +124,22 @@ class OffsetMoves:
         return merge(f"import offsets from {path.name}", [answers.results[owner] for owner in chosen])
 
     def copy(self, source: str, target: str, *, care: Care | None = None) -> Planned:
-        """Plan that one owner stands where another stands. Keys are rewritten as the other one names them."""
-        offsets, origin = self._read_source(source)
+        """Plan that one owner stands where another stands, or stood. Keys are rewritten as the other one names them."""
+        offsets, origin, left = self._read_source(source)
         title = f"copy offsets of {source} to {target}"
         if target.startswith(GROUP):
             planned = self._groups().place(target.removeprefix(GROUP), find_commits(source, offsets))
             return replace(planned, plan=replace(planned.plan, title=title))
         connector = self._connectors.one(target)
-        notes: list[str] = []
+        notes: Sequence[str] = left
         if connector.type is ConnectorType.SINK:
             find_commits(source, offsets)
             sink = self._open_sink(connector)
             offsets, notes = sink.clamp(offsets), sink.notes
         else:
-            offsets = self._rewrite(source, origin, connector, offsets)
+            if not left:
+                self._refuse_family(source, origin, connector)
+            offsets = self._rewrite(source, connector, offsets)
         return self.write(connector, offsets, title=title, care=care, notes=notes)
 
     def relocate(self, owner: str, topic: str | None, *, care: Care | None = None) -> Planned:
@@ -174,22 +177,27 @@ class OffsetMoves:
             name, to=move.to, back=move.back, shift=move.shift, source=move.source, topics=partitions
         )
 
-    def _read_source(self, source: str) -> tuple[tuple[Offset, ...], Connector | None]:
-        """What an owner holds, and the connector that it is; None for a group."""
+    def _read_source(self, source: str) -> tuple[tuple[Offset, ...], Connector | None, tuple[str, ...]]:
+        """What an owner holds, the connector that it is, None for a group; and what to say of one that is gone."""
+        connector = None
         if source.startswith(GROUP):
             reading = self._stores().find_group(source.removeprefix(GROUP)).read()
-            offsets, connector = tuple(found.as_offset() for found in reading.offsets), None
+            offsets = tuple(found.as_offset() for found in reading.offsets)
         else:
-            connector = self._connectors.one(source)
+            try:
+                connector = self._connectors.one(source)
+            except NotFoundError as missing:
+                return self._read_left(source, missing), None, build_left_notes(source)
             held = self._world().offsets(connector.cluster, connector.name).read_all()
             offsets = tuple(Offset(found.partition, found.offset) for found in held if found.offset is not None)
         if not offsets:
             raise NotFoundError(f"{source} holds no offsets", hint="seamark offsets show OWNER shows what one holds")
-        return offsets, connector
+        return offsets, connector, ()
 
-    def _rewrite(
-        self, source: str, origin: Connector | None, target: Connector, offsets: Sequence[Offset]
-    ) -> tuple[Offset, ...]:
+    def _read_left(self, source: str, missing: NotFoundError) -> tuple[Offset, ...]:
+        return read_left(source, missing, connectors=self._connectors, clusters=self._clusters, stores=self._stores())
+
+    def _refuse_family(self, source: str, origin: Connector | None, target: Connector) -> None:
         theirs = None if origin is None else read_meaning(origin, self._clusters.client(origin.cluster))
         ours = read_meaning(target, self._clusters.client(target.cluster))
         if theirs is None or theirs.family != ours.family:
@@ -197,6 +205,9 @@ class OffsetMoves:
                 f"{target.owner} can't read the offsets of {source}; nothing was changed",
                 cause=f"one is a {'consumer group' if theirs is None else theirs.family}, the other a {ours.family}",
             )
+
+    def _rewrite(self, source: str, target: Connector, offsets: Sequence[Offset]) -> tuple[Offset, ...]:
+        ours = read_meaning(target, self._clusters.client(target.cluster))
         rewritten = tuple(Offset(rewrite_partition(ours, target.config, one.partition), one.offset) for one in offsets)
         if len({spell_identity(one.partition) for one in rewritten}) < len(rewritten):
             raise RefusedError(
