@@ -19,6 +19,7 @@ from seamark.kafka.task_failures import Outcome, build_task_error, judge
 from seamark.kafka.task_producer import Piece, ProducerFailure, TaskProducer
 from seamark.kafka.task_settings import TaskReport, TaskSettings
 from seamark.model.control import Amount, Claim, ControlRecord
+from seamark.model.control_codec import encode_control
 
 # Of a transaction that failed through no fault of its rows. Each takes up to a minute.
 _TRIES = 3
@@ -227,7 +228,7 @@ class ExactTask:
             self._settings.control_topic,
             partition=self._claim.partition,
             key=self._claim.key,
-            value=record.to_json(),
+            value=encode_control(record),
             deadline=self._deadline(),
         )
 
