@@ -82,6 +82,22 @@ def read_progress(
     return seen.newest.get(claim.key)
 
 
+def read_records(
+    config: Mapping[str, str], topic: str, *, job: str, patience_seconds: float
+) -> tuple[ControlRecord, ...]:
+    """Every control record of a job, by partition of the control topic and in order there; old ones may be gone."""
+    family = f"{job}/".encode()
+    found: list[ControlRecord] = []
+    for partition in range(CONTROL_PARTITIONS):
+        with PartitionLog(config, topic, partition=partition, patience_seconds=patience_seconds) as log:
+            found += (
+                decode_control(record.value, place=f"{topic}-{partition}@{record.offset}")
+                for record in log.read(*log.read_bounds())
+                if record.key is not None and record.key.startswith(family) and record.value is not None
+            )
+    return tuple(found)
+
+
 def read_ends(admin: TopicAdmin, topic: str) -> dict[int, int]:
     """Where each partition of a control topic ends now. A job that is new has no record before."""
     spots = [(topic, partition) for partition in range(CONTROL_PARTITIONS)]
