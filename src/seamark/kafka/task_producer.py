@@ -81,12 +81,15 @@ class TaskProducer:
         config: Mapping[str, str],
         *,
         transactional_id: str,
+        on_written: Callable[[int, int], None] | None = None,
         build_producer: Callable[[dict[str, Any]], Any] | None = None,
     ) -> None:
         from confluent_kafka import Producer  # noqa: PLC0415
 
         self._events = ConnectionEvents()
         self._failed: tuple[Any, str] | None = None
+        self._on_written = on_written
+        self._control_topic = ""
         ours = {
             "transactional.id": transactional_id,
             "enable.idempotence": True,
@@ -95,7 +98,8 @@ class TaskProducer:
             "message.timeout.ms": 0,
             # Java's choice for a key. librdkafka's own is another one.
             "partitioner": "murmur2_random",
-            "delivery.report.only.error": True,
+            # A report for each record costs as much as producing it; only a copy needs to know where records lie.
+            "delivery.report.only.error": on_written is None,
             "on_delivery": self._note,
         }
         build = build_producer or Producer
@@ -112,6 +116,10 @@ class TaskProducer:
     def produce(self, piece: Piece, *, deadline: float) -> None:
         """Hand rows to librdkafka, and wait where it has no room. The brokers may get them later."""
         self._call(lambda: self._produce(piece, deadline=deadline))
+
+    def flush(self, *, deadline: float) -> None:
+        """Wait until the brokers have every record."""
+        self._call(lambda: self._flush(deadline))
 
     def commit(self, topic: str, *, partition: int, key: bytes, value: bytes, deadline: float) -> None:
         """Write a control record behind everything else, and commit."""
@@ -153,6 +161,7 @@ class TaskProducer:
     def _commit(self, topic: str, *, partition: int, key: bytes, value: bytes, deadline: float) -> None:
         # The control record goes last and alone: it holds other tasks' readers up for no longer than the commit takes.
         self._flush(deadline)
+        self._control_topic = topic
         self._producer.produce(topic, value=value, key=key, partition=partition)
         self._flush(deadline)
         self._producer.commit_transaction(max(1.0, min(ANSWER_SECONDS, deadline - time.monotonic())))
@@ -180,8 +189,11 @@ class TaskProducer:
             raise ProducerFailure(error) from None
 
     def _note(self, error: Any, message: Any) -> None:
+        if error is None:
+            if self._on_written is not None and message.topic() != self._control_topic:
+                self._on_written(message.partition(), message.offset())
         # The first is the cause; what follows it in the queue is only purged.
-        if error is not None and self._failed is None:
+        elif self._failed is None:
             self._failed = (error, f"{message.topic()}-{message.partition()}")
 
     def _check(self) -> None:
