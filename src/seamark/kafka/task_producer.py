@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from typing import Any, Protocol
 
 from seamark.kafka.opening import open_client
@@ -182,11 +181,23 @@ class TaskProducer:
             if error is None:
                 raise
             if not error.fatal():
+                # A fence says more than the state that it left, such as "erroneous state". Taken for a passing failure,
+                # it would have this attempt fence the other in turn.
+                error = self._find_fatal() or error
+            if not error.fatal():
                 # The report of a record says more than that the transaction must be aborted.
-                with suppress(KafkaException, SystemError):
-                    self._producer.poll(0)
                 self._check()
             raise ProducerFailure(error) from None
+
+    def _find_fatal(self) -> Any:
+        """What librdkafka has not told yet: the error that it can't go on for, or None. It raises that when asked."""
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        try:
+            self._producer.poll(0)
+        except (KafkaException, SystemError) as failure:
+            return _find_error(failure)
+        return None
 
     def _note(self, error: Any, message: Any) -> None:
         if error is None:
