@@ -28,7 +28,27 @@ LIMIT = 12_000
 def fill(kafka, topic, *, partitions):
     """Keys where Java puts them, some records without; tombstones, headers, times that jump."""
     producer = Producer({"bootstrap.servers": kafka.servers, "linger.ms": 20})
-    for number in range(ROWS):
+    produce(producer, topic, range(ROWS), partitions=partitions)
+    assert producer.flush(WAIT_SECONDS) == 0, f"waited {WAIT_SECONDS} s for the brokers to take the source's records"
+
+
+def fill_in_transactions(kafka, topic, *, partitions):
+    """The same in four transactions and one that is taken back: some offsets have no record that a reader gets."""
+    producer = Producer({"bootstrap.servers": kafka.servers, "linger.ms": 20, "transactional.id": uuid4().hex})
+    producer.init_transactions(WAIT_SECONDS)
+    for begin in range(0, ROWS, ROWS // 4):
+        producer.begin_transaction()
+        produce(producer, topic, range(begin, begin + ROWS // 4), partitions=partitions)
+        producer.commit_transaction(WAIT_SECONDS)
+        if begin == 0:
+            producer.begin_transaction()
+            produce(producer, topic, range(300), partitions=partitions)
+            assert producer.flush(WAIT_SECONDS) == 0
+            producer.abort_transaction(WAIT_SECONDS)
+
+
+def produce(producer, topic, numbers, *, partitions):
+    for number in numbers:
         text = str(number).encode()
         key = None if number % 11 == 0 else f"key-{number % 3000}".encode()
         producer.produce(
@@ -41,7 +61,6 @@ def fill(kafka, topic, *, partitions):
         )
         if number % 1000 == 0:
             producer.poll(0)
-    assert producer.flush(WAIT_SECONDS) == 0, f"waited {WAIT_SECONDS} s for the brokers to take the source's records"
 
 
 def build_plan(source, target, *, found, shape, rule=Rule.MURMUR2):
@@ -71,14 +90,18 @@ def what(record):
     return (record.key, record.value, record.headers, record.timestamp_ms)
 
 
-@pytest.mark.parametrize("shape", [(12, 6), (6, 12)], ids=lambda shape: f"{shape[0]} to {shape[1]}")
-def test_copy_has_every_record_in_order_and_says_where_it_is(spark, kafka, shape):
+@pytest.mark.parametrize(
+    ("shape", "write"),
+    [((12, 6), fill), ((6, 12), fill), ((12, 8), fill_in_transactions), ((6, 5), fill), ((6, 6), fill_in_transactions)],
+)
+def test_copy_has_every_record_in_order_and_says_where_it_is(spark, kafka, shape, write):
     source, target = kafka.topic(partitions=shape[0]), kafka.topic(partitions=shape[1])
-    fill(kafka, source, partitions=shape[0])
+    write(kafka, source, partitions=shape[0])
     read = kafka.read(source)
     plan = build_plan(source, target, found=read, shape=shape)
     progress = run_copy(spark, plan, ends(kafka))
     assert len(plan.slices) == 2
+    assert plan.routing.needs_shuffle == (shape in {(12, 6), (12, 8), (6, 5)})
     assert (progress.is_complete, progress.count, progress.repeats, progress.begun) == (True, ROWS, 0, 0)
     written = kafka.read(target)
     assert len(written) == ROWS
