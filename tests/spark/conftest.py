@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items):
     """The net below the waits is wider here: on a busy machine a session takes minutes to start."""
     for item in items:
         if "tests/spark/" in item.nodeid:
-            item.add_marker(pytest.mark.timeout(1000))
+            item.add_marker(pytest.mark.timeout(2400))
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,10 @@ from uuid import uuid4
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from seamark.model.control import read_control_record
+from seamark.model.control_codec import decode_control
 
-WAIT_SECONDS = 90
+# On a busy machine a broker is slow by the minute.
+WAIT_SECONDS = 180
 OLD_MS = 1_000_000_000_000
 
 
@@ -109,7 +110,7 @@ class KafkaSide:
 
     def records_of_tasks(self):
         """The control records, newest last."""
-        return [read_control_record(found.value, place="here") for found in self.read(self.control)]
+        return [decode_control(found.value, place="here") for found in self.read(self.control)]
 
 
 def numbers(count):

@@ -19,7 +19,7 @@ from seamark.model.control import Claim
 from seamark.spark.columns import build_piece
 from seamark.spark.options import read_options
 from tests.spark.faulty import AfterCommit, Midway
-from tests.spark.kafka_side import numbers
+from tests.spark.kafka_side import WAIT_SECONDS, numbers
 
 ROWS = 40_000
 
@@ -129,7 +129,7 @@ def test_twins_fence_each_other_and_one_of_them_writes(spark, kafka, save):
 
     def slow():
         yield piece(topic, 0, 500)
-        assert second_began.wait(60), "waited 60 s for the second attempt to begin"
+        assert second_began.wait(WAIT_SECONDS), f"waited {WAIT_SECONDS} s for the second attempt to begin"
         yield piece(topic, 500, 1000)
 
     def fast():
@@ -144,9 +144,13 @@ def test_twins_fence_each_other_and_one_of_them_writes(spark, kafka, save):
 
     first = threading.Thread(target=attempt, args=("first", slow()))
     first.start()
-    time.sleep(2)
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not kafka.count(topic, committed=False):
+        assert time.monotonic() < deadline, f"waited {WAIT_SECONDS} s for rows of the first attempt"
+        time.sleep(0.1)
     attempt("second", fast())
-    first.join(120)
+    first.join(WAIT_SECONDS)
+    assert not first.is_alive(), f"waited {WAIT_SECONDS} s for the first attempt to see that the second has done it"
     assert (reports["first"].is_repeat, reports["second"].is_repeat) == (True, False)
     assert kafka.count(topic) == numbers(1000)
     assert sum(kafka.count(topic, committed=False).values()) > 1000

@@ -13,9 +13,11 @@ import pytest
 
 from tests.spark.kafka_side import numbers
 
+ROOT = Path(__file__).parents[2]
 ROWS, TASKS = 24_000, 4
-# A driver and its executors are five JVMs: on a busy machine they take minutes to start.
-WAIT_SECONDS = 400
+# A driver and its executors are five JVMs. On a busy machine an executor takes three minutes to start, and one that was
+# killed is started anew.
+WAIT_SECONDS = 900
 
 
 @pytest.fixture
@@ -29,7 +31,11 @@ def job(stack, kafka, tmp_path):
         path = tmp_path.parent / f"{tmp_path.name}-{len(started)}.log"
         with path.open("w") as log:
             process = subprocess.Popen(
-                [*command, kafka.control, topic, str(ROWS), str(TASKS), str(tmp_path), pace], stdout=log, stderr=log
+                [*command, kafka.control, topic, str(ROWS), str(TASKS), str(tmp_path), pace],
+                # The driver finds the planted sink here, whatever the caller's own path is.
+                env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
+                stdout=log,
+                stderr=log,
             )
         process.log = path
         started.append(process)

@@ -32,7 +32,7 @@ def pack(tmp_path_factory, stack):
     folder = tmp_path_factory.mktemp("pack")
     command = [sys.executable, "-m", "seamark.cli", "spark", "pack", "--out", str(folder), "-o", "json"]
     done = subprocess.run(
-        [*command, "--jars", stack.spark.jars], capture_output=True, text=True, timeout=200, check=False
+        [*command, "--jars", stack.spark.jars], capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -75,7 +75,7 @@ def test_executors_with_a_bare_python_write_by_the_archive(pack, stack, kafka, t
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

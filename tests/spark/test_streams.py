@@ -9,7 +9,7 @@ import pytest
 from tests.spark.kafka_side import OLD_MS, numbers
 
 ROWS = 6_000
-WAIT_SECONDS = 300
+WAIT_SECONDS = 600
 
 
 @pytest.fixture

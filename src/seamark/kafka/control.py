@@ -12,7 +12,8 @@ from seamark.kafka.failures import is_passing
 from seamark.kafka.log import PartitionLog
 from seamark.kafka.reading import ANSWER_SECONDS, POLL_SECONDS
 from seamark.kafka.topics import TopicAdmin, TopicSpec
-from seamark.model.control import CONTROL_PARTITIONS, Claim, ControlRecord, read_control_record
+from seamark.model.control import CONTROL_PARTITIONS, Claim, ControlRecord
+from seamark.model.control_codec import decode_control
 
 _CONFIGS = {
     # The newest record of a task is all that is ever asked for.
@@ -75,10 +76,26 @@ def read_progress(
         for record in log.read(max(seen.position, low), high):
             if record.key is not None and record.key.startswith(family) and record.value is not None:
                 place = f"{topic}-{claim.partition}@{record.offset}"
-                seen.newest[record.key] = read_control_record(record.value, place=place)
+                seen.newest[record.key] = decode_control(record.value, place=place)
             seen.position = record.offset + 1
         seen.position = high
     return seen.newest.get(claim.key)
+
+
+def read_records(
+    config: Mapping[str, str], topic: str, *, job: str, patience_seconds: float
+) -> tuple[ControlRecord, ...]:
+    """Every control record of a job, by partition of the control topic and in order there; old ones may be gone."""
+    family = f"{job}/".encode()
+    found: list[ControlRecord] = []
+    for partition in range(CONTROL_PARTITIONS):
+        with PartitionLog(config, topic, partition=partition, patience_seconds=patience_seconds) as log:
+            found += (
+                decode_control(record.value, place=f"{topic}-{partition}@{record.offset}")
+                for record in log.read(*log.read_bounds())
+                if record.key is not None and record.key.startswith(family) and record.value is not None
+            )
+    return tuple(found)
 
 
 def read_ends(admin: TopicAdmin, topic: str) -> dict[int, int]:

@@ -15,10 +15,12 @@ from itertools import chain
 
 from seamark.errors import FencedError, RefusedError, RejectedError
 from seamark.kafka.control import read_progress
+from seamark.kafka.copy_trace import CopyTrace
 from seamark.kafka.task_failures import Outcome, build_task_error, judge
 from seamark.kafka.task_producer import Piece, ProducerFailure, TaskProducer
 from seamark.kafka.task_settings import TaskReport, TaskSettings
 from seamark.model.control import Amount, Claim, ControlRecord
+from seamark.model.control_codec import encode_control
 
 # Of a transaction that failed through no fault of its rows. Each takes up to a minute.
 _TRIES = 3
@@ -37,11 +39,15 @@ class _AlreadyDoneError(Exception):
 
 @dataclass(slots=True)
 class _Transaction:
-    """The transaction in hand: how much is in it, and its rows as long as they are few."""
+    """The transaction in hand: how much is in it, and its rows as long as they are few.
+
+    `record` is the control record that it was last tried to be committed with.
+    """
 
     amount: Amount = field(default_factory=Amount)
     kept: list[Piece] | None = field(default_factory=list)
     begun_at: float = 0.0
+    record: ControlRecord | None = None
 
     def add(self, piece: Piece, *, kept_bytes: int) -> None:
         self.amount += piece.amount
@@ -52,7 +58,11 @@ class _Transaction:
 
 
 class ExactTask:
-    """One attempt at a task. For one thread, and one call of `write`."""
+    """One attempt at a task. For one thread, and one call of `write`.
+
+    With a `trace` it is a task of a copy, whose record also says where its records lie, and is written also if there
+    were none.
+    """
 
     def __init__(
         self,
@@ -60,12 +70,14 @@ class ExactTask:
         claim: Claim,
         *,
         control_start: int | None = None,
+        trace: CopyTrace | None = None,
         open_producer: Callable[[], TaskProducer] | None = None,
         read: Callable[[], ControlRecord | None] | None = None,
     ) -> None:
         self._settings = settings
         self._claim = claim
         self._control_start = control_start
+        self._trace = trace
         self._open_producer = open_producer or self._build_producer
         self._read = read or self._read_control
         self._producer: TaskProducer | None = None
@@ -78,10 +90,10 @@ class ExactTask:
         """Write all rows, or find that they are written."""
         counted = self._count(pieces)
         first = next(counted, None)
-        if first is None:
+        if first is None and self._trace is None:
             return TaskReport(self._claim, amount=Amount())
         try:
-            return self._write(chain([first], counted))
+            return self._write(chain([first] if first is not None else [], counted))
         except _AlreadyDoneError as done:
             return self._accept(done.record, counted)
         except FencedError:
@@ -146,46 +158,45 @@ class ExactTask:
         try:
             self._produce([piece])
         except ProducerFailure as failure:
-            self._recover(failure, record=None)
+            self._recover(failure, is_done=None)
 
     def _finish(self, *, is_done: bool) -> None:
         """Commit the transaction in hand with its control record."""
-        record = ControlRecord(
-            self._claim,
-            amount=self._written + self._now.amount,
-            is_done=is_done,
-            transactions=self._transactions + 1,
-        )
         try:
-            self._commit(record)
+            self._commit(is_done=is_done)
         except ProducerFailure as failure:
-            self._recover(failure, record=record)
-        self._written, self._transactions, self._now = record.amount, record.transactions, _Transaction()
+            self._recover(failure, is_done=is_done)
+        self._written += self._now.amount
+        self._transactions += 1
+        self._now = _Transaction()
 
-    def _recover(self, failure: ProducerFailure, *, record: ControlRecord | None) -> None:
-        """Take over from ourselves: see what became of the transaction, and write it again where it did not happen."""
+    def _recover(self, failure: ProducerFailure, *, is_done: bool | None) -> None:
+        """Take over from ourselves: see what became of the transaction, and write it again where it did not happen.
+
+        `is_done` is None where it had not come to its commit.
+        """
         for left in reversed(range(_TRIES)):
             self._judge(failure, has_more=left > 0)
             try:
                 found = self._take_over()
-                if found is not None and found == record:
+                if found is not None and found == self._now.record:
                     return
                 self._expect_same(found)
-                self._write_again(failure, record=record)
+                self._write_again(failure, is_done=is_done)
             except ProducerFailure as again:
                 failure = again
             else:
                 return
         self._judge(failure, has_more=False)
 
-    def _write_again(self, failure: ProducerFailure, *, record: ControlRecord | None) -> None:
+    def _write_again(self, failure: ProducerFailure, *, is_done: bool | None) -> None:
         if self._now.kept is None:
             more = f"{self._now.amount} are too many to keep; Spark runs the task again"
             raise build_task_error(failure.error, claim=self._claim, spot=failure.spot, more=more)
         self._now.begun_at = 0.0
         self._produce(self._now.kept)
-        if record is not None:
-            self._commit(record)
+        if is_done is not None:
+            self._commit(is_done=is_done)
 
     def _judge(self, failure: ProducerFailure, *, has_more: bool) -> None:
         outcome = judge(failure.error)
@@ -210,24 +221,40 @@ class ExactTask:
             )
 
     def _produce(self, pieces: Iterable[Piece]) -> None:
-        producer = self._the_producer()
-        if not self._now.begun_at:
-            producer.begin()
-            self._now.begun_at = time.monotonic()
+        producer = self._begin()
         for piece in pieces:
+            if self._trace is not None:
+                self._trace.add(piece)
             producer.produce(piece, deadline=self._deadline())
 
-    def _commit(self, record: ControlRecord) -> None:
+    def _begin(self) -> TaskProducer:
+        """The producer, in a transaction."""
         producer = self._the_producer()
         if not self._now.begun_at:
-            # The input ended where a transaction had ended: the word "done" is all that is left to write.
             producer.begin()
             self._now.begun_at = time.monotonic()
+            if self._trace is not None:
+                self._trace.begin()
+        return producer
+
+    def _commit(self, *, is_done: bool) -> None:
+        # Where the input ended with a transaction, the word "done" is all that is left to write, in one of its own.
+        producer = self._begin()
+        if self._trace is not None:
+            # Where records lie is known when the brokers have them, and must be known before the commit.
+            producer.flush(deadline=self._deadline())
+        self._now.record = record = ControlRecord(
+            self._claim,
+            amount=self._written + self._now.amount,
+            is_done=is_done,
+            transactions=self._transactions + 1,
+            copied=None if self._trace is None else self._trace.build(),
+        )
         producer.commit(
             self._settings.control_topic,
             partition=self._claim.partition,
             key=self._claim.key,
-            value=record.to_json(),
+            value=encode_control(record),
             deadline=self._deadline(),
         )
 
@@ -299,7 +326,11 @@ class ExactTask:
             self._producer = None
 
     def _build_producer(self) -> TaskProducer:
-        return TaskProducer(self._settings.client, transactional_id=self._claim.transactional_id)
+        return TaskProducer(
+            self._settings.client,
+            transactional_id=self._claim.transactional_id,
+            on_written=None if self._trace is None else self._trace.note,
+        )
 
     def _read_control(self) -> ControlRecord | None:
         return read_progress(

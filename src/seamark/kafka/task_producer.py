@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from typing import Any, Protocol
 
 from seamark.kafka.opening import open_client
@@ -81,12 +80,15 @@ class TaskProducer:
         config: Mapping[str, str],
         *,
         transactional_id: str,
+        on_written: Callable[[int, int], None] | None = None,
         build_producer: Callable[[dict[str, Any]], Any] | None = None,
     ) -> None:
         from confluent_kafka import Producer  # noqa: PLC0415
 
         self._events = ConnectionEvents()
         self._failed: tuple[Any, str] | None = None
+        self._on_written = on_written
+        self._control_topic = ""
         ours = {
             "transactional.id": transactional_id,
             "enable.idempotence": True,
@@ -95,7 +97,8 @@ class TaskProducer:
             "message.timeout.ms": 0,
             # Java's choice for a key. librdkafka's own is another one.
             "partitioner": "murmur2_random",
-            "delivery.report.only.error": True,
+            # A report for each record costs as much as producing it; only a copy needs to know where records lie.
+            "delivery.report.only.error": on_written is None,
             "on_delivery": self._note,
         }
         build = build_producer or Producer
@@ -112,6 +115,10 @@ class TaskProducer:
     def produce(self, piece: Piece, *, deadline: float) -> None:
         """Hand rows to librdkafka, and wait where it has no room. The brokers may get them later."""
         self._call(lambda: self._produce(piece, deadline=deadline))
+
+    def flush(self, *, deadline: float) -> None:
+        """Wait until the brokers have every record."""
+        self._call(lambda: self._flush(deadline))
 
     def commit(self, topic: str, *, partition: int, key: bytes, value: bytes, deadline: float) -> None:
         """Write a control record behind everything else, and commit."""
@@ -153,6 +160,7 @@ class TaskProducer:
     def _commit(self, topic: str, *, partition: int, key: bytes, value: bytes, deadline: float) -> None:
         # The control record goes last and alone: it holds other tasks' readers up for no longer than the commit takes.
         self._flush(deadline)
+        self._control_topic = topic
         self._producer.produce(topic, value=value, key=key, partition=partition)
         self._flush(deadline)
         self._producer.commit_transaction(max(1.0, min(ANSWER_SECONDS, deadline - time.monotonic())))
@@ -173,15 +181,30 @@ class TaskProducer:
             if error is None:
                 raise
             if not error.fatal():
+                # A fence says more than the state that it left, such as "erroneous state". Taken for a passing failure,
+                # it would have this attempt fence the other in turn.
+                error = self._find_fatal() or error
+            if not error.fatal():
                 # The report of a record says more than that the transaction must be aborted.
-                with suppress(KafkaException, SystemError):
-                    self._producer.poll(0)
                 self._check()
             raise ProducerFailure(error) from None
 
+    def _find_fatal(self) -> Any:
+        """What librdkafka has not told yet: the error that it can't go on for, or None. It raises that when asked."""
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        try:
+            self._producer.poll(0)
+        except (KafkaException, SystemError) as failure:
+            return _find_error(failure)
+        return None
+
     def _note(self, error: Any, message: Any) -> None:
+        if error is None:
+            if self._on_written is not None and message.topic() != self._control_topic:
+                self._on_written(message.partition(), message.offset())
         # The first is the cause; what follows it in the queue is only purged.
-        if error is not None and self._failed is None:
+        elif self._failed is None:
             self._failed = (error, f"{message.topic()}-{message.partition()}")
 
     def _check(self) -> None:

@@ -1,17 +1,18 @@
 """Control records: what a task of a job wrote to Kafka, kept in the transaction of what it wrote.
 
 A record's key says which task of which job; the newest record of a key says how far the task has come. A task that
-runs again, for whatever reason, reads it first.
+runs again, for whatever reason, reads it first. Those of a copy also say which offsets went where: they are its only
+memory. How one looks in Kafka is `control_codec`'s to say.
 """
 
 from __future__ import annotations
 
-import json
 import zlib
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
 
-from seamark.errors import RejectedError
+from seamark.errors import UsageError
+from seamark.model.copy_run import Run
 
 CONTROL_TOPIC = "seamark-control"
 """Where control records are kept by default."""
@@ -19,23 +20,27 @@ CONTROL_TOPIC = "seamark-control"
 CONTROL_PARTITIONS = 8
 """The partitions that tasks are spread over: the first eight. A topic that is grown later changes nothing."""
 
-_FORMAT = 1
-
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Which piece of work a task does. `query` and `batch` are those of a stream, and empty for a batch job."""
+    """Which piece of work a task does. `query` and `batch` are those of a stream, `part` is the slice of a copy."""
 
     job: str
     task: int
     query: str = ""
     batch: int = -1
+    part: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what is neither a batch job's, nor a stream's, nor a copy's."""
+        if bool(self.query) != (self.batch >= 0) or (self.query and self.part):
+            raise UsageError(f"{self} has a query, a batch and a part that don't go together")
 
     @property
     def transactional_id(self) -> str:
         """What every attempt at this task writes under: who takes it last, fences the others.
 
-        A stream's batches share it, so that a late attempt of an old batch is fenced as well.
+        A stream's batches and a copy's slices share it, so that a late attempt of an old one is fenced as well.
         """
         return f"seamark.sink.{self.job}.{self.task}"
 
@@ -46,8 +51,13 @@ class Claim:
 
     @property
     def key(self) -> bytes:
-        """The key of its control records. It has no batch: the newest batch of a stream is all that counts."""
-        return f"{self.family}{self.task}".encode()
+        """The key of its control records.
+
+        It has no batch: the newest batch of a stream is all that counts. It has the part: a copy needs the records of
+        all its slices, and compaction must leave them.
+        """
+        part = f"{self.part}/" if self.part else ""
+        return f"{self.family}{part}{self.task}".encode()
 
     @property
     def partition(self) -> int:
@@ -57,6 +67,8 @@ class Claim:
     def __str__(self) -> str:
         """In words, for messages."""
         where = f"task {self.task} of job {self.job}"
+        if self.part:
+            return f"{where}, slice {self.part}"
         return f"{where}, batch {self.batch}" if self.batch >= 0 else where
 
 
@@ -77,48 +89,58 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
+class Copied:
+    """What a task of a copy adds to its record: it is one of `tasks` of its slice, and which offsets went where.
+
+    The runs are by source, target and offset. Two partitions have several where something came in between, such as the
+    late marker of another transaction. A task that had nothing to write has none. `hash_name` says how records were
+    hashed for the checksums.
+    """
+
+    tasks: int
+    runs: tuple[Run, ...] = ()
+    hash_name: str = "xxhash64"
+
+    def __post_init__(self) -> None:
+        """Refuse runs that are not in order."""
+        if not all(_follows(first, second) for first, second in pairwise(self.runs)):
+            raise UsageError("the runs of a control record are not in order, or overlap")
+
+    @property
+    def count(self) -> int:
+        """How many records the runs have."""
+        return sum(run.count for run in self.runs)
+
+
+def _follows(first: Run, second: Run) -> bool:
+    pairs = (first.source, first.target), (second.source, second.target)
+    if pairs[0] != pairs[1]:
+        return pairs[0] < pairs[1]
+    return first.last_source < second.first_source and first.last_target < second.first_target
+
+
+@dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """What is written of a claim. `amount` counts from the task's first row, over all its transactions."""
+    """What is written of a claim. `amount` and `copied` count from the task's first row, over all its transactions."""
 
     claim: Claim
     amount: Amount
     is_done: bool
     transactions: int = 1
+    copied: Copied | None = None
 
-    def to_json(self) -> bytes:
-        """The value of the record."""
-        body: dict[str, Any] = {
-            "format": _FORMAT,
-            "job": self.claim.job,
-            "task": self.claim.task,
-            "records": self.amount.records,
-            "bytes": self.amount.bytes,
-            "done": self.is_done,
-            "transactions": self.transactions,
-        }
-        if self.claim.query:
-            body |= {"query": self.claim.query, "batch": self.claim.batch}
-        return json.dumps(body, separators=(",", ":")).encode()
+    def __post_init__(self) -> None:
+        """Refuse a copy's record that contradicts itself."""
+        if bool(self.claim.part) != (self.copied is not None):
+            raise UsageError(f"the record of {self.claim} is half a copy's")
+        if self.copied is None:
+            return
+        if not 0 <= self.claim.task < self.copied.tasks:
+            raise UsageError(f"there is no task {self.claim.task} among {self.copied.tasks}")
+        if self.copied.count != self.amount.records:
+            raise UsageError(f"its runs have {self.copied.count} records, and it says {self.amount.records}")
 
-
-def read_control_record(value: bytes, *, place: str) -> ControlRecord:
-    """Read the value of a control record. One that can't be read is an error: to skip it would be to write twice."""
-    try:
-        body = json.loads(value)
-        if body["format"] != _FORMAT:
-            raise RejectedError(
-                f"the control record {place} is of a newer seamark", hint="run the job with that version"
-            )
-        claim = Claim(body["job"], task=int(body["task"]), query=body.get("query", ""), batch=body.get("batch", -1))
-        return ControlRecord(
-            claim,
-            amount=Amount(int(body["records"]), bytes=int(body["bytes"])),
-            is_done=bool(body["done"]),
-            transactions=int(body["transactions"]),
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        raise RejectedError(
-            f"{place} is not a control record of seamark",
-            cause=f"{type(error).__name__}: {error}",
-            hint="the option control.topic must name a topic that nothing else writes to",
-        ) from None
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Which offsets of a copy went where; none, where it is no copy."""
+        return self.copied.runs if self.copied is not None else ()

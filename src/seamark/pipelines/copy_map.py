@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from seamark.errors import RefusedError, UsageError
+from seamark.model.copy_run import Run
 from seamark.pipelines.progress import Progress
 from seamark.pipelines.recount import Answers, Question, Span, count_inside
-from seamark.pipelines.run import Run
 from seamark.pipelines.slices import OffsetRange
 
 

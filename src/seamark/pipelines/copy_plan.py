@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seamark.errors import RefusedError, UsageError
-from seamark.pipelines import strict
+from seamark.model import strict
 from seamark.pipelines.routing import Routing
 from seamark.pipelines.slices import OffsetRange, Slice, check_cover
 from seamark.pipelines.target_configs import ConfigChoice

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from seamark.pipelines.control import ControlRecord
+from seamark.model.control import ControlRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from seamark.errors import RefusedError
-from seamark.pipelines.control import ControlRecord
-from seamark.pipelines.run import Run
+from seamark.model.control import ControlRecord, Copied
+from seamark.model.copy_run import Run
 from seamark.pipelines.slices import OffsetRange, Slice
 
 
@@ -16,7 +16,7 @@ class Progress:
     """The state of a copy. `records` are its control records, by slice and task.
 
     `done` slices from the first on are whole; the one after them may have some tasks. `repeats` were read twice,
-    `foreign` are of other plans.
+    `foreign` are of other jobs, and `begun` of tasks that were in the middle of their work.
     """
 
     slices: tuple[Slice, ...]
@@ -24,6 +24,7 @@ class Progress:
     done: int
     repeats: int = 0
     foreign: int = 0
+    begun: int = 0
 
     @property
     def is_complete(self) -> bool:
@@ -39,12 +40,12 @@ class Progress:
     def finished_tasks(self) -> tuple[int, ...]:
         """The tasks of the next slice that need not run again."""
         following = self.next_slice
-        return tuple(one.task for one in self.records if following and one.slice_id == following.id)
+        return tuple(one.claim.task for one in self.records if following and one.claim.part == following.id)
 
     @property
     def count(self) -> int:
         """How many records were written."""
-        return sum(one.count for one in self.records)
+        return sum(one.amount.records for one in self.records)
 
     def cover(self, ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
         """What the slices done have copied of the ranges of the plan: as far as they go without a gap."""
@@ -56,48 +57,37 @@ class Progress:
     def runs(self) -> tuple[Run, ...]:
         """Every run of the slices done, in order of slices."""
         known = {one.id for one in self.slices[: self.done]}
-        return tuple(run for one in self.records if one.slice_id in known for run in one.runs)
-
-
-def find_finished(records: Iterable[ControlRecord], wanted: ControlRecord) -> ControlRecord | None:
-    """What a task wrote when it was finished before; None if it was not. `wanted` is the task, without runs.
-
-    Two different answers mean that its records are in the target twice.
-    """
-    found: ControlRecord | None = None
-    for record in records:
-        if record.key == wanted.key:
-            _check_same(found or record, record)
-            _check_tasks(record, wanted)
-            found = record
-    return found
+        return tuple(run for one in self.records if one.claim.part in known for run in one.runs)
 
 
 def read_progress(plan: str, slices: Sequence[Slice], records: Iterable[ControlRecord]) -> Progress:
     """The state of a plan from its control records, in the order in which they are read; any order will do."""
     known = {one.id: one for one in slices}
-    found: dict[str, ControlRecord] = {}
-    repeats = foreign = 0
+    found: dict[bytes, ControlRecord] = {}
+    repeats = foreign = begun = 0
     for record in records:
-        if record.plan != plan:
+        key = record.claim.key
+        if record.claim.job != plan:
             foreign += 1
             continue
-        if record.key in found:
-            _check_same(found[record.key], record)
-            repeats += 1
-            continue
         _check_place(record, known)
-        found[record.key] = record
-    ordered = tuple(sorted(found.values(), key=lambda one: (known[one.slice_id].number, one.task)))
+        if not record.is_done:
+            begun += 1
+        elif key in found:
+            _check_same(found[key], record)
+            repeats += 1
+        else:
+            found[key] = record
+    ordered = tuple(sorted(found.values(), key=lambda one: (known[one.claim.part].number, one.claim.task)))
     done = _count_done(slices, ordered)
     _check_targets(ordered)
-    return Progress(tuple(slices), ordered, done=done, repeats=repeats, foreign=foreign)
+    return Progress(tuple(slices), ordered, done=done, repeats=repeats, foreign=foreign, begun=begun)
 
 
 def _count_done(slices: Sequence[Slice], records: Sequence[ControlRecord]) -> int:
     by_slice: dict[str, list[ControlRecord]] = {}
     for record in records:
-        held = by_slice.setdefault(record.slice_id, [])
+        held = by_slice.setdefault(record.claim.part, [])
         held.append(record)
         _check_tasks(record, held[0])
     done = 0
@@ -105,13 +95,13 @@ def _count_done(slices: Sequence[Slice], records: Sequence[ControlRecord]) -> in
         held = by_slice.get(one.id, [])
         if held and done < place:
             raise _refuse(held[0], f"slice {slices[done].id} before it is not done, and slices go one after the other")
-        if held and len(held) == held[0].tasks:
+        if held and len(held) == _copied(held[0]).tasks:
             done += 1
     return done
 
 
 def _check_place(record: ControlRecord, known: Mapping[str, Slice]) -> None:
-    where = known.get(record.slice_id)
+    where = known.get(record.claim.part)
     if where is None:
         raise _refuse(record, "its plan has no such slice")
     ranges = {part.partition: part for part in where.ranges}
@@ -125,16 +115,24 @@ def _check_place(record: ControlRecord, known: Mapping[str, Slice]) -> None:
 
 def _check_same(first: ControlRecord, second: ControlRecord) -> None:
     if first != second:
-        raise _refuse(second, f"it was written twice, with {first.count} records and again with {second.count}")
+        raise _refuse(second, f"it was written twice, with {first.amount} and again with {second.amount}")
 
 
 def _check_tasks(record: ControlRecord, other: ControlRecord) -> None:
-    if record.tasks != other.tasks or record.hash_name != other.hash_name:
+    ours, theirs = _copied(record), _copied(other)
+    if ours.tasks != theirs.tasks or ours.hash_name != theirs.hash_name:
         raise _refuse(
             record,
-            f"it is one of {record.tasks} tasks hashing by {record.hash_name}, and others of its slice are of "
-            f"{other.tasks} by {other.hash_name}",
+            f"it is one of {ours.tasks} tasks hashing by {ours.hash_name}, and others of its slice are of "
+            f"{theirs.tasks} by {theirs.hash_name}",
         )
+
+
+def _copied(record: ControlRecord) -> Copied:
+    # A record with a slice has it, and one without a slice has no place in a plan.
+    if record.copied is None:
+        raise AssertionError
+    return record.copied
 
 
 def _check_targets(records: Sequence[ControlRecord]) -> None:
@@ -143,8 +141,8 @@ def _check_targets(records: Sequence[ControlRecord]) -> None:
     reached: dict[int, int] = {}
     for record in records:
         for run in record.runs:
-            writer = writers.setdefault((record.slice_id, run.target), record.task)
-            if writer != record.task:
+            writer = writers.setdefault((record.claim.part, run.target), record.claim.task)
+            if writer != record.claim.task:
                 raise _refuse(record, f"task {writer} of its slice wrote to partition {run.target} too")
             if run.first_target <= reached.get(run.target, -1):
                 raise _refuse(
@@ -157,8 +155,8 @@ def _check_targets(records: Sequence[ControlRecord]) -> None:
 
 def _refuse(record: ControlRecord, cause: str) -> RefusedError:
     return RefusedError(
-        f"the control records of the copy contradict each other at {record.key}",
+        f"the control records of the copy contradict each other at {record.claim.key.decode()}",
         cause=cause,
         hint="the target can't be trusted: delete it and make a new plan; the source is as it was",
-        context={"plan": record.plan, "slice": record.slice_id, "task": str(record.task)},
+        context={"plan": record.claim.job, "slice": record.claim.part, "task": str(record.claim.task)},
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from seamark.errors import RefusedError
-from seamark.pipelines.run import Run
+from seamark.model.copy_run import Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from math import gcd
 from typing import Any
 
 from seamark.errors import UsageError
+from seamark.model import strict
 from seamark.model.key_hash import hash_crc32, hash_murmur2
-from seamark.pipelines import strict
 
 
 class Rule(StrEnum):

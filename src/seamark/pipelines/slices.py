@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seamark.errors import RefusedError, UsageError
-from seamark.pipelines import strict
+from seamark.model import strict
 
 _KEYS = ("id", "number", "from_ms", "until_ms", "ranges")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from seamark.model import strict
 from seamark.model.topic import TopicConfig
-from seamark.pipelines import strict
 
 # Java's largest long: as far in the past or future as a timestamp can be.
 _ANY = str(strict.LARGEST)

@@ -11,6 +11,7 @@ import pytest
 from seamark.kafka import control
 from seamark.kafka.log import LogRecord
 from seamark.model.control import Amount, Claim, ControlRecord
+from seamark.model.control_codec import encode_control
 
 CONFIG = {"bootstrap.servers": "nowhere:1"}
 
@@ -47,7 +48,7 @@ def claim(monkeypatch):
 
 
 def add(record):
-    Log.records.append(LogRecord(Log.end, timestamp_ms=0, key=record.claim.key, value=record.to_json()))
+    Log.records.append(LogRecord(Log.end, timestamp_ms=0, key=record.claim.key, value=encode_control(record)))
     # Each transaction ends with a marker, which has an offset too.
     Log.end += 2
 

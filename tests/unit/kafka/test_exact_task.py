@@ -14,7 +14,8 @@ from seamark.kafka import exact_task
 from seamark.kafka.exact_task import ExactTask
 from seamark.kafka.task_producer import ProducerFailure
 from seamark.kafka.task_settings import TaskSettings
-from seamark.model.control import Amount, Claim, read_control_record
+from seamark.model.control import Amount, Claim
+from seamark.model.control_codec import decode_control
 
 CLAIM = Claim("job", task=3)
 SETTINGS = TaskSettings({}, reader={})
@@ -94,7 +95,7 @@ class FakeProducer:
 
         def do():
             self.broker.committed += self.open
-            self.broker.control[key] = read_control_record(value, place="here")
+            self.broker.control[key] = decode_control(value, place="here")
             self.open = None
 
         self.broker.act("commit", do)

@@ -152,6 +152,22 @@ def test_fence_is_found_behind_the_error_of_the_next_callback(producer, made):
     assert caught.value.error.name() == "_FENCED"
 
 
+def test_fence_is_seen_behind_the_state_that_it_left(producer, made):
+    """Rows that come after it are refused for the producer's state, before anybody has told of the fence."""
+    client = made[0]
+
+    def refuse(*_, **__):
+        raise KafkaException(KafkaError(KafkaError._STATE, "erroneous state"))
+
+    def tell(_seconds):
+        raise KafkaException(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
+
+    client.produce, client.poll = refuse, tell
+    with pytest.raises(ProducerFailure) as caught:
+        producer.produce(Letters([ROW]), deadline=soon())
+    assert judge(caught.value.error) is Outcome.FENCED
+
+
 def test_other_system_error_is_not_hidden(producer, made):
     made[0].raised = {"commit_transaction": SystemError("of the interpreter")}
     with pytest.raises(SystemError, match="interpreter"):

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from seamark.pipelines.control import ControlRecord
+from seamark.model.control import Amount, Claim, ControlRecord, Copied
+from seamark.model.copy_run import Checksum, Run
 from seamark.pipelines.progress import read_progress
 from seamark.pipelines.recount import Recount
 from seamark.pipelines.routing import Routing, Rule
-from seamark.pipelines.run import Checksum, Run
 from seamark.pipelines.slices import OffsetRange
 from seamark.pipelines.tasks import build_tasks
 
@@ -53,7 +53,7 @@ class Simulation:
                     work[owners[part.partition, target]].append((part.partition, offset, target))
             for task, records in work.items():
                 runs = self._write(records, random)
-                self.control.append(ControlRecord(PLAN, one.id, task=task, tasks=len(tasks), runs=runs))
+                self.control.append(build_record(PLAN, one.id, task=task, tasks=len(tasks), runs=runs))
 
     def _within(self, part):
         log = self.source[part.partition]
@@ -96,6 +96,12 @@ class Simulation:
             if run.first_source <= at <= run.last_source and route(self.routing, key, run.source) == run.target
         ]
         return Recount(sum(at < offset for at in found), sum(at >= offset for at in found))
+
+
+def build_record(plan, slice_id, *, task, tasks, runs=(), is_done=True, hash_name="xxhash64"):
+    """The control record of a task of a copy."""
+    copied = Copied(tasks, runs=tuple(runs), hash_name=hash_name)
+    return ControlRecord(Claim(plan, task, part=slice_id), Amount(copied.count), is_done=is_done, copied=copied)
 
 
 def _part(found):

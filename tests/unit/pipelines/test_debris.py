@@ -7,12 +7,11 @@ import random as randoms
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.pipelines.control import ControlRecord
+from seamark.model.copy_run import Run
 from seamark.pipelines.cutting import Limits, cut_slices
 from seamark.pipelines.debris import Debris, find_debris, list_ahead
 from seamark.pipelines.routing import Routing, Rule
-from seamark.pipelines.run import Run
-from tests.unit.pipelines.simulation import Simulation, build_source
+from tests.unit.pipelines.simulation import Simulation, build_record, build_source
 
 
 def run(target, first, last):
@@ -22,8 +21,8 @@ def run(target, first, last):
 
 def test_markers_are_no_debris_and_the_rest_is():
     records = [
-        ControlRecord("p", "s0", task=0, tasks=1, runs=(run(0, 0, 4), run(1, 2, 3))),
-        ControlRecord("p", "s1", task=0, tasks=1, runs=(run(0, 9, 9),)),
+        build_record("p", "s0", task=0, tasks=1, runs=(run(0, 0, 4), run(1, 2, 3))),
+        build_record("p", "s1", task=0, tasks=1, runs=(run(0, 9, 9),)),
     ]
     debris = find_debris(records, ends={0: 14, 1: 5, 2: 3})
     assert debris == (Debris(0, 6, 8), Debris(0, 11, 13), Debris(1, 0, 1), Debris(2, 0, 2))

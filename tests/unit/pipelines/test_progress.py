@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.errors import RefusedError
-from seamark.pipelines.control import ControlRecord
-from seamark.pipelines.progress import find_finished, read_progress
-from seamark.pipelines.run import Run
+from seamark.model.control import Amount, Claim, ControlRecord
+from seamark.model.copy_run import Run
+from seamark.pipelines.progress import read_progress
 from seamark.pipelines.slices import OffsetRange, Slice
+from tests.unit.pipelines.simulation import build_record
 
 SLICES = (
     Slice(0, (OffsetRange(0, 0, 10), OffsetRange(1, 5, 9))),
@@ -36,8 +35,8 @@ def run(source, target, sources, first_target):
     )
 
 
-def record(number, task, *runs, tasks=2):
-    return ControlRecord("p", SLICES[number].id, task=task, tasks=tasks, runs=tuple(runs))
+def record(number, task, *runs, tasks=2, **more):
+    return build_record("p", SLICES[number].id, task=task, tasks=tasks, runs=runs, **more)
 
 
 FIRST = record(0, 0, run(0, 0, (0, 4), 0), run(1, 0, (5, 8), 5))
@@ -67,7 +66,7 @@ def test_state_grows_with_the_records(written, done, finished, reached):
     assert progress.is_complete == (done == 3)
     assert progress.next_slice == (SLICES[done] if done < 3 else None)
     assert [one.end for one in progress.cover(RANGES)] == reached
-    assert progress.count == sum(one.count for one in ALL[:written])
+    assert progress.count == sum(one.amount.records for one in ALL[:written])
 
 
 def test_runs_are_those_of_whole_slices_only():
@@ -77,7 +76,7 @@ def test_runs_are_those_of_whole_slices_only():
 
 @given(st.permutations(ALL), st.lists(st.sampled_from(ALL), max_size=4))
 def test_order_of_reading_and_repeats_do_not_matter(order, again):
-    progress = read_progress("p", SLICES, [*order, *again, replace(FIRST, plan="other")])
+    progress = read_progress("p", SLICES, [*order, *again, build_record("other", SLICES[0].id, task=0, tasks=2)])
     assert progress.records == ALL
     assert (progress.repeats, progress.foreign) == (len(again), 1)
 
@@ -85,10 +84,10 @@ def test_order_of_reading_and_repeats_do_not_matter(order, again):
 @pytest.mark.parametrize(
     ("records", "cause"),
     [
-        ((FIRST, replace(FIRST, runs=FIRST.runs[:1])), "written twice, with 9 records and again with 5"),
-        ((replace(FIRST, slice_id="000000-ffffffff"),), "no such slice"),
-        ((FIRST, replace(SECOND, tasks=3)), "one of 3 tasks"),
-        ((FIRST, replace(SECOND, hash_name="crc")), "hashing by crc"),
+        ((FIRST, record(0, 0, *FIRST.runs[:1])), "written twice, with 9 records of 0 bytes and again with 5"),
+        ((build_record("p", "000000-ffffffff", task=0, tasks=2),), "no such slice"),
+        ((FIRST, record(0, 1, *SECOND.runs, tasks=3)), "one of 3 tasks"),
+        ((FIRST, record(0, 1, *SECOND.runs, hash_name="crc")), "hashing by crc"),
         ((record(0, 0, run(0, 0, (0, 10), 0)),), "took 0 to 10 of partition 0, beyond its slice"),
         ((record(1, 0, run(1, 0, (9, 9), 0)),), "partition 1, beyond its slice"),
         ((FIRST, record(0, 1, run(0, 0, (5, 9), 30))), "task 0 of its slice wrote to partition 0 too"),
@@ -106,15 +105,16 @@ def test_contradictions_are_refused(records, cause):
     assert caught.value.context["plan"] == "p"
 
 
-def test_a_finished_task_is_found():
-    wanted = record(1, 1)
-    assert find_finished(ALL[:3], wanted) is None
-    assert find_finished(ALL, wanted) == FOURTH
-    assert find_finished([*ALL, FIRST], replace(FIRST, runs=())) == FIRST
+def test_a_record_of_the_plan_without_a_slice_is_refused():
+    stranger = ControlRecord(Claim("p", 0), Amount(3), is_done=True)
+    with pytest.raises(RefusedError, match="contradict") as caught:
+        read_progress("p", SLICES, [stranger])
+    assert "no such slice" in caught.value.cause
 
 
-def test_a_task_that_was_finished_twice_is_refused():
-    with pytest.raises(RefusedError, match="contradict"):
-        find_finished([FIRST, replace(FIRST, runs=())], replace(FIRST, runs=()))
-    with pytest.raises(RefusedError, match="contradict"):
-        find_finished([FIRST], replace(FIRST, runs=(), tasks=3))
+def test_a_task_in_the_middle_of_its_work_is_not_finished():
+    half = record(0, 0, *FIRST.runs[:1], is_done=False)
+    progress = read_progress("p", SLICES, [half])
+    assert (progress.finished_tasks, progress.begun, progress.count) == ((), 1, 0)
+    progress = read_progress("p", SLICES, [half, *ALL])
+    assert (progress.records, progress.begun) == (ALL, 1)

@@ -203,7 +203,7 @@ def test_questions_of_a_reader_lie_in_one_slice_of_each_partition(seed):
     made, random = make(seed, (6, 5))
     copied = build_map(made.progress(), made.ranges, targets=5)
     asked = list_questions(copied, draw_positions(random, copied.covered))
-    slices = {run: record.slice_id for record in made.control for run in record.runs}
+    slices = {run: record.claim.part for record in made.control for run in record.runs}
     places = {(question.run.source, slices[question.run]) for question in asked}
     assert len(places) == len({question.run.source for question in asked})
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from seamark.errors import RefusedError, UsageError
-from seamark.pipelines import strict
+from seamark.model import strict
 
 _HEX = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _BITS = 64

@@ -53,6 +53,13 @@ def read_optional_count(value: object, *, what: str) -> int | None:
     return None if value is None else read_count(value, what=what)
 
 
+def read_truth(value: object, *, what: str) -> bool:
+    """JSON's true or false."""
+    if not isinstance(value, bool):
+        raise _refuse(what, "it is neither true nor false")
+    return value
+
+
 def read_text(value: object, *, what: str) -> str:
     """A string."""
     if not isinstance(value, str):

@@ -1,0 +1,85 @@
+"""The value of a control record in Kafka: one form, one version, read strictly."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from seamark.errors import RefusedError, UsageError
+from seamark.model import strict
+from seamark.model.control import Amount, Claim, ControlRecord, Copied
+from seamark.model.copy_run import Run
+
+FORMAT_VERSION = 1
+
+_KEYS = ("format", "job", "part", "query", "batch", "task", "records", "bytes", "done", "transactions", "copy")
+_COPY_KEYS = ("tasks", "hash", "runs")
+
+
+def encode_control(record: ControlRecord) -> bytes:
+    """The value of the record in Kafka. The same record is always the same bytes."""
+    claim = record.claim
+    body: dict[str, Any] = {
+        "format": FORMAT_VERSION,
+        "job": claim.job,
+        "part": claim.part,
+        "query": claim.query,
+        "batch": claim.batch if claim.query else None,
+        "task": claim.task,
+        "records": record.amount.records,
+        "bytes": record.amount.bytes,
+        "done": record.is_done,
+        "transactions": record.transactions,
+        "copy": None if record.copied is None else _encode_copied(record.copied),
+    }
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+
+
+def decode_control(value: bytes, *, place: str) -> ControlRecord:
+    """Read what `encode_control` gave. Anything else is refused: to pass over a record would be to write twice."""
+    try:
+        return _decode(value)
+    except (UsageError, RefusedError) as error:
+        raise RefusedError(
+            f"the control record {place} can't be read",
+            cause=f"{error.message}: {error.cause}" if error.cause else error.message,
+            hint="another version of seamark wrote it, or somebody else; nothing else may write to a control topic",
+        ) from None
+
+
+def _encode_copied(copied: Copied) -> dict[str, Any]:
+    return {"tasks": copied.tasks, "hash": copied.hash_name, "runs": [run.to_list() for run in copied.runs]}
+
+
+def _decode(value: bytes) -> ControlRecord:
+    body = strict.read_json(value, what="its value")
+    version = body.get("format") if isinstance(body, dict) else None
+    if version != FORMAT_VERSION or isinstance(version, bool):
+        raise UsageError(f"it has format {version!r}, and this seamark reads format {FORMAT_VERSION}")
+    fields = strict.read_object(body, keys=_KEYS, what="its value")
+    batch = strict.read_optional_count(fields["batch"], what="its batch")
+    return ControlRecord(
+        Claim(
+            strict.read_text(fields["job"], what="its job"),
+            task=strict.read_count(fields["task"], what="its task"),
+            query=strict.read_text(fields["query"], what="its query"),
+            batch=-1 if batch is None else batch,
+            part=strict.read_text(fields["part"], what="its part"),
+        ),
+        amount=Amount(
+            strict.read_count(fields["records"], what="the count of its records"),
+            bytes=strict.read_count(fields["bytes"], what="the count of its bytes"),
+        ),
+        is_done=strict.read_truth(fields["done"], what="its word done"),
+        transactions=strict.read_count(fields["transactions"], what="the count of its transactions"),
+        copied=None if fields["copy"] is None else _decode_copied(fields["copy"]),
+    )
+
+
+def _decode_copied(value: object) -> Copied:
+    fields = strict.read_object(value, keys=_COPY_KEYS, what="its copy")
+    return Copied(
+        strict.read_count(fields["tasks"], what="the number of its tasks"),
+        runs=tuple(map(Run.from_list, strict.read_list(fields["runs"], what="its runs"))),
+        hash_name=strict.read_text(fields["hash"], what="the name of its hash"),
+    )

@@ -1,0 +1,129 @@
+"""A topic copied by Spark: each slice is one job, from the source's offsets to the sink of copies.
+
+Where each target has one source nothing is shuffled: a source partition is one task. Otherwise records are shuffled to
+the task of their target, and sorted by where they come from. Either way the target's order is that of the sources.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from seamark.errors import NotFoundError, RefusedError
+from seamark.kafka.control import ensure_control_topic, read_records
+from seamark.kafka.topics import TopicAdmin
+from seamark.model.control import CONTROL_TOPIC
+from seamark.pipelines.copy_plan import CopyPlan
+from seamark.pipelines.progress import Progress, read_progress
+from seamark.pipelines.routing import Routing
+from seamark.pipelines.slices import Slice
+from seamark.spark.copy_sink import HASH, SOURCE_OFFSET, SOURCE_PARTITION, TARGET, CopySink
+from seamark.spark.options import SinkOptions, read_options
+from seamark.spark.placing import build_target_column
+
+# Two polls of 500 records each cost four more requests than one of a thousand: Spark asks for both ends every time.
+_READING = {"kafka.max.poll.records": "20000", "kafka.isolation.level": "read_committed"}
+# A transaction whose owner died is ended by the brokers after 5 minutes and a look of 10 s.
+_PATIENCE_SECONDS = 330.0
+
+
+@dataclass(frozen=True, slots=True)
+class CopyEnds:
+    """The settings of both ends. `source` are options of Spark's own Kafka source, `target` those of our sink.
+
+    Both name Kafka's settings with `kafka.` before them: for the source as Java's client has them, for the target as
+    librdkafka has them.
+    """
+
+    source: Mapping[str, str] = field(repr=False)
+    target: Mapping[str, str] = field(repr=False)
+    control_topic: str = CONTROL_TOPIC
+
+    def read_sink_options(self, topic: str) -> SinkOptions:
+        """The options of the sink, checked."""
+        return read_options({**self.target, "topic": topic, "control.topic": self.control_topic})
+
+
+def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds) -> Progress:
+    """Copy what is left of a plan. What an earlier run has done is not done again.
+
+    Raises:
+        RefusedError: the plan can't be run, or its control records contradict each other.
+    """
+    routing = plan.require_accepted()
+    options = ends.read_sink_options(plan.target.topic)
+    _prepare(plan, options)
+    spark.dataSource.register(CopySink)
+    before = _read_progress(plan, options)
+    for part in before.slices[before.done :]:
+        write_slice(spark, plan, part, ends=ends, routing=routing)
+    return _read_progress(plan, options)
+
+
+def write_slice(spark: SparkSession, plan: CopyPlan, part: Slice, *, ends: CopyEnds, routing: Routing) -> None:
+    """Copy one slice."""
+    frame = build_frame(spark, plan.source.topic, part, options=ends.source, routing=routing)
+    writer = frame.write.format(CopySink.name()).mode("append").options(**ends.target)
+    writer = writer.option("topic", plan.target.topic).option("control.topic", ends.control_topic)
+    writer = writer.option("plan", plan.id).option("slice", part.id)
+    writer.option("routing", json.dumps(routing.to_dict())).save()
+
+
+def build_frame(
+    spark: SparkSession, topic: str, part: Slice, *, options: Mapping[str, str], routing: Routing
+) -> DataFrame:
+    """The records of a slice, in the tasks that are to write them."""
+    begins = {str(one.partition): one.begin for one in part.ranges}
+    limits = {str(one.partition): one.end for one in part.ranges}
+    reader = spark.read.format("kafka").options(**{**_READING, **options})
+    reader = reader.option("assign", json.dumps({topic: [one.partition for one in part.ranges]}))
+    reader = reader.option("startingOffsets", json.dumps({topic: begins}))
+    reader = reader.option("endingOffsets", json.dumps({topic: limits}))
+    frame = reader.option("includeHeaders", "true").option("failOnDataLoss", "true").load()
+    chosen = frame.select(
+        "key",
+        "value",
+        "headers",
+        "timestamp",
+        sf.col("partition").alias(SOURCE_PARTITION),
+        sf.col("offset").alias(SOURCE_OFFSET),
+        build_hash().alias(HASH),
+    )
+    if not routing.needs_shuffle:
+        return chosen
+    target = build_target_column(sf.col("key"), sf.col(SOURCE_PARTITION), routing=routing)
+    shuffled = chosen.withColumn(TARGET, target).repartitionById(routing.targets, TARGET)
+    return shuffled.sortWithinPartitions(SOURCE_PARTITION, SOURCE_OFFSET)
+
+
+def build_hash() -> Column:
+    """The hash of a record, `xxhash64` in control records. Spark passes over nulls, so it is told of each."""
+    headers = sf.transform("headers", lambda one: sf.struct(one["key"], one["value"].isNull(), one["value"]))
+    return sf.xxhash64(
+        sf.col("key").isNull(), "key", sf.col("value").isNull(), "value", headers, sf.unix_micros("timestamp")
+    )
+
+
+def _prepare(plan: CopyPlan, options: SinkOptions) -> None:
+    """Check the target before a task starts."""
+    topic = plan.target.topic
+    with TopicAdmin(options.build_settings().reader) as admin:
+        found = admin.read_found([topic]).get(topic)
+        if found is None:
+            raise NotFoundError(f"the topic {topic} is not there", hint="make it with the configs of the plan")
+        if found.partitions != plan.target.partitions:
+            raise RefusedError(
+                f"the topic {topic} has {found.partitions} partitions, and the plan is for {plan.target.partitions}",
+                hint="make the plan anew",
+            )
+        ensure_control_topic(admin, options.control_topic)
+
+
+def _read_progress(plan: CopyPlan, options: SinkOptions) -> Progress:
+    reader = options.build_settings().reader
+    records = read_records(reader, options.control_topic, job=plan.id, patience_seconds=_PATIENCE_SECONDS)
+    return read_progress(plan.id, plan.slices, records)

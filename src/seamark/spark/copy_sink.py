@@ -1,0 +1,148 @@
+"""The sink of a copy: `seamark.kafka` whose control records say which offsets went where. For `copy_job` alone.
+
+Its rows have, beside what a record is made of, where they come from: `source_partition`, `source_offset`, and a `hash`.
+Each task owns a source partition or a target one (`pipelines.tasks`), which its first row tells.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from seamark.errors import RefusedError, UsageError
+from seamark.kafka.copy_trace import CopyTrace, Origin
+from seamark.kafka.exact_task import ExactTask
+from seamark.kafka.task_settings import TaskReport
+from seamark.model.control import Amount, Claim
+from seamark.pipelines.routing import Routing
+from seamark.pipelines.tasks import Task, build_tasks
+from seamark.spark.columns import ArrowPiece, build_piece
+from seamark.spark.options import SinkOptions, read_options
+from seamark.spark.placing import build_placer
+
+SOURCE_PARTITION, SOURCE_OFFSET, HASH, TARGET = "source_partition", "source_offset", "hash", "partition"
+_OURS = ("plan", "slice", "routing")
+
+
+@dataclass(frozen=True, slots=True)
+class CopyMessage(WriterCommitMessage):
+    """What a task tells the driver; None where it had no rows, and so can't know which task it is."""
+
+    report: TaskReport | None
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPiece:
+    """Some rows of a copy, with where they come from."""
+
+    piece: ArrowPiece
+
+    @property
+    def amount(self) -> Amount:
+        """How much it is."""
+        return self.piece.amount
+
+    def rows(self) -> Iterable[tuple[Any, ...]]:
+        """As the producer takes them."""
+        return self.piece.rows()
+
+    def origins(self) -> Iterable[Origin]:
+        """Target partition, source partition, source offset and hash of each row."""
+        names = (TARGET, SOURCE_PARTITION, SOURCE_OFFSET, HASH)
+        return zip(*(self.piece.batch.column(name).to_pylist() for name in names), strict=True)  # type: ignore[return-value]
+
+    def split(self, records: int) -> tuple[CopyPiece, CopyPiece]:
+        """The first rows, and the rest."""
+        first, rest = self.piece.split(records)
+        return CopyPiece(first), CopyPiece(rest)
+
+
+class CopySink(DataSource):
+    """The sink as Spark knows it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for `format`."""
+        return "seamark.copy"
+
+    def schema(self) -> StructType:
+        """Refused: it is a sink."""
+        raise UsageError("seamark.copy is a sink")
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """The writer of one slice."""
+        del schema
+        if overwrite:
+            raise UsageError("a topic can't be overwritten", hint='mode("append")')
+        given = dict(self.options)
+        plan, part, routing = (given.pop(name) for name in _OURS)
+        return CopyWriter(read_options(given), plan=plan, part=part, routing=Routing.from_dict(json.loads(routing)))
+
+
+class CopyWriter(DataSourceArrowWriter):
+    """Writes the tasks of one slice."""
+
+    def __init__(self, options: SinkOptions, *, plan: str, part: str, routing: Routing) -> None:
+        self._options = options
+        self._plan = plan
+        self._part = part
+        self._routing = routing
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> CopyMessage:
+        """Write one task, on an executor."""
+        batches = (self._place(batch) for batch in iterator if batch.num_rows)
+        first = next(batches, None)
+        if first is None:
+            return CopyMessage(None)
+        owned = TARGET if self._routing.needs_shuffle else SOURCE_PARTITION
+        task = build_tasks(self._routing)[first.column(owned)[0].as_py()]
+        return CopyMessage(self._write(task, chain([first], batches)))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Write the records of tasks that had no rows: without them nobody would know that they are finished."""
+        reports = [message.report for message in messages if isinstance(message, CopyMessage)]
+        written = {report.claim.task for report in reports if report is not None}
+        for task in build_tasks(self._routing):
+            if task.number not in written:
+                self._write(task, ())
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Nothing is to be done: committed tasks stay, and the next run of the slice goes on from there."""
+
+    def _write(self, task: Task, batches: Iterable[pa.RecordBatch]) -> TaskReport:
+        claim = Claim(self._plan, task=task.number, part=self._part)
+        trace = CopyTrace(len(build_tasks(self._routing)))
+        pieces = (CopyPiece(build_piece(_check(batch, task), self._options.topic)) for batch in batches)
+        return ExactTask(self._options.build_settings(), claim, trace=trace).write(pieces)
+
+    def _place(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """With target partitions. Where nothing was shuffled, nobody has asked for them yet."""
+        if batch.schema.get_field_index(TARGET) >= 0:
+            return batch
+        place = build_placer(self._routing)
+        targets = place(batch.column("key").to_pylist(), batch.column(SOURCE_PARTITION).to_pylist())
+        return batch.append_column(TARGET, pa.array(targets, pa.int32()))
+
+
+def _check(batch: pa.RecordBatch, task: Task) -> pa.RecordBatch:
+    """Stop at a record that the plan does not foresee: another task may be writing to the same partition."""
+    pairs = list(zip(batch.column(SOURCE_PARTITION).to_pylist(), batch.column(TARGET).to_pylist(), strict=True))
+    sources, targets = set(task.sources), set(task.targets)
+    wrong = {pair for pair in set(pairs) if pair[0] not in sources or pair[1] not in targets}
+    if wrong:
+        place = next(place for place, pair in enumerate(pairs) if pair in wrong)
+        source, target = pairs[place]
+        raise RefusedError(
+            f"the record at {batch.column(SOURCE_OFFSET)[place].as_py()} of partition {source} does not lie where its "
+            f"key belongs: it would go to partition {target}",
+            cause="the plan took its rule from samples, and this record has another one",
+            hint="make the plan anew, and say that keys may lie anywhere",
+        )
+    return batch
