@@ -38,7 +38,8 @@ def journal() -> None:
 def list_changes(session: Session, *, limit: int, only_open: bool) -> None:
     """List changes, the newest first."""
     with session.fleet() as fleet:
-        session.give(Answer(build_changes_view(fleet.journal.list(limit=limit, only_open=only_open))))
+        heads = fleet.journal.list(limit=limit, only_open=only_open)
+        session.give(Answer(build_changes_view(heads, only_open=only_open)))
 
 
 @journal.command("show")

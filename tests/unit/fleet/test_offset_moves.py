@@ -324,8 +324,20 @@ def test_import_is_one_plan_with_a_lane_for_each_owner(place, tmp_path):
         [{"kafka_offset": 3}],
     )
     assert place.fleet.offsets.restore(file, owners=["fs"]).is_empty
+    assert place.fleet.offsets.restore(file, owners=["lake"]).is_empty
+    with pytest.raises(NotFoundError, match="says nothing of g"):
+        place.fleet.offsets.restore(file, owners=["g"])
     with pytest.raises(NotFoundError, match="says nothing of nobody"):
         place.fleet.offsets.restore(file, owners=["nobody"])
+
+
+def test_a_bare_name_that_a_file_has_twice_is_asked_for(place, tmp_path):
+    file = tmp_path / "offsets.json"
+    one = [{"partition": FILE, "offset": {"position": 7}}]
+    file.write_text(json.dumps({"game/fs": one, "shop/fs": one}))
+    with pytest.raises(UsageError, match="in several clusters") as refused:
+        place.fleet.offsets.restore(file, owners=["fs"])
+    assert "game/fs, shop/fs" in refused.value.hint
 
 
 def test_import_of_an_owner_that_is_gone_changes_nothing_and_names_it(place, tmp_path):

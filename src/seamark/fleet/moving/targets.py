@@ -131,6 +131,18 @@ def _find_elsewhere(side: Side, name: str) -> list[str]:
     return found if len(found) == 1 else []
 
 
+def find_named(side: Side, owner: str, *, path: Path) -> str:
+    """The owner in a file that somebody names: as it stands there, or by the bare name of a connector."""
+    if owner in side:
+        return owner
+    found = sorted(one for one in side if one.partition("/")[2] == owner and not one.startswith("group/"))
+    if len(found) > 1:
+        raise UsageError(f"{path} has {owner} in several clusters", hint=f"say which: {', '.join(found)}")
+    if not found:
+        raise NotFoundError(f"{path} says nothing of {owner}", cause=f"it has {', '.join(sorted(side)[:10])}")
+    return found[0]
+
+
 class SourceTargets:
     """The offsets that a move of one source comes to."""
 

@@ -14,7 +14,7 @@ from seamark.fleet.moving.left_source import build_left_notes, read_left
 from seamark.fleet.moving.plans import OffsetPlans, merge
 from seamark.fleet.moving.shared_groups import SharedGroups, read_shared
 from seamark.fleet.moving.sink_targets import SinkTargets, find_commits
-from seamark.fleet.moving.targets import Move, SourceTargets, parse_time
+from seamark.fleet.moving.targets import Move, SourceTargets, find_named, parse_time
 from seamark.fleet.planned import Planned
 from seamark.fleet.positions.diff import read_side
 from seamark.fleet.positions.meaning import read_meaning
@@ -103,11 +103,8 @@ class OffsetMoves:
     def restore(self, path: Path, *, owners: Sequence[str] = (), care: Care | None = None) -> Planned:
         """Plan that owners stand where a file says: an export, or the bare JSON of `connect-offsets`."""
         side = read_side(path)
-        if missing := [owner for owner in owners if owner not in side]:
-            raise NotFoundError(
-                f"{path} says nothing of {', '.join(missing)}", cause=f"it has {', '.join(sorted(side)[:10])}"
-            )
-        chosen = {owner: side[owner] for owner in (owners or side) if side[owner]}
+        named = [find_named(side, owner, path=path) for owner in owners]
+        chosen = {owner: side[owner] for owner in (named or side) if side[owner]}
         if not chosen:
             raise UsageError(f"{path} holds no offsets")
         # Read once for all, where a sink is among them.

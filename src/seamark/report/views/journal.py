@@ -90,9 +90,9 @@ ENTRIES: Listing[Entry] = Listing(
 )
 
 
-def build_changes_view(heads: Sequence[Head]) -> View[Head]:
+def build_changes_view(heads: Sequence[Head], *, only_open: bool = False) -> View[Head]:
     """Changes, the newest first."""
-    return View(LISTING, heads, empty="no changes yet")
+    return View(LISTING, heads, empty="no change is open" if only_open else "no changes yet")
 
 
 def build_entries_view(entries: Sequence[Entry]) -> View[Entry]:
