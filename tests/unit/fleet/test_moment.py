@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -246,6 +247,17 @@ def test_a_source_out_of_the_journal_where_its_topic_was_compacted(place):
     planned = place.fleet.offsets.back_to(after, ["fs"])
     assert list(targets(planned).values()) == [{"position": 70}]
     assert "a bound: after change" in str(planned)
+
+
+def test_an_export_of_a_topic_that_was_made_anew_is_not_imported(place, tmp_path):
+    export = place.fleet.offsets.export(["fs", "lake"])
+    write_export(export, tmp_path / "now.json")
+    assert place.fleet.offsets.restore(tmp_path / "now.json").is_empty
+    write_export(replace(export, topics={"t": "id-0"}), tmp_path / "then.json")
+    with pytest.raises(RefusedError, match="t: not the topic that the file speaks of") as refused:
+        place.fleet.offsets.restore(tmp_path / "then.json")
+    assert "the id of t is id-1, and was id-0" in refused.value.cause
+    assert place.fleet.offsets.restore(tmp_path / "then.json", owners=["fs"]).is_empty
 
 
 def test_an_export_tells_the_ids_of_its_topics(place, tmp_path):

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
 from seamark.fleet.fanout import fan_out
 from seamark.fleet.moving.left_source import build_left_notes, read_left
+from seamark.fleet.moving.made_anew import refuse_made_anew
 from seamark.fleet.moving.plans import OffsetPlans, merge
 from seamark.fleet.moving.shared_groups import SharedGroups, read_shared
 from seamark.fleet.moving.sink_targets import SinkTargets, find_commits
 from seamark.fleet.moving.targets import Move, SourceTargets, find_named, parse_time
 from seamark.fleet.planned import Planned
-from seamark.fleet.positions.diff import read_side
+from seamark.fleet.positions.diff import read_saved, read_side
 from seamark.fleet.positions.meaning import read_meaning
 from seamark.model.connector import Connector, ConnectorType
 from seamark.model.offset import Offset, spell_identity
@@ -102,11 +103,12 @@ class OffsetMoves:
 
     def restore(self, path: Path, *, owners: Sequence[str] = (), care: Care | None = None) -> Planned:
         """Plan that owners stand where a file says: an export, or the bare JSON of `connect-offsets`."""
-        side = read_side(path)
+        side, topics = read_saved(path)
         named = [find_named(side, owner, path=path) for owner in owners]
         chosen = {owner: side[owner] for owner in (named or side) if side[owner]}
         if not chosen:
             raise UsageError(f"{path} holds no offsets")
+        refuse_made_anew(chosen, topics, self._stores().read_topic_ids)
         # Read once for all, where a sink is among them.
         shared = None if all(owner.startswith(GROUP) for owner in chosen) else read_shared(self._clusters)
         restore = partial(self._restore_one, care=care, shared=shared)

@@ -16,15 +16,20 @@ Side = Mapping[str, tuple[Offset, ...]]
 
 def read_side(path: Path) -> Side:
     """The offsets in a file: an export, which must be as it was written, or the bare JSON of `connect-offsets`."""
+    return read_saved(path)[0]
+
+
+def read_saved(path: Path) -> tuple[Side, Mapping[str, str]]:
+    """The offsets in a file, and the ids of the topics that they stand on, where the file tells them."""
     body = read_json_file(path)
     if not is_envelope(body):
-        return {found.owner: found.offsets for found in build_bare(body, name=str(path))}
+        return {found.owner: found.offsets for found in build_bare(body, name=str(path))}, {}
     export, problems = read_export(path)
     if problems:
         raise RefusedError(
             f"{path} is not as it was written", cause="; ".join(problems), hint="take another copy of the export"
         )
-    return {found.owner: found.offsets for found in export.owners}
+    return {found.owner: found.offsets for found in export.owners}, export.topics
 
 
 def build_comparison(before: Side, after: Side, *, names: tuple[str, str]) -> OffsetComparison:
