@@ -1,7 +1,8 @@
 """Points at which a test can have this process killed or stopped.
 
-`SEAMARK_FAILPOINT=after-intent:1:kill` kills the process when step 1 (from 0) has its intent in the journal. Nothing
-happens without the variable, and a wrong one is an error: a typing mistake must not make a fault test pass.
+`SEAMARK_FAILPOINT=after-intent:1:kill` kills the process when step 1 (from 0) has its intent in the journal;
+`between-writes:0:kill` when an act that writes twice has written once. Nothing happens without the variable, and a
+wrong one is an error: a typing mistake must not make a fault test pass.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ POINTS = (
     "after-open",
     "before-intent",
     "after-intent",
+    "between-writes",
     "after-perform",
     "after-outcome",
     "before-close",
