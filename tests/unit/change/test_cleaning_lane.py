@@ -48,7 +48,7 @@ class Lane:
         settled = (settle_rule(rule, home),)
         self.steps = [
             (SetRunState("game", "orders", "STOPPED"), False),
-            (MendOffsets("game", "orders", "t", (rule,), clean=True), False),
+            (MendOffsets("game", "orders", "t", (rule,), clean=True, gone=tuple(one.place for one in GONE)), False),
             (AwaitCleaned("game", "t", GONE), False),
             (LevelRecords("game", "orders", "t", settled, clean=True), True),
             (SetRunState("game", "orders", "RUNNING"), True),

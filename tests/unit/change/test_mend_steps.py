@@ -15,7 +15,7 @@ from tests.unit.change.odd_topic import ASIDE, FARTHER, HOME, KEY, PARTITION, Wo
 
 AT_HOME, STRAY = HeldRecord("t", HOME, KEY, b'{"p":2}'), HeldRecord("t", ASIDE, KEY, b'{"p":9}')
 RULE = MendRule(PARTITION, HOME, KEY)
-MEND = MendOffsets("game", "orders", "t", (RULE,), clean=True)
+MEND = MendOffsets("game", "orders", "t", (RULE,), clean=True, gone=(STRAY.place,))
 AWAIT = AwaitCleaned("game", "t", (HeldRecord("t", ASIDE, KEY),), 20.0)
 LEVEL = LevelRecords("game", "orders", "t", (settle_rule(RULE, home),), clean=True)
 VERIFY = VerifyMended("game", "orders", "t", (settle_rule(RULE, home),), clean=True)
@@ -102,7 +102,7 @@ def test_a_running_connector_is_not_written_under():
 def test_one_half_that_was_written_is_unknown_and_in_between():
     world = World(AT_HOME, STRAY)
     rule = MendRule(PARTITION, ASIDE, KEY, said=True)
-    step = MendOffsets("game", "orders", "t", (rule,), clean=True)
+    step = MendOffsets("game", "orders", "t", (rule,), clean=True, gone=(STRAY.place,))
     intent = step.intend(world)
     world.breaks_after = 1
     with pytest.raises(UnknownOutcomeError):
@@ -118,6 +118,26 @@ def test_one_half_that_was_written_is_unknown_and_in_between():
     assert step.observe(world, intent) is Observed.AFTER
     world.write([HeldRecord("t", HOME, KEY, b'{"p":5}')])
     assert step.observe(world, intent) is Observed.FOREIGN
+
+
+def test_a_copy_that_came_since_the_plan_is_not_emptied():
+    world = World(AT_HOME, STRAY, HeldRecord("t", FARTHER, KEY, b'{"p":4}'))
+    with pytest.raises(RefusedError, match="came since the plan was made") as refused:
+        MEND.intend(world)
+    assert f"t-{FARTHER} " in refused.value.cause
+    planned_without = MendOffsets("game", "orders", "t", (RULE,), clean=True)
+    with pytest.raises(RefusedError, match="nothing was changed"):
+        planned_without.intend(World(AT_HOME, STRAY))
+    # Without a cleaning it gets the value, and nothing is emptied.
+    level = MendOffsets("game", "orders", "t", (RULE,))
+    assert level.intend(world).extra["gone"] == []
+
+
+def test_copies_of_connectors_in_several_clusters_are_cleaned():
+    world = World(AT_HOME, STRAY)
+    perform(MEND, world)
+    step = AwaitCleaned("other", "t", (HeldRecord("t", ASIDE, KEY),), 20.0, {"orders": "game"})
+    assert "gone after" in step.perform(world, Intent(None, None))
 
 
 def test_trouble_on_the_way_is_waited_out():

@@ -7,7 +7,7 @@ away, by default a day after its segment was closed. So the topic is cleaned at 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, ClassVar, Self
 
@@ -70,6 +70,7 @@ class LendTopicConfig(AlterTopicConfig):
 class AwaitCleaned(Look):
     """Waits until `gone`, which hold no value any more, are out of the log.
 
+    They are of connectors of `cluster`, or of the one that `elsewhere` has for their name: several may share a topic.
     Meanwhile it writes tombstones under a key of nobody's: only a new record closes a segment. That changes nothing for
     anybody, whenever it is done.
     """
@@ -82,6 +83,7 @@ class AwaitCleaned(Look):
     topic: str
     gone: tuple[HeldRecord, ...]
     seconds: float = CLEAN_SECONDS
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def subject(self) -> str:
@@ -119,6 +121,7 @@ class AwaitCleaned(Look):
             "topic": self.topic,
             "gone": [record.to_dict() for record in self.gone],
             "seconds": self.seconds,
+            "elsewhere": dict(self.elsewhere),
         }
         return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
 
@@ -132,7 +135,7 @@ class AwaitCleaned(Look):
         there = {
             record.place
             for owner in owners
-            for record in world.offsets(self.cluster, owner).read_topic(self.topic).records
+            for record in world.offsets(self.elsewhere.get(owner, self.cluster), owner).read_topic(self.topic).records
         }
         return [record for record in self.gone if record.place in there]
 
