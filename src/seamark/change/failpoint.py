@@ -16,12 +16,13 @@ POINTS = (
     "after-open",
     "before-intent",
     "after-intent",
-    "between-writes",
     "after-perform",
     "after-outcome",
     "before-close",
     "after-close",
 )
+# Points that only some steps have, in the midst of their act.
+WITHIN = ("between-writes",)
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
@@ -32,9 +33,10 @@ def reach(point: str, number: int = 0) -> None:
         return
     name, _, rest = wanted.partition(":")
     at, _, action = rest.partition(":")
-    if name not in POINTS or not at.isdigit() or action not in _SIGNALS:
+    if name not in (*POINTS, *WITHIN) or not at.isdigit() or action not in _SIGNALS:
         raise UsageError(
-            f"SEAMARK_FAILPOINT={wanted!r} is not POINT:NUMBER:kill|stop", hint=f"points: {', '.join(POINTS)}"
+            f"SEAMARK_FAILPOINT={wanted!r} is not POINT:NUMBER:kill|stop",
+            hint=f"points: {', '.join((*POINTS, *WITHIN))}",
         )
     if (name, int(at)) == (point, number):
         os.kill(os.getpid(), _SIGNALS[action])
