@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,13 +10,13 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from seamark.change.steps.cleaning import CLEANING
+from seamark.change.steps.cleaning import CLEAN_SECONDS, CLEANING
 from seamark.devstack.control import ask
 from seamark.devstack.wait import wait_until
 from seamark.model.key_hash import choose_partition
 from seamark.offsets.codec import encode_key
 from tests.fault.offset_lane import Lane
-from tests.fault.rig import SOURCE, Rig
+from tests.fault.rig import SOURCE, Rig, kill_quietly, wait_stopped
 from tests.integration.offset_rig import read_raw
 from tests.integration.offset_tools import Brokers
 
@@ -23,18 +24,26 @@ pytestmark = pytest.mark.timeout(600)
 PARTITIONS = 3
 # stop 0 · lend the config 1 · prove 2 · mend 3 · clean 4 · level 5 · config back 6 · verify 7 · resume 8
 # All ten that act were tried; these are the ones that leave something behind.
-POINTS = ("after-perform:1", "after-perform:3", "after-intent:5", "after-perform:5", "after-perform:6")
+POINTS = (
+    "after-perform:1",
+    "between-writes:0",
+    "after-perform:3",
+    "after-intent:5",
+    "after-perform:5",
+    "after-perform:6",
+)
+TOO_SMALL = "max.message.bytes"
 
 
 class OddRig(Rig):
-    """A source with an offsets topic of its own, and a stray in it."""
+    """A source with an offsets topic of its own, and two strays in it."""
 
     def create(self):
         self.own = f"{self.name}-offsets"
         self.brokers = Brokers(self.stack.kafka.bootstrap_servers)
         new = NewTopic(self.own, PARTITIONS, 1, config={"cleanup.policy": "compact", "segment.ms": "700000"})
         self.brokers._admin.create_topics([new])[self.own].result(60)
-        self._put(
+        self.put(
             {"connector.class": SOURCE, "tasks.max": "1", "file": str(self.input), "topic": self.name}
             | {"offsets.storage.topic": self.own}
         )
@@ -42,7 +51,8 @@ class OddRig(Rig):
         self.await_stored()
         key = encode_key(self.name, {"filename": str(self.input)})
         self.home = choose_partition(key, partitions=PARTITIONS)
-        self.brokers.write(self.own, (key, b'{"position":0}'), partition=(self.home + 1) % PARTITIONS)
+        for aside in (1, 2):
+            self.brokers.write(self.own, (key, b'{"position":0}'), partition=(self.home + aside) % PARTITIONS)
 
     def held(self):
         return {where: value for (where, _), value in read_raw(self.brokers, self.own, self.name).items()}
@@ -61,6 +71,14 @@ class OddRig(Rig):
         finally:
             consumer.close()
         return high - low
+
+    def set_limit(self, value):
+        """How large a record of its offsets topic may be; None is as before."""
+        kind = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+        entry = ConfigEntry(TOO_SMALL, value, incremental_operation=kind)
+        resource = ConfigResource(ResourceType.TOPIC, self.own, incremental_configs=[entry])
+        for future in self.brokers._admin.incremental_alter_configs([resource]).values():
+            future.result(60)
 
     def read_configs(self):
         resource = ConfigResource(ResourceType.TOPIC, self.own)
@@ -117,6 +135,37 @@ def test_killed_cleaning_is_finished_by_resume_and_the_config_comes_back(odd_rig
     with rig.input.open("a") as file:
         file.write("three\n")
     wait_until(lambda: rig.count() >= 3, "the third line was there", seconds=90)
+    rig.await_stored()
+    assert rig.count() == 3
+
+
+def test_a_source_stays_stopped_while_its_value_can_not_be_told_again(odd_rig):
+    """Between the tombstones and the value the topic begins to take nothing: a task would find nothing there."""
+    rig = odd_rig
+    mend = ("offsets", "mend", rig.name, "--take", "newest", "--clean", "--wait", "0s", "--yes")
+    holder = rig.start("seamark.cli", *mend, failpoint="between-writes:0:stop")
+    try:
+        wait_stopped(holder)
+        rig.set_limit("1")
+        holder.send_signal(signal.SIGCONT)
+        # It waits for its cleaning as long as one may take.
+        _, err = holder.communicate(timeout=CLEAN_SECONDS + 200)
+    finally:
+        kill_quietly(holder)
+    assert holder.returncode == 1, err
+    assert f"resume connector/{rig.owner}" in err
+    (change, *_) = rig.changes()
+    assert (change["state"], rig.state()) == ("open", "STOPPED")
+    code, _, err = rig.seamark("journal", "resume", change["change"], "--yes")
+    assert (code, rig.state()) == (1, "STOPPED"), err
+    rig.set_limit(None)
+    code, _, err = rig.seamark("journal", "resume", change["change"], "--yes")
+    assert code == 3, err
+    assert rig.changes()[0]["state"] == "partly"
+    assert set(rig.held().values()) == {b'{"position":%d}' % rig.input.stat().st_size}
+    wait_until(rig.runs, f"{rig.name} ran again", seconds=90)
+    with rig.input.open("a") as file:
+        file.write("three\n")
     rig.await_stored()
     assert rig.count() == 3
 

@@ -26,6 +26,11 @@ class Task:
         """What the step's images show: its subject and the side of it."""
         return f"{self.step.subject}#{self.step.aspect}"
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether it ends what an earlier step of its aspect began, and is nothing without that."""
+        return bool(getattr(self.step, "closes", False))
+
 
 class Tasks(Sequence[Task]):
     """The tasks of a plan in order, found by their lane, their subject and their aspect in no time."""

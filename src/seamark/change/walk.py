@@ -86,15 +86,20 @@ class Walk:
         return self._expectations.allow(task.step, intent)
 
     def is_due(self, task: Task, *, winding_up: bool) -> bool:
-        """Whether a task is to be done now. Of a lane that was begun, the `always` ones are done in any case."""
+        """Whether a task is to be done now. Of a lane that was begun, the `always` ones are done in any case.
+
+        Those of a subject wait for one before them that closes what was begun: nobody may act on what is half done.
+        """
         lane = self.tasks.of_lane(task.lane)
         if task.fallback:
             return self._is_fallen([other for other in lane if other.number < task.number])
         results = [
             self._results[other.number] for other in lane if other.number in self._results and not other.fallback
         ]
+        if task.is_closing and not self._has_begun(task):
+            return False
         if task.always:
-            return bool(results) or not winding_up
+            return (bool(results) or not winding_up) and not self._is_held_up(task)
         # Where something behind it was done already, the lane was wound up: its own place in it has passed.
         passed = any(other.number > task.number and other.number in self._results for other in lane)
         return not (winding_up or passed or any(result.outcome not in GOOD for result in results))
@@ -137,6 +142,17 @@ class Walk:
             # A run state that the change touched and did not restore is not its end.
             return not (task.always and self.has_acted(task))
         return leaving and outcome is Outcome.FOREIGN
+
+    def _has_begun(self, task: Task) -> bool:
+        """Whether an earlier task of the same aspect came about, or may have."""
+        before = [other for other in self.tasks.of_aspect(task.aspect) if other.number < task.number]
+        return self.has_acted(task) or any(map(self._is_good, before))
+
+    def _is_held_up(self, task: Task) -> bool:
+        """Whether what was begun on its subject should have been closed before it, and was not."""
+        before = [other for other in self.tasks.of_subject(task.step.subject) if other.number < task.number]
+        failed = [other for other in before if other.is_closing and other.number in self._results]
+        return not all(self._is_settled(other, leaving=False) for other in failed)
 
     def _is_other(self, task: Task, other: Task) -> bool:
         return other.number != task.number and other.number in self._results

@@ -143,6 +143,8 @@ def build_errors(result: ChangeResult) -> tuple[tuple[SeamarkError, ...], int]:
 def _build_open(result: ChangeResult) -> UnknownOutcomeError:
     unsettled = [step for step in result.steps if step.outcome in UNSETTLED]
     said = [f"{step.words}: {step.error.message if step.error else step.outcome}" for step in unsettled]
+    # A connector that stays stopped must not be found out by chance.
+    said += [f"left: {', '.join(result.left)}"] if result.left else []
     return UnknownOutcomeError(
         f"change {result.change} is open: it is not known how it ended",
         cause="; ".join(said),

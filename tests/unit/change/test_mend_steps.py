@@ -7,97 +7,15 @@ import pytest
 from seamark.change.step import Intent, Observed
 from seamark.change.steps.cleaning import CLEANING, AwaitCleaned, LendTopicConfig, LevelRecords
 from seamark.change.steps.mend import MendOffsets, VerifyMended
-from seamark.errors import DeadlineError, RefusedError, UnknownOutcomeError, UnreachableError
-from seamark.model.connector import ConnectorStatus, State
-from seamark.model.held_offset import HeldRecord, OffsetWrite, TopicHolding
-from seamark.offsets.codec import decode_key, decode_value
-from seamark.offsets.grouping import build_home
+from seamark.errors import DeadlineError, RefusedError, UnknownOutcomeError, UnreachableError, UnsettledError
+from seamark.model.connector import State
+from seamark.model.held_offset import HeldRecord
 from seamark.offsets.mending import MendRule, settle_rule
-from tests.unit.change.brokers import FakeBrokers
-
-PARTITIONS = 5
-KEY = b'["orders",{"table":"a"}]'
-home = build_home(PARTITIONS)
-HOME, ASIDE = home(KEY), (home(KEY) + 1) % PARTITIONS
-PARTITION = {"table": "a"}
-
-
-class World:
-    """A topic as a log, a connector that is stopped or not, and a cleaner that needs `rounds` rolled segments."""
-
-    def __init__(self, *records, rounds=2):
-        self.log = []
-        self.time = 1000.0
-        self.rounds = rounds
-        self.rolled = 0
-        self.state = State.STOPPED
-        self.failing = {}
-        self.brokers = FakeBrokers()
-        self.brokers.add_topic("t", partitions=PARTITIONS, configs={"segment.ms": "5"})
-        for record in records:
-            self._append(record)
-
-    @property
-    def clock(self):
-        return self
-
-    def now(self):
-        return self.time
-
-    def sleep(self, seconds):
-        self.time += seconds
-
-    def kafka(self):
-        return self.brokers
-
-    def offsets(self, _cluster, _name):
-        return self
-
-    def left_offsets(self, _cluster):
-        return self
-
-    def read_status(self, _cluster, _name):
-        return ConnectorStatus(self.state, worker_id="w:1", tasks=())
-
-    def read_topic(self, topic):
-        if self.failing:
-            raise self.failing.pop(next(iter(self.failing)))
-        held = {record.place: record for record, _ in self.log if decode_key(record.key).connector == "orders"}
-        return TopicHolding(topic, tuple(held.values()), home)
-
-    def read_writes(self, partitions):
-        assert list(partitions) == [PARTITION]
-        found = [(at, record) for record, at in self.log if decode_key(record.key).connector == "orders"]
-        return [[OffsetWrite(decode_value(record.value).offset, at) for at, record in found]]
-
-    def write(self, records):
-        for record in records:
-            if record.value is not None and "write" in self.failing:
-                raise self.failing.pop("write")
-            self._append(record)
-            if decode_key(record.key).connector == "seamark":
-                assert (record.value, record.partition) == (None, home(record.key))
-                self.rolled += 1
-        if self.rolled >= self.rounds:
-            newest = {record.place: (record, at) for record, at in self.log}
-            self.log = [found for found in newest.values() if found[0].value is not None]
-
-    def _append(self, record):
-        self.time += 1
-        self.log.append((record, int(self.time * 1000)))
-
-    def held(self):
-        """The newest of each place that speaks of the connector."""
-        return {
-            (record.partition, record.key): record.value
-            for record, _ in self.log
-            if decode_key(record.key).connector == "orders"
-        }
-
+from tests.unit.change.odd_topic import ASIDE, FARTHER, HOME, KEY, PARTITION, World, home
 
 AT_HOME, STRAY = HeldRecord("t", HOME, KEY, b'{"p":2}'), HeldRecord("t", ASIDE, KEY, b'{"p":9}')
 RULE = MendRule(PARTITION, HOME, KEY)
-MEND = MendOffsets("game", "orders", "t", (RULE,), clean=True)
+MEND = MendOffsets("game", "orders", "t", (RULE,), clean=True, gone=(STRAY.place,))
 AWAIT = AwaitCleaned("game", "t", (HeldRecord("t", ASIDE, KEY),), 20.0)
 LEVEL = LevelRecords("game", "orders", "t", (settle_rule(RULE, home),), clean=True)
 VERIFY = VerifyMended("game", "orders", "t", (settle_rule(RULE, home),), clean=True)
@@ -144,11 +62,23 @@ def test_a_cleaner_that_does_not_come_leaves_no_tombstone_in_the_way():
         VERIFY.perform(world, Intent(None, None))
 
 
-def test_where_nothing_was_mended_there_is_nothing_to_level():
-    world = World(AT_HOME, STRAY)
-    intent = LEVEL.intend(world)
-    assert intent.before == intent.after
-    assert world.held() == {(HOME, KEY): b'{"p":2}', (ASIDE, KEY): b'{"p":9}'}
+def test_a_copy_that_was_not_emptied_keeps_its_value():
+    world = World(AT_HOME, STRAY, HeldRecord("t", FARTHER, KEY))
+    perform(LEVEL, world)
+    assert world.held() == {(HOME, KEY): b'{"p":2}', (ASIDE, KEY): b'{"p":9}', (FARTHER, KEY): b'{"p":2}'}
+
+
+def test_one_that_nobody_can_tell_the_state_of_is_asked_again():
+    world = World(AT_HOME)
+    world.state = State.UNASSIGNED
+    with pytest.raises(UnsettledError):
+        LEVEL.intend(world)
+
+
+def test_what_holds_nothing_is_not_waited_for():
+    other = MendRule({"table": "b"}, 0, b'["orders",{"table":"b"}]')
+    world = World(AT_HOME, HeldRecord("t", home(other.key), other.key))
+    perform(LevelRecords("game", "orders", "t", (settle_rule(RULE, home), settle_rule(other, home)), clean=True), world)
 
 
 def test_a_running_connector_is_not_written_under():
@@ -159,6 +89,11 @@ def test_a_running_connector_is_not_written_under():
         LEVEL.intend(world)
     with pytest.raises(RefusedError, match="is not stopped"):
         MEND.perform(world, MEND.intend(world))
+    world.state = State.STOPPED
+    intent = LEVEL.intend(world)
+    world.state = State.RUNNING
+    with pytest.raises(RefusedError, match="is not stopped"):
+        LEVEL.perform(world, intent)
     clean = World(AT_HOME)
     clean.state = State.RUNNING
     assert LEVEL.intend(clean).before == LEVEL.intend(clean).after
@@ -167,15 +102,42 @@ def test_a_running_connector_is_not_written_under():
 def test_one_half_that_was_written_is_unknown_and_in_between():
     world = World(AT_HOME, STRAY)
     rule = MendRule(PARTITION, ASIDE, KEY, said=True)
-    step = MendOffsets("game", "orders", "t", (rule,), clean=True)
+    step = MendOffsets("game", "orders", "t", (rule,), clean=True, gone=(STRAY.place,))
     intent = step.intend(world)
-    world.failing["write"] = UnreachableError("no broker")
-    with pytest.raises(UnknownOutcomeError, match="1 of 2 records were written"):
+    world.breaks_after = 1
+    with pytest.raises(UnknownOutcomeError):
         step.perform(world, intent)
-    world.failing.clear()
+    world.is_down = False
     assert step.observe(world, intent) is Observed.BETWEEN
+    # The value is at home before anything is emptied.
+    assert world.held() == {(HOME, KEY): b'{"p":9}', (ASIDE, KEY): b'{"p":9}'}
+    world.breaks_after = 2
+    with pytest.raises(UnknownOutcomeError, match="1 record was emptied"):
+        step.perform(world, intent)
+    world.is_down = False
+    assert step.observe(world, intent) is Observed.AFTER
     world.write([HeldRecord("t", HOME, KEY, b'{"p":5}')])
     assert step.observe(world, intent) is Observed.FOREIGN
+
+
+def test_a_copy_that_came_since_the_plan_is_not_emptied():
+    world = World(AT_HOME, STRAY, HeldRecord("t", FARTHER, KEY, b'{"p":4}'))
+    with pytest.raises(RefusedError, match="came since the plan was made") as refused:
+        MEND.intend(world)
+    assert f"t-{FARTHER} " in refused.value.cause
+    planned_without = MendOffsets("game", "orders", "t", (RULE,), clean=True)
+    with pytest.raises(RefusedError, match="nothing was changed"):
+        planned_without.intend(World(AT_HOME, STRAY))
+    # Without a cleaning it gets the value, and nothing is emptied.
+    level = MendOffsets("game", "orders", "t", (RULE,))
+    assert level.intend(world).extra["gone"] == []
+
+
+def test_copies_of_connectors_in_several_clusters_are_cleaned():
+    world = World(AT_HOME, STRAY)
+    perform(MEND, world)
+    step = AwaitCleaned("other", "t", (HeldRecord("t", ASIDE, KEY),), 20.0, {"orders": "game"})
+    assert "gone after" in step.perform(world, Intent(None, None))
 
 
 def test_trouble_on_the_way_is_waited_out():

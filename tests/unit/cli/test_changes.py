@@ -361,6 +361,12 @@ def test_an_open_change_names_both_ways_out(desk):
     )
 
 
+def test_an_open_change_says_what_it_left(desk):
+    failed = step(Outcome.DID_NOT_HAPPEN, error=UnreachableError("silence"))
+    ended = run_ready(desk, result(ending=None, steps=(failed,), left=("do s1", "resume s2")))
+    assert "cause: left: do s1, resume s2\n" in ended.err
+
+
 def test_ctrl_c_ends_with_130_and_says_what_is_left(desk):
     found = result(ending=Ending.PARTLY, steps=(step(Outcome.DONE),), left=("do s1", "do s2"), interrupted=True)
     ended = run_ready(desk, found)

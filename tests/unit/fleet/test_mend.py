@@ -6,9 +6,12 @@ import pytest
 
 from seamark.change.steps.cleaning import CLEANING
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
+from seamark.model.held_offset import HeldRecord
 from seamark.offsets.grouping import build_home
-from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
-from tests.unit.fleet.moving import Place
+from tests.unit.change.brokers import FakeBrokers
+from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, open_living_fleet
+from tests.unit.fleet.moving import MovingConnect, Place
+from tests.unit.offsets.scans import FakeScan
 
 PARTITIONS = 5
 KEY = b'["fs",{"filename":"/in"}]'
@@ -77,6 +80,10 @@ def test_a_cleaning_lends_configs_and_brings_everything_back_in_every_case(place
         "verify-mended",
         "set-run-state",
     ]
+    (mended,) = [step.arguments for step in planned.plan.steps if step.kind == "mend-offsets"]
+    (awaited,) = [step.arguments for step in planned.plan.steps if step.kind == "await-cleaned"]
+    assert mended["gone"] == [HeldRecord.from_dict(record).place for record in awaited["gone"]]
+    assert awaited["elsewhere"] == {}
     always = [step.kind for step in planned.plan.steps if step.always]
     assert always == ["level-records", "lend-topic-config", "set-run-state"]
     lend, back = (step.arguments for step in planned.plan.steps if step.kind == "lend-topic-config")
@@ -89,6 +96,32 @@ def test_a_cleaning_lends_configs_and_brings_everything_back_in_every_case(place
     assert "nothing is read again or skipped" in shown
     assert "(taken out)" in shown
     assert "of each key the newest record stays, of everybody" in shown
+
+
+def test_what_is_cleaned_without_a_stray_empties_nothing(place):
+    fields = (b'{"a":1,"b":2}', b'{"b":2,"a":1}')
+    for position, spelled in enumerate(fields):
+        put(place, position, key=b'["fs",' + spelled + b"]")
+    planned = place.fleet.offsets.mend(["fs"], clean=True, take="newest", wait_seconds=0)
+    assert "await-cleaned" not in kinds(planned)
+    (mended,) = [step.arguments for step in planned.plan.steps if step.kind == "mend-offsets"]
+    assert mended["gone"] == []
+
+
+def test_a_topic_of_two_clusters_is_cleaned_once_and_each_owner_is_asked_of_its_own(tmp_path):
+    scan, brokers = FakeScan("offsets"), FakeBrokers()
+    brokers.add_topic("offsets", partitions=PARTITIONS)
+    clusters = [MovingConnect(scan, brokers, cluster=name) for name in ("game", "shop")]
+    for cluster, name in zip(clusters, ("fs", "till"), strict=True):
+        cluster.add(name, SOURCE_CONFIG)
+        key = KEY.replace(b"fs", name.encode())
+        for aside in (0, 1):
+            scan.put(key, b'{"position":5}', partition=(home(key) + aside) % PARTITIONS)
+    with open_living_fleet(tmp_path, *clusters, brokers=brokers, scan=scan) as fleet:
+        planned = fleet.offsets.mend(["game/fs", "shop/till"], clean=True, wait_seconds=0)
+    (awaited,) = [step.arguments for step in planned.plan.steps if step.kind == "await-cleaned"]
+    assert (awaited["cluster"], awaited["elsewhere"]) == ("game", {"till": "shop"})
+    assert len(awaited["gone"]) == len(clusters)
 
 
 def test_a_history_that_would_be_lost_is_said(place):

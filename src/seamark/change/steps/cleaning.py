@@ -7,22 +7,20 @@ away, by default a day after its segment was closed. So the topic is cleaned at 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, ClassVar, Self
 
 from seamark.change.precondition import POSITION
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
-from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.look import Look
 from seamark.change.steps.mend import MendStep
-from seamark.change.steps.read import read_status
-from seamark.change.steps.stillness import require_stopped
+from seamark.change.steps.read import read_run_state, read_status
+from seamark.change.steps.stillness import refuse_moving, require_stopped
 from seamark.change.steps.topic_change import AlterTopicConfig
 from seamark.change.steps.topic_image import require_topic
 from seamark.change.world import World
 from seamark.errors import DeadlineError, SeamarkError
-from seamark.model.connector import State
 from seamark.model.held_offset import HeldRecord
 from seamark.model.plan import StepData
 from seamark.offsets.codec import decode_key, encode_key
@@ -72,6 +70,7 @@ class LendTopicConfig(AlterTopicConfig):
 class AwaitCleaned(Look):
     """Waits until `gone`, which hold no value any more, are out of the log.
 
+    They are of connectors of `cluster`, or of the one that `elsewhere` has for their name: several may share a topic.
     Meanwhile it writes tombstones under a key of nobody's: only a new record closes a segment. That changes nothing for
     anybody, whenever it is done.
     """
@@ -84,6 +83,7 @@ class AwaitCleaned(Look):
     topic: str
     gone: tuple[HeldRecord, ...]
     seconds: float = CLEAN_SECONDS
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def subject(self) -> str:
@@ -121,6 +121,7 @@ class AwaitCleaned(Look):
             "topic": self.topic,
             "gone": [record.to_dict() for record in self.gone],
             "seconds": self.seconds,
+            "elsewhere": dict(self.elsewhere),
         }
         return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
 
@@ -134,7 +135,7 @@ class AwaitCleaned(Look):
         there = {
             record.place
             for owner in owners
-            for record in world.offsets(self.cluster, owner).read_topic(self.topic).records
+            for record in world.offsets(self.elsewhere.get(owner, self.cluster), owner).read_topic(self.topic).records
         }
         return [record for record in self.gone if record.place in there]
 
@@ -157,15 +158,16 @@ class AwaitCleaned(Look):
 class LevelRecords(MendStep):
     """The end of a cleaning, however it went: no tombstone is left that hides a value.
 
-    One that is still in the log, and that a task may look for, gets the value that lies at home. And that is written
-    once more: a worker that heard of the tombstones has forgotten it. Where the mending was never begun, or the
-    connector runs and nothing is hidden, there is nothing to do.
+    One that is still in the log, and that a task may look for, gets the value that lies at home, where the mending put
+    it first. And that is written once more: a worker that heard of the tombstones has forgotten it. Where the connector
+    runs and nothing is hidden, there is nothing to do; nor where the mending was never begun, as it `closes` that.
     """
 
     kind: ClassVar[str] = "level-records"
     aspect: ClassVar[str] = POSITION
     drifts: ClassVar[bool] = True
     acts: ClassVar[bool] = True
+    closes: ClassVar[bool] = True
 
     def describe(self) -> str:
         return f"have the workers read the offsets of {self.subject} again"
@@ -180,15 +182,18 @@ class LevelRecords(MendStep):
         )
 
     def perform(self, world: World, intent: Intent) -> None:
-        del intent
-        # What lies there is read right before: whoever runs by now has moved on.
-        records = take_last_look(world, self.subject, lambda: self._find_records(world))
-        world.offsets(self.cluster, self.name).write(records)
+        records = [HeldRecord.from_dict(record) for record in intent.extra["records"]]
+        if records:
+            # Whoever runs by now has moved on. One that stands still has not, and a large topic is not read twice.
+            refuse_moving(world, self.cluster, self.name)
+            world.offsets(self.cluster, self.name).write(records)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         before: Mapping[str, Any] = intent.before["times"]
+        keys = (decode_key(HeldRecord.from_dict(record).key).key for record in intent.extra["records"])
+        written = {key.identity for key in keys if key is not None}
         now = self._read_times(world)
-        is_newer = all(set(times) - set(before.get(name, ())) for name, times in now.items() if times)
+        is_newer = all(set(now[name]) - set(before.get(name, ())) for name in written)
         return Observed.AFTER if is_newer else Observed.BEFORE
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
@@ -198,20 +203,20 @@ class LevelRecords(MendStep):
 
     def _find_records(self, world: World) -> list[HeldRecord]:
         held, mended = self.read(world)
-        if any(held[one.place].value is not None for found in mended for one in found.gone if one.place in held):
-            return []
         homes = [record for found in mended for record in found.homes if record.value is not None]
+        # A copy that still has a value was not come to: it hides no more than before.
         levelled = [
             replace(record, value=found.homes[0].value)
             for found in mended
             for record in found.gone
-            if found.homes[0].value is not None and record.place in held and is_task_key(record.key)
+            if found.homes[0].value is not None and _is_tombstone(held.get(record.place)) and is_task_key(record.key)
         ]
-        status = read_status(world, self.cluster, self.name)
-        if levelled:
-            require_stopped(status, self.subject)
-        is_stopped = status is not None and status.state is State.STOPPED and not status.tasks
-        return [*levelled, *homes] if is_stopped else []
+        # Where nobody can tell, it is asked again: a stopped one must not pass for one that runs.
+        state = read_run_state(world, self.cluster, self.name)
+        if levelled or state == "STOPPED":
+            require_stopped(read_status(world, self.cluster, self.name), self.subject)
+            return [*levelled, *homes]
+        return []
 
     def _read_times(self, world: World) -> dict[str, list[int]]:
         """When each partition was written, of all that is left."""
@@ -221,6 +226,10 @@ class LevelRecords(MendStep):
             rule.identity: sorted(one.at_ms or 0 for one in found)
             for rule, found in zip(self.rules, writes, strict=True)
         }
+
+
+def _is_tombstone(record: HeldRecord | None) -> bool:
+    return record is not None and record.value is None
 
 
 def _count(number: int) -> str:

@@ -27,6 +27,7 @@ from seamark.fleet.plan_draft import build_plan
 from seamark.fleet.planned import Planned
 from seamark.fleet.positions.meaning import read_meaning
 from seamark.model.effect import Effect
+from seamark.model.held_offset import HeldRecord
 from seamark.model.offset import Offset
 from seamark.model.plan import Plan
 from seamark.model.preview import Preview, sum_previews
@@ -131,11 +132,9 @@ class OffsetMends:
     def _plan_cleaning(self, title: str, topic: str, owners: Sequence[OddOwner], choice: MendChoice) -> Planned:
         """One lane for all owners of a topic: it is cleaned once, while all of them are stopped."""
         parts = [self._build_part(owner, choice) for owner in owners]
-        gone = tuple(
-            record for owner in owners for one in owner.partitions for record in one.build(True, only=choice.only).gone
-        )
+        gone = tuple(record for owner in owners for record in _find_gone(owner, choice))
         lend, back, notes = self._build_lent(topic)
-        cleaning: tuple[Step, ...] = (AwaitCleaned(owners[0].connector.cluster, topic, gone), *_level(parts))
+        cleaning: tuple[Step, ...] = (_await_cleaned(topic, owners, gone), *_level(parts))
         steps: list[Step] = [step for part in parts for step in part.stop]
         steps += [lend] if gone else []
         steps += [step for part in parts for step in (*part.proof, part.write)]
@@ -164,6 +163,7 @@ class OffsetMends:
         state = require_run_state(connector)
         rules = tuple(one.rule for one in owner.partitions)
         settled = tuple(settle_rule(rule, owner.home) for rule in rules)
+        gone = tuple(record.place for record in _find_gone(owner, choice))
         proof = ProveStopped(
             cluster,
             name,
@@ -175,7 +175,7 @@ class OffsetMends:
         return _Part(
             stop=(SetRunState(cluster, name, "STOPPED"),),
             proof=(proof, *self._build_check(owner, choice)),
-            write=MendOffsets(cluster, name, owner.topic, rules, choice.clean, choice.only),
+            write=MendOffsets(cluster, name, owner.topic, rules, choice.clean, choice.only, gone),
             verify=VerifyMended(cluster, name, owner.topic, settled, choice.clean, choice.only),
             after=(*build_restore(connector, state), *self._build_progress(owner, choice, state)),
         )
@@ -268,6 +268,19 @@ class OffsetMends:
                 *dict.fromkeys(said),
             ),
         )
+
+
+def _find_gone(owner: OddOwner, choice: MendChoice) -> Iterator[HeldRecord]:
+    """What is taken out of the log of one owner."""
+    for one in owner.partitions:
+        yield from one.build(choice.clean, only=choice.only).gone
+
+
+def _await_cleaned(topic: str, owners: Sequence[OddOwner], gone: tuple[HeldRecord, ...]) -> AwaitCleaned:
+    """The wait for all of them. Connect is asked for each owner in its own cluster."""
+    first = owners[0].connector.cluster
+    elsewhere = {one.connector.name: one.connector.cluster for one in owners if one.connector.cluster != first}
+    return AwaitCleaned(first, topic, gone, elsewhere=elsewhere)
 
 
 def _level(parts: Sequence[_Part]) -> Iterator[LevelRecords]:
