@@ -18,7 +18,9 @@ from seamark.errors import (
     StalePlanError,
     UnsupportedError,
 )
+from seamark.model.entry import Ending
 from seamark.model.plan import Plan
+from seamark.model.result import Outcome
 from tests.fault.older import MATRIX
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 from tests.unit.fleet.moving import Place
@@ -150,6 +152,76 @@ def test_it_comes_back_where_its_offsets_could_not_be_written(open_place, monkey
     assert place.held("fs") == [{"position": 100}]
     # It left everything as it was: there is nothing to take back.
     assert place.fleet.undo(result.change).is_empty
+
+
+def meddle_at(monkeypatch, point, act):
+    """Let somebody else act at a failpoint, once."""
+    name, _, number = point.partition(":")
+    left = [act]
+
+    def reach(reached, step=0):
+        if left and (reached, step) == (name, int(number)):
+            left.pop()()
+
+    monkeypatch.setattr(executor, "reach", reach)
+    return left
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "PAUSED"])
+@pytest.mark.parametrize("point", ["after-perform:3", "before-intent:4", "before-intent:5"])
+def test_one_that_somebody_creates_meanwhile_is_told_and_can_be_put_back(open_place, monkeypatch, point, state):
+    place = open_place("3.4.1")
+    place.game.states["fs"] = state
+    planned = place.fleet.offsets.move("fs", to=30, wait_seconds=0)
+    left = meddle_at(monkeypatch, point, lambda: place.game.add("fs", SOURCE_CONFIG))
+    result = place.fleet.apply(planned)
+    assert not left
+    # Who creates it after the offsets were verified has tasks that begin there.
+    is_late = point == "before-intent:5"
+    assert result.is_done is is_late
+    assert is_late or "was created by somebody else while its offsets were written" in str(result.failures)
+    assert any("though this change had left it otherwise" in step.note for step in result.steps)
+    assert result.ending is not None
+    assert (place.game.calls["put_config"], place.game.states["fs"]) == (0, state)
+    undo = place.fleet.undo(result.change)
+    assert place.kinds(undo)[:2] == ["set-aside", "prove-stopped"]
+    place.apply(undo)
+    assert (place.held("fs"), place.game.states["fs"]) == ([{"position": 100}], state)
+    assert place.game.configs["fs"] == {"name": "fs", **SOURCE_CONFIG}
+
+
+def test_who_creates_it_before_the_write_leaves_nothing_to_undo(open_place, monkeypatch):
+    place = open_place("3.4.1")
+    planned = place.fleet.offsets.move("fs", to=30, wait_seconds=0)
+    left = meddle_at(monkeypatch, "before-intent:3", lambda: place.game.add("fs", SOURCE_CONFIG))
+    result = place.fleet.apply(planned)
+    assert not left
+    assert "is there, and must not be while its offsets are written" in str(result.failures)
+    assert place.held("fs") == [{"position": 100}]
+    assert place.fleet.undo(result.change).is_empty
+
+
+@pytest.mark.parametrize("point", ["before-intent:3", "before-intent:5", "after-intent:5"])
+def test_another_connector_of_that_name_is_left_alone(open_place, monkeypatch, point):
+    place = open_place("3.4.1")
+    place.game.states["fs"] = "PAUSED"
+    planned = place.fleet.offsets.move("fs", to=30, wait_seconds=0)
+    theirs = {**SOURCE_CONFIG, "file": "/theirs"}
+    left = meddle_at(monkeypatch, point, lambda: place.game.add("fs", theirs))
+    result = place.fleet.apply(planned)
+    assert not left
+    assert not result.is_done
+    assert (place.game.configs["fs"], place.game.states["fs"]) == ({"name": "fs", **theirs}, "RUNNING")
+    assert (place.game.calls["put_config"], place.game.calls["pause"]) == (0, 0)
+    (head,) = place.fleet.journal.list()
+    place.fleet.journal.unlock(head.change, nonce=head.nonce, force=True)
+    undo = place.fleet.undo(head.change)
+    assert "is left alone: somebody else changed it during the change" in str(undo.plan.notes)
+    back = place.fleet.apply(undo)
+    assert {step.outcome for step in back.steps} == {Outcome.DID_NOT_HAPPEN}
+    assert back.ending is Ending.FAILED
+    assert (place.game.configs["fs"], place.game.states["fs"]) == ({"name": "fs", **theirs}, "RUNNING")
+    assert (place.game.calls["put_config"], place.game.calls["pause"], place.game.calls["delete"]) == (0, 0, 1)
 
 
 def test_a_config_with_a_secret_is_not_deleted(open_place):

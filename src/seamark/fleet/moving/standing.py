@@ -95,7 +95,7 @@ def build_ends(connector: Connector, state: str, kept: Kept | None) -> tuple[Ste
         return SetRunState(cluster, name, "STOPPED"), build_restore(connector, state)
     back: list[Step] = [BringBack(cluster, name, kept)]
     if state != _RUNNING:
-        back.append(RunMeanwhile(cluster, name, state))
+        back.append(RunMeanwhile(cluster, name, state, kept))
     return SetAside(cluster, name, kept, state), tuple(back)
 
 
@@ -116,7 +116,7 @@ def keep_state(plan: Plan, steps: Sequence[Step], *, clusters: Clusters) -> tupl
         data.append(old)
         state = states.get(step.subject, _RUNNING)
         if isinstance(step, BringBack) and state != _RUNNING:
-            pause = RunMeanwhile(step.cluster, step.name, state)
+            pause = RunMeanwhile(step.cluster, step.name, state, step.kept)
             kept.append(pause)
             data.append(pause.to_data(lane=old.lane, always=True))
     return replace(plan, steps=tuple(data)), tuple(kept)
