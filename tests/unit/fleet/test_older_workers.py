@@ -16,6 +16,7 @@ from seamark.errors import (
     RejectedError,
     SeamarkError,
     StalePlanError,
+    UnreachableError,
     UnsupportedError,
 )
 from seamark.model.entry import Ending
@@ -236,6 +237,64 @@ def test_a_config_with_a_secret_is_not_deleted(open_place):
     place.game.configs["pg"]["connection.password"] = "${file:/secrets:password}"
     place.apply(place.fleet.offsets.move("pg", to=3, wait_seconds=0))
     assert place.game.configs["pg"]["connection.password"] == "${file:/secrets:password}"
+
+
+def refuse_move(place, name, *, key, canary):
+    """A move is refused for that key, and its value is nowhere."""
+    with pytest.raises(RefusedError, match="would have to be deleted for a while") as caught:
+        place.fleet.offsets.move(name, to=3)
+    assert f"{key}: literal secrets" in caught.value.cause
+    assert "${file:PATH:KEY}" in caught.value.hint
+    assert canary not in str(caught.value.as_dict())
+    assert canary not in str([place.fleet.journal.show(head.change) for head in place.fleet.journal.list()])
+    assert place.game.calls["delete"] == 0
+
+
+@pytest.mark.parametrize("key", ["http.auth.basic", "salesforce.consumer.key"])
+def test_what_its_plugin_calls_a_password_is_a_secret(open_place, key):
+    place = open_place("3.4.1")
+    place.game.configs["fs"][key] = "u:canary"
+    place.game.passwords["fs"] = (key, "connection.password")
+    refuse_move(place, "fs", key=key, canary="canary")
+    place.game.configs["fs"][key] = "${file:/secrets:key}"
+    # One that is empty has nothing to hide.
+    place.game.configs["fs"]["connection.password"] = ""
+    place.apply(place.fleet.offsets.move("fs", to=3, wait_seconds=0))
+
+
+def test_a_bearer_token_among_headers_is_a_secret(open_place):
+    place = open_place("3.4.1")
+    place.game.configs["fs"]["headers"] = "Authorization:Bearer canary"
+    refuse_move(place, "fs", key="headers", canary="canary")
+
+
+@pytest.mark.parametrize("is_newest", [True, False])
+def test_what_was_given_as_a_reference_once_is_a_secret(open_place, monkeypatch, is_newest):
+    place = open_place("3.4.1")
+    monkeypatch.setenv("GREETING", "canary")
+    place.apply(place.fleet.connectors.set("fs", {"greeting": "secret://env/GREETING"}))
+    assert place.game.configs["fs"]["greeting"] == "canary"
+    if not is_newest:
+        place.apply(place.fleet.offsets.move("lake", to=3, wait_seconds=0))
+        place.apply(place.fleet.connectors.pause("fs"))
+        place.apply(place.fleet.connectors.resume("fs"))
+    place.game.calls["delete"] = 0
+    refuse_move(place, "fs", key="greeting", canary="canary")
+    place.game.configs["fs"]["greeting"] = "${file:/secrets:greeting}"
+    place.apply(place.fleet.offsets.move("fs", to=3, wait_seconds=0))
+
+
+def test_one_that_could_not_be_created_again_is_not_deleted(open_place):
+    place = open_place("3.4.1")
+    place.game.invalid["fs"] = {"file": ("is not there",)}
+    with pytest.raises(RefusedError, match="Connect would not take the config of game/fs again") as caught:
+        place.fleet.offsets.move("fs", to=3)
+    assert "file: is not there" in caught.value.cause
+    place.game.failing["validate_config", "fs"] = UnreachableError("no worker answers")
+    with pytest.raises(RefusedError, match="nobody could tell which values of game/fs are secrets") as caught:
+        place.fleet.offsets.move("fs", to=3)
+    assert "no worker answers" in caught.value.cause
+    assert place.game.writes == 0
 
 
 def test_the_workers_group_must_be_known(open_place):
