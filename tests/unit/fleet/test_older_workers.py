@@ -12,6 +12,7 @@ import seamark.kafka.exact_writer as exact_writer
 import seamark.kafka.worker_group as worker_group
 from seamark.errors import (
     AuthorizationError,
+    JournalError,
     RefusedError,
     RejectedError,
     SeamarkError,
@@ -189,6 +190,25 @@ def test_one_that_somebody_creates_meanwhile_is_told_and_can_be_put_back(open_pl
     place.apply(undo)
     assert (place.held("fs"), place.game.states["fs"]) == ([{"position": 100}], state)
     assert place.game.configs["fs"] == {"name": "fs", **SOURCE_CONFIG}
+
+
+def test_one_that_was_brought_back_without_the_journal_is_no_strangers(open_place, monkeypatch):
+    place = open_place("3.4.1")
+    planned = place.fleet.offsets.move("fs", to=30, wait_seconds=0)
+
+    def fail():
+        raise JournalError("the journal can't be written")
+
+    meddle_at(monkeypatch, "before-intent:5", fail)
+    with pytest.raises(JournalError, match="done without it: create connector/game/fs again"):
+        place.fleet.apply(planned)
+    assert place.game.calls["put_config"] == 1
+    (head,) = place.fleet.journal.list()
+    result = place.fleet.journal.resume(head.change)
+    assert result.is_done
+    assert "though this change had left it otherwise" in result.steps[-1].note
+    place.apply(place.fleet.undo(head.change))
+    assert (place.held("fs"), place.game.states["fs"]) == ([{"position": 100}], "RUNNING")
 
 
 def test_who_creates_it_before_the_write_leaves_nothing_to_undo(open_place, monkeypatch):
