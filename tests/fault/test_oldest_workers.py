@@ -6,15 +6,17 @@ Also with `kill -9` in the middle: its config is in the journal before it is del
 from __future__ import annotations
 
 import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
 
+from seamark.connect import ConnectClient
 from seamark.devstack import StackSpec, load_stack, start_stack
 from seamark.devstack.wait import wait_until
-from tests.fault.older import KINDS, MATRIX
-from tests.fault.rig import build_counter
+from tests.fault.older import KINDS, MATRIX, TEXT
+from tests.fault.rig import SOURCE, build_counter, kill_quietly, wait_stopped
 
 VERSION = "3.4.1"
 # The connector is gone; its offsets are written; it is about to come back. With the variable set all 21, which takes
@@ -22,6 +24,8 @@ VERSION = "3.4.1"
 SOME = ("after-perform:0", "after-outcome:3", "after-intent:5")
 POINTS = tuple(MATRIX) if os.environ.get("SEAMARK_WHOLE_MATRIX") else SOME
 TABLE = [(kind, point) for kind in KINDS for point in POINTS]
+# The connector is gone, its offsets are written, and nobody has looked at them yet.
+WRITTEN = "after-outcome:3:stop"
 # Each waits most of the time, and one worker shares its work anew for every delete and create.
 AT_ONCE = 4
 pytestmark = pytest.mark.timeout(1200)
@@ -128,6 +132,66 @@ def test_secrets_in_the_config_are_a_refusal_before_anything_is_deleted(build_mo
     assert "hunter2" not in said + err
     assert rig.config()["some.password"] == "hunter2"
     assert rig.changes() == []
+
+
+def test_the_plugins_say_which_keys_are_passwords(oldest):
+    key = "producer.override.ssl.key.password"
+    config = {"name": "asked", "connector.class": SOURCE, "tasks.max": "1", "topic": "t", key: "canary"}
+    with ConnectClient(oldest.connect["connect"].urls) as client:
+        found = client.validate_config(SOURCE, config)
+    assert found.is_valid, found.errors
+    assert key in found.secret
+    assert "topic" not in found.secret
+
+
+def test_what_was_given_as_a_reference_is_a_refusal_before_anything_is_deleted(build_moved):
+    moved = build_moved("source")
+    rig = moved.rig
+    rig.env["GREETING"] = "canary-4711"
+    code, _, err = rig.seamark("connectors", "change", moved.owner, "--set", "greeting=secret://env/GREETING", "--yes")
+    assert code == 0, err
+    wait_until(rig.runs, f"{rig.name} ran", seconds=90)
+    assert rig.config()["greeting"] == "canary-4711"
+    code, said, err = moved.move()
+    assert code == 5
+    assert "greeting: literal secrets" in err
+    assert "canary-4711" not in said + err
+    assert len(rig.changes()) == 1
+
+
+def test_one_that_somebody_creates_while_its_offsets_are_written_is_told_and_can_be_put_back(build_moved):
+    moved = build_moved("source")
+    rig = moved.rig
+    before = rig.config()
+    mover = rig.start(
+        "seamark.cli", "offsets", "move", moved.owner, "--to", "0", "--wait", "0s", "--yes", failpoint=WRITTEN
+    )
+    try:
+        wait_stopped(mover)
+        rig.put(before)
+        wait_until(rig.runs, f"{rig.name} ran again", seconds=90)
+        mover.send_signal(signal.SIGCONT)
+        said = "".join(mover.communicate(timeout=300))
+    finally:
+        kill_quietly(mover)
+    assert mover.returncode == 3, said
+    assert "was created by somebody else while its offsets were written" in said
+    (change,) = rig.changes()
+    assert change["state"] == "partly"
+    assert rig.config() == before
+    moved.seen += 2
+    moved.await_end()
+    # One more line, so that the way back has something to do.
+    rig.input.write_text(TEXT + "line\n")
+    moved.seen += 1
+    moved.await_end()
+    code, said, err = rig.seamark("journal", "undo", change["change"], "--yes", timeout=300)
+    assert code == 0, err
+    assert "for a while: its config is in the journal" in said + err
+    wait_until(rig.runs, f"{rig.name} ran after the undo", seconds=90)
+    moved.seen += 1
+    moved.await_end()
+    assert rig.config() == before
 
 
 @pytest.mark.parametrize(("kind", "point"), TABLE)

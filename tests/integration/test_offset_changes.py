@@ -92,7 +92,13 @@ def read_topic(stack):
 
 
 def build_plans(fleet):
-    return OffsetPlans(fleet.context, clusters=fleet._clusters, world=lambda: fleet._world, actor=lambda: fleet._actor)
+    return OffsetPlans(
+        fleet.context,
+        clusters=fleet._clusters,
+        world=lambda: fleet._world,
+        actor=lambda: fleet._actor,
+        journal=fleet._find_journal,
+    )
 
 
 def test_source_is_rewound_verified_and_put_back(stack, source, read_topic):

@@ -42,6 +42,7 @@ _CONFIRMATIONS = 3
 
 # What nobody intended can't have happened.
 _NOTHING: Settled = (Outcome.DID_NOT_HAPPEN, None)
+_BY_OTHERS = "it was so already, though this change had left it otherwise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Sent:
     settled: Settled | None = None
     unknown: SeamarkError | None = None
     quiet_at: float = 0.0
+    note: str = ""
 
 
 class Executor:
@@ -172,7 +174,7 @@ class Executor:
             settled = self.settler.settle(
                 task.step, sent.intent, unknown=sent.unknown, quiet_at=sent.quiet_at, unsure=walk.is_unsure(task)
             )
-        return self._end(task, walk, writer, settled=settled or _NOTHING, intent=sent.intent)
+        return self._end(task, walk, writer, settled=settled or _NOTHING, intent=sent.intent, note=sent.note)
 
     def _look(self, task: Task, walk: Walk, writer: JournalWriter) -> None:
         """A step that only looks or waits. What it found is told, where it has words for it."""
@@ -191,7 +193,9 @@ class Executor:
         except SeamarkError as trouble:
             return Sent(settled=(Outcome.DID_NOT_HAPPEN, trouble))
         if walk.is_met(task, intent):
-            return Sent(intent, settled=(Outcome.NOTHING_TO_DO, None))
+            # It is as it shall be, which is good; but who did it is not in the journal, and a person may want to know.
+            note = "" if walk.allows(task, intent) else _BY_OTHERS
+            return Sent(intent, settled=(Outcome.NOTHING_TO_DO, None), note=note)
         if not walk.allows(task, intent):
             # Where the change has done nothing yet, it has nothing to answer for: the step is only too late.
             outcome = Outcome.FOREIGN if walk.has_acted(task) else Outcome.DID_NOT_HAPPEN

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from seamark.change.actor import Actor
 from seamark.change.image import build_fingerprint
 from seamark.change.past import Past
 from seamark.change.precondition import BEFORE, is_expected
 from seamark.change.step import CanNotUndo, Intent, Outcome, Step
+from seamark.change.steps.aside import BringBack, SetAside
+from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.stopped import surround
 from seamark.change.task import Task, Tasks, build_tasks
 from seamark.errors import RefusedError
@@ -17,6 +20,7 @@ from seamark.model.result import GOOD
 
 # An act that may have happened is taken back too; where it did not, there is nothing to do.
 _TAKEN_BACK = frozenset({Outcome.DONE, Outcome.UNKNOWN})
+_LEFT = _TAKEN_BACK | {Outcome.NOTHING_TO_DO}
 
 
 def build_undo_plan(past: Past, *, change: str, actor: Actor) -> Plan:
@@ -30,6 +34,7 @@ def build_undo_plan(past: Past, *, change: str, actor: Actor) -> Plan:
             can_not.append(f"{task.step.describe()}: {back.because}")
         elif back is not None:
             backs.append((task, back))
+    backs = _set_aside_first(backs)
     if can_not:
         raise RefusedError(
             f"change {change} can't be undone",
@@ -55,20 +60,40 @@ def _find_lasting(past: Past, tasks: Sequence[Task]) -> list[Task]:
     lanes: dict[str, list[Task]] = {}
     for task in acted:
         lanes.setdefault(task.lane, []).append(task)
-    lasting = {lane for lane, of_lane in lanes.items() if not _is_even(past, of_lane)}
+    # What was found to be so already counts as well: somebody else may have put it back.
+    ends = {task.aspect: task for task in tasks if past.outcomes.get(task.number) in _LEFT}
+    lasting = {lane for lane, of_lane in lanes.items() if not _is_even(past, of_lane, ends)}
     return [task for task in acted if task.lane in lasting]
 
 
-def _is_even(past: Past, acted: Sequence[Task]) -> bool:
+def _set_aside_first(backs: Sequence[tuple[Task, Step]]) -> list[tuple[Task, Step]]:
+    """The way back with every connector away that was away when its offsets were written.
+
+    Where somebody else brought it back during the change, no step of the change says that it must go again.
+    """
+    brought = {back.subject: (task, back) for task, back in backs if isinstance(back, BringBack)}
+    away = {back.subject for _, back in backs if isinstance(back, SetAside)}
+    ordered: list[tuple[Task, Step]] = []
+    for task, back in backs:
+        if isinstance(back, WriteOffsets) and back.subject in brought and back.subject not in away:
+            owner, bring = brought[back.subject]
+            ordered.append((owner, SetAside(bring.cluster, bring.name, bring.kept)))
+            away.add(back.subject)
+        ordered.append((task, back))
+    return ordered
+
+
+def _is_even(past: Past, acted: Sequence[Task], ends: Mapping[str, Task]) -> bool:
     first: dict[str, Intent] = {}
-    last: dict[str, Task] = {}
     for task in acted:
         first.setdefault(task.aspect, past.intents[task.number][0])
-        last[task.aspect] = task
-    return all(
-        past.outcomes[task.number] is Outcome.DONE and first[aspect].before == past.intents[task.number][0].after
-        for aspect, task in last.items()
-    )
+    return all(_leaves(past, ends[aspect], intent.before) for aspect, intent in first.items())
+
+
+def _leaves(past: Past, task: Task, image: Any) -> bool:
+    """Whether a task is known to have left this image."""
+    intent = past.intent_of(task.number)
+    return past.outcomes[task.number] in GOOD and intent is not None and bool(intent.after == image)
 
 
 def _build_steps(backs: Sequence[tuple[Task, Step]], tasks: Sequence[Task]) -> tuple[StepData, ...]:

@@ -12,11 +12,12 @@ __all__ = ["LoggerLevel", "OffsetsChange", "Validation", "WorkerHealth"]
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What a plugin says of a config. `errors` holds the keys that have any."""
+    """What a plugin says of a config. `errors` holds the keys that have any, `secret` those of the type PASSWORD."""
 
     plugin: str
     error_count: int
     errors: Mapping[str, tuple[str, ...]]
+    secret: frozenset[str] = frozenset()
 
     @property
     def is_valid(self) -> bool:

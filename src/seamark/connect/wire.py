@@ -86,8 +86,14 @@ class _ConfigValue(TypedDict):
     errors: NotRequired[list[str]]
 
 
+class _ConfigDefinition(TypedDict):
+    type: NotRequired[str | None]
+
+
 class _ConfigEntry(TypedDict):
     value: _ConfigValue
+    # Null for a key that the plugin does not know.
+    definition: NotRequired[_ConfigDefinition | None]
 
 
 class _Validation(TypedDict):
@@ -218,9 +224,11 @@ def build_names(body: bytes) -> tuple[str, ...]:
 def build_validation(body: bytes) -> Validation:
     """What a plugin says of a config."""
     found = _decode(_VALIDATION, body)
-    values = [entry["value"] for entry in found.get("configs", ())]
+    entries = found.get("configs", ())
+    values = [entry["value"] for entry in entries]
     errors = {value["name"]: tuple(value["errors"]) for value in values if value.get("errors")}
-    return Validation(found["name"], found["error_count"], errors)
+    secret = {entry["value"]["name"] for entry in entries if (entry.get("definition") or {}).get("type") == "PASSWORD"}
+    return Validation(found["name"], found["error_count"], errors, frozenset(secret))
 
 
 def build_offsets_change(body: bytes) -> OffsetsChange:

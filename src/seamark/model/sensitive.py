@@ -14,7 +14,7 @@ MASK = "(sensitive)"
 
 # Dots, dashes and underscores are one separator, and "apiKey" is read as "api.key".
 _SECRET_NAME = re.compile(
-    r"password|passwd|passphrase|secret|credential|jaas|(?:^|\.)(?:pwd|pass|token|tokens|sas|authorization)(?:$|\.)"
+    r"password|passwd|passphrase|secret|credential|jaas|(?:^|\.)(?:pwd|pw|pass|token|tokens|sas|authorization)(?:$|\.)"
     r"|(?:api|private|access|account|encryption|shared|license|journal)\.?key|keystore\.key$|key\.pem$"
     r"|user\.info|oauthbearer\.config|connection\.string|auth(?:entication)?\.header|token$",
 )
@@ -33,6 +33,11 @@ _ASSIGNMENT = re.compile(
     r"(?<![\w.-])(?P<name>[\w.-]*(?:password|passwd|pwd|passphrase|secret|token|accountkey|accesskey|access_key|api_?key|signature))"
     r"(?P<equals>[\"']?\s*[=:]\s*)"
     r"(?P<value>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\$\{[^{}]*\}|[^\s\"';&]+)",
+    re.IGNORECASE,
+)
+
+_AUTHORIZATION = re.compile(
+    r"(?P<name>authorization[\"']?\s*[:=]\s*[\"']?(?:basic|bearer|digest|token|apikey)\s+)(?P<value>[^\s\"',;|&]+)",
     re.IGNORECASE,
 )
 
@@ -67,14 +72,19 @@ def mask_config(config: Mapping[str, str]) -> dict[str, str]:
 def mask_text(text: str) -> str:
     """Free text, such as a URL or a stack trace, without the secrets that can be told by their look.
 
-    These are: user and password in a URL, `password=…` in a JDBC URL or a JAAS line, private keys.
+    These are: user and password in a URL, `password=…` in a JDBC URL or a JAAS line, the token of an `Authorization`
+    header, private keys.
     """
     if "PRIVATE KEY" in text:
         text = _PRIVATE_KEY.sub(MASK, text)
     if "://" in text:
         text = _USERINFO.sub(_mask_userinfo, text)
     # Nothing is assigned without one of these, and most values have neither.
-    return _ASSIGNMENT.sub(_mask_assignment, text) if "=" in text or ":" in text else text
+    if "=" not in text and ":" not in text:
+        return text
+    if "uthorization" in text.lower():
+        text = _AUTHORIZATION.sub(_mask_authorization, text)
+    return _ASSIGNMENT.sub(_mask_assignment, text)
 
 
 def _mask_userinfo(found: re.Match[str]) -> str:
@@ -92,3 +102,7 @@ def _mask_assignment(found: re.Match[str]) -> str:
         return found[0]
     quote = value[0] if value[0] in "\"'" else ""
     return f"{found['name']}{found['equals']}{quote}{MASK}{quote}"
+
+
+def _mask_authorization(found: re.Match[str]) -> str:
+    return found[0] if is_reference(found["value"]) else f"{found['name']}{MASK}"

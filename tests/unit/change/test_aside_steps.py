@@ -7,6 +7,7 @@ import pytest
 from seamark.change.step import Observed
 from seamark.change.steps import build_step
 from seamark.change.steps.aside import BringBack, SetAside
+from seamark.change.steps.meanwhile import RunMeanwhile
 from seamark.change.steps.preview import CheckPreview
 from seamark.change.steps.stillness import Kept, build_kept
 from seamark.change.steps.stopped import ProveStopped, VerifyOffsets, pin_config, surround
@@ -54,6 +55,27 @@ class TestAside:
             step.perform(world, step.intend(world))
         assert world.written == []
 
+    def test_what_somebody_put_since_the_journal_entry_is_not_deleted(self):
+        world = bench()
+        step = SetAside("sim", "orders", KEPT, "RUNNING")
+        intent = step.intend(world)
+        world.config["topic"] = "others"
+        with pytest.raises(RefusedError, match="not the one that would be brought back") as caught:
+            step.perform(world, intent)
+        assert caught.value.cause == "somebody else changed it a moment ago"
+        assert world.written == []
+
+    def test_another_config_is_never_written_over(self):
+        world = bench()
+        world.config = world.state = None
+        step = BringBack("sim", "orders", KEPT)
+        intent = step.intend(world)
+        world.config, world.state = {**CONFIG, "topic": "others"}, State.RUNNING
+        for found in (intent, step.intend(world)):
+            with pytest.raises(RefusedError, match="is there with another config"):
+                step.perform(world, found)
+        assert world.written == []
+
     def test_one_that_somebody_paused_since_is_not_deleted(self):
         world = bench()
         world.state = State.PAUSED
@@ -72,6 +94,20 @@ class TestAside:
     def test_one_that_is_there_as_it_was_has_nothing_to_do(self):
         intent = BringBack("sim", "orders", KEPT).intend(bench())
         assert intent.before == intent.after
+
+    def test_only_what_was_brought_back_is_paused_again(self):
+        world = bench()
+        step = RunMeanwhile("sim", "orders", "PAUSED", KEPT)
+        intent = step.intend(world)
+        world.config["topic"] = "others"
+        for act in (step.intend, lambda found: step.perform(found, intent)):
+            with pytest.raises(RefusedError, match="is left as it is"):
+                act(world)
+        assert world.written == []
+        world.config["topic"] = "orders"
+        step.perform(world, step.intend(world))
+        assert world.written == ["pause"]
+        assert build_step(step.to_data()) == step
 
     def test_its_name_is_no_part_of_what_is_kept(self):
         assert build_kept(Connector("orders", "sim", ConnectorType.SOURCE, {"name": "orders", **CONFIG})) == KEPT
@@ -98,6 +134,17 @@ class TestWhileItIsGone:
         with pytest.raises(RefusedError, match="is there, and must not be"):
             step.perform(world, step.intend(world))
         assert world.written == []
+
+    def test_what_was_written_counts_only_while_it_is_gone(self):
+        world = self.gone(a={"incrementing": 7})
+        step = write((A, {"incrementing": 3}), route=WriteRoute.GROUP, kept=KEPT)
+        step.perform(world, step.intend(world))
+        VerifyOffsets(step).perform(world, None)
+        # Its tasks may have begun before the write, and would store over it what they hold.
+        world.config, world.state = dict(CONFIG), State.RUNNING
+        with pytest.raises(RefusedError, match="was created by somebody else") as caught:
+            VerifyOffsets(step).perform(world, None)
+        assert "seamark offsets show sim/orders" in caught.value.hint
 
     def test_it_must_be_gone_for_a_while_and_in_no_workers_hands(self):
         world = self.gone()

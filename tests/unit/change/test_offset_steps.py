@@ -88,6 +88,18 @@ class Bench:
         self.written.append("delete")
         self.config = self.state = None
 
+    def pause(self, _name):
+        self.written.append("pause")
+        self.state = State.PAUSED
+
+    def resume(self, _name):
+        self.written.append("resume")
+        self.state = State.RUNNING
+
+    def stop(self, _name):
+        self.written.append("stop")
+        self.state = State.STOPPED
+
     def seal(self, value):
         return f"seal of {value}"
 

@@ -129,6 +129,21 @@ def test_a_validation_names_the_keys_with_errors():
     assert found.errors == {"topic": ("Missing",)}
 
 
+def test_a_validation_names_the_keys_that_the_plugin_calls_passwords():
+    configs = [
+        {
+            "definition": {"name": "sftp.login", "type": "PASSWORD"},
+            "value": {"name": "sftp.login", "value": "[hidden]"},
+        },
+        {"definition": {"name": "topic", "type": "STRING"}, "value": {"name": "topic"}},
+        {"definition": {"name": "odd", "type": None}, "value": {"name": "odd"}},
+        {"definition": None, "value": {"name": "unknown"}},
+        {"value": {"name": "older"}},
+    ]
+    found = wire.build_validation(dump({"name": "P", "error_count": 0, "groups": [], "configs": configs}))
+    assert (found.secret, found.is_valid) == (frozenset({"sftp.login"}), True)
+
+
 def test_loggers_plugins_topics_worker_and_health_are_read():
     assert wire.build_loggers(dump({"root": {"level": "INFO"}}))[0].last_modified_ms is None
     assert wire.build_loggers(dump({"root": {"level": "INFO", "last_modified": 5}}))[0].last_modified_ms == 5

@@ -12,13 +12,17 @@ import seamark.kafka.exact_writer as exact_writer
 import seamark.kafka.worker_group as worker_group
 from seamark.errors import (
     AuthorizationError,
+    JournalError,
     RefusedError,
     RejectedError,
     SeamarkError,
     StalePlanError,
+    UnreachableError,
     UnsupportedError,
 )
+from seamark.model.entry import Ending
 from seamark.model.plan import Plan
+from seamark.model.result import Outcome
 from tests.fault.older import MATRIX
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 from tests.unit.fleet.moving import Place
@@ -152,6 +156,95 @@ def test_it_comes_back_where_its_offsets_could_not_be_written(open_place, monkey
     assert place.fleet.undo(result.change).is_empty
 
 
+def meddle_at(monkeypatch, point, act):
+    """Let somebody else act at a failpoint, once."""
+    name, _, number = point.partition(":")
+    left = [act]
+
+    def reach(reached, step=0):
+        if left and (reached, step) == (name, int(number)):
+            left.pop()()
+
+    monkeypatch.setattr(executor, "reach", reach)
+    return left
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "PAUSED"])
+@pytest.mark.parametrize("point", ["after-perform:3", "before-intent:4", "before-intent:5"])
+def test_one_that_somebody_creates_meanwhile_is_told_and_can_be_put_back(open_place, monkeypatch, point, state):
+    place = open_place("3.4.1")
+    place.game.states["fs"] = state
+    planned = place.fleet.offsets.move("fs", to=30, wait_seconds=0)
+    left = meddle_at(monkeypatch, point, lambda: place.game.add("fs", SOURCE_CONFIG))
+    result = place.fleet.apply(planned)
+    assert not left
+    # Who creates it after the offsets were verified has tasks that begin there.
+    is_late = point == "before-intent:5"
+    assert result.is_done is is_late
+    assert is_late or "was created by somebody else while its offsets were written" in str(result.failures)
+    assert any("though this change had left it otherwise" in step.note for step in result.steps)
+    assert result.ending is not None
+    assert (place.game.calls["put_config"], place.game.states["fs"]) == (0, state)
+    undo = place.fleet.undo(result.change)
+    assert place.kinds(undo)[:2] == ["set-aside", "prove-stopped"]
+    place.apply(undo)
+    assert (place.held("fs"), place.game.states["fs"]) == ([{"position": 100}], state)
+    assert place.game.configs["fs"] == {"name": "fs", **SOURCE_CONFIG}
+
+
+def test_one_that_was_brought_back_without_the_journal_is_no_strangers(open_place, monkeypatch):
+    place = open_place("3.4.1")
+    planned = place.fleet.offsets.move("fs", to=30, wait_seconds=0)
+
+    def fail():
+        raise JournalError("the journal can't be written")
+
+    meddle_at(monkeypatch, "before-intent:5", fail)
+    with pytest.raises(JournalError, match="done without it: create connector/game/fs again"):
+        place.fleet.apply(planned)
+    assert place.game.calls["put_config"] == 1
+    (head,) = place.fleet.journal.list()
+    result = place.fleet.journal.resume(head.change)
+    assert result.is_done
+    assert "though this change had left it otherwise" in result.steps[-1].note
+    place.apply(place.fleet.undo(head.change))
+    assert (place.held("fs"), place.game.states["fs"]) == ([{"position": 100}], "RUNNING")
+
+
+def test_who_creates_it_before_the_write_leaves_nothing_to_undo(open_place, monkeypatch):
+    place = open_place("3.4.1")
+    planned = place.fleet.offsets.move("fs", to=30, wait_seconds=0)
+    left = meddle_at(monkeypatch, "before-intent:3", lambda: place.game.add("fs", SOURCE_CONFIG))
+    result = place.fleet.apply(planned)
+    assert not left
+    assert "is there, and must not be while its offsets are written" in str(result.failures)
+    assert place.held("fs") == [{"position": 100}]
+    assert place.fleet.undo(result.change).is_empty
+
+
+@pytest.mark.parametrize("point", ["before-intent:3", "before-intent:5", "after-intent:5"])
+def test_another_connector_of_that_name_is_left_alone(open_place, monkeypatch, point):
+    place = open_place("3.4.1")
+    place.game.states["fs"] = "PAUSED"
+    planned = place.fleet.offsets.move("fs", to=30, wait_seconds=0)
+    theirs = {**SOURCE_CONFIG, "file": "/theirs"}
+    left = meddle_at(monkeypatch, point, lambda: place.game.add("fs", theirs))
+    result = place.fleet.apply(planned)
+    assert not left
+    assert not result.is_done
+    assert (place.game.configs["fs"], place.game.states["fs"]) == ({"name": "fs", **theirs}, "RUNNING")
+    assert (place.game.calls["put_config"], place.game.calls["pause"]) == (0, 0)
+    (head,) = place.fleet.journal.list()
+    place.fleet.journal.unlock(head.change, nonce=head.nonce, force=True)
+    undo = place.fleet.undo(head.change)
+    assert "is left alone: somebody else changed it during the change" in str(undo.plan.notes)
+    back = place.fleet.apply(undo)
+    assert {step.outcome for step in back.steps} == {Outcome.DID_NOT_HAPPEN}
+    assert back.ending is Ending.FAILED
+    assert (place.game.configs["fs"], place.game.states["fs"]) == ({"name": "fs", **theirs}, "RUNNING")
+    assert (place.game.calls["put_config"], place.game.calls["pause"], place.game.calls["delete"]) == (0, 0, 1)
+
+
 def test_a_config_with_a_secret_is_not_deleted(open_place):
     place = open_place("3.4.1")
     place.game.add("pg", {**SOURCE_CONFIG, "connection.password": "hunter2"})
@@ -164,6 +257,64 @@ def test_a_config_with_a_secret_is_not_deleted(open_place):
     place.game.configs["pg"]["connection.password"] = "${file:/secrets:password}"
     place.apply(place.fleet.offsets.move("pg", to=3, wait_seconds=0))
     assert place.game.configs["pg"]["connection.password"] == "${file:/secrets:password}"
+
+
+def refuse_move(place, name, *, key, canary):
+    """A move is refused for that key, and its value is nowhere."""
+    with pytest.raises(RefusedError, match="would have to be deleted for a while") as caught:
+        place.fleet.offsets.move(name, to=3)
+    assert f"{key}: literal secrets" in caught.value.cause
+    assert "${file:PATH:KEY}" in caught.value.hint
+    assert canary not in str(caught.value.as_dict())
+    assert canary not in str([place.fleet.journal.show(head.change) for head in place.fleet.journal.list()])
+    assert place.game.calls["delete"] == 0
+
+
+@pytest.mark.parametrize("key", ["http.auth.basic", "salesforce.consumer.key"])
+def test_what_its_plugin_calls_a_password_is_a_secret(open_place, key):
+    place = open_place("3.4.1")
+    place.game.configs["fs"][key] = "u:canary"
+    place.game.passwords["fs"] = (key, "connection.password")
+    refuse_move(place, "fs", key=key, canary="canary")
+    place.game.configs["fs"][key] = "${file:/secrets:key}"
+    # One that is empty has nothing to hide.
+    place.game.configs["fs"]["connection.password"] = ""
+    place.apply(place.fleet.offsets.move("fs", to=3, wait_seconds=0))
+
+
+def test_a_bearer_token_among_headers_is_a_secret(open_place):
+    place = open_place("3.4.1")
+    place.game.configs["fs"]["headers"] = "Authorization:Bearer canary"
+    refuse_move(place, "fs", key="headers", canary="canary")
+
+
+@pytest.mark.parametrize("is_newest", [True, False])
+def test_what_was_given_as_a_reference_once_is_a_secret(open_place, monkeypatch, is_newest):
+    place = open_place("3.4.1")
+    monkeypatch.setenv("GREETING", "canary")
+    place.apply(place.fleet.connectors.set("fs", {"greeting": "secret://env/GREETING"}))
+    assert place.game.configs["fs"]["greeting"] == "canary"
+    if not is_newest:
+        place.apply(place.fleet.offsets.move("lake", to=3, wait_seconds=0))
+        place.apply(place.fleet.connectors.pause("fs"))
+        place.apply(place.fleet.connectors.resume("fs"))
+    place.game.calls["delete"] = 0
+    refuse_move(place, "fs", key="greeting", canary="canary")
+    place.game.configs["fs"]["greeting"] = "${file:/secrets:greeting}"
+    place.apply(place.fleet.offsets.move("fs", to=3, wait_seconds=0))
+
+
+def test_one_that_could_not_be_created_again_is_not_deleted(open_place):
+    place = open_place("3.4.1")
+    place.game.invalid["fs"] = {"file": ("is not there",)}
+    with pytest.raises(RefusedError, match="Connect would not take the config of game/fs again") as caught:
+        place.fleet.offsets.move("fs", to=3)
+    assert "file: is not there" in caught.value.cause
+    place.game.failing["validate_config", "fs"] = UnreachableError("no worker answers")
+    with pytest.raises(RefusedError, match="nobody could tell which values of game/fs are secrets") as caught:
+        place.fleet.offsets.move("fs", to=3)
+    assert "no worker answers" in caught.value.cause
+    assert place.game.writes == 0
 
 
 def test_the_workers_group_must_be_known(open_place):

@@ -31,6 +31,7 @@ from seamark.model.sensitive import MASK, is_reference, is_sensitive, mask_confi
         "azure.sas.token",
         "http.authorization",
         "client-secret",
+        "sftp.pw",
         "sasl.oauthbearer.config",
     ],
 )
@@ -91,6 +92,10 @@ def test_what_only_looks_like_a_reference_is_masked(value):
         ("AccountKey=abc==;E=1", "AccountKey=(sensitive);E=1"),
         ("a -----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY----- b", "a (sensitive) b"),
         ("see http://host:80/a@b?c=d@e", "see http://host:80/a@b?c=d@e"),
+        ("Authorization:Bearer abc|Accept:text", "Authorization:Bearer (sensitive)|Accept:text"),
+        ('{"authorization": "Basic YTpi"}', '{"authorization": "Basic (sensitive)"}'),
+        ("Authorization: Bearer ${file:/x:y}", "Authorization: Bearer ${file:/x:y}"),
+        ("Basic authorization: refused", "Basic authorization: refused"),
         ("nothing here", "nothing here"),
     ],
 )
@@ -117,6 +122,8 @@ def test_no_literal_is_shown_under_a_secret_key(value):
         "a://" + "@" * 100_000,
         'password="' + "\\" * 100_001,
         "token = " * 30_000,
+        "authorization: " * 20_000,
+        "authorization:" + " " * 100_000,
     ],
 )
 def test_hostile_text_costs_linear_time(text):

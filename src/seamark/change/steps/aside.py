@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from seamark.change.image import build_config_image, find_sealed
+from seamark.change.image import find_sealed
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
-from seamark.change.steps.config import SETTLE_SECONDS, compare_image, read_config_image, refuse_hidden
+from seamark.change.steps.config import SETTLE_SECONDS, compare_image, read_config_image
+from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.read import read_run_state, read_status
-from seamark.change.steps.stillness import Kept
+from seamark.change.steps.stillness import Kept, build_kept_image
 from seamark.change.world import World
 from seamark.errors import RefusedError
 from seamark.model.plan import StepData
@@ -53,12 +54,9 @@ class SetAside:
         return Intent(before=before, after=None)
 
     def perform(self, world: World, intent: Intent) -> None:
-        if intent.before != build_kept_image(self.kept, world, self.subject):
-            raise RefusedError(
-                f"the config of {self.subject} is not the one that would be brought back; nothing was changed",
-                cause="it is not there" if intent.before is None else "somebody else changed it",
-                hint="make the plan anew",
-            )
+        self._refuse_other_config(intent.before, world, "somebody else changed it")
+        # What somebody put since the entry was written would be lost with the delete.
+        self._refuse_other_config(_read_last(self, world), world, "somebody else changed it a moment ago")
         world.connect(self.cluster).delete_connector(self.name)
 
     def observe(self, world: World, intent: Intent) -> Observed:
@@ -79,6 +77,14 @@ class SetAside:
     def from_data(cls, data: StepData) -> Self:
         return cls(**{**data.arguments, "kept": Kept.from_dict(data.arguments["kept"])})
 
+    def _refuse_other_config(self, image: Any, world: World, cause: str) -> None:
+        if image != build_kept_image(self.kept, world, self.subject):
+            raise RefusedError(
+                f"the config of {self.subject} is not the one that would be brought back; nothing was changed",
+                cause="it is not there" if image is None else cause,
+                hint="make the plan anew",
+            )
+
     def _refuse_other_state(self, world: World) -> None:
         now = read_run_state(world, self.cluster, self.name)
         if now is not None and now != self.state:
@@ -90,9 +96,10 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class BringBack:
-    """A connector that was set aside is created again. One that is there is left alone, if its config is the same.
+    """A connector that was set aside is created again. One that is there is left alone, whatever its config.
 
-    It is put, not created: where nobody knows whether a delete has happened, it may be sent in any case.
+    It is put, not created: where nobody knows whether a delete has happened, it may be sent in any case. Only over
+    another config it never is: that one is somebody else's.
     """
 
     kind: ClassVar[str] = "bring-back"
@@ -117,7 +124,12 @@ class BringBack:
         return Intent(before=read_config_image(world, self.cluster, self.name, secret=()), after=after)
 
     def perform(self, world: World, intent: Intent) -> None:
-        del intent
+        if any(image not in (None, intent.after) for image in (intent.before, _read_last(self, world))):
+            raise RefusedError(
+                f"{self.subject} is there with another config: somebody else created it; it is left as it is",
+                cause="what it was is in the plan of this change: seamark journal show",
+                hint=f"see whose it is: seamark connectors show {self.cluster}/{self.name}",
+            )
         world.connect(self.cluster).put_config(self.name, dict(self.kept.config))
 
     def observe(self, world: World, intent: Intent) -> Observed:
@@ -139,10 +151,9 @@ class BringBack:
         return cls(**{**data.arguments, "kept": Kept.from_dict(data.arguments["kept"])})
 
 
-def build_kept_image(kept: Kept, world: World, subject: str) -> dict[str, Any]:
-    """What a connector that was brought back looks like."""
-    refuse_hidden(kept.config, subject)
-    return {"config": build_config_image(kept.config, world)}
+def _read_last(step: SetAside | BringBack, world: World) -> dict[str, Any] | None:
+    """The config that is there right before the act."""
+    return take_last_look(world, step.subject, lambda: read_config_image(world, step.cluster, step.name, secret=()))
 
 
 def build_unkept(subject: str, keys: tuple[str, ...]) -> RefusedError:

@@ -12,6 +12,7 @@ from seamark.change.steps.config import SETTLE_SECONDS, compare_image, read_conf
 from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.read import read_config
 from seamark.change.steps.run_state import SetRunState
+from seamark.change.steps.stillness import Kept, build_kept_image, pack_kept, unpack_kept
 from seamark.change.steps.topic import CreateTopic
 from seamark.change.world import World
 from seamark.errors import RefusedError
@@ -104,13 +105,45 @@ class LendConfig:
 
 @dataclass(frozen=True, slots=True)
 class RunMeanwhile(SetRunState):
-    """A connector runs or stops in the midst of a change. An undo of the change has nothing to do about it."""
+    """A connector runs or stops in the midst of a change. An undo of the change has nothing to do about it.
+
+    Behind a connector that was deleted for a while, `kept` is what it was: one with another config is somebody else's.
+    """
 
     kind: ClassVar[str] = "run-meanwhile"
+
+    kept: Kept | None = None
+
+    def intend(self, world: World) -> Intent:
+        self._refuse_other(world)
+        return SetRunState.intend(self, world)
+
+    def perform(self, world: World, intent: Intent) -> None:
+        take_last_look(world, self.subject, lambda: self._refuse_other(world))
+        SetRunState.perform(self, world, intent)
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         del intent
         return None
+
+    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
+        arguments = {"cluster": self.cluster, "name": self.name, "state": self.state, **pack_kept(self.kept)}
+        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
+
+    @classmethod
+    def from_data(cls, data: StepData) -> Self:
+        return cls(**{**data.arguments, "kept": unpack_kept(data.arguments)})
+
+    def _refuse_other(self, world: World) -> None:
+        if self.kept is None:
+            return
+        image = read_config_image(world, self.cluster, self.name, secret=())
+        if image is not None and image != build_kept_image(self.kept, world, self.subject):
+            raise RefusedError(
+                f"{self.subject} is not the one that was deleted for a while; it is left as it is, not {self.state}",
+                cause="its config is another: somebody else created or changed it",
+                hint=f"see whose it is: seamark connectors show {self.cluster}/{self.name}",
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from seamark.change.steps.config import hide_secrets
+from seamark.change.image import build_config_image
+from seamark.change.steps.config import hide_secrets, refuse_hidden
 from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.read import read_config, read_status
 from seamark.change.world import OffsetPort, World
@@ -49,6 +50,12 @@ class Kept:
 def build_kept(connector: Connector) -> Kept:
     """What is kept of a connector. Connect adds the name to its config, which is not part of it."""
     return Kept(connector.type, {key: value for key, value in connector.config.items() if key != "name"})
+
+
+def build_kept_image(kept: Kept, world: World, subject: str) -> dict[str, Any]:
+    """What a connector that was brought back looks like."""
+    refuse_hidden(kept.config, subject)
+    return {"config": build_config_image(kept.config, world)}
 
 
 def pack_kept(kept: Kept | None) -> dict[str, Any]:

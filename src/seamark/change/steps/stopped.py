@@ -156,7 +156,8 @@ class ProveStopped(Look):
 class VerifyOffsets(Look):
     """What was written is looked at again, right before the connector may run: somebody may have written since.
 
-    So is the config, where its fingerprint is known: with another one the tasks may look for other offsets.
+    So is the config, where its fingerprint is known: with another one the tasks may look for other offsets. One that
+    was deleted for a while must still be gone: tasks that somebody else started before the write know nothing of it.
     """
 
     kind: ClassVar[str] = "verify-offsets"
@@ -176,6 +177,8 @@ class VerifyOffsets(Look):
 
     def perform(self, world: World, intent: Intent) -> None:
         del intent
+        if self.written.kept is not None:
+            self._refuse_created(world)
         found, wanted = self.written.read_image(world), self.written.build_after()
         if found != wanted:
             raise RefusedError(
@@ -196,6 +199,17 @@ class VerifyOffsets(Look):
     @classmethod
     def from_data(cls, data: StepData) -> Self:
         return cls(WriteOffsets.from_data(data), data.arguments.get("config", ""))
+
+    def _refuse_created(self, world: World) -> None:
+        cluster, name = self.written.cluster, self.written.name
+        if read_config(world, cluster, name) is None and read_status(world, cluster, name) is None:
+            return
+        raise RefusedError(
+            f"{self.subject} was created by somebody else while its offsets were written",
+            cause="its tasks may hold the position from before, and store it over the one that was written",
+            hint=f"let whoever creates it rest, see where it stands (seamark offsets show {cluster}/{name}), then "
+            "seamark journal undo, or move it again",
+        )
 
 
 def surround(step: Step, *, quiet_seconds: float = QUIET_SECONDS, accepts_zombies: bool = False) -> tuple[Step, ...]:

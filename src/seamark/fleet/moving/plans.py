@@ -21,6 +21,7 @@ from seamark.fleet.moving.standing import build_ends, choose_standing, refuse_bl
 from seamark.fleet.plan_draft import build_plan
 from seamark.fleet.planned import Planned
 from seamark.fleet.positions.meaning import read_meaning
+from seamark.fleet.sealed_keys import SealedKeys
 from seamark.model.connector import Connector
 from seamark.model.finding import Severity
 from seamark.model.held_offset import HeldOffset
@@ -31,6 +32,7 @@ from seamark.offsets.meaning import Meaning
 
 if TYPE_CHECKING:
     from seamark.change.actor import Actor
+    from seamark.change.journal import Journal
     from seamark.change.step import Step
     from seamark.context import Context
     from seamark.fleet.clusters import Clusters
@@ -41,12 +43,19 @@ class OffsetPlans:
     """Plans for the offsets of connectors. Nothing is changed here; `fleet.apply` does it."""
 
     def __init__(
-        self, context: Context, *, clusters: Clusters, world: Callable[[], FleetWorld], actor: Callable[[], Actor]
+        self,
+        context: Context,
+        *,
+        clusters: Clusters,
+        world: Callable[[], FleetWorld],
+        actor: Callable[[], Actor],
+        journal: Callable[[], Journal],
     ) -> None:
         self._context = context
         self._clusters = clusters
         self._world = world
         self._actor = actor
+        self._sealed = SealedKeys(journal)
 
     def write(
         self,
@@ -67,7 +76,7 @@ class OffsetPlans:
         """
         _refuse_twice(offsets)
         client, settings = self._clusters.client(connector.cluster), self._clusters.settings(connector.cluster)
-        standing = choose_standing(connector, client.read_capabilities(), settings=settings, context=self._context)
+        standing = choose_standing(connector, client, settings=settings, context=self._context, sealed=self._sealed)
         meaning = read_meaning(connector, client)
         refuse_wrong(connector, meaning, offsets)
         port = self._world().offsets(connector.cluster, connector.name)

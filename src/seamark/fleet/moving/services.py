@@ -43,7 +43,9 @@ class OffsetServices:
         """The guarded write of a connector's offsets."""
         from seamark.fleet.moving.plans import OffsetPlans  # noqa: PLC0415
 
-        return OffsetPlans(self.context, clusters=self.clusters, world=self.world, actor=self.actor)
+        return OffsetPlans(
+            self.context, clusters=self.clusters, world=self.world, actor=self.actor, journal=self.journal
+        )
 
     @cached_property
     def moves(self) -> OffsetMoves:

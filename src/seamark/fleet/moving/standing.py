@@ -10,23 +10,25 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from seamark.change.steps.aside import BringBack, SetAside, build_unkept
-from seamark.change.steps.config import hide_secrets
+from seamark.change.steps.aside import BringBack, SetAside
 from seamark.change.steps.meanwhile import RunMeanwhile
 from seamark.change.steps.run_state import SetRunState
-from seamark.change.steps.stillness import Kept, build_kept
+from seamark.change.steps.stillness import Kept
 from seamark.connect.capability import Capability
 from seamark.errors import AuthorizationError, NotFoundError, SeamarkError
+from seamark.fleet.lock_names import build_locks
 from seamark.fleet.moving.guards import build_restore, require_run_state
+from seamark.fleet.moving.keeping import require_kept
 from seamark.model.connector import Connector, ConnectorType, State
 from seamark.model.plan import Plan
 
 if TYPE_CHECKING:
     from seamark.change.step import Step
     from seamark.change.world import OffsetPort
-    from seamark.connect import Capabilities
     from seamark.context import ConnectSettings, Context
     from seamark.fleet.clusters import Clusters
+    from seamark.fleet.ports import ConnectPort
+    from seamark.fleet.sealed_keys import SealedKeys
 
 _RUNNING = "RUNNING"
 
@@ -44,14 +46,16 @@ class Standing:
 
 
 def choose_standing(
-    connector: Connector, capabilities: Capabilities, *, settings: ConnectSettings, context: Context
+    connector: Connector, client: ConnectPort, *, settings: ConnectSettings, context: Context, sealed: SealedKeys
 ) -> Standing:
     """The way for a connector that is there.
 
     Raises:
         UnsupportedError: a standalone worker that takes no offsets; its file is for `connect-offsets`.
-        RefusedError: it would have to be deleted for a while, and its config holds secrets that nobody could restore.
+        RefusedError: it would have to be deleted for a while, and its config holds secrets that nobody could restore,
+            or would not be taken again.
     """
+    capabilities = client.read_capabilities()
     if capabilities.has(Capability.WRITE_OFFSETS):
         return Standing(has_rest=True)
     if settings.offsets_file is not None:
@@ -61,10 +65,9 @@ def choose_standing(
     if capabilities.has(Capability.STOP):
         return Standing(has_rest=False, notes=(f"{words} and take no offsets: they are written {where}",))
     require_group_id(context, settings)
-    kept = build_kept(connector)
-    shown = hide_secrets(kept.config)
-    if lost := tuple(sorted(key for key, value in kept.config.items() if shown[key] != value)):
-        raise build_unkept(f"connector/{connector.owner}", lost)
+    # With the names that it has by default too: its group or topic may have been another.
+    locks = build_locks(connector.name, [connector.config, {}], kind=connector.type, settings=settings)
+    kept = require_kept(connector, client, sealed=sealed.find(f"connector/{connector.owner}", locks))
     notes = [f"{words} and can't stop it: it is deleted for a while, and its offsets are written {where}"]
     if connector.status is not None and connector.status.state is State.PAUSED:
         notes.append(f"{connector.name} runs for a moment when it is created again, then it is paused")
@@ -95,7 +98,7 @@ def build_ends(connector: Connector, state: str, kept: Kept | None) -> tuple[Ste
         return SetRunState(cluster, name, "STOPPED"), build_restore(connector, state)
     back: list[Step] = [BringBack(cluster, name, kept)]
     if state != _RUNNING:
-        back.append(RunMeanwhile(cluster, name, state))
+        back.append(RunMeanwhile(cluster, name, state, kept))
     return SetAside(cluster, name, kept, state), tuple(back)
 
 
@@ -116,7 +119,7 @@ def keep_state(plan: Plan, steps: Sequence[Step], *, clusters: Clusters) -> tupl
         data.append(old)
         state = states.get(step.subject, _RUNNING)
         if isinstance(step, BringBack) and state != _RUNNING:
-            pause = RunMeanwhile(step.cluster, step.name, state)
+            pause = RunMeanwhile(step.cluster, step.name, state, step.kept)
             kept.append(pause)
             data.append(pause.to_data(lane=old.lane, always=True))
     return replace(plan, steps=tuple(data)), tuple(kept)
