@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from seamark.change.precondition import POSITION
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
-from seamark.change.steps.config import compare_image
+from seamark.change.steps.config import compare_places
 from seamark.change.steps.look import Look
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.stillness import refuse_moving
@@ -23,6 +23,8 @@ from seamark.offsets.mending import Mended, MendRule, build_mended, find_records
 # A worker polls its offsets topic all the time. What is emptied is read before what comes so much later, so that the
 # value is the last that a running worker hears; well within the time that a step may send.
 _PAUSE_SECONDS = 2.0
+# As long as a step may take until it begins: see `ChangeTiming.begin_seconds`.
+_LONGEST_PAUSE_SECONDS = _PAUSE_SECONDS + 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class MendOffsets(MendStep):
     aspect: ClassVar[str] = POSITION
     drifts: ClassVar[bool] = False
     acts: ClassVar[bool] = True
+    repeats: ClassVar[bool] = True
     settled: ClassVar[bool] = False
 
     def describe(self) -> str:
@@ -111,7 +114,7 @@ class MendOffsets(MendStep):
         emptied = [record for record in records if record.place in intent.extra["gone"]]
         if emptied:
             port.write(emptied)
-            world.clock.sleep(_PAUSE_SECONDS)
+            _pause(world)
         try:
             port.write([record for record in records if record not in emptied])
         except SeamarkError as error:
@@ -127,12 +130,7 @@ class MendOffsets(MendStep):
         wanted = [HeldRecord.from_dict(record) for record in intent.extra["records"]]
         holding = world.offsets(self.cluster, self.name).read_topic(self.topic)
         now = _build_image(wanted, {record.place: record for record in holding.records})
-        seen = compare_image(now, intent)
-        if seen is not Observed.FOREIGN:
-            return seen
-        before, after = intent.before["offsets"], intent.after["offsets"]
-        known = all(value in (before.get(place), after.get(place)) for place, value in now["offsets"].items())
-        return Observed.BETWEEN if known else Observed.FOREIGN
+        return compare_places(now, intent, "offsets")
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         before: Mapping[str, Any] = intent.before["offsets"]
@@ -178,6 +176,14 @@ class VerifyMended(Look, MendStep):
         now, then = _build_image(wanted, held)["offsets"], _build_wanted(wanted)["offsets"]
         there = {record.place for one in mended for record in one.gone if record.place in held}
         return [place for place in then if now[place] != then[place] or place in there]
+
+
+def _pause(world: World) -> None:
+    began_at = world.clock.now()
+    world.clock.sleep(_PAUSE_SECONDS)
+    if world.clock.now() - began_at > _LONGEST_PAUSE_SECONDS:
+        # Somebody else may have the change by now.
+        raise UnknownOutcomeError("this process was stopped between two records; the rest was not written")
 
 
 def _build_image(wanted: Sequence[HeldRecord], held: Mapping[str, HeldRecord]) -> dict[str, Any]:
