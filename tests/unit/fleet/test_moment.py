@@ -220,7 +220,7 @@ def test_the_journal_saw_what_was_held_before_and_after_a_change(place):
 
 
 def test_a_change_in_the_group_of_a_sink_was_seen_too(place, tmp_path):
-    """Before 3.6 sinks are moved in their groups. Without that word it stood at 8 before and after, and so all along."""
+    """Before 3.6 sinks are moved in their groups. Without that word it stood at 8 before and after, so all along."""
     place.game.version = "3.5.2"
     export = save(tmp_path, lake_at(8, 6))
     result = place.apply(place.fleet.offsets.move("lake", to=4, wait_seconds=0))
@@ -312,8 +312,9 @@ def test_an_export_of_a_topic_that_was_made_anew_is_not_imported(place, tmp_path
     write_export(export, tmp_path / "now.json")
     assert place.fleet.offsets.restore(tmp_path / "now.json").is_empty
     write_export(replace(export, topics={"t": "id-0"}), tmp_path / "then.json")
-    with pytest.raises(RefusedError, match="t: not the topic that the file speaks of") as refused:
+    with pytest.raises(RefusedError, match="1 of 2 owners") as refused:
         place.fleet.offsets.restore(tmp_path / "then.json")
+    assert "game/lake: t: not the topic that the file speaks of" in refused.value.cause
     assert "the id of t is id-1, and was id-0" in refused.value.cause
     assert place.fleet.offsets.restore(tmp_path / "then.json", owners=["fs"]).is_empty
 
