@@ -9,8 +9,8 @@ import pytest
 from seamark.change.past import read_past
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.run_state import SetRunState
-from seamark.change.steps.stopped import surround
-from seamark.errors import SeamarkError
+from seamark.change.steps.stopped import ProveStopped, surround
+from seamark.errors import JournalError, SeamarkError
 from seamark.model.entry import EntryKind
 from seamark.model.held_offset import HeldRecord, WriteRoute
 from seamark.model.offset import Offset
@@ -56,19 +56,21 @@ def values(stage):
     return [stage.cluster.positions[record.place].value for record in OLD]
 
 
-def find_calls():
-    """The calls of a whole move, and which of them write its records."""
+def find_calls(lane=LANE):
+    """The calls of a whole move."""
     stage = set_stage()
     who = stage.operator()
-    assert stage.apply(LANE, who=who).is_done
+    assert stage.apply(lane, who=who).is_done
     assert values(stage) == [b"new"] * RECORDS
-    trace = who.process.trace
-    writes = [number for number, call in enumerate(trace, start=1) if call is Call.WRITE]
-    # The first write is the stop, the last one the resume.
-    return trace, writes[1:-1]
+    return who.process.trace
 
 
-CALLS, WRITES = find_calls()
+def find_writes(lane=LANE):
+    """Which of the calls write the records: the first write is the stop, the last one the resume."""
+    return [number for number, call in enumerate(find_calls(lane), start=1) if call is Call.WRITE][1:-1]
+
+
+CALLS, WRITES = find_calls(), find_writes()
 
 
 def kill(stage, *, at, kind):
@@ -113,16 +115,17 @@ def test_every_kill_between_two_records_was_written_again():
         assert intents[0] == intents[1]
 
 
-def count_calls_of_resume():
+def trace_resume():
+    """The calls of a resume that writes again."""
     stage = set_stage()
     change = kill(stage, at=WRITES[2], kind=Kind.KILL)
     who = stage.operator()
     assert who.recovery.resume(change).is_done
-    return who.process.calls
+    return who.process.trace
 
 
 @pytest.mark.parametrize("kind", [Kind.KILL, Kind.KILL_AFTER])
-@pytest.mark.parametrize("second", range(1, count_calls_of_resume() + 1))
+@pytest.mark.parametrize("second", range(1, len(trace_resume()) + 1))
 def test_a_resume_that_is_killed_too_is_finished_by_the_next_one(second, kind):
     stage = set_stage()
     change = kill(stage, at=WRITES[2], kind=Kind.KILL)
@@ -173,6 +176,30 @@ def test_nothing_is_written_again_under_a_connector_that_runs():
     stage.cluster.set_target("orders", "STOPPED")
     stage.apply_plan(stage.operator().recovery.plan_undo(change))
     assert values(stage) == [b"old"] * RECORDS
+
+
+def test_nothing_is_written_again_without_something_to_prove():
+    bare = tuple(step for step in LANE if not isinstance(step, ProveStopped))
+    stage = set_stage()
+    with pytest.raises(Killed):
+        stage.apply(bare, faults=(Fault(find_writes(bare)[2], Kind.KILL),))
+    half = values(stage)
+    assert len(set(half)) == 2
+
+    result = stage.operator().recovery.resume(stage.change)
+
+    assert result.ending is None
+    assert values(stage) == half
+
+
+def test_who_has_no_journal_any_more_is_told_of_the_half():
+    stage = set_stage()
+    change = kill(stage, at=WRITES[2], kind=Kind.KILL)
+    # That it is taken over, that it is written again, and then its intent.
+    failing = [number for number, call in enumerate(trace_resume(), start=1) if call is Call.APPEND][2]
+    with pytest.raises(JournalError, match="NOT done: set 5 offsets"):
+        stage.operator((Fault(failing, Kind.JOURNAL_FAILS),)).recovery.resume(change)
+    assert stage.state() == "RUNNING"
 
 
 def test_who_leaves_it_as_it_is_writes_nothing_again():

@@ -78,7 +78,7 @@ class Walk:
 
     def can_repeat(self, task: Task) -> bool:
         """Whether there is something to prove anew before a task writes again: that nobody else does."""
-        return any(_is_passing(look) for look in self._find_looks(task, through_acts=True))
+        return any(_is_proof(look) for look in self._find_looks(task, is_repeated=True))
 
     def leave(self, task: Task) -> None:
         """Take in that a task is not done. Of one that is half written, nobody can say that nothing happened."""
@@ -124,9 +124,9 @@ class Walk:
     def find_looks(self, task: Task) -> list[Task]:
         """The good looks that a task relies on: those between the act before it in its lane and itself.
 
-        One that writes again relies on all before it: what they saw may be of a process that is long gone.
+        One that writes again relies on every proof before it: it may be of a process that is long gone.
         """
-        return self._find_looks(task, through_acts=task.number in self._half)
+        return self._find_looks(task, is_repeated=task.number in self._half)
 
     def is_failed(self, lane: str) -> bool:
         """Whether something in a lane was not done."""
@@ -135,9 +135,8 @@ class Walk:
 
     def unsettled(self, *, leaving: bool = False) -> list[Task]:
         """The tasks that keep the change open. Whoever leaves it as it is accepts what somebody else did."""
-        return [
-            task for task in self.tasks if task.number in self._results and not self._is_settled(task, leaving=leaving)
-        ]
+        known = (task for task in self.tasks if task.number in self._results or task.number in self._half)
+        return [task for task in known if not self._is_settled(task, leaving=leaving)]
 
     def is_superseded(self, task: Task) -> bool:
         """Whether a later task of the same aspect made sure what it looks like now."""
@@ -147,19 +146,22 @@ class Walk:
         """How the change ends if it is closed now."""
         return build_ending(self.results, left=bool(self.left))
 
-    def _find_looks(self, task: Task, *, through_acts: bool) -> list[Task]:
+    def _find_looks(self, task: Task, *, is_repeated: bool) -> list[Task]:
         before = [other for other in self.tasks.of_lane(task.lane) if other.number < task.number]
         looks: list[Task] = []
+        is_near = True
         for other in reversed(before):
-            if other.step.acts and not through_acts:
-                break
-            if not other.step.acts and self._is_good(other):
+            is_near = is_near and not other.step.acts
+            if self._is_good(other) and (is_near or (is_repeated and _is_proof(other))):
                 looks.append(other)
         return looks[::-1]
 
     def _is_settled(self, task: Task, *, leaving: bool) -> bool:
         if self._is_good(task) or self.is_superseded(task):
             return True
+        if task.number not in self._results:
+            # Half written, and nobody came to write it again.
+            return False
         outcome = self._results[task.number].outcome
         if outcome is Outcome.DID_NOT_HAPPEN:
             # A run state that the change touched and did not restore is not its end.
@@ -192,5 +194,5 @@ def build_half(step: Step) -> SeamarkError:
     )
 
 
-def _is_passing(task: Task) -> bool:
-    return isinstance(task.step, Look) and task.step.expires
+def _is_proof(task: Task) -> bool:
+    return isinstance(task.step, Look) and task.step.proves
