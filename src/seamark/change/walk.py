@@ -77,8 +77,10 @@ class Walk:
         return self._half.get(task.number)
 
     def can_repeat(self, task: Task) -> bool:
-        """Whether there is something to prove anew before a task writes again: that nobody else does."""
-        return any(_is_proof(look) for look in self._find_looks(task, is_repeated=True))
+        """Whether it is made sure anew, before a task writes again, that nobody else does: by itself, or by a look."""
+        return getattr(task.step, "proves", False) or any(
+            _is_proof(look) for look in self._find_looks(task, is_repeated=True)
+        )
 
     def leave(self, task: Task) -> None:
         """Take in that a task is not done. Of one that is half written, nobody can say that nothing happened."""

@@ -270,6 +270,32 @@ def test_a_move_killed_between_two_positions_is_written_again_and_put_back_by_un
     assert (place.held(name), place.game.states[name]) == (before, "RUNNING")
 
 
+@pytest.mark.parametrize("owner", ["group/g", "game/gone"])
+def test_a_group_and_what_connectors_left_are_written_again_too(open_place, monkeypatch, owner):
+    """Nobody is to be stopped for it: the step itself makes sure, each time, that nobody is there."""
+    place = open_place("3.5.2")
+    place.brokers.add_group("g", {("t", 0): 5, ("t", 1): 5})
+    for name in ("/one", "/two"):
+        place.scan.put(("gone", {"filename": name}), {"position": 5})
+    is_group = owner.startswith("group/")
+
+    def hold():
+        return place.held(owner) if is_group else [one.offset for one in place.fleet.offsets.orphans().items[0].offsets]
+
+    before = hold()
+    planned = place.fleet.offsets.move(owner, to=3) if is_group else place.fleet.offsets.purge([owner])
+    left = kill_between_two(place, monkeypatch)
+    with pytest.raises(Killed):
+        place.fleet.apply(planned)
+    assert not left
+    (head,) = place.fleet.journal.list()
+    assert place.fleet.journal.resume(head.change).is_done
+    assert hold() == [{"kafka_offset": 3}] * 2 if is_group else place.fleet.offsets.orphans().items == ()
+    place.apply(place.fleet.undo(head.change))
+    assert hold() == before
+    assert len(before) == 2
+
+
 @pytest.mark.parametrize("point", ["after-perform:0", "after-outcome:0", "after-outcome:3", "after-intent:5"])
 def test_who_leaves_a_killed_move_as_it_is_gets_the_connector_back_too(open_place, monkeypatch, point):
     place = open_place("3.4.1")
