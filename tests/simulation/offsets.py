@@ -40,8 +40,12 @@ class SimOffsets:
         )
 
     def write(self, records: Sequence[HeldRecord]) -> None:
-        """Write one record after the other. Somebody may be killed between two of them."""
+        """Write one record after the other. Somebody may be killed, or stopped, between two of them."""
+        until = self._timeline.now + self._late_seconds
         for number, record in enumerate(records):
+            if self._timeline.now > until:
+                # As the real one: who slept may have been taken over.
+                raise UnknownOutcomeError("simulated: there was no time left for the next record")
             fault = self._process.call(Call.WRITE)
             if number == 0:
                 self._ledger.sent(self._process, "write", record.key.decode())
@@ -52,6 +56,7 @@ class SimOffsets:
                 self._timeline.advance(0.0)
             if kind in KILLS:
                 self._process.kill()
+            self._process.play(fault)
             if kind in _LOST:
                 raise UnknownOutcomeError(f"simulated: {kind}")
 

@@ -10,7 +10,7 @@ from seamark.change.past import read_past
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import ProveStopped, surround
-from seamark.errors import JournalError, SeamarkError
+from seamark.errors import FencedError, JournalError, SeamarkError
 from seamark.model.entry import EntryKind
 from seamark.model.held_offset import HeldRecord, WriteRoute
 from seamark.model.offset import Offset
@@ -152,6 +152,26 @@ def test_a_write_that_broke_off_is_written_again_by_the_same_process(kind):
     assert (stage.state(), stage.ran_half) == ("RUNNING", False)
     stage.apply_plan(stage.operator().recovery.plan_undo(stage.change))
     assert values(stage) == [b"old"] * RECORDS
+
+
+def test_who_was_stopped_in_its_middle_and_taken_over_writes_no_more():
+    stage = set_stage()
+    moved_on = HeldRecord("offsets", 4, b"orders", b"further on")
+    follow = stage.cluster.set_target
+
+    def go_on(name, target):
+        follow(name, target)
+        if target == "RUNNING":
+            stage.cluster.positions[moved_on.place] = moved_on
+            stage.invariants.touch("orders", "position", {})
+
+    stage.cluster.set_target = go_on
+    with pytest.raises(FencedError):
+        stage.apply(LANE, faults=(Fault(WRITES[2], Kind.TAKEN),))
+    assert stage.counts["taken over from a stopped process"] == 1
+    assert not stage.store.open_changes()
+    assert values(stage) == [*[b"new"] * (RECORDS - 1), b"further on"]
+    assert (stage.state(), stage.ran_half) == ("RUNNING", False)
 
 
 def test_nothing_is_written_again_under_a_connector_that_runs():
