@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from seamark.errors import AlreadyExistsError, NotFoundError
 from seamark.model.connector import ConnectorStatus, State, Task
+from seamark.model.held_offset import HeldRecord
 from tests.simulation.clock import Timeline
 
 Config = dict[str, str]
@@ -54,6 +55,8 @@ class Cluster:
 
     def __init__(self, timeline: Timeline, *, rng: random.Random, longest_lag: float) -> None:
         self.connectors: dict[str, Truth] = {}
+        # The records of the offsets topic by their places.
+        self.positions: dict[str, HeldRecord] = {}
         self.outage_until = 0.0
         self.rebalance_until = 0.0
         # The next status shows this late.

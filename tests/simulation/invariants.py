@@ -287,4 +287,6 @@ class Invariants:
             subject = f"connector/{CLUSTER}/{name}"
             truth[f"{subject}#config"] = None if found is None else canonical({"config": found.config})
             truth[f"{subject}#state"] = None if found is None else {"state": found.target}
+            if held := [one for one in self._cluster.positions.values() if one.key == name.encode()]:
+                truth[f"{subject}#position"] = {"offsets": {one.place: one.to_dict()["value"] for one in held}}
         return truth

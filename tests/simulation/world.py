@@ -14,6 +14,7 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.connect import SimConnect
 from tests.simulation.faults import Call, Kind, Process
 from tests.simulation.ledger import Ledger
+from tests.simulation.offsets import SimOffsets
 
 CLUSTER = "sim"
 # The secrets of the simulated configs begin with it; no entry may hold it.
@@ -58,11 +59,20 @@ class SimWorld:
     def __init__(self, process: Process, timeline: Timeline, cluster: Cluster, *, ledger: Ledger) -> None:
         self.clock = SimClock(process, timeline, cluster)
         self._connect = SimConnect(process, cluster, timeline, timing=TIMING, ledger=ledger)
+        self._offsets = SimOffsets(
+            process, cluster.positions, timeline, ledger=ledger, late_seconds=TIMING.in_flight_seconds
+        )
 
     def connect(self, cluster: str) -> SimConnect:
         """The one cluster."""
         assert cluster == CLUSTER
         return self._connect
+
+    def offsets(self, cluster: str, name: str, *, kept: object = None) -> SimOffsets:
+        """What the offsets topic holds; here of one connector."""
+        del name, kept
+        assert cluster == CLUSTER
+        return self._offsets
 
     def read_status(self, cluster: str, name: str):
         """A connector's status; here everybody reads alone."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from seamark.change.actor import Actor
 from seamark.change.failpoint import reach
@@ -24,7 +24,7 @@ from seamark.change.progress import Guarded, Progress, Silent
 from seamark.change.result import ChangeResult
 from seamark.change.settle import Settled, Settler, build_foreign
 from seamark.change.spool import Spool
-from seamark.change.step import Intent, Outcome, Step
+from seamark.change.step import Intent, Observed, Outcome, Step
 from seamark.change.steps.look import Look
 from seamark.change.task import Task, build_tasks
 from seamark.change.timing import ChangeTiming
@@ -166,6 +166,14 @@ class Executor:
         reach("before-intent", task.number)
         if not task.step.acts:
             return self._look(task, walk, writer)
+        sent, settled = self._do(task, walk, writer)
+        if sent.intent is not None and sent.unknown is not None and self.is_half(task, walk, sent.intent, settled):
+            walk.repeat(task, sent.intent)
+            sent, settled = self._do(task, walk, writer)
+        return self._end(task, walk, writer, settled=settled, intent=sent.intent, note=sent.note)
+
+    def _do(self, task: Task, walk: Walk, writer: JournalWriter) -> tuple[Sent, Settled]:
+        """Send it, and see what became of it."""
         # Whoever waits for what was sent lets others send meanwhile.
         with self._writers.readying(task.step.subject):
             sent = self._send(task, walk, writer)
@@ -174,7 +182,11 @@ class Executor:
             settled = self.settler.settle(
                 task.step, sent.intent, unknown=sent.unknown, quiet_at=sent.quiet_at, unsure=walk.is_unsure(task)
             )
-        return self._end(task, walk, writer, settled=settled or _NOTHING, intent=sent.intent, note=sent.note)
+        return sent, settled or _NOTHING
+
+    def is_half(self, task: Task, walk: Walk, intent: Intent, settled: Settled) -> bool:
+        """Whether a write broke off in its middle, and may be written again from its beginning."""
+        return settled[0] is Outcome.UNKNOWN and walk.can_repeat(task) and self.settler.is_half(task.step, intent)
 
     def _look(self, task: Task, walk: Walk, writer: JournalWriter) -> None:
         """A step that only looks or waits. What it found is told, where it has words for it."""
@@ -188,6 +200,9 @@ class Executor:
 
     def _send(self, task: Task, walk: Walk, writer: JournalWriter) -> Sent:
         """Look, write the intent, act. What was sent is still to be seen."""
+        half = walk.find_half(task)
+        if half is not None:
+            return self._send_again(task, half, walk, writer)
         try:
             intent = self._intend(task.step)
         except SeamarkError as trouble:
@@ -200,6 +215,22 @@ class Executor:
             # Where the change has done nothing yet, it has nothing to answer for: the step is only too late.
             outcome = Outcome.FOREIGN if walk.has_acted(task) else Outcome.DID_NOT_HAPPEN
             return Sent(settled=(outcome, build_foreign(task.step)))
+        return self._send_intent(task, intent, walk, writer)
+
+    def _send_again(self, task: Task, intent: Intent, walk: Walk, writer: JournalWriter) -> Sent:
+        """Write again what is half written: on a new entry, which holds what the first one found, for undo.
+
+        Whatever keeps it from being written, the half stands: then nobody can say that nothing happened.
+        """
+        seen, trouble = self.settler.look(task.step, intent)
+        if seen is Observed.AFTER:
+            return Sent(intent, settled=(Outcome.DONE, None))
+        if seen is None or seen is Observed.FOREIGN:
+            return Sent(intent, settled=(Outcome.UNKNOWN, trouble or build_foreign(task.step)))
+        sent = self._send_intent(task, intent, walk, writer)
+        return sent if sent.settled is None else replace(sent, settled=(Outcome.UNKNOWN, sent.settled[1]))
+
+    def _send_intent(self, task: Task, intent: Intent, walk: Walk, writer: JournalWriter) -> Sent:
         # The clock is read before the entry gets its time, so that nobody can think the act older than it is.
         entered_at = self.world.clock.now()
         writer.append(EntryKind.INTENT, {"step": task.number, **intent.to_dict()})

@@ -79,7 +79,7 @@ class Lanes:
             if self._walk.is_failed(task.lane):
                 self._failed.add(task.lane)
         elif not task.fallback:
-            self._walk.left.append(task)
+            self._walk.leave(task)
 
     def _is_winding_up(self) -> bool:
         # One failed canary is enough, for its fellows too.

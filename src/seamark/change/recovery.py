@@ -16,6 +16,7 @@ from seamark.change.task import Task, Tasks, build_tasks
 from seamark.change.undo import build_undo_plan
 from seamark.change.walk import Walk
 from seamark.errors import RefusedError, UnknownOutcomeError
+from seamark.model.entry import EntryKind
 from seamark.model.plan import Plan
 from seamark.model.result import GOOD
 
@@ -77,7 +78,7 @@ class Recovery:
             settled = _find_settled(past, tasks, task)
             if settled is None and task.number in past.intents:
                 again = not (leaving or _is_passed(past, tasks, task))
-                settled = self._settle(past, task, writer, again=again, unsure=walk.is_unsure(task))
+                settled = self._settle(past, task, writer, again=again, walk=walk)
                 fresh.add(task.aspect)
             if settled is not None:
                 walk.record(task, settled[0], intent=past.intent_of(task.number), error=settled[1])
@@ -87,9 +88,10 @@ class Recovery:
                     self._check_premise(past, task, walk, writer)
         return walk
 
-    def _settle(self, past: Past, task: Task, writer: JournalWriter, *, again: bool, unsure: bool) -> Settled | None:
+    def _settle(self, past: Past, task: Task, writer: JournalWriter, *, again: bool, walk: Walk) -> Settled | None:
         """Look what became of a step whose outcome nobody knows. None if it is to be done anew: see `again`."""
         intent, entry = past.intents[task.number]
+        unsure = walk.is_unsure(task)
         # The entry's time is another machine's. It was certainly written before now, whatever its clock says.
         now = self._world.clock.now()
         quiet_at = min(datetime.fromisoformat(entry.at).timestamp(), now) + self._timing.quiet_seconds
@@ -103,6 +105,11 @@ class Recovery:
             quiet_at=quiet_at,
             unsure=unsure,
         )
+        if again and not unsure and self._executor.is_half(task, walk, intent, settled):
+            # Its first intent stays what counts: it holds what was there before any of it was written.
+            writer.append(EntryKind.NOTE, {"step": task.number, "note": "a part of it is written: all of it is again"})
+            walk.repeat(task, intent)
+            return None
         again = (again or task.always) and (settled[0] is Outcome.DID_NOT_HAPPEN or unsure)
         write_outcome(writer, task, settled, again=again)
         if again:

@@ -56,6 +56,13 @@ class Settler:
                     return Outcome.DID_NOT_HAPPEN if step.drifts else Outcome.FOREIGN, build_foreign(step)
             clock.sleep(self._timing.look_seconds)
 
+    def is_half(self, step: Step, intent: Intent) -> bool:
+        """Whether a part of a write is done, and all of it may be written again.
+
+        To be asked only when nothing of it can land any more: where `settle` found no end of it.
+        """
+        return getattr(step, "repeats", False) and self.look(step, intent)[0] is Observed.BETWEEN
+
     def look(self, step: Step, intent: Intent) -> tuple[Observed | None, SeamarkError | None]:
         """What is seen now, or why nothing can be seen."""
         try:

@@ -62,6 +62,9 @@ class Step(Protocol):
     drifts: ClassVar[bool]
     # Whether it changes anything. One that only waits needs no intent: a crash in it leaves nothing to settle.
     acts: ClassVar[bool]
+    # Beside these, a step may say `repeats`: what it writes is absolute, so that a write of which a part is done may be
+    # done once more, all of it, on the word of the same intent (`Settler.is_half`); and `proves`: it makes sure itself,
+    # right before it acts, that nobody else writes. Otherwise a look before it must.
 
     @property
     def settle_seconds(self) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from seamark.change.expectation import Expectations
-from seamark.change.step import Intent, Outcome
+from seamark.change.step import Intent, Outcome, Step
+from seamark.change.steps.look import Look
 from seamark.change.task import Task, Tasks
 from seamark.errors import SeamarkError, UnknownOutcomeError
 from seamark.model.entry import Ending
@@ -26,6 +27,7 @@ class Walk:
         self.tasks = tasks if isinstance(tasks, Tasks) else Tasks(tasks)
         self.left: list[Task] = []
         self._results: dict[int, StepResult] = {}
+        self._half: dict[int, Intent] = {}
         self._expectations = Expectations(preconditions)
 
     @property
@@ -66,6 +68,28 @@ class Walk:
         self._results[task.number] = result
         return result
 
+    def repeat(self, task: Task, intent: Intent) -> None:
+        """Take in that a part of what a task writes is written, and all of it shall be written again."""
+        self._half[task.number] = intent
+
+    def find_half(self, task: Task) -> Intent | None:
+        """What a task that is to be written again wanted, and found before it wrote anything."""
+        return self._half.get(task.number)
+
+    def can_repeat(self, task: Task) -> bool:
+        """Whether it is made sure anew, before a task writes again, that nobody else does: by itself, or by a look."""
+        return getattr(task.step, "proves", False) or any(
+            _is_proof(look) for look in self._find_looks(task, is_repeated=True)
+        )
+
+    def leave(self, task: Task) -> None:
+        """Take in that a task is not done. Of one that is half written, nobody can say that nothing happened."""
+        half = self._half.get(task.number)
+        if half is None:
+            self.left.append(task)
+        else:
+            self.record(task, Outcome.UNKNOWN, intent=half, error=build_half(task.step))
+
     def is_met(self, task: Task, intent: Intent) -> bool:
         """Whether a task has nothing to do."""
         return self._expectations.is_met(task.step, intent)
@@ -105,15 +129,11 @@ class Walk:
         return not (winding_up or passed or any(result.outcome not in GOOD for result in results))
 
     def find_looks(self, task: Task) -> list[Task]:
-        """The good looks that a task relies on: those between the act before it in its lane and itself."""
-        before = [other for other in self.tasks.of_lane(task.lane) if other.number < task.number]
-        looks: list[Task] = []
-        for other in reversed(before):
-            if other.step.acts:
-                break
-            if self._is_good(other):
-                looks.append(other)
-        return looks[::-1]
+        """The good looks that a task relies on: those between the act before it in its lane and itself.
+
+        One that writes again relies on every proof before it: it may be of a process that is long gone.
+        """
+        return self._find_looks(task, is_repeated=task.number in self._half)
 
     def is_failed(self, lane: str) -> bool:
         """Whether something in a lane was not done."""
@@ -122,9 +142,8 @@ class Walk:
 
     def unsettled(self, *, leaving: bool = False) -> list[Task]:
         """The tasks that keep the change open. Whoever leaves it as it is accepts what somebody else did."""
-        return [
-            task for task in self.tasks if task.number in self._results and not self._is_settled(task, leaving=leaving)
-        ]
+        known = (task for task in self.tasks if task.number in self._results or task.number in self._half)
+        return [task for task in known if not self._is_settled(task, leaving=leaving)]
 
     def is_superseded(self, task: Task) -> bool:
         """Whether a later task of the same aspect made sure what it looks like now."""
@@ -134,9 +153,22 @@ class Walk:
         """How the change ends if it is closed now."""
         return build_ending(self.results, left=bool(self.left))
 
+    def _find_looks(self, task: Task, *, is_repeated: bool) -> list[Task]:
+        before = [other for other in self.tasks.of_lane(task.lane) if other.number < task.number]
+        looks: list[Task] = []
+        is_near = True
+        for other in reversed(before):
+            is_near = is_near and not other.step.acts
+            if self._is_good(other) and (is_near or (is_repeated and _is_proof(other))):
+                looks.append(other)
+        return looks[::-1]
+
     def _is_settled(self, task: Task, *, leaving: bool) -> bool:
         if self._is_good(task) or self.is_superseded(task):
             return True
+        if task.number not in self._results:
+            # Half written, and nobody came to write it again.
+            return False
         outcome = self._results[task.number].outcome
         if outcome is Outcome.DID_NOT_HAPPEN:
             # A run state that the change touched and did not restore is not its end.
@@ -170,3 +202,15 @@ class Walk:
 
     def _is_good(self, task: Task) -> bool:
         return task.number in self._results and self._results[task.number].outcome in GOOD
+
+
+def build_half(step: Step) -> SeamarkError:
+    """What to say of a write of which a part is done."""
+    return UnknownOutcomeError(
+        f"a part of '{step.describe()}' is done, and the rest is not",
+        hint="look at it, then take it back: seamark journal undo",
+    )
+
+
+def _is_proof(task: Task) -> bool:
+    return isinstance(task.step, Look) and task.step.proves

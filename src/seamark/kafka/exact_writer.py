@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from seamark.errors import UnknownOutcomeError
+from seamark.errors import DeadlineError, SeamarkError, UnknownOutcomeError
 from seamark.kafka.outcomes import build_no_answer, build_write_failure
 from seamark.kafka.produce import Delivery, Outgoing
 from seamark.model.held_offset import HeldRecord
@@ -23,8 +24,8 @@ class ExactWriter(Delivery):
     ) -> None:
         self.close()
 
-    def write(self, records: Sequence[Outgoing]) -> None:
-        """Write them.
+    def write(self, records: Sequence[Outgoing], *, until: float | None = None) -> None:
+        """Write them. None is begun after `until`, a time since the epoch: who slept may have been taken over.
 
         Raises:
             UnknownOutcomeError: some may be there.
@@ -32,6 +33,8 @@ class ExactWriter(Delivery):
         """
         for number, record in enumerate(records):
             action = f"write record {number + 1} of {len(records)} to {record.topic}-{record.partition}"
+            if until is not None and time.time() > until:
+                raise _build_late(number, len(records), record.topic)
             error, message = self.deliver(record)
             if error is None and message is not None:
                 continue
@@ -52,7 +55,20 @@ class ExactWriter(Delivery):
             )
 
 
-def write_records(config: Mapping[str, str], records: Sequence[HeldRecord], *, timeout_seconds: float) -> None:
-    """Write records of an offsets topic, to the byte, by a writer of their own."""
+def write_records(
+    config: Mapping[str, str], records: Sequence[HeldRecord], *, timeout_seconds: float, until: float | None = None
+) -> None:
+    """Write records of an offsets topic, to the byte, by a writer of their own; none is begun after `until`."""
+    outgoing = [Outgoing(one.topic, key=one.key, value=one.value, partition=one.partition) for one in records]
     with ExactWriter(config, timeout_seconds=timeout_seconds) as writer:
-        writer.write([Outgoing(one.topic, key=one.key, value=one.value, partition=one.partition) for one in records])
+        writer.write(outgoing, until=until)
+
+
+def _build_late(written: int, count: int, topic: str) -> SeamarkError:
+    kind = UnknownOutcomeError if written else DeadlineError
+    return kind(
+        f"{written} of {count} records were written, and there was no time left for the next",
+        cause="the brokers are slow, or this process was stopped for a while",
+        hint="a context with a longer in_flight has more time",
+        context={"topic": topic},
+    )

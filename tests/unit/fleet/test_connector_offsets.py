@@ -46,7 +46,11 @@ def build(first=None, second=None, *, kind=ConnectorType.SOURCE, config=None, br
     kafka = SimpleNamespace(client_config=lambda: {"bootstrap.servers": "127.0.0.1:1"})
     return ConnectorOffsets(
         NAME,
-        context=SimpleNamespace(kafka=kafka, missing=lambda key: RefusedError(f"{key} is missing")),
+        context=SimpleNamespace(
+            kafka=kafka,
+            journal=SimpleNamespace(in_flight_seconds=90.0),
+            missing=lambda key: RefusedError(f"{key} is missing"),
+        ),
         client=SimpleNamespace(read_connector=lambda _: connector),
         settings=ConnectSettings("game", (), offsets_topic="connect-offsets", **settings),
         stores=stores,
@@ -130,7 +134,8 @@ class Calls:
             def __exit__(self, *failure):
                 return None
 
-            def write(this, records):  # noqa: N805 - self is the outer one
+            def write(this, records, *, until):  # noqa: N805 - self is the outer one
+                assert until > 0
                 self.made.append([record.key for record in records])
 
         monkeypatch.setattr(fence, "fence_producer", take)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
+from seamark.change.steps.offsets import WriteOffsets
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
+from seamark.fleet.moment.changes import build_sightings
 from seamark.fleet.moment.exports import read_exports
 from seamark.fleet.positions.export_file import build_document, write_export
+from seamark.model.entry import EntryKind
 from seamark.model.group import Committed
 from seamark.model.offset import Offset
 from seamark.model.offset_export import OffsetExport, OwnerExport
+from seamark.model.plan import Plan
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 from tests.unit.fleet.moving import Place
 
@@ -214,6 +219,59 @@ def test_the_journal_saw_what_was_held_before_and_after_a_change(place):
     assert "stood there exactly" in " ".join(planned.plan.notes)
 
 
+def test_a_change_in_the_group_of_a_sink_was_seen_too(place, tmp_path):
+    """Before 3.6 sinks are moved in their groups. Without that word it stood at 8 before and after, so all along."""
+    place.game.version = "3.5.2"
+    export = save(tmp_path, lake_at(8, 6))
+    result = place.apply(place.fleet.offsets.move("lake", to=4, wait_seconds=0))
+    after = let_pass()
+    place.apply(place.fleet.undo(result.change))
+    assert place.held("lake") == [{"kafka_offset": 8}, {"kafka_offset": 6}]
+    planned = place.fleet.offsets.back_to(after, ["lake"], exports=[export])
+    assert list(targets(planned).values()) == [{"kafka_offset": 4}, {"kafka_offset": 4}]
+    assert f"stood there exactly: after change {result.change}" in str(planned)
+
+
+def test_a_group_that_was_deleted_held_nothing_then(place, tmp_path):
+    place.brokers.add_group("g", {("t", 0): 8})
+    export = save(tmp_path, {"group/g": [Offset(spot(0), {"kafka_offset": 8})]})
+    result = place.apply(place.fleet.groups.delete("g"))
+    after = let_pass()
+    place.apply(place.fleet.undo(result.change))
+    assert place.held("group/g") == [{"kafka_offset": 8}]
+    planned = place.fleet.offsets.back_to(after, ["group/g"], exports=[export])
+    assert not planned.is_empty
+    assert f"stood there exactly: after change {result.change}" in str(planned)
+    # Who holds nothing begins at the first record.
+    place.apply(planned)
+    assert place.held("group/g") == [{"kafka_offset": 2}]
+
+
+def test_a_write_that_was_repeated_is_no_word_on_the_half_of_it():
+    partition = json.dumps(FILE)
+    step = WriteOffsets("game", "fs", (Offset(FILE, {"position": 4}),)).to_data()
+    plan = Plan("t", "dev", "2023-11-14T22:00:00Z", "me", steps=(step,))
+    intent = {
+        "step": 0,
+        "before": {"offsets": {partition: '{"position":8}'}},
+        "after": {"offsets": {partition: '{"position":4}'}},
+        "extra": None,
+    }
+    bodies = [
+        (EntryKind.OPEN, {"plan": plan.to_dict()}),
+        (EntryKind.INTENT, intent),
+        (EntryKind.INTENT, intent),
+        (EntryKind.OUTCOME, {"step": 0, "outcome": "done"}),
+    ]
+    entries = [
+        SimpleNamespace(kind=kind, body=body, at=f"2023-11-14T22:00:0{number}Z", change="c")
+        for number, (kind, body) in enumerate(bodies)
+    ]
+    seen = [(one.offset, one.at_ms) for _, one in build_sightings(entries)]
+    first = round(datetime(2023, 11, 14, 22, 0, 1, tzinfo=UTC).timestamp() * 1000)
+    assert seen == [({"position": 8}, first), ({"position": 4}, first + 2000)]
+
+
 def test_groups_go_back_too(place, tmp_path):
     place.brokers.add_group("g", {("t", 0): 8})
     held = {"group/g": [Offset(spot(0), {"kafka_offset": 5})]}
@@ -254,8 +312,9 @@ def test_an_export_of_a_topic_that_was_made_anew_is_not_imported(place, tmp_path
     write_export(export, tmp_path / "now.json")
     assert place.fleet.offsets.restore(tmp_path / "now.json").is_empty
     write_export(replace(export, topics={"t": "id-0"}), tmp_path / "then.json")
-    with pytest.raises(RefusedError, match="t: not the topic that the file speaks of") as refused:
+    with pytest.raises(RefusedError, match="1 of 2 owners") as refused:
         place.fleet.offsets.restore(tmp_path / "then.json")
+    assert "game/lake: t: not the topic that the file speaks of" in refused.value.cause
     assert "the id of t is id-1, and was id-0" in refused.value.cause
     assert place.fleet.offsets.restore(tmp_path / "then.json", owners=["fs"]).is_empty
 

@@ -25,24 +25,11 @@ from seamark.model.plan import Plan
 from seamark.model.result import Outcome
 from tests.fault.older import MATRIX
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
-from tests.unit.fleet.moving import Place
+from tests.unit.fleet.moving import Leaping, Place
 
 FILE = {"filename": "/in"}
 STOPPED = ["set-run-state", "prove-stopped", "check-preview", "write-offsets", "verify-offsets", "set-run-state"]
 ASIDE = ["set-aside", "prove-stopped", "check-preview", "write-offsets", "verify-offsets", "bring-back"]
-
-
-class Leaping:
-    """A clock that leaps over every wait."""
-
-    def __init__(self):
-        self._ahead = 0.0
-
-    def now(self):
-        return time.time() + self._ahead
-
-    def sleep(self, seconds):
-        self._ahead += seconds
 
 
 class OldPlace(Place):
@@ -59,8 +46,9 @@ class OldPlace(Place):
         self.loads = {"http://w1:8083": frozenset()}
         self.fleet._world._clock = Leaping()
 
-    def write_records(self, _config, records, *, timeout_seconds):
+    def write_records(self, _config, records, *, timeout_seconds, until):
         assert timeout_seconds > 0
+        assert until > time.time()
         for record in records:
             self.scan.put(record.key, record.value, partition=record.partition)
 
@@ -384,6 +372,79 @@ def test_a_connector_whose_move_was_killed_comes_back_by_resume_and_is_put_back_
     assert (place.game.configs[name], place.game.states[name]) == (config, states)
     place.apply(place.fleet.undo(head.change))
     assert (place.held(name), place.game.configs[name], place.game.states[name]) == (before, config, states)
+
+
+def kill_between_two(place, monkeypatch):
+    """Let the process end after the first of several positions, once; gives what is still to come."""
+    left = ["kill"]
+
+    def write_records(config, records, **more):
+        if left:
+            left.clear()
+            place.write_records(config, records[:1], **more)
+            raise Killed
+        place.write_records(config, records, **more)
+
+    def alter(group, commits):
+        if left:
+            left.clear()
+            commit(group, dict(list(commits.items())[:1]))
+            raise Killed
+        commit(group, commits)
+
+    commit = place.brokers.alter_group_offsets
+    monkeypatch.setattr(exact_writer, "write_records", write_records)
+    monkeypatch.setattr(place.brokers, "alter_group_offsets", alter)
+    return left
+
+
+@pytest.mark.parametrize("version", ["3.5.2", "3.4.1"])
+@pytest.mark.parametrize("name", ["fs", "lake"])
+def test_a_move_killed_between_two_positions_is_written_again_and_put_back_by_undo(
+    open_place, monkeypatch, version, name
+):
+    place = open_place(version)
+    place.scan.put(("fs", {"filename": "/other"}), {"position": 100})
+    before = place.held(name)
+    planned = place.fleet.offsets.move(name, shift=-3, wait_seconds=0)
+    left = kill_between_two(place, monkeypatch)
+    with pytest.raises(Killed):
+        place.fleet.apply(planned)
+    assert not left
+    (head,) = place.fleet.journal.list()
+    assert place.fleet.journal.resume(head.change).is_done
+    moved = [next(iter(one.values())) - 3 for one in before]
+    assert [next(iter(one.values())) for one in place.held(name)] == moved
+    assert len(moved) == 2
+    assert place.game.states[name] == "RUNNING"
+    place.apply(place.fleet.undo(head.change))
+    assert (place.held(name), place.game.states[name]) == (before, "RUNNING")
+
+
+@pytest.mark.parametrize("owner", ["group/g", "game/gone"])
+def test_a_group_and_what_connectors_left_are_written_again_too(open_place, monkeypatch, owner):
+    """Nobody is to be stopped for it: the step itself makes sure, each time, that nobody is there."""
+    place = open_place("3.5.2")
+    place.brokers.add_group("g", {("t", 0): 5, ("t", 1): 5})
+    for name in ("/one", "/two"):
+        place.scan.put(("gone", {"filename": name}), {"position": 5})
+    is_group = owner.startswith("group/")
+
+    def hold():
+        return place.held(owner) if is_group else [one.offset for one in place.fleet.offsets.orphans().items[0].offsets]
+
+    before = hold()
+    planned = place.fleet.offsets.move(owner, to=3) if is_group else place.fleet.offsets.purge([owner])
+    left = kill_between_two(place, monkeypatch)
+    with pytest.raises(Killed):
+        place.fleet.apply(planned)
+    assert not left
+    (head,) = place.fleet.journal.list()
+    assert place.fleet.journal.resume(head.change).is_done
+    assert hold() == [{"kafka_offset": 3}] * 2 if is_group else place.fleet.offsets.orphans().items == ()
+    place.apply(place.fleet.undo(head.change))
+    assert hold() == before
+    assert len(before) == 2
 
 
 @pytest.mark.parametrize("point", ["after-perform:0", "after-outcome:0", "after-outcome:3", "after-intent:5"])

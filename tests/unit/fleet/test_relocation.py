@@ -12,11 +12,15 @@ from seamark.model.plan import Plan
 from seamark.model.spec import DesiredConnector, Spec
 from seamark.model.spec import Place as SpecPlace
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
-from tests.unit.fleet.moving import Place
+from tests.unit.fleet.moving import Leaping, Place
 from tests.unit.offsets.scans import FakeScan
 
 FILE, ELSE = {"filename": "/in"}, {"filename": "/else"}
 OWN = "offsets.storage.topic"
+
+
+class Killed(BaseException):
+    """The process ends here."""
 
 
 class TopicPlace(Place):
@@ -28,6 +32,7 @@ class TopicPlace(Place):
         self.fleet._open_scan = lambda config, topic, committed: self.scans.setdefault(topic, FakeScan(topic))
         self.written = []
         self.fails = None
+        self.kills_after = None
         monkeypatch.setattr(
             "seamark.fleet.moving.connector_offsets.ConnectorOffsets.write", lambda _, records: self.put(records)
         )
@@ -36,7 +41,10 @@ class TopicPlace(Place):
         if self.fails is not None:
             raise self.fails
         self.written.append([record.topic for record in records])
-        for record in records:
+        for number, record in enumerate(records):
+            if number == self.kills_after:
+                self.kills_after = None
+                raise Killed
             self.scans.setdefault(record.topic, FakeScan(record.topic)).put(
                 record.key, record.value, partition=record.partition
             )
@@ -100,6 +108,26 @@ def test_a_write_that_fails_leaves_the_source_with_the_topic_it_has(place):
     assert OWN not in place.game.configs["fs"]
     assert place.game.states["fs"] == "RUNNING"
     assert place.game.calls["put_config"] == 0
+
+
+def test_one_that_was_killed_between_two_records_is_carried_again_by_resume(place):
+    place.fleet._world._clock = Leaping()
+    place.scan.put(("fs", ELSE), {"position": 7})
+    planned = place.fleet.offsets.relocate("fs", "mine", wait_seconds=0)
+    place.kills_after = 1
+    with pytest.raises(Killed):
+        place.fleet.apply(planned)
+    assert len(place.newest("mine")) == 1
+    (head,) = place.fleet.journal.list()
+    assert place.fleet.journal.resume(head.change).is_done
+    assert place.newest("mine") == {key: value for key, value in place.newest("offsets").items() if b'"fs"' in key}
+    assert len(place.newest("mine")) == 2
+    assert (place.game.configs["fs"][OWN], place.game.states["fs"]) == ("mine", "RUNNING")
+    # That nobody else writes was proven anew, though the topic was made since the first proof.
+    entries = place.fleet.journal.show(head.change)
+    proofs = [entry for entry in entries if entry.kind == "outcome" and entry.body["step"] == 1]
+    assert [step.kind for step in planned.plan.steps][1:4] == ["prove-stopped", "make-offsets-topic", "carry-offsets"]
+    assert len(proofs) == 2
 
 
 def test_an_undo_whose_write_fails_leaves_the_source_with_its_own_topic(place):

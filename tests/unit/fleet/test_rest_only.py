@@ -11,7 +11,9 @@ from seamark.change.file_journal import FileJournal
 from seamark.context import KafkaSettings, Verify
 from seamark.errors import MissingSettingError, RefusedError, UnreachableError, UnsupportedError
 from seamark.fleet.fleet import Fleet
+from seamark.fleet.positions.export_file import write_export
 from seamark.model.offset import Offset, spell_identity
+from seamark.model.offset_export import OffsetExport, OwnerExport
 from tests.unit.fleet.builders import StubKafka
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, living_context
 
@@ -175,3 +177,17 @@ def test_a_partition_without_an_offset_is_a_doubt(here):
     here.game.hold("fs", FILE, None)
     with pytest.raises(RefusedError, match="nobody can tell which record"):
         here.fleet.offsets.move("fs", to={"position": 4}, partitions=[json.dumps(FILE)])
+
+
+@pytest.mark.parametrize("way", ["import", "move"])
+def test_the_ids_in_an_export_are_not_asked_of_brokers_that_are_not_there(here, tmp_path, way):
+    owner = OwnerExport("game/lake", (Offset(SPOT, {"kafka_offset": 3}),))
+    export = OffsetExport("2026-11-01T00:00:00Z", {"context": "dev"}, (owner,), topics={"t": "id-1"})
+    write_export(export, tmp_path / "old.json")
+    if way == "import":
+        planned = here.fleet.offsets.restore(tmp_path / "old.json", wait_seconds=0)
+    else:
+        planned = here.fleet.offsets.move("lake", source=tmp_path / "old.json", wait_seconds=0)
+    assert any("the context does not tell where the brokers are" in note for note in planned.plan.notes)
+    here.apply(planned)
+    assert here.held("lake") == [{"kafka_offset": 3}]

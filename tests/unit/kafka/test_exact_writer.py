@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from seamark.errors import (
     AccessError,
     AuthorizationError,
+    DeadlineError,
     JournalError,
     NotFoundError,
     RejectedError,
@@ -130,6 +131,29 @@ def test_later_one_that_is_refused_leaves_it_half_done():
     with pytest.raises(UnknownOutcomeError, match="1 of 3 records were written, the next was not") as caught:
         write(producer)
     assert "record 2 of 3 to connect-offsets-1" in caught.value.cause
+    assert len(producer.taken) == 2
+
+
+def test_nothing_is_begun_when_the_time_is_over():
+    """A process that stood still in the middle of a write may have been taken over meanwhile."""
+    producer = FakeProducer()
+    now = [100.0]
+
+    def poll(timeout):
+        now[0] += 40
+        FakeProducer.poll(producer, timeout)
+
+    producer.poll = poll
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        ExactWriter(CONFIG, timeout_seconds=5.0, build_producer=producer.build) as writer,
+    ):
+        patch.setattr("seamark.kafka.exact_writer.time.time", lambda: now[0])
+        with pytest.raises(UnknownOutcomeError, match="2 of 3 records were written, and there was no time left"):
+            writer.write(records(3), until=150.0)
+        with pytest.raises(DeadlineError, match="0 of 3 records") as caught:
+            writer.write(records(3), until=150.0)
+    assert not isinstance(caught.value, UnknownOutcomeError)
     assert len(producer.taken) == 2
 
 

@@ -49,3 +49,13 @@ def compare_image(image: Any, intent: Intent) -> Observed:
     if image == intent.after:
         return Observed.AFTER
     return Observed.BEFORE if image == intent.before else Observed.FOREIGN
+
+
+def compare_places(now: Any, intent: Intent, part: str) -> Observed:
+    """The same for an image whose `part` names places: where each is as before or as after, a part of it is done."""
+    seen = compare_image(now, intent)
+    if seen is not Observed.FOREIGN:
+        return seen
+    before, after = ((image or {}).get(part, {}) for image in (intent.before, intent.after))
+    known = all(value in (before.get(place), after.get(place)) for place, value in now[part].items())
+    return Observed.BETWEEN if known else Observed.FOREIGN

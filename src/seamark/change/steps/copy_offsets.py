@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from seamark.change.precondition import POSITION
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
-from seamark.change.steps.config import compare_image
+from seamark.change.steps.config import compare_places
 from seamark.change.steps.look import Look
 from seamark.change.steps.offsets import WriteOffsets, build_image, read_spelled
 from seamark.change.steps.stillness import refuse_moving
@@ -32,6 +32,7 @@ class CopyOffsets:
     aspect: ClassVar[str] = POSITION
     drifts: ClassVar[bool] = False
     acts: ClassVar[bool] = True
+    repeats: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = 60.0
 
     cluster: str
@@ -56,9 +57,7 @@ class CopyOffsets:
         world.offsets(self.cluster, self.name).alter(_build_offsets(intent.after["offsets"]))
 
     def observe(self, world: World, intent: Intent) -> Observed:
-        seen = compare_image(self._read_image(world, intent.after["offsets"]), intent)
-        # A part of them may be written: they are written again, all of them.
-        return Observed.BETWEEN if seen is Observed.FOREIGN else seen
+        return compare_places(self._read_image(world, intent.after["offsets"]), intent, "offsets")
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         return WriteOffsets(self.cluster, self.name, _build_offsets(intent.before["offsets"]))

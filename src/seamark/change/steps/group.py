@@ -41,6 +41,9 @@ class MoveGroup:
     aspect: ClassVar[str] = "offsets"
     drifts: ClassVar[bool] = False
     acts: ClassVar[bool] = True
+    repeats: ClassVar[bool] = True
+    # It looks itself, right before it acts, that nobody is in the group.
+    proves: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
 
     group: str

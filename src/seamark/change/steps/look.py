@@ -16,6 +16,8 @@ class Look:
     acts: ClassVar[bool] = False
     # Whether what it saw may be over soon: then it is looked at again before an act that comes late relies on it.
     expires: ClassVar[bool] = False
+    # Whether it proves that nobody else writes. What is written again needs that anew, however far back it stands.
+    proves: ClassVar[bool] = False
 
     def intend(self, world: World) -> Intent:
         """Nothing is wanted."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 from seamark.change.failpoint import reach
 from seamark.change.precondition import POSITION
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
-from seamark.change.steps.config import compare_image
+from seamark.change.steps.config import compare_places
 from seamark.change.steps.look import Look
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.stillness import refuse_moving
@@ -24,6 +24,8 @@ from seamark.offsets.mending import Mended, MendRule, build_mended, find_records
 # A worker polls its offsets topic all the time. What is emptied is read before what comes so much later, so that the
 # value is the last that a running worker hears; well within the time that a step may send.
 _PAUSE_SECONDS = 2.0
+# As long as a step may take until it begins: see `ChangeTiming.begin_seconds`.
+_LONGEST_PAUSE_SECONDS = _PAUSE_SECONDS + 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ class MendOffsets(MendStep):
     aspect: ClassVar[str] = POSITION
     drifts: ClassVar[bool] = False
     acts: ClassVar[bool] = True
+    repeats: ClassVar[bool] = True
     settled: ClassVar[bool] = False
 
     gone: tuple[str, ...] = ()
@@ -122,7 +125,7 @@ class MendOffsets(MendStep):
         before, after = intent.before["offsets"], intent.after["offsets"]
         port.write([*(record for record in kept if before[record.place] != after[record.place]), *emptied])
         reach("between-writes")
-        world.clock.sleep(_PAUSE_SECONDS)
+        _pause(world)
         try:
             # Once more: a running worker that heard of the tombstones has forgotten the value.
             port.write(kept)
@@ -139,12 +142,7 @@ class MendOffsets(MendStep):
         wanted = [HeldRecord.from_dict(record) for record in intent.extra["records"]]
         holding = world.offsets(self.cluster, self.name).read_topic(self.topic)
         now = _build_image(wanted, {record.place: record for record in holding.records})
-        seen = compare_image(now, intent)
-        if seen is not Observed.FOREIGN:
-            return seen
-        before, after = intent.before["offsets"], intent.after["offsets"]
-        known = all(value in (before.get(place), after.get(place)) for place, value in now["offsets"].items())
-        return Observed.BETWEEN if known else Observed.FOREIGN
+        return compare_places(now, intent, "offsets")
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         before: Mapping[str, Any] = intent.before["offsets"]
@@ -215,6 +213,14 @@ class VerifyMended(Look, MendStep):
 
 def _count_were(number: int) -> str:
     return "1 record was" if number == 1 else f"{number} records were"
+
+
+def _pause(world: World) -> None:
+    began_at = world.clock.now()
+    world.clock.sleep(_PAUSE_SECONDS)
+    if world.clock.now() - began_at > _LONGEST_PAUSE_SECONDS:
+        # Somebody else may have the change by now.
+        raise UnknownOutcomeError("this process was stopped between two records; the rest was not written")
 
 
 def _build_image(wanted: Sequence[HeldRecord], held: Mapping[str, HeldRecord]) -> dict[str, Any]:

@@ -31,6 +31,9 @@ class WriteRecords:
     aspect: ClassVar[str] = POSITION
     drifts: ClassVar[bool] = False
     acts: ClassVar[bool] = True
+    repeats: ClassVar[bool] = True
+    # It looks itself, twice and right before it acts, that none of the owners is there.
+    proves: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
 
     clusters: tuple[str, ...]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from seamark.change.precondition import POSITION
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
-from seamark.change.steps.config import compare_image
+from seamark.change.steps.config import compare_places
 from seamark.change.steps.stillness import Kept, open_offsets, pack_kept, refuse_moving, unpack_kept
 from seamark.change.world import World
 from seamark.errors import RefusedError
@@ -43,6 +43,7 @@ class WriteOffsets:
     aspect: ClassVar[str] = POSITION
     drifts: ClassVar[bool] = False
     acts: ClassVar[bool] = True
+    repeats: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
 
     cluster: str
@@ -93,14 +94,7 @@ class WriteOffsets:
             port.write(self.records)
 
     def observe(self, world: World, intent: Intent) -> Observed:
-        now = self.read_image(world)
-        seen = compare_image(now, intent)
-        if seen is not Observed.FOREIGN:
-            return seen
-        known = all(
-            value in (_find(intent.before, place), _find(intent.after, place)) for place, value in _values(now).items()
-        )
-        return Observed.BETWEEN if known else Observed.FOREIGN
+        return compare_places(self.read_image(world), intent, "offsets")
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         before = _values(intent.before)
@@ -174,10 +168,6 @@ def read_spelled(text: str | None) -> OffsetMap | None:
 def _values(image: Any) -> Mapping[str, Any]:
     found: Mapping[str, Any] = (image or {}).get("offsets", {})
     return found
-
-
-def _find(image: Any, place: str) -> Any:
-    return _values(image).get(place)
 
 
 def _count(number: int) -> str:

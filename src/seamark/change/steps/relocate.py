@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from seamark.change.precondition import POSITION
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
-from seamark.change.steps.config import compare_image
+from seamark.change.steps.config import compare_places
 from seamark.change.steps.look import Look
 from seamark.change.steps.stillness import refuse_moving
 from seamark.change.steps.topic import CreateTopic
@@ -61,6 +61,7 @@ class CarryOffsets(_Carried):
     aspect: ClassVar[str] = POSITION
     drifts: ClassVar[bool] = False
     acts: ClassVar[bool] = True
+    repeats: ClassVar[bool] = True
 
     def describe(self) -> str:
         return f"carry the offsets of {self.subject} from topic {self.source} to topic {self.target}, to the byte"
@@ -81,9 +82,7 @@ class CarryOffsets(_Carried):
     def observe(self, world: World, intent: Intent) -> Observed:
         wanted = tuple(HeldRecord.from_dict(found) for found in intent.after["records"].values())
         held = world.offsets(self.cluster, self.name).read_topic(self.target)
-        seen = compare_image(_build_image(wanted, held), intent)
-        # A part of them may be written: they are written again, all of them.
-        return Observed.BETWEEN if seen is Observed.FOREIGN else seen
+        return compare_places(_build_image(wanted, held), intent, "records")
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         del intent

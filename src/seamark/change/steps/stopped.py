@@ -51,6 +51,7 @@ class ProveStopped(Look):
     kind: ClassVar[str] = "prove-stopped"
     aspect: ClassVar[str] = "quiet"
     expires: ClassVar[bool] = True
+    proves: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = _DEADLINE_SECONDS
 
     cluster: str

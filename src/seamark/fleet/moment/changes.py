@@ -49,10 +49,13 @@ def build_sightings(entries: Sequence[Entry]) -> Iterator[tuple[str, Sighting]]:
             continue
         step = plan.steps[number]
         if entry.kind is EntryKind.INTENT:
+            # One that is written again tells once more what the first one found, not what is there by then.
+            is_repeated = number in intents and intents[number]["before"] == entry.body["before"]
             intents[number] = entry.body
-            yield from _see(step, entry.body["before"], entry, word="before")
+            if not is_repeated:
+                yield from _see(step, entry.body["before"], entry, word="before")
         elif entry.kind is EntryKind.OUTCOME and entry.body.get("outcome") == Outcome.DONE and number in intents:
-            yield from _see(step, intents[number]["after"], entry, word="after")
+            yield from _see(step, _find_left(step, intents[number]), entry, word="after")
         elif entry.kind is EntryKind.OUTCOME and "image" in entry.body:
             yield from _see(step, entry.body["image"], entry, word="in")
 
@@ -64,11 +67,18 @@ def _see(step: StepData, image: Any, entry: Entry, *, word: str) -> Iterator[tup
         yield step.subject, Sighting(one.partition, one.offset, at_ms, at_ms, f"{word} change {entry.change}")
 
 
+def _find_left(step: StepData, intent: Mapping[str, Any]) -> Any:
+    """What a write left. A group that was deleted holds nothing where it held something."""
+    if step.kind != DeleteGroup.kind:
+        return intent["after"]
+    return {topic: dict.fromkeys(partitions) for topic, partitions in (intent["before"] or {}).items()}
+
+
 def _read_connector(step: StepData, image: Any) -> Iterator[Offset]:
     """The positions of an image. By the route TOPIC it shows bytes, by the places of the records."""
     values: Mapping[str, str | None] = (image or {}).get("offsets", {})
     written = WriteOffsets.from_data(step)
-    if written.route is WriteRoute.REST:
+    if written.route is not WriteRoute.TOPIC:
         for identity, spelled in values.items():
             yield Offset(json.loads(identity), None if spelled is None else json.loads(spelled))
         return

@@ -16,9 +16,11 @@ from seamark.fleet.moment.logs import TopicIds
 from seamark.fleet.moment.targets import Log, MomentTargets, Way, say_standing, say_worth
 from seamark.fleet.moment.witnesses import Asked, Testimony, Witnesses
 from seamark.fleet.moving.plans import merge
+from seamark.fleet.moving.shared_groups import SharedGroups, read_shared
 from seamark.fleet.plan_draft import build_plan
 from seamark.fleet.planned import Planned
 from seamark.fleet.positions.meaning import read_meaning
+from seamark.fleet.positions.override_config import reads_elsewhere
 from seamark.model.connector import Connector
 from seamark.model.effect import Effect
 from seamark.model.offset import Offset
@@ -67,7 +69,14 @@ class Write(Protocol):
     """Plans other offsets for one connector."""
 
     def __call__(
-        self, connector: Connector, offsets: Sequence[Offset], *, title: str, care: Care | None, notes: Sequence[str]
+        self,
+        connector: Connector,
+        offsets: Sequence[Offset],
+        *,
+        title: str,
+        care: Care | None,
+        notes: Sequence[str],
+        shared: SharedGroups | None,
     ) -> Planned: ...
 
 
@@ -129,13 +138,10 @@ class Moments:
         )
         heard = witnesses.hear(asked)
         ids = find_topic_ids(exports, back.moment_ms)
-        calls = {
-            one.owner: partial(
-                self._plan_one, one, heard[one.owner], back=back, ids=ids, partitions=partitions, care=care
-            )
-            for one in asked
-        }
-        answers = fan_out(calls)
+        plan = partial(
+            self._plan_one, back=back, ids=ids, partitions=partitions, care=care, shared=self._read_shared(asked)
+        )
+        answers = fan_out({one.owner: partial(plan, one, heard[one.owner]) for one in asked})
         left = self._leave_out(answers.failures, back, count=len(asked))
         going = [one for one in asked if one.owner in answers.results]
         merged = merge(_build_title(going, back), list(answers.results.values()))
@@ -161,6 +167,11 @@ class Moments:
             raise NotFoundError("there is no such connector", hint="seamark connectors list shows all")
         return tuple(found.values())
 
+    def _read_shared(self, asked: Sequence[Asked]) -> SharedGroups | None:
+        """Who is in the groups of sinks: read once for all of them."""
+        has_sink = any(one.connector is not None and one.is_reader for one in asked)
+        return read_shared(self._clusters) if has_sink else None
+
     def _plan_one(
         self,
         asked: Asked,
@@ -170,8 +181,12 @@ class Moments:
         ids: TopicIds,
         partitions: Sequence[str],
         care: Care | None,
+        shared: SharedGroups | None,
     ) -> Planned:
         connector = asked.connector
+        if connector is not None and reads_elsewhere(connector):
+            # Exports tell the ids of topics of the context's own cluster.
+            ids = {}
         meaning: Meaning = SinkMeaning("", {})
         if connector is not None:
             meaning = read_meaning(connector, self._clusters.client(connector.cluster))
@@ -179,7 +194,7 @@ class Moments:
         way = MomentTargets(asked.owner, testimony, meaning=meaning, log=log).find(back.moment_ms, partitions)
         title = _build_title([asked], back)
         if connector is not None:
-            planned = self._write(connector, way.offsets, title=title, care=care, notes=way.notes)
+            planned = self._write(connector, way.offsets, title=title, care=care, notes=way.notes, shared=shared)
         else:
             planned = self._place_group(asked.owner, way)
         return _explain(planned, asked.owner, way, meaning)

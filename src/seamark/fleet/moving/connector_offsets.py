@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -119,6 +120,8 @@ class ConnectorOffsets:
 
     def write(self, records: Sequence[HeldRecord]) -> None:
         """Write these records, each where it says, in this order."""
+        # Whoever takes the change over believes that nothing lands later than `in_flight` and the time to send.
+        until = time.time() + self._context.journal.in_flight_seconds
         connector = self._read_connector()
         own = find_own_topic(connector, self._settings)
         elsewhere = build_override_config(connector.config, self._context, prefix=_PRODUCER, name=connector.owner)
@@ -133,7 +136,8 @@ class ConnectorOffsets:
         for is_elsewhere, found in groupby(records, key=lambda one: elsewhere is not None and one.topic == own):
             batch = tuple(found)
             try:
-                self._write(elsewhere if elsewhere is not None and is_elsewhere else self._kafka_config(), batch)
+                config = elsewhere if elsewhere is not None and is_elsewhere else self._kafka_config()
+                self._write(config, batch, until=until)
             except SeamarkError as error:
                 raise (_build_half(error, written, len(records)) if written else error) from error
             written += len(batch)
@@ -157,10 +161,10 @@ class ConnectorOffsets:
     def _kafka_config(self) -> Mapping[str, str]:
         return self._context.kafka.client_config()
 
-    def _write(self, config: Mapping[str, str], records: Sequence[HeldRecord]) -> None:
+    def _write(self, config: Mapping[str, str], records: Sequence[HeldRecord], *, until: float) -> None:
         from seamark.kafka.exact_writer import write_records  # noqa: PLC0415
 
-        write_records(config, records, timeout_seconds=self._write_seconds)
+        write_records(config, records, timeout_seconds=self._write_seconds, until=until)
 
     def read_members(self) -> GroupStatus | None:
         """The consumer group of a sink."""

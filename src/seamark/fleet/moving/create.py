@@ -19,14 +19,17 @@ from seamark.errors import NotFoundError
 from seamark.fleet.connector_life.leftovers import says_nothing_held
 from seamark.fleet.connector_life.plugin_type import find_type
 from seamark.fleet.moving.guards import find_quiet_seconds
+from seamark.fleet.moving.made_anew import SavedTopics
 from seamark.fleet.moving.plans import refuse_wrong
 from seamark.fleet.moving.progress import build_progress
 from seamark.fleet.moving.route import choose_route
+from seamark.fleet.moving.shared_groups import read_shared
 from seamark.fleet.moving.sink_targets import clamp_offsets
 from seamark.fleet.moving.standing import refuse_blind, require_group_id
 from seamark.fleet.moving.targets import read_owner_file
 from seamark.fleet.planned import Planned
 from seamark.fleet.positions.meaning import read_meaning
+from seamark.fleet.positions.override_config import reads_elsewhere
 from seamark.model.connector import Connector, ConnectorType
 from seamark.model.effect import Effect
 from seamark.report.words import render_count
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
     from seamark.offsets.meaning import Meaning
 
 _STOPPED, _RUNNING = "STOPPED", "RUNNING"
-_ELSEWHERE = "consumer.override.bootstrap.servers"
 # Nobody reads the positions of a hundred tables; all of them are in the plan's steps.
 _SHOWN = 5
 
@@ -80,15 +82,17 @@ def plan_create_with_offsets(
     config = data.arguments["config"]
     kind = find_type(client.read_plugins(), config["connector.class"])
     connector = Connector(name, where, kind, config)
-    offsets = tuple(found for found in read_owner_file(path, owner=connector.owner) if found.offset is not None)
+    saved = read_owner_file(path, owner=connector.owner)
+    offsets = tuple(found for found in saved.offsets if found.offset is not None)
     if not offsets:
         raise NotFoundError(f"{path} holds no offsets of {name}")
     meaning = read_meaning(connector, client)
     refuse_wrong(connector, meaning, offsets)
     notes: list[str] = []
-    # A sink on another Kafka cluster has its log there, and Connect alone can say whether its offsets are in it.
-    if kind is ConnectorType.SINK and _ELSEWHERE not in config:
-        offsets, notes = clamp_offsets(plans.planner.world.kafka(), offsets)
+    if kind is ConnectorType.SINK:
+        offsets, notes = _guard_sink(
+            connector, offsets, saved.topics, world=plans.planner.world, clusters=clusters, context=context
+        )
     quiet_seconds = find_quiet_seconds(context)
     if is_first:
         way = _write_after(connector, offsets, state=state, quiet_seconds=quiet_seconds)
@@ -112,6 +116,26 @@ def plan_create_with_offsets(
     words = f"{way.words} {render_count(len(offsets), 'offset')}, then {state}"
     effects = tuple(_explain(found, meaning, offsets, words=words) for found in planned.effects)
     return Planned(plan, steps=(*way.before, *planned.steps, *after), effects=effects)
+
+
+def _guard_sink(
+    connector: Connector,
+    offsets: tuple[Offset, ...],
+    topics: Mapping[str, str] | None,
+    *,
+    world: World,
+    clusters: Clusters,
+    context: Context,
+) -> tuple[tuple[Offset, ...], list[str]]:
+    """The offsets of a new sink within the log; refused where they are of other topics, or others are in its group."""
+    kafka = world.kafka if context.has_brokers else None
+    notes = SavedTopics(topics, kafka=kafka).refuse_other(connector.owner, offsets, connector)
+    notes += read_shared(clusters).refuse_foreign(connector, offsets)
+    # A sink on another Kafka cluster has its log there, and Connect alone can say whether its offsets are in it.
+    if kafka is None or reads_elsewhere(connector):
+        return offsets, notes
+    clamped, said = clamp_offsets(kafka(), offsets)
+    return clamped, [*said, *notes]
 
 
 def _write_after(connector: Connector, offsets: Sequence[Offset], *, state: str, quiet_seconds: float) -> _Way:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,9 @@ class LeftOffsets:
         """Write these records, each where it says, in this order."""
         from seamark.kafka.exact_writer import write_records  # noqa: PLC0415
 
-        write_records(self._context.kafka.client_config(), records, timeout_seconds=WRITE_SECONDS)
+        # As for the offsets of connectors: whoever takes the change over believes that nothing lands later.
+        until = time.time() + self._context.journal.in_flight_seconds
+        write_records(self._context.kafka.client_config(), records, timeout_seconds=WRITE_SECONDS, until=until)
 
 
 def build_records(reading: StoreReading) -> Iterator[HeldRecord]:

@@ -36,6 +36,8 @@ class SinkTargets:
             if (spot := find_spot(found.partition)) and (number := read_number(found.offset, OFFSET)) is not None
         }
         self.notes: list[str] = []
+        # By the file that a move came out of: the ids of its topics.
+        self.topics: Mapping[str, str] | None = None
 
     def forget(self, names: Sequence[str]) -> tuple[Offset, ...]:
         """Nothing for these partitions; all that are committed without names. What is so already is no error."""
@@ -49,7 +51,9 @@ class SinkTargets:
         if move.to == Word.BEGINNING:
             return self.forget(names)
         if move.source is not None:
-            return self.clamp(self._take(read_owner_file(move.source, owner=self._owner), names))
+            saved = read_owner_file(move.source, owner=self._owner)
+            self.topics = saved.topics
+            return self.clamp(self._take(saved.offsets, names))
         if self._brokers is None:
             return self._move_blindly(move, names)
         spots = self._pick(names)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from seamark.errors import NotFoundError, UnsupportedError, UsageError
-from seamark.fleet.positions.diff import Side, read_side
+from seamark.fleet.positions.diff import Side, read_saved
 from seamark.fleet.positions.export_file import build_bare, read_json_file
 from seamark.model.duration import parse_duration
 from seamark.model.held_offset import HeldOffset
@@ -108,16 +108,24 @@ def parse_length(back: float | str | timedelta) -> float:
         raise UsageError(f"{back!r} is not a length of time", hint="such as 90s, 1h or 2d") from None
 
 
-def read_owner_file(path: Path, *, owner: str) -> tuple[Offset, ...]:
+@dataclass(frozen=True, slots=True)
+class OwnerFile:
+    """What a file says of one owner, and the ids of its topics; None for a file that never has them."""
+
+    offsets: tuple[Offset, ...]
+    topics: Mapping[str, str] | None = None
+
+
+def read_owner_file(path: Path, *, owner: str) -> OwnerFile:
     """What a file says of one connector: an export, the bare JSON of `connect-offsets`, or REST's."""
     body = read_json_file(path)
     if isinstance(body, dict) and set(body) == {"offsets"}:
-        return build_bare({owner: body["offsets"]}, name=str(path))[0].offsets
-    side = read_side(path)
+        return OwnerFile(build_bare({owner: body["offsets"]}, name=str(path))[0].offsets)
+    side, topics = read_saved(path)
     bare = owner.partition("/")[2]
     for name in (owner, bare, *_find_elsewhere(side, bare)):
         if name in side:
-            return side[name]
+            return OwnerFile(side[name], topics)
     raise NotFoundError(
         f"{path} says nothing of {owner}",
         cause=f"it has {', '.join(sorted(side)[:5]) or 'nobody'}",
@@ -187,7 +195,7 @@ class SourceTargets:
     def move(self, move: Move, names: Sequence[str]) -> tuple[Offset, ...]:
         """The offsets of one move. `as_of` is not decided here: see `fleet/moment`."""
         if move.source is not None:
-            return self._take(read_owner_file(move.source, owner=self._owner), names, what=str(move.source))
+            return self._take(read_owner_file(move.source, owner=self._owner).offsets, names, what=str(move.source))
         place = None if move.to is None else parse_place(move.to)
         if place is Word.BEGINNING:
             return self.forget(names)

@@ -8,16 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
+from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnsupportedError, UsageError
 from seamark.fleet.fanout import fan_out
 from seamark.fleet.moving.left_source import build_left_notes, read_left
-from seamark.fleet.moving.made_anew import refuse_made_anew
+from seamark.fleet.moving.made_anew import SavedTopics
 from seamark.fleet.moving.plans import OffsetPlans, merge
 from seamark.fleet.moving.shared_groups import SharedGroups, read_shared
-from seamark.fleet.moving.sink_targets import SinkTargets, find_commits
-from seamark.fleet.moving.targets import Move, SourceTargets, find_named, parse_time
+from seamark.fleet.moving.sink_targets import SinkTargets, find_commits, is_chosen, parse_spots
+from seamark.fleet.moving.targets import Move, OwnerFile, SourceTargets, find_named, parse_time
 from seamark.fleet.planned import Planned
-from seamark.fleet.positions.diff import read_saved, read_side
+from seamark.fleet.positions.diff import read_saved
 from seamark.fleet.positions.meaning import read_meaning
 from seamark.model.connector import Connector, ConnectorType
 from seamark.model.offset import Offset, spell_identity
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from seamark.fleet.moving.relocation import Relocations
     from seamark.fleet.positions.stores import OffsetStores
     from seamark.fleet.world import FleetWorld
-    from seamark.model.spot import Spot
 
 GROUP = "group/"
 
@@ -82,12 +81,14 @@ class OffsetMoves:
         if owner.startswith(GROUP):
             return self._move_group(owner, move, partitions)
         connector = self._connectors.one(owner)
-        if connector.type is ConnectorType.SINK:
-            sink = self._open_sink(connector)
-            offsets, notes = sink.move(move, partitions), sink.notes
-        else:
-            offsets, notes = self._open_source(connector).move(move, partitions), []
-        return self.write(connector, offsets, title=f"move {connector.owner} {move.words}", care=care, notes=notes)
+        title = f"move {connector.owner} {move.words}"
+        if connector.type is not ConnectorType.SINK:
+            offsets = self._open_source(connector).move(move, partitions)
+            return self.write(connector, offsets, title=title, care=care)
+        sink = self._open_sink(connector)
+        offsets = sink.move(move, partitions)
+        saved = self._open_saved(sink.topics)
+        return self.write(connector, offsets, title=title, care=care, notes=sink.notes, saved=saved)
 
     def forget(self, owner: str, *, partitions: Sequence[str] = (), care: Care | None = None) -> Planned:
         """Plan that an owner forgets its offsets, or those of some partitions."""
@@ -108,16 +109,17 @@ class OffsetMoves:
         chosen = {owner: side[owner] for owner in (named or side) if side[owner]}
         if not chosen:
             raise UsageError(f"{path} holds no offsets")
-        refuse_made_anew(chosen, topics, self._stores().read_topic_ids)
         # Read once for all, where a sink is among them.
         shared = None if all(owner.startswith(GROUP) for owner in chosen) else read_shared(self._clusters)
-        restore = partial(self._restore_one, care=care, shared=shared)
+        restore = partial(self._restore_one, care=care, shared=shared, saved=self._open_saved(topics))
         answers = fan_out({owner: partial(restore, owner, held) for owner, held in chosen.items()})
-        if answers.failures:
+        for error in answers.failures.values():
+            if len(chosen) == 1:
+                raise error
             raise RefusedError(
                 f"{len(answers.failures)} of {len(chosen)} owners in {path} can't be given their offsets; "
                 "nothing was changed",
-                cause="; ".join(f"{owner}: {error.message}" for owner, error in answers.failures.items()),
+                cause="; ".join(_say_failure(owner, error) for owner, error in answers.failures.items()),
                 hint="name those that shall have them: seamark offsets import FILE OWNER…",
             )
         return merge(f"import offsets from {path.name}", [answers.results[owner] for owner in chosen])
@@ -154,24 +156,42 @@ class OffsetMoves:
         )
 
     def _restore_one(
-        self, owner: str, offsets: Sequence[Offset], *, care: Care | None, shared: SharedGroups | None
+        self,
+        owner: str,
+        offsets: Sequence[Offset],
+        *,
+        care: Care | None,
+        shared: SharedGroups | None,
+        saved: SavedTopics,
     ) -> Planned:
         if owner.startswith(GROUP):
-            return self._groups().place(owner.removeprefix(GROUP), find_commits(owner, offsets))
+            return self._place_group(owner, offsets, saved)
         connector = self._connectors.one(owner)
         notes: list[str] = []
         if connector.type is ConnectorType.SINK:
             sink = self._open_sink(connector)
             offsets, notes = sink.clamp(offsets), sink.notes
         title = f"import offsets of {owner}"
-        return self.write(connector, offsets, title=title, care=care, notes=notes, shared=shared)
+        return self.write(connector, offsets, title=title, care=care, notes=notes, shared=shared, saved=saved)
+
+    def _place_group(
+        self, owner: str, offsets: Sequence[Offset], saved: SavedTopics, partitions: Sequence[str] = ()
+    ) -> Planned:
+        chosen = [parse_spots(name) for name in partitions]
+        held = [one for one in offsets if not chosen or is_chosen(one.partition, chosen)]
+        notes = saved.refuse_other(owner, held)
+        planned = self._groups().place(owner.removeprefix(GROUP), find_commits(owner, offsets), topics=partitions)
+        return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *notes)))
+
+    def _open_saved(self, ids: Mapping[str, str] | None) -> SavedTopics:
+        return SavedTopics(ids, kafka=self._world().kafka if self._stores().has_brokers else None)
 
     def _move_group(self, owner: str, move: Move, partitions: Sequence[str]) -> Planned:
         name = owner.removeprefix(GROUP)
         if isinstance(move.to, Mapping):
             raise UsageError("a group is moved to earliest, latest, an offset or a time")
-        if move.source is not None and (held := _read_group_file(move.source, owner)) is not None:
-            return self._groups().place(name, held, topics=partitions)
+        if move.source is not None and (saved := _read_group_file(move.source, owner)) is not None:
+            return self._place_group(owner, saved.offsets, self._open_saved(saved.topics), partitions)
         return self._groups().move(
             name, to=move.to, back=move.back, shift=move.shift, source=move.source, topics=partitions
         )
@@ -224,10 +244,12 @@ class OffsetMoves:
         care: Care | None,
         notes: Sequence[str] = (),
         shared: SharedGroups | None = None,
+        saved: SavedTopics | None = None,
     ) -> Planned:
-        """Plan these offsets for a connector, with all the care that is asked for."""
+        """Plan these offsets for a connector, with all the care that is asked for; `saved` is where they come from."""
         care = care or Care()
         said: tuple[str, ...] = ()
+        doubts = [] if saved is None else saved.refuse_other(connector.owner, offsets, connector)
         if connector.type is ConnectorType.SINK:
             said = (shared or read_shared(self._clusters)).refuse_foreign(connector, offsets)
         return self._plans().write(
@@ -237,7 +259,7 @@ class OffsetMoves:
             accepts_zombies=care.accepts_zombies,
             tolerance=care.tolerance,
             wait_seconds=care.wait_seconds,
-            notes=(*notes, *said),
+            notes=(*notes, *doubts, *said),
         )
 
     def _open_sink(self, connector: Connector) -> SinkTargets:
@@ -252,7 +274,11 @@ class OffsetMoves:
         return SourceTargets(connector.owner, meaning=meaning, held=held)
 
 
-def _read_group_file(path: Path, owner: str) -> dict[Spot, int | None] | None:
+def _say_failure(owner: str, error: SeamarkError) -> str:
+    return f"{owner}: {error.message} ({error.cause})" if error.cause else f"{owner}: {error.message}"
+
+
+def _read_group_file(path: Path, owner: str) -> OwnerFile | None:
     """What an export says of a group; None for the lines of kafka-consumer-groups."""
     try:
         with path.expanduser().open("rb") as file:
@@ -261,7 +287,7 @@ def _read_group_file(path: Path, owner: str) -> dict[Spot, int | None] | None:
         return None
     if not is_json:
         return None
-    side = read_side(path)
+    side, topics = read_saved(path)
     if owner not in side:
         raise NotFoundError(f"{path} says nothing of {owner}", cause=f"it has {', '.join(sorted(side)[:10])}")
-    return find_commits(owner, side[owner])
+    return OwnerFile(side[owner], topics)

@@ -19,11 +19,11 @@ def read_side(path: Path) -> Side:
     return read_saved(path)[0]
 
 
-def read_saved(path: Path) -> tuple[Side, Mapping[str, str]]:
-    """The offsets in a file, and the ids of the topics that they stand on, where the file tells them."""
+def read_saved(path: Path) -> tuple[Side, Mapping[str, str] | None]:
+    """The offsets in a file, and the ids of the topics that they stand on; None where a file never has them."""
     body = read_json_file(path)
     if not is_envelope(body):
-        return {found.owner: found.offsets for found in build_bare(body, name=str(path))}, {}
+        return {found.owner: found.offsets for found in build_bare(body, name=str(path))}, None
     export, problems = read_export(path)
     if problems:
         raise RefusedError(

@@ -11,6 +11,7 @@ from seamark.errors import SeamarkError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.fanout import fan_out
 from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC
+from seamark.fleet.positions.override_config import reads_elsewhere
 from seamark.fleet.positions.rest_words import compare_copy
 from seamark.model.connector import Connector, ConnectorType
 from seamark.model.offset_export import OwnerExport
@@ -30,6 +31,8 @@ class Harvest:
     findings: list[OffsetFinding] = field(default_factory=list)
     failures: dict[str, SeamarkError] = field(default_factory=dict)
     topics: dict[str, str] = field(default_factory=dict)
+    # Sinks whose topics are in another Kafka cluster.
+    elsewhere: set[str] = field(default_factory=set)
 
     def add(self, owner: str, stored: Iterable[StoredOffset]) -> None:
         """Keep the offsets of one owner. A value that nobody can read is in the records, and in no offset."""
@@ -46,6 +49,7 @@ class Harvest:
         self.findings += other.findings
         self.failures |= other.failures
         self.topics |= other.topics
+        self.elsewhere |= other.elsewhere
 
 
 class OffsetReader:
@@ -77,7 +81,8 @@ class OffsetReader:
 
     def add_topics(self, harvest: Harvest) -> None:
         """Take in the ids of the topics that are stood on. Offsets are worth saving also where nobody tells them."""
-        spots = (find_spot(one.partition) for found in harvest.owners.values() for one in found.offsets)
+        near = (found for owner, found in harvest.owners.items() if owner not in harvest.elsewhere)
+        spots = (find_spot(one.partition) for found in near for one in found.offsets)
         if names := sorted({spot[0] for spot in spots if spot is not None}):
             with suppress(SeamarkError):
                 harvest.topics |= self._stores.read_topic_ids(names)
@@ -134,3 +139,5 @@ class OffsetReader:
     def _add_sink(self, harvest: Harvest, connector: Connector) -> None:
         reading = self._stores.find(connector).first.read([connector.name])
         harvest.add(connector.owner, reading.offsets)
+        if reads_elsewhere(connector):
+            harvest.elsewhere.add(connector.owner)

@@ -9,7 +9,9 @@ from seamark.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from seamark.context import Context
+    from seamark.model.connector import Connector
 
+CONSUMER = "consumer.override."
 _BOOTSTRAP = "bootstrap.servers"
 _CONNECTION = (_BOOTSTRAP, "security.protocol", "sasl.", "ssl.")
 
@@ -56,3 +58,8 @@ def build_override_config(
     wanted = {"security.protocol": protocol, **overrides}
     check_kafka_transport(wanted, origins=origins, is_allowed=context.insecure)
     return build_client_config(wanted, origins=origins)
+
+
+def reads_elsewhere(connector: Connector) -> bool:
+    """Whether a sink reads from brokers that its own config names: our topics of those names are not the same then."""
+    return bool(connector.config.get(f"{CONSUMER}{_BOOTSTRAP}"))

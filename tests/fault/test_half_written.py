@@ -1,0 +1,63 @@
+"""kill -9 between two records of one write of offsets, on Connect 3.5.2; then `journal resume`, and the undo."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Producer
+
+from seamark.devstack.wait import wait_until
+from seamark.offsets.grouping import build_home
+from tests.fault.older import PATIENCE_SECONDS, Moved
+
+CLUSTER = "connect-3-5-2"
+# Beside the one of its file: files that it read in former times.
+OTHERS = 4
+
+
+class Several(Moved):
+    """A source that holds offsets of several files."""
+
+    def create(self):
+        super().create()
+        topic = self.rig.stack.connect[CLUSTER].offsets_topic
+        producer = Producer({"bootstrap.servers": self.rig.stack.kafka.bootstrap_servers, "acks": "all"})
+        home = build_home(len(producer.list_topics(topic, timeout=30).topics[topic].partitions))
+        for number in range(OTHERS):
+            key = f'["{self.rig.name}",{{"filename":"/former/{number}"}}]'.encode()
+            producer.produce(topic, key=key, value=b'{"position":%d}' % number, partition=home(key))
+        assert producer.flush(60) == 0
+        assert len(self.read()) == OTHERS + 1
+
+
+@pytest.mark.parametrize("record", [1, OTHERS])
+def test_a_write_killed_between_two_records_is_written_again(stack, tmp_path, count_records, record):
+    moved = Several(stack, tmp_path, cluster=CLUSTER, count_records=count_records)
+    rig = moved.rig
+    try:
+        moved.create()
+        before = sorted(moved.read())
+        rig.env["SEAMARK_KILL_AT_RECORD"] = str(record)
+        forget = ("offsets", "forget", moved.owner, "--wait", "0s", "--yes")
+        code, _, err = rig.run("tests.fault.half_child", *forget, timeout=300)
+        assert code == -9, (code, err)
+        # So many are forgotten, and the rest is not.
+        assert len(moved.read()) == OTHERS + 1 - record
+        (change,) = rig.changes()
+        code, _, err = rig.seamark("journal", "resume", change["change"], "--yes", timeout=300)
+        assert code == 0, err
+        wait_until(rig.runs, f"{rig.name} ran again", seconds=PATIENCE_SECONDS)
+        # It begins at its beginning: both lines once more, and not one former file is left.
+        moved.seen += 2
+        moved.await_end()
+        writes = [
+            entry["body"]
+            for entry in rig.entries(change["change"])["entries"]
+            if entry["kind"] == "intent" and entry["body"]["step"] == 3
+        ]
+        assert len(writes) == 2
+        assert writes[0] == writes[1]
+        code, _, err = rig.seamark("journal", "undo", change["change"], "--yes", timeout=300)
+        assert code == 0, err
+        wait_until(lambda: sorted(moved.read()) == before, "the former files are held again", seconds=PATIENCE_SECONDS)
+    finally:
+        moved.close()

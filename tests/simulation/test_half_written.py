@@ -1,0 +1,263 @@
+"""A move of several offsets is killed between two of its records: it is written again, or everybody is told."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from seamark.change.past import read_past
+from seamark.change.steps.offsets import WriteOffsets
+from seamark.change.steps.run_state import SetRunState
+from seamark.change.steps.stopped import ProveStopped, surround
+from seamark.errors import FencedError, JournalError, SeamarkError
+from seamark.model.entry import EntryKind
+from seamark.model.held_offset import HeldRecord, WriteRoute
+from seamark.model.offset import Offset
+from seamark.model.result import Outcome
+from tests.simulation.faults import KILLS, Call, Fault, Killed, Kind
+from tests.simulation.world import CLUSTER, TIMING
+from tests.unit.change.simulated import NAMES, Stage, new_stage
+
+RECORDS = 5
+OLD, NEW = (
+    [HeldRecord("offsets", number, b"orders", value) for number in range(RECORDS)] for value in (b"old", b"new")
+)
+STOP = SetRunState(CLUSTER, "orders", "STOPPED")
+RESTORE = (SetRunState(CLUSTER, "orders", "RUNNING"), True)
+WRITE = WriteOffsets(
+    CLUSTER,
+    "orders",
+    tuple(Offset({"table": str(number)}, {"at": 1}) for number in range(RECORDS)),
+    WriteRoute.TOPIC,
+    tuple(NEW),
+)
+LANE = (STOP, *surround(WRITE, quiet_seconds=1.0), RESTORE)
+NUMBER = LANE.index(WRITE)
+
+
+def set_stage() -> Stage:
+    """A stage whose `orders` must never run with a part of its positions moved."""
+    stage = new_stage()
+    stage.cluster.positions.update({record.place: record for record in OLD})
+    stage.invariants.begin(NAMES)
+    follow = stage.cluster.set_target
+    stage.ran_half = False
+
+    def watch(name, target):
+        stage.ran_half |= target == "RUNNING" and len(set(values(stage))) > 1
+        follow(name, target)
+
+    stage.cluster.set_target = watch
+    return stage
+
+
+def values(stage):
+    return [stage.cluster.positions[record.place].value for record in OLD]
+
+
+def find_calls(lane=LANE):
+    """The calls of a whole move."""
+    stage = set_stage()
+    who = stage.operator()
+    assert stage.apply(lane, who=who).is_done
+    assert values(stage) == [b"new"] * RECORDS
+    return who.process.trace
+
+
+def find_writes(lane=LANE):
+    """Which of the calls write the records: the first write is the stop, the last one the resume."""
+    return [number for number, call in enumerate(find_calls(lane), start=1) if call is Call.WRITE][1:-1]
+
+
+CALLS, WRITES = find_calls(), find_writes()
+
+
+def kill(stage, *, at, kind):
+    with pytest.raises(Killed):
+        stage.apply(LANE, faults=(Fault(at, kind),))
+    return stage.change
+
+
+@pytest.mark.parametrize("kind", sorted(KILLS))
+@pytest.mark.parametrize("at", WRITES)
+def test_a_write_that_was_killed_is_finished_and_can_be_put_back(at, kind):
+    stage = set_stage()
+    change = kill(stage, at=at, kind=kind)
+    began_at = stage.timeline.now
+
+    result = stage.operator().recovery.resume(change)
+
+    assert result.is_done
+    assert values(stage) == [b"new"] * RECORDS
+    assert stage.state() == "RUNNING"
+    assert not stage.ran_half
+    intents = [e for e in stage.entries() if e.kind is EntryKind.INTENT and e.body["step"] == NUMBER]
+    if len(intents) > 1:
+        # Not before the first one's records have had their time, and on a proof of its own.
+        assert stage.timeline.now - began_at >= TIMING.quiet_seconds
+        assert [number for number, _ in stage.outcomes(change)].count(NUMBER - 1) == 2
+    stage.apply_plan(stage.operator().recovery.plan_undo(change))
+    assert values(stage) == [b"old"] * RECORDS
+    assert (stage.state(), stage.ran_half) == ("RUNNING", False)
+    stage.invariants.check_end()
+
+
+def test_every_kill_between_two_records_was_written_again():
+    for at in WRITES[1:]:
+        stage = set_stage()
+        change = kill(stage, at=at, kind=Kind.KILL)
+        assert len(set(values(stage))) == 2
+        stage.operator().recovery.resume(change)
+        intents = [e.body for e in stage.entries() if e.kind is EntryKind.INTENT and e.body["step"] == NUMBER]
+        assert len(intents) == 2
+        # Undo needs what was before the first of them.
+        assert intents[0] == intents[1]
+
+
+def trace_resume():
+    """The calls of a resume that writes again."""
+    stage = set_stage()
+    change = kill(stage, at=WRITES[2], kind=Kind.KILL)
+    who = stage.operator()
+    assert who.recovery.resume(change).is_done
+    return who.process.trace
+
+
+@pytest.mark.parametrize("kind", [Kind.KILL, Kind.KILL_AFTER])
+@pytest.mark.parametrize("second", range(1, len(trace_resume()) + 1))
+def test_a_resume_that_is_killed_too_is_finished_by_the_next_one(second, kind):
+    stage = set_stage()
+    change = kill(stage, at=WRITES[2], kind=Kind.KILL)
+    try:
+        assert stage.operator((Fault(second, kind),)).recovery.resume(change).is_done
+    except Killed:
+        if stage.store.changes[change].is_open:
+            assert stage.operator().recovery.resume(change).is_done
+    assert values(stage) == [b"new"] * RECORDS
+    assert (stage.state(), stage.ran_half) == ("RUNNING", False)
+    stage.apply_plan(stage.operator().recovery.plan_undo(change))
+    assert values(stage) == [b"old"] * RECORDS
+    stage.invariants.check_end()
+
+
+@pytest.mark.parametrize("kind", [Kind.LOST_DONE, Kind.LOST_LATE, Kind.LOST_NEVER])
+def test_a_write_that_broke_off_is_written_again_by_the_same_process(kind):
+    stage = set_stage()
+
+    result = stage.apply(LANE, faults=(Fault(WRITES[2], kind),))
+
+    assert result.is_done
+    assert values(stage) == [b"new"] * RECORDS
+    assert (stage.state(), stage.ran_half) == ("RUNNING", False)
+    stage.apply_plan(stage.operator().recovery.plan_undo(stage.change))
+    assert values(stage) == [b"old"] * RECORDS
+
+
+def test_who_was_stopped_in_its_middle_and_taken_over_writes_no_more():
+    stage = set_stage()
+    moved_on = HeldRecord("offsets", 4, b"orders", b"further on")
+    follow = stage.cluster.set_target
+
+    def go_on(name, target):
+        follow(name, target)
+        if target == "RUNNING":
+            stage.cluster.positions[moved_on.place] = moved_on
+            stage.invariants.touch("orders", "position", {})
+
+    stage.cluster.set_target = go_on
+    with pytest.raises(FencedError):
+        stage.apply(LANE, faults=(Fault(WRITES[2], Kind.TAKEN),))
+    assert stage.counts["taken over from a stopped process"] == 1
+    assert not stage.store.open_changes()
+    assert values(stage) == [*[b"new"] * (RECORDS - 1), b"further on"]
+    assert (stage.state(), stage.ran_half) == ("RUNNING", False)
+
+
+def test_nothing_is_written_again_under_a_connector_that_runs():
+    """The journal failed after the write, and the connector was started without it: nobody may stop it unasked."""
+    stage = set_stage()
+    change = kill(stage, at=WRITES[2], kind=Kind.KILL)
+    half = values(stage)
+    stage.cluster.set_target("orders", "RUNNING")
+
+    result = stage.operator().recovery.resume(change)
+
+    assert result.ending is None
+    assert values(stage) == half
+    assert next(step.outcome for step in result.steps if step.number == NUMBER) is Outcome.UNKNOWN
+    # A second one finds the same, and undo knows of it.
+    assert stage.operator().recovery.resume(change).ending is None
+    assert stage.operator().recovery.abandon(change, force=True).ending is not None
+    assert read_past(stage.entries(change)).outcomes[NUMBER] is Outcome.UNKNOWN
+    # It did not stop the connector that runs now; somebody must, and then it can be put back.
+    assert not stage.apply_plan(stage.operator().recovery.plan_undo(change)).is_done
+    assert values(stage) == half
+    stage.cluster.set_target("orders", "STOPPED")
+    stage.apply_plan(stage.operator().recovery.plan_undo(change))
+    assert values(stage) == [b"old"] * RECORDS
+
+
+def test_nothing_is_written_again_without_something_to_prove():
+    bare = tuple(step for step in LANE if not isinstance(step, ProveStopped))
+    stage = set_stage()
+    with pytest.raises(Killed):
+        stage.apply(bare, faults=(Fault(find_writes(bare)[2], Kind.KILL),))
+    half = values(stage)
+    assert len(set(half)) == 2
+
+    result = stage.operator().recovery.resume(stage.change)
+
+    assert result.ending is None
+    assert values(stage) == half
+
+
+def test_who_has_no_journal_any_more_is_told_of_the_half():
+    stage = set_stage()
+    change = kill(stage, at=WRITES[2], kind=Kind.KILL)
+    # That it is taken over, that it is written again, and then its intent.
+    failing = [number for number, call in enumerate(trace_resume(), start=1) if call is Call.APPEND][2]
+    with pytest.raises(JournalError, match="NOT done: set 5 offsets"):
+        stage.operator((Fault(failing, Kind.JOURNAL_FAILS),)).recovery.resume(change)
+    assert stage.state() == "RUNNING"
+
+
+def test_who_leaves_it_as_it_is_writes_nothing_again():
+    stage = set_stage()
+    change = kill(stage, at=WRITES[2], kind=Kind.KILL)
+    half = values(stage)
+
+    result = stage.operator().recovery.abandon(change)
+
+    assert result.ending is None
+    assert values(stage) == half
+    assert stage.state() == "RUNNING"
+
+
+def test_what_somebody_else_wrote_into_the_half_is_left():
+    stage = set_stage()
+    change = kill(stage, at=WRITES[2], kind=Kind.KILL)
+    theirs = HeldRecord("offsets", 4, b"orders", b"theirs")
+    stage.cluster.positions[theirs.place] = theirs
+
+    result = stage.operator().recovery.resume(change)
+
+    assert result.ending is None
+    assert stage.cluster.positions[theirs.place] == theirs
+
+
+def test_a_fault_at_every_call_leaves_all_or_tells():
+    """Whatever else goes wrong: a change that is closed moved all of them or none."""
+    closed = 0
+    for at in range(1, len(CALLS) + 1):
+        for kind in (*sorted(KILLS), Kind.LOST_NEVER, Kind.UNREACHABLE, Kind.JOURNAL_FAILS):
+            stage = set_stage()
+            with contextlib.suppress(Killed, SeamarkError):
+                stage.apply(LANE, faults=(Fault(at, kind),))
+            for stored in stage.store.open_changes():
+                stage.operator().recovery.resume(stored.change)
+            if not stage.store.open_changes():
+                closed += 1
+                assert len(set(values(stage))) == 1, (at, kind)
+                assert stage.state() == "RUNNING"
+    assert closed > len(CALLS) * 5
