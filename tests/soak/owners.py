@@ -17,6 +17,9 @@ FILE = "org.apache.kafka.connect.file.FileStream"
 STATES = ("RUNNING", "RUNNING", "PAUSED", "STOPPED")
 # A connector must be where it is meant to be within this, also when a worker was killed and tasks move.
 REST_SECONDS = 300
+# Connect 4.3.1 was seen to publish a task's config and to give the task to no worker for ten minutes, over many
+# rebalances; a restart did not help, a stop and a resume did. That is not seamark's doing: it is counted, and mended.
+UNASSIGNED_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class Owner:
         self.owner = self.name
         self.state = "RUNNING"
         self.counts = Counter()
+        self._taskless_since = None
 
     def hold(self):
         """What the store holds now: partition to position, as seamark's files spell them."""
@@ -97,10 +101,27 @@ class Owner:
             self.counts["restarts"] += 1
             self.site.rest.call("POST", f"/connectors/{self.name}/restart?includeTasks=true&onlyFailed=true")
             return False
+        if state == self.state == "RUNNING" and not tasks:
+            self._mend_unassigned()
+            return False
+        self._taskless_since = None
         if state != self.state or set(tasks) - {self.state}:
             return False
         # One that is stopped has no tasks, and one that was paused while it was stopped gets none before it runs.
         return self._has_read_all() if self.state == "RUNNING" else self.state == "PAUSED" or not tasks
+
+    def _mend_unassigned(self):
+        """What a person does with a connector whose tasks nobody is given."""
+        now = time.monotonic()
+        self._taskless_since = self._taskless_since or now
+        if now - self._taskless_since < UNASSIGNED_SECONDS or not self.site.rest.call(
+            "GET", f"/connectors/{self.name}/tasks"
+        ):
+            return
+        self.counts["tasks nobody was given"] += 1
+        self._taskless_since = None
+        for verb in ("stop", "resume"):
+            self.site.rest.call("PUT", f"/connectors/{self.name}/{verb}")
 
     def find_unwritten(self, wanted, since):
         """A sentence if it can be told that this was not written since; only the records of a topic tell it."""

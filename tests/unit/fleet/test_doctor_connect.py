@@ -325,6 +325,11 @@ def test_a_failed_connector_and_one_without_tasks_are_errors():
     ]
 
 
+def test_running_without_tasks_is_stopped_and_resumed_since_a_restart_gives_it_none():
+    (found,) = states.examine_states(evidence(cluster(connectors=(connector("b", tasks=()),))))
+    assert "seamark connectors stop game/b, then seamark connectors resume game/b" in found.fix
+
+
 def test_unassigned_is_a_warning_because_a_rebalance_may_end():
     found = look(states.examine_states, cluster(connectors=(connector("a", tasks=(State.UNASSIGNED,)),)))
     assert found == [(Severity.WARNING, "game/a", "RUNNING, tasks UNASSIGNED")]

@@ -34,7 +34,7 @@ def examine_states(evidence: Evidence) -> Iterator[Finding]:
                 _SEVERITIES[healths[connector.owner]],
                 connector.owner,
                 _describe(connector),
-                f"seamark connectors show {connector.owner}",
+                _find_fix(connector),
             )
         if len(troubled) > _MOST_SHOWN:
             words = f"{len(troubled) - _MOST_SHOWN} more connectors do not run"
@@ -57,6 +57,17 @@ def _describe(connector: Connector) -> str:
     if not status.tasks:
         return f"{status.state} without a task: it moves no data"
     return f"{status.state}, tasks {', '.join(sorted({task.state.value for task in status.tasks}))}"
+
+
+def _find_fix(connector: Connector) -> str:
+    status = connector.status
+    if status is not None and status.state is State.RUNNING and not status.tasks:
+        # Seen on 4.3.1 where a broker died right behind a resume: no rebalance and no restart gave the task to anybody.
+        return (
+            f"if it stays so, a restart does not help: seamark connectors stop {connector.owner}, "
+            f"then seamark connectors resume {connector.owner}"
+        )
+    return f"seamark connectors show {connector.owner}"
 
 
 def _first_line(trace: str) -> str:
