@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import seamark
 from seamark.connect import ConnectClient
 from seamark.context import open_context
+from seamark.errors import NotFoundError
 from seamark.model.offset import spell_identity
 from seamark.offsets.meaning import find_meaning
 
@@ -176,10 +177,12 @@ class Stage:
             self.client.resume(name)
 
     def await_failure(self, name):
-        """The trace of the task that failed."""
-        status = wait_for(
-            lambda: self.client.read_status(name),
-            lambda found: any(task.state == "FAILED" for task in found.tasks),
-            f"the task of {name} to fail",
-        )
-        return status.tasks[0].trace
+        """The trace of the first task that failed. Right behind a create Connect has no status yet."""
+
+        def read():
+            try:
+                return [task.trace for task in self.client.read_status(name).tasks if task.state == "FAILED"]
+            except NotFoundError:
+                return []
+
+        return wait_for(read, bool, f"a task of {name} to fail")[0]
