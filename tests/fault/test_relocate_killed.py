@@ -23,6 +23,8 @@ POINTS = (
 def test_killed_relocation_is_finished_by_resume_and_reads_no_line_again(kafka_rig, count_records, point):
     rig = kafka_rig
     _await_end(rig)
+    # A task that a neighbour's rebalance starts again before its first flush reads its lines again: that is Connect's.
+    before = count_records(rig.name)
     topic = f"{rig.name}-offsets"
     code, _, err = rig.seamark(
         "offsets", "relocate", rig.name, "--topic", topic, "--wait", "0s", "--yes", failpoint=f"{point}:kill"
@@ -37,9 +39,9 @@ def test_killed_relocation_is_finished_by_resume_and_reads_no_line_again(kafka_r
     wait_until(rig.runs, f"{rig.name} ran again", seconds=90)
     with rig.input.open("a") as file:
         file.write("three\n")
-    wait_until(lambda: count_records(rig.name) >= 3, "the third line was there", seconds=90)
+    wait_until(lambda: count_records(rig.name) > before, "the third line was there", seconds=90)
     _await_end(rig)
-    assert count_records(rig.name) == 3
+    assert count_records(rig.name) == before + 1
 
 
 def _await_end(rig):
