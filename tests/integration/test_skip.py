@@ -72,8 +72,8 @@ def test_record_300_of_a_batch_of_500_alone_is_missing_and_parked(stage, poison,
     assert parked.key() == b"k"
     assert headers_of(parked)["origin"] == b"test"
     assert stage.client.read_config(name) == config
-    status = stage.client.read_status(name)
-    assert [str(task.state) for task in status.tasks] == ["RUNNING"]
+    # A neighbour's rebalance may just hide it.
+    wait_for(lambda: stage.is_running(name), bool, f"{name} to run")
     stage.await_offset(name, lambda held: held["kafka_offset"] == COUNT, "the rest to be committed")
 
     undo = stage.fleet.undo(result.change)
@@ -224,7 +224,7 @@ def test_killed_between_its_steps_it_is_resumed_and_parks_once(stage, point):
     assert headers["__connect.errors.offset"] == str(BAD).encode()
     assert headers["__connect.errors.topic"] == topic.encode()
     assert stage.client.read_config(name) == config
-    assert stage.is_running(name)
+    wait_for(lambda: stage.is_running(name), bool, f"{name} to run")
 
 
 def test_two_tasks_with_four_partitions_miss_the_one_record(stage):
