@@ -8,6 +8,7 @@ import subprocess
 import uuid
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from seamark.devstack.wait import wait_until
@@ -65,6 +66,24 @@ def limit_entries(rig, limit):
     admin = AdminClient({"bootstrap.servers": rig.stack.kafka.bootstrap_servers})
     for done in admin.incremental_alter_configs([resource]).values():
         done.result(30)
+    # The partition's leader hears of it in its own time; an entry that comes before would still be taken.
+    wait_until(
+        lambda: takes_entries(rig) is (limit is None), f"{rig.topic} heard of its limit", seconds=60, every_seconds=0.3
+    )
+
+
+def takes_entries(rig):
+    """Whether the topic takes a record of an entry's size. It is aborted, so nobody ever reads it."""
+    servers = rig.stack.kafka.bootstrap_servers
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": f"probe-{rig.topic}"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    errors = []
+    producer.produce(rig.topic, b"p" * 500, partition=0, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(30) == 0
+    producer.abort_transaction(30)
+    assert errors[0] is None or errors[0].name() == "MSG_SIZE_TOO_LARGE", errors
+    return errors[0] is None
 
 
 @pytest.mark.parametrize("point", POINTS)

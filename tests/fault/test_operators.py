@@ -63,7 +63,7 @@ def stop_in_mid_change(operator, rng):
         operator.process.send_signal(signal.SIGCONT)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_four_operators_make_one_history(rig):
     seed = random.randrange(10**6)
     print(f"seed {seed}")
@@ -82,7 +82,7 @@ def test_four_operators_make_one_history(rig):
         time.sleep(max(0.0, STOPPED_SECONDS - (time.monotonic() - stopped_at)))
         victim.process.send_signal(signal.SIGCONT)
         for operator in operators:
-            operator.end(seconds=SECONDS + 60)
+            operator.end(seconds=2 * SECONDS + 60)
     finally:
         for operator in operators:
             kill_quietly(operator.process)

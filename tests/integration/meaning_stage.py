@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
@@ -184,12 +185,21 @@ class Stage:
             self.client.resume(name)
 
     def await_failure(self, name):
-        """The trace of the first task that failed. Right behind a create Connect has no status yet."""
+        """The trace of the first task that failed. Right behind a create Connect has no status yet.
 
-        def read():
+        Each worker hears of it in its own time, and any may be asked later: it has failed when all of them say so.
+        """
+
+        def read(client):
             try:
-                return [task.trace for task in self.client.read_status(name).tasks if task.state == "FAILED"]
+                return [task.trace for task in client.read_status(name).tasks if task.state == "FAILED"]
             except NotFoundError:
                 return []
 
-        return wait_for(read, bool, f"a task of {name} to fail")[0]
+        def read_all():
+            found = [read(client) for client in clients]
+            return found[0] if all(found) else []
+
+        with ExitStack() as stack:
+            clients = [stack.enter_context(ConnectClient((url,))) for url in self.client.urls]
+            return wait_for(read_all, bool, f"a task of {name} to fail")[0]

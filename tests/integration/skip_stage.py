@@ -13,9 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 import seamark
-from seamark.connect import ConnectClient
 from seamark.context import open_context
-from seamark.errors import NotFoundError
 from seamark.fleet.setup import make_setup
 from tests.integration.meaning_stage import Stage, wait_for
 
@@ -53,13 +51,10 @@ class SkipStage(Stage):
         self.environ = {"SEAMARK_CONFIG": str(folder / "seamark.yaml"), "XDG_STATE_HOME": str(folder / "state")}
         make_setup(open_context(environ=self.environ))
         self.fleet = seamark.Fleet(open_context(environ=self.environ))
-        self.each = [ConnectClient((url,)) for url in endpoint.urls]
 
     def close(self):
         """Leave nothing behind. What is held is not compared: some of these have failed on purpose."""
         self.fleet.close()
-        for client in self.each:
-            client.close()
         names = [name for name in self.client.read_names() if name.startswith(self.run)]
         for name in names:
             self.client.stop(name)
@@ -107,24 +102,6 @@ class SkipStage(Stage):
             },
         )
         return name
-
-    def await_failure(self, name):
-        """The trace of the first task that failed. Right behind a create Connect has no status yet.
-
-        Each worker hears of it in its own time, and any may be asked later: it has failed when all of them say so.
-        """
-
-        def read(client):
-            try:
-                return [task.trace for task in client.read_status(name).tasks if task.state == "FAILED"]
-            except NotFoundError:
-                return []
-
-        def read_all():
-            found = [read(client) for client in self.each]
-            return found[0] if all(found) else []
-
-        return wait_for(read_all, bool, f"a task of {name} to fail")[0]
 
     def read_ids(self, table):
         """The ids in a table, with their doubles."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from seamark.errors import MissingSettingError
@@ -31,3 +32,23 @@ def open_client(
         return build(settings)
     except KafkaException as failure:
         raise build_setting_error(failure.args[0].str(), config) from None
+
+
+@contextmanager
+def hear_fatal_errors() -> Iterator[None]:
+    """Have a fatal error of the client come as the KafkaException it is.
+
+    The client sets it while it serves its events, and hands on a log line before it returns. The log line's code then
+    runs with an error set, and what comes out is a SystemError. (Seen with a fenced producer, once in a long while.)
+    """
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+
+    try:
+        yield
+    except SystemError as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, KafkaException):
+            cause = cause.__cause__ or cause.__context__
+        if cause is None:
+            raise
+        raise cause from None

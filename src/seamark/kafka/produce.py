@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seamark.errors import JournalError
-from seamark.kafka.opening import open_client
+from seamark.kafka.opening import hear_fatal_errors, open_client
 from seamark.kafka.wait import ConnectionEvents
 from seamark.model.sensitive import mask_text
 
@@ -58,9 +58,10 @@ class Delivery:
         reports: list[tuple[Any, Any]] = []
         deadline = time.monotonic() + self._timeout_seconds + 1
         try:
-            produce(self._producer, record, on_delivery=lambda error, message: reports.append((error, message)))
-            while not reports and time.monotonic() < deadline:
-                self._producer.poll(0.05)
+            with hear_fatal_errors():
+                produce(self._producer, record, on_delivery=lambda error, message: reports.append((error, message)))
+                while not reports and time.monotonic() < deadline:
+                    self._producer.poll(0.05)
         except KafkaException as failure:
             reports.append((failure.args[0], None))
         return reports[0] if reports else (None, None)

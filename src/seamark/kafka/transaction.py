@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from seamark.errors import AuthorizationError, FencedError, JournalError, SeamarkError
-from seamark.kafka.opening import open_client
+from seamark.kafka.opening import hear_fatal_errors, open_client
 from seamark.kafka.produce import Outgoing, produce
 from seamark.kafka.wait import ConnectionEvents
 from seamark.model.sensitive import mask_text
@@ -120,10 +120,11 @@ class TransactionalWriter:
         from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
 
         try:
-            self._producer.begin_transaction()
-            for record in records:
-                produce(self._producer, record)
-            late = self._producer.flush(max(1.0, deadline - time.monotonic()))
+            with hear_fatal_errors():
+                self._producer.begin_transaction()
+                for record in records:
+                    produce(self._producer, record)
+                late = self._producer.flush(max(1.0, deadline - time.monotonic()))
         except KafkaException as failure:
             return _Failure(failure.args[0], is_known=True)
         except BufferError as failure:
@@ -133,7 +134,8 @@ class TransactionalWriter:
             return _Failure(KafkaError(KafkaError._MSG_TIMED_OUT, words), is_known=True)  # noqa: SLF001
         try:
             # Records that could not be delivered make this fail before anything is sent.
-            self._producer.commit_transaction(max(1.0, deadline - time.monotonic()))
+            with hear_fatal_errors():
+                self._producer.commit_transaction(max(1.0, deadline - time.monotonic()))
         except KafkaException as failure:
             return _Failure(failure.args[0], is_known=failure.args[0].txn_requires_abort())
         return None
@@ -145,7 +147,8 @@ class TransactionalWriter:
         if error.fatal():
             return error, False
         try:
-            self._producer.abort_transaction(max(_ABORT_SECONDS, deadline - time.monotonic()))
+            with hear_fatal_errors():
+                self._producer.abort_transaction(max(_ABORT_SECONDS, deadline - time.monotonic()))
         except KafkaException as failure:
             # A fenced writer may first be told of an old epoch; the abort tells whether somebody took the id.
             return (failure.args[0] if failure.args[0].name() in _FENCED else error), False
@@ -155,14 +158,15 @@ class TransactionalWriter:
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
         try:
-            call()
+            with hear_fatal_errors():
+                call()
         except KafkaException as failure:
             raise self._translate(failure.args[0], action) from None
 
     def _translate(self, error: Any, action: str) -> SeamarkError:
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
-        with suppress(KafkaException):
+        with suppress(KafkaException), hear_fatal_errors():
             # What the connections said comes only when somebody polls.
             self._producer.poll(0)
         return build_write_error(

@@ -24,6 +24,13 @@ TIMED_OUT = failure(KafkaError._TIMED_OUT)
 FENCED = failure(KafkaError._FENCED, fatal=True)
 
 
+def behind_a_log_line(fatal):
+    """What the client raises when it hands on a log line with the fatal error already set."""
+    error = SystemError("<built-in function isinstance> returned a result with an exception set")
+    error.__cause__ = fatal
+    return error
+
+
 class FakeProducer:
     """Does nothing, in the order asked; `commits` and `aborts` are what those calls raise, one after the other."""
 
@@ -128,14 +135,22 @@ def test_records_that_nobody_took_are_not_committed():
         FakeProducer(begins=[FENCED]),
         FakeProducer(commits=[ABORTABLE], aborts=[FENCED]),
         FakeProducer(commits=[failure(KafkaError.PRODUCER_FENCED)]),
+        FakeProducer(begins=[behind_a_log_line(FENCED)]),
+        FakeProducer(commits=[behind_a_log_line(FENCED)]),
+        FakeProducer(commits=[ABORTABLE], aborts=[behind_a_log_line(FENCED)]),
     ],
-    ids=["commit", "begin", "abort", "broker"],
+    ids=["commit", "begin", "abort", "broker", "begin, logged", "commit, logged", "abort, logged"],
 )
 def test_fenced_is_fenced_wherever_it_is_heard(producer):
     with pytest.raises(FencedError) as caught:
         write(producer)
     assert "seamark.x" in caught.value.message
     assert producer.calls.count("begin") == 1
+
+
+def test_other_faults_of_the_client_are_not_hidden():
+    with pytest.raises(SystemError, match="of its own"):
+        write(FakeProducer(begins=[SystemError("of its own")]))
 
 
 def test_abort_that_fails_ends_it():

@@ -18,7 +18,7 @@ Lent = Mapping[str, str | None]
 
 BATCH = "consumer.override.max.poll.records"
 DEAD_LETTERS = "errors.deadletterqueue.topic.name"
-TASKS = "tasks.max"
+_TASKS = "tasks.max"
 _TOLERANCE = "errors.tolerance"
 # A task is a consumer, and often a connection to a database, too.
 _MOST_TASKS = 32
@@ -72,10 +72,10 @@ def lend_tasks(connector: Connector, lent: Lent, *, partitions: int) -> Lent:
     A task that reads several may take the bad record first each time: then the others of its partitions never move, and
     none of their positions tells which it was.
     """
-    tasks = connector.config.get(TASKS, "1").strip()
-    if TASKS in lent or not tasks.isdecimal() or int(tasks) >= min(partitions, _MOST_TASKS):
+    tasks = connector.config.get(_TASKS, "1").strip()
+    if _TASKS in lent or not tasks.isdecimal() or int(tasks) >= min(partitions, _MOST_TASKS):
         return lent
-    return {**lent, TASKS: str(min(partitions, _MOST_TASKS))}
+    return {**lent, _TASKS: str(min(partitions, _MOST_TASKS))}
 
 
 def tells_truth(connector: Connector, lent: Lent) -> bool:
