@@ -67,7 +67,7 @@ def topic(brokers, name):
 
 
 def await_topic(brokers, name, *, partitions=2):
-    """Each broker hears of it in its own time, and any of them may answer: several good answers, one after the other."""
+    """Each broker hears of it in its own time, and any of them may answer: several good answers in a row."""
 
     def is_there():
         found = brokers.read_topics([name]).items
