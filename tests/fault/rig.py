@@ -199,6 +199,22 @@ class Rig:
         return json.loads(out)
 
 
+def read_bounds(consumer, topic, *, seconds=60):
+    """Where a topic of one partition begins and ends; (0, 0) where there is none yet."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
+        except KafkaException as error:
+            name = error.args[0].name()
+            if name in {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}:
+                return 0, 0
+            # A topic that was just made: its leader may hear of that last.
+            if name not in {"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE"} or time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
 def build_counter(stack):
     """What counts the records of a topic of one partition; none where there is no such topic yet."""
 
@@ -206,11 +222,7 @@ def build_counter(stack):
         # A client that once asked for a topic which was not there yet goes on believing that for a while.
         consumer = Consumer({"bootstrap.servers": stack.kafka.bootstrap_servers, "group.id": "count-records"})
         try:
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
-        except KafkaException as error:
-            if error.args[0].name() in {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}:
-                return 0
-            raise
+            low, high = read_bounds(consumer, topic)
         finally:
             consumer.close()
         if stack.connect["connect"].exactly_once:

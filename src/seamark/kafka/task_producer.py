@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from seamark.kafka.opening import open_client
+from seamark.kafka.opening import hear_fatal_errors, open_client
 from seamark.kafka.wait import ConnectionEvents
 from seamark.model.control import Amount
 
@@ -175,11 +175,10 @@ class TaskProducer:
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
         try:
-            call()
-        except (KafkaException, SystemError) as failure:
-            error = _find_error(failure)
-            if error is None:
-                raise
+            with hear_fatal_errors():
+                call()
+        except KafkaException as failure:
+            error = failure.args[0]
             if not error.fatal():
                 # A fence says more than the state that it left, such as "erroneous state". Taken for a passing failure,
                 # it would have this attempt fence the other in turn.
@@ -194,9 +193,10 @@ class TaskProducer:
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
         try:
-            self._producer.poll(0)
-        except (KafkaException, SystemError) as failure:
-            return _find_error(failure)
+            with hear_fatal_errors():
+                self._producer.poll(0)
+        except KafkaException as failure:
+            return failure.args[0]
         return None
 
     def _note(self, error: Any, message: Any) -> None:
@@ -211,19 +211,6 @@ class TaskProducer:
         if self._failed is not None:
             error, spot = self._failed
             raise ProducerFailure(error, spot=spot)
-
-
-def _find_error(failure: BaseException | None) -> Any:
-    """The error of librdkafka, or None.
-
-    The Python client raises a fatal error, such as a fence, out of the callback that tells it, and goes on to call the
-    next one, which fails for that reason alone (SystemError).
-    """
-    from confluent_kafka import KafkaException  # noqa: PLC0415
-
-    while failure is not None and not isinstance(failure, KafkaException):
-        failure = failure.__cause__ or failure.__context__
-    return None if failure is None else failure.args[0]
 
 
 def _build_late(words: str) -> Any:
