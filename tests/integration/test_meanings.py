@@ -375,11 +375,14 @@ def test_mirror_maker(stage):
     distance = meaning.build_distance(early.partition, early.offset, late.offset)
     assert distance.count == LogRange(topic, 0, FIRST, FIRST + MORE, cluster=alias["source.cluster.alias"])
     copy = f"{alias['source.cluster.alias']}.{topic}"
-    assert settle(distance).figure == MORE == stage.read_end(copy) - FIRST
+    assert settle(distance).figure == MORE
+    # At least: in a neighbour's rebalance Connect may copy the same once more.
+    already = stage.read_end(copy)
+    assert already >= FIRST + MORE
     assert meaning.describe(early.partition, early.offset)[1] == f"record {FIRST - 1} copied"
 
     stage.rewind((source, early))
-    wait_for(lambda: stage.read_end(copy), lambda end: end == FIRST + 2 * MORE, "the records once more")
+    wait_for(lambda: stage.read_end(copy), lambda end: end >= already + MORE, "the records once more")
     assert meaning.explain_rewind().harm is Harm.DUPLICATES
     # A position below the last sync that the connector found at its start is too old for it to translate.
     commit_group(stage, topic, FIRST + MORE)
