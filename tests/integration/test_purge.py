@@ -21,7 +21,7 @@ from seamark.errors import NotFoundError, RefusedError
 from seamark.fleet.positions.export_file import check_export
 from seamark.fleet.setup import make_setup
 from seamark.model.key_hash import choose_partition
-from tests.integration.meaning_stage import await_stopped, await_topic, wait_for
+from tests.integration.meaning_stage import await_topic, wait_for
 
 PARTITIONS = 5
 ORPHANS = 1000
@@ -78,11 +78,10 @@ class Ground:
         config = {"connector.class": FILE_SOURCE, "file": "/nowhere", "topic": self.run}
         self.client.create_connector(name, config, initial_state="STOPPED")
         self.names.append(name)
-        # One that a worker has not heard of yet would be one that is gone.
+        # One that a worker does not list yet, for want of a status, would be one that is gone.
         with ExitStack() as opened:
             each = [opened.enter_context(ConnectClient((url,))) for url in self.client.urls]
-            wait_for(lambda: [name in one.read_names() for one in each], all, f"every worker to know {name}")
-        await_stopped(self.client, name)
+            wait_for(lambda: [is_listed(name, one) for one in each], all, f"every worker to list {name}")
         return name
 
     def read(self):
@@ -106,6 +105,10 @@ class Ground:
             self.client.delete_connector(name)
         self.client.close()
         self.admin.delete_topics([self.topic])[self.topic].result(30)
+
+
+def is_listed(name, client):
+    return name in [found.name for found in client.read_connectors()]
 
 
 @pytest.fixture
