@@ -25,6 +25,8 @@ from seamark.cli.session import Session
 from seamark.kafka.topics import TopicAdmin
 from tests.integration.rest import DEADLINE_SECONDS, call, call_until
 
+# Many changes, each with its rebalances: on a busy machine they take minutes.
+pytestmark = pytest.mark.timeout(600)
 ROOT = Path(__file__).parents[2]
 # A command may wait for a rebalance several times, each longer than a minute on a busy machine.
 COMMAND_SECONDS = 200

@@ -21,6 +21,8 @@ from seamark.model.preview import Tolerance
 from tests.integration.meaning_stage import Stage, wait_for
 from tests.integration.test_meanings import s3_sink
 
+# Many changes, each with its rebalances: on a busy machine they take minutes.
+pytestmark = pytest.mark.timeout(600)
 JDBC_SOURCE = "io.aiven.connect.jdbc.JdbcSourceConnector"
 FILE = "org.apache.kafka.connect.file.FileStream"
 ROWS = 40

@@ -17,6 +17,8 @@ from seamark.errors import RefusedError, UnsupportedError
 from seamark.fleet.setup import make_setup
 from tests.integration.rest import DEADLINE_SECONDS, call_until
 
+# Many changes, each with its rebalances: on a busy machine they take minutes.
+pytestmark = pytest.mark.timeout(600)
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 OWN = "offsets.storage.topic"

@@ -13,6 +13,8 @@ from tests.integration.meaning_stage import wait_for
 from tests.integration.skip_stage import JSON, NO_JSON, SkipStage, row
 from tests.integration.test_meanings import S3_SINK
 
+# Many changes, each with its rebalances: on a busy machine they take minutes.
+pytestmark = pytest.mark.timeout(600)
 COUNT, POISON = 500, 300
 
 
