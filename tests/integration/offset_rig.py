@@ -14,10 +14,8 @@ from seamark.context import open_context
 from seamark.errors import UnreachableError
 from seamark.fleet.setup import make_setup
 from seamark.model.key_hash import choose_partition
-from tests.integration.meaning_stage import DEADLINE_SECONDS, wait_for
+from tests.integration.meaning_stage import DEADLINE_SECONDS, await_stopped
 from tests.integration.offset_tools import Brokers
-
-STOPPED = "STOPPED"
 
 
 def build_context(stack, folder, *, cluster="connect", in_flight="5s", **more):
@@ -90,12 +88,7 @@ class OffsetRig:
 
     def stop(self, name):
         """Stopped, and no task left."""
-        self.client.stop(name)
-        wait_for(
-            lambda: self.client.read_status(name),
-            lambda status: status.state == STOPPED and not status.tasks,
-            f"{name} to stop",
-        )
+        await_stopped(self.client, name)
 
     def read_raw(self, name, *, topic=None):
         """The newest record of each key of a connector, by its partition of the offsets topic."""

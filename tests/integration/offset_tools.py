@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import time
 import uuid
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from seamark.model.key_hash import choose_partition
+from tests.integration.meaning_stage import await_topic, wait_for
 from tests.integration.rest import DEADLINE_SECONDS, call_until
 
 JSON = {
@@ -57,15 +57,14 @@ class Brokers:
         topic = NewTopic(name, partitions, replication_factor=1, config={"cleanup.policy": "compact", **config})
         self._admin.create_topics([topic])[name].result(DEADLINE_SECONDS)
         self.made.append(name)
-        # Not every broker knows it in the same moment.
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while self.count_partitions(name) != partitions:
-            assert time.monotonic() < deadline, f"{name} is not known everywhere after {DEADLINE_SECONDS} s"
-            time.sleep(0.1)
+        await_topic(self._admin, name, partitions)
         return name
 
     def count_partitions(self, topic):
-        return len(self._admin.list_topics(topic, timeout=30).topics[topic].partitions)
+        """How many a topic has. A broker that has not heard of it says none: then it is asked again."""
+        return wait_for(
+            lambda: len(self._admin.list_topics(topic, timeout=30).topics[topic].partitions), bool, f"the topic {topic}"
+        )
 
     def write(self, topic, *records, partition=None):
         """Write (key, value) pairs, each where Java would put it, or on one partition."""

@@ -7,15 +7,18 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from uuid import uuid4
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 import seamark
 from seamark.context import open_context
+from seamark.errors import NotFoundError, RefusedError
 from seamark.fleet.setup import make_setup
-from tests.integration.meaning_stage import Stage, wait_for
+from tests.integration.meaning_stage import DEADLINE_SECONDS, IN_A_ROW, NOT_YET, Stage, wait_for
 
 JDBC = "io.aiven.connect.jdbc.JdbcSinkConnector"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -114,25 +117,48 @@ class SkipStage(Stage):
     def skip(self, name, **options):
         """Find, by trying where it must be, and skip. Gives the plan and the result."""
         at = options.pop("at", None)
-        poison = self.fleet.skips.find(name, at=at)
+        poison = self.ask_of_failed(name, lambda: self.fleet.skips.find(name, at=at))
         if poison is None:
-            search = self.fleet.skips.search(name)
+            search = self.ask_of_failed(name, lambda: self.fleet.skips.search(name))
             found = self.fleet.apply(search.planned)
             assert found.is_done, found.failures
             poison = search.read_poison()
-        planned = self.fleet.skips.plan(name, poison, **options)
+        planned = self.ask_of_failed(name, lambda: self.fleet.skips.plan(name, poison, **options))
         return planned, self.fleet.apply(planned)
 
+    def ask_of_failed(self, name, ask):
+        """What is asked of a sink that has failed. A neighbour's rebalance starts its task anew, and until that has
+        failed again seamark refuses."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while True:
+            try:
+                return ask()
+            except RefusedError as error:
+                if "has failed" not in error.message or time.monotonic() > deadline:
+                    raise
+            self.await_failure(name)
+
+    def await_config(self, name, config):
+        """Until Connect holds it again: each worker hears of it in its own time."""
+        wait_for(lambda: self.client.read_config(name), lambda found: found == config, f"the config of {name}")
+
     def read_parked(self, topic):
-        """Every record of a topic's partitions, as messages."""
-        partitions = sorted(self.admin.list_topics(topic, timeout=20).topics[topic].partitions)
+        """Every record of a topic's partitions, as messages; none where no broker knows it yet."""
+        partitions = range(max(self._count_partitions(topic) for _ in range(IN_A_ROW)))
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": uuid4().hex, "enable.auto.commit": False})
         try:
             ends = [consumer.get_watermark_offsets(TopicPartition(topic, one), timeout=20)[1] for one in partitions]
             consumer.assign([TopicPartition(topic, one, 0) for one in partitions])
-            return consumer.consume(sum(ends), timeout=30) if sum(ends) else []
+            return consumer.consume(sum(ends), timeout=DEADLINE_SECONDS) if sum(ends) else []
+        except KafkaException as error:
+            if error.args[0].name() not in NOT_YET:
+                raise
+            return []
         finally:
             consumer.close()
+
+    def _count_partitions(self, topic):
+        return len(self.admin.list_topics(topic, timeout=20).topics[topic].partitions)
 
     def read_positions(self, name):
         """The committed offset of each partition."""
@@ -140,9 +166,21 @@ class SkipStage(Stage):
         return {one.partition["kafka_partition"]: one.offset["kafka_offset"] for one in found}
 
     def is_running(self, name):
-        """Whether its task runs."""
-        status = self.client.read_status(name)
-        return [str(task.state) for task in status.tasks] == ["RUNNING"]
+        """Whether its task runs. Right behind a create Connect has no status yet."""
+        with suppress(NotFoundError):
+            return [str(task.state) for task in self.client.read_status(name).tasks] == ["RUNNING"]
+        return False
+
+    def start_skip(self, name, **environ):
+        """The skip of a sink that has failed, as a process of its own: again where seamark refuses, as above."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while (
+            "has failed: there is nothing to skip"
+            in (ended := self.start("offsets", "skip", name, "--yes", **environ)).stderr
+            and time.monotonic() < deadline
+        ):
+            self.await_failure(name)
+        return ended
 
     def start(self, *argv, **environ):
         """The command line as a process of its own."""

@@ -81,6 +81,11 @@ def await_gone(brokers, name):
     wait_until(lambda: not any(brokers.read_topics([name]).items for _ in range(6)))
 
 
+def await_configs(brokers, name, wanted):
+    """The same for its own configs."""
+    wait_until(lambda: all(brokers.read_topics([name]).items[0].own_configs == wanted for _ in range(6)))
+
+
 def wait_until(is_so, *, seconds=60.0):
     deadline = time.monotonic() + seconds
     while not is_so():
@@ -101,7 +106,7 @@ class Member:
     """A consumer in a group, until it is closed."""
 
     def __init__(self, config, group, topic, *, protocol="classic"):
-        session = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 1000} if protocol == "classic" else {}
+        session = {"session.timeout.ms": 30000, "heartbeat.interval.ms": 1000} if protocol == "classic" else {}
         self._consumer = Consumer(
             {**config, "group.id": group, "client.id": "a-member", "group.protocol": protocol, **session}
         )
@@ -206,7 +211,7 @@ class TestReads:
             stderr=subprocess.DEVNULL,
         ) as member:
             try:
-                wait_until(lambda: share in {found.name for found in brokers.read_all_groups()}, seconds=60)
+                wait_until(lambda: share in {found.name for found in brokers.read_all_groups()}, seconds=120)
             finally:
                 member.kill()
         reading = brokers.read_all_groups()
@@ -309,17 +314,17 @@ class TestSteps:
 
     def test_configs_are_put_back_exactly(self, brokers, world, topic):
         brokers.alter_topic_config(topic, values={"retention.ms": "5000", "segment.ms": "7000"})
-        wait_until(lambda: "segment.ms" in brokers.read_topics([topic]).items[0].own_configs)
-        before = brokers.read_topics([topic]).items[0].own_configs
+        before = {"min.insync.replicas": "2", "retention.ms": "5000", "segment.ms": "7000"}
+        await_configs(brokers, topic, before)
         step = AlterTopicConfig(topic, {"retention.ms": "9000", "cleanup.policy": "compact"}, remove=("segment.ms",))
 
         done = world.apply(step)
 
         assert done.is_done
         wanted = {"min.insync.replicas": "2", "retention.ms": "9000", "cleanup.policy": "compact"}
-        wait_until(lambda: brokers.read_topics([topic]).items[0].own_configs == wanted)
+        await_configs(brokers, topic, wanted)
         assert world.undo(done).is_done
-        wait_until(lambda: brokers.read_topics([topic]).items[0].own_configs == before)
+        await_configs(brokers, topic, before)
 
     def test_a_deleted_topic_is_exported_and_its_commits_go_with_it(self, brokers, world, topic, config):
         write(config, topic, 4)
@@ -382,8 +387,11 @@ class TestSteps:
         producer.begin_transaction()
         producer.send_offsets_to_transaction([TopicPartition(topic, 0, 3)], consumer.consumer_group_metadata(), 20)
         try:
-            with Brokers(config, timeout_seconds=2) as hasty, pytest.raises(UnreachableError) as caught:
-                step.intend(RealWorld(hasty))
+            with Brokers(config, timeout_seconds=2) as hasty:
+                # It is connected, and knows the coordinator: what ends it then is the open transaction alone.
+                wait_until(lambda: hasty.read_groups([topic]).is_complete)
+                with pytest.raises(UnreachableError) as caught:
+                    step.intend(RealWorld(hasty))
             assert "UNSTABLE" in caught.value.context["kafka_error"]
         finally:
             producer.abort_transaction(20)

@@ -52,6 +52,13 @@ class Tool:
         self.config = config
 
     def run(self, *argv, text=""):
+        """What it says. It refuses what it can't tell the state of, and a neighbour's rebalance hides that: again."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while " is UNASSIGNED " in (ended := self.run_once(*argv, text=text))[2] and time.monotonic() < deadline:
+            time.sleep(0.5)
+        return ended
+
+    def run_once(self, *argv, text):
         out, err = io.StringIO(), io.StringIO()
         session = Session(out=out, err=err, stdin=io.StringIO(text))
         code = execute([*argv, f"--config={self.config}"], session=session)
@@ -65,6 +72,13 @@ class Tool:
         code, out, _ = self.run("--export", f"--connectors={name}")
         assert code == 0
         return [pair["offset"] for pair in json.loads(out).get(name, [])]
+
+
+def check_read_on(values, already, lines):
+    """It delivered these lines, and none before them. A rebalance may let Connect deliver the same once more."""
+    new = values[already:]
+    assert new[: len(lines)] == lines, values
+    assert set(new) == set(lines), values
 
 
 def find_change(said):
@@ -117,10 +131,11 @@ def test_a_stopped_connector_goes_on_where_the_import_says(stack, brokers, sourc
         assert code == 0, back
         assert tool.held(name) == [END]
         assert tool.run(f"--undo={find_change(back)}")[0] == 0
+        already = len(brokers.read_values(name))
         connect.do(name, "resume")
         connect.await_offsets(name, lambda said: said == [END])
-        wait_until(lambda: len(brokers.read_values(name)) >= 5, lambda: "the rows did not come again")
-        assert brokers.read_values(name) == ["one", "two", "three", "two", "three"]
+        wait_until(lambda: len(brokers.read_values(name)) >= already + 2, lambda: "the rows did not come again")
+        check_read_on(brokers.read_values(name), already, ["two", "three"])
     finally:
         connect.clean()
 
@@ -142,8 +157,9 @@ def test_an_absent_connector_begins_where_the_import_says(stack, brokers, source
         assert tool.run(f"--undo={find_change(back)}")[0] == 0
         connect.put_file_source(name, source, topic=name)
         connect.await_offsets(name, lambda said: said == [END])
-        assert brokers.read_values(name) == ["two", "three"]
+        check_read_on(brokers.read_values(name), 0, ["two", "three"])
         # Now it is there, and runs.
+        connect.await_state(name, "RUNNING", tasks=1)
         code, _, said = tool.give(name, source, SECOND)
         assert (code, tool.held(name)) == (5, [END])
         assert f"{name} is RUNNING with 1 task" in said

@@ -25,7 +25,11 @@ from seamark.cli.session import Session
 from seamark.kafka.topics import TopicAdmin
 from tests.integration.rest import DEADLINE_SECONDS, call, call_until
 
+# Many changes, each with its rebalances: on a busy machine they take minutes.
+pytestmark = pytest.mark.timeout(600)
 ROOT = Path(__file__).parents[2]
+# A command may wait for a rebalance several times, each longer than a minute on a busy machine.
+COMMAND_SECONDS = 200
 
 
 def call_raw(url, *, method="GET", body=None):
@@ -37,6 +41,15 @@ def call_raw(url, *, method="GET", body=None):
             return response.status, response.read()
     except urllib.error.HTTPError as error:
         return error.code, None
+
+
+def await_seen(read, is_so, what):
+    """What is read, once it is so."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not is_so(seen := read()):
+        assert time.monotonic() < deadline, f"waited {DEADLINE_SECONDS} s for {what}, last {seen}"
+        time.sleep(0.2)
+    return seen
 
 
 def wait_until(is_done, what):
@@ -127,7 +140,20 @@ class Desk:
         status, config = self._read("/config")
         if status == 404:
             return None
-        return config, json.loads(self._read("/status")[1])["connector"]["state"]
+        status, told = self._read("/status")
+        # Right behind a create Connect has no status yet.
+        return config, json.loads(told)["connector"]["state"] if status == 200 else ""
+
+    def await_look(self, wanted):
+        """The same, once it is so: this worker may lag behind the one that seamark asked, and a neighbour's rebalance
+        shows UNASSIGNED for a moment."""
+        return await_seen(self.look, lambda now: now == wanted, f"{self.name} to be {wanted}")
+
+    def await_state(self, state):
+        return await_seen(self.look, lambda now: now is not None and now[1] == state, f"{self.name} to be {state}")
+
+    def await_config(self, is_so):
+        return await_seen(self.look, lambda now: now is not None and is_so(now[0]), f"the config of {self.name}")
 
     def _read(self, path):
         """A GET; while a rebalance goes on Connect answers some with 409 or 500."""
@@ -140,6 +166,10 @@ class Desk:
         wait_until(is_answered, f"Connect to answer GET {path}")
         return answers[-1]
 
+    def put(self, config):
+        """What somebody else does, past seamark. A rebalance refuses it first."""
+        call_until(self.url("/config"), lambda status, _: status == 200, method="PUT", body=config)
+
     def newest(self):
         return self.must("journal", "list", "--limit", "1", "-o", "name").out.strip()
 
@@ -150,7 +180,7 @@ class Desk:
         file = self.write({"name": self.name, "config": self.config()})
         self.must("connectors", "create", "-f", file, "--yes")
         wait_until(self.has_task, "the task to run")
-        return self.look()
+        return self.await_state("RUNNING")
 
     def has_task(self):
         status, answer = call(self.url("/status"))
@@ -194,36 +224,35 @@ def test_every_verb_is_done_and_undone(build_desk, journal):
     desk.must("init", "--yes")
     before = desk.create()
     created = desk.newest()
-    assert before[1] == "RUNNING"
 
     verbs = {
         "pause": (["connectors", "pause", desk.name], lambda now: now == (before[0], "PAUSED")),
         "stop": (["connectors", "stop", desk.name], lambda now: now == (before[0], "STOPPED")),
         "set": (
             ["connectors", "change", desk.name, "--set", "batch.size=7", "--unset", "tasks.max"],
-            lambda now: b'"batch.size":"7"' in now[0] and b"tasks.max" not in now[0],
+            lambda now: now is not None and b'"batch.size":"7"' in now[0] and b"tasks.max" not in now[0],
         ),
         "change": (
             ["connectors", "change", desk.name, "-f", desk.write(desk.config(**{"batch.size": "9"}), "new.json")],
-            lambda now: b'"batch.size":"9"' in now[0],
+            lambda now: now is not None and b'"batch.size":"9"' in now[0],
         ),
         "delete": (["connectors", "delete", desk.name], lambda now: now is None),
     }
     for verb, (argv, is_done) in verbs.items():
         ended = desk.must(*argv, "--yes")
-        assert is_done(desk.look()), verb
+        await_seen(desk.look, is_done, verb)
         assert f"Undo: seamark journal undo {desk.newest()}" in ended.out
         undo(desk)
-        assert desk.look() == before, verb
+        desk.await_look(before)
 
     desk.must("connectors", "pause", desk.name, "--yes")
     desk.must("connectors", "resume", desk.name, "--yes")
-    assert desk.look() == before
+    desk.await_look(before)
     undo(desk)
-    assert desk.look()[1] == "PAUSED"
+    desk.await_state("PAUSED")
     desk.must("connectors", "resume", desk.name, "--yes")
     desk.must("journal", "undo", created, "--yes")
-    assert desk.look() is None
+    desk.await_look(None)
     listed = desk.must("journal", "list", "--limit", "100", "-o", "json").out
     assert {change["state"] for change in json.loads(listed)["items"]} == {"done"}
     assert len(json.loads(listed)["items"]) == 1 + 2 * len(verbs) + 4 + 1
@@ -234,11 +263,11 @@ def test_a_stopped_connector_is_brought_back_stopped(build_desk):
     desk = build_desk()
     desk.create()
     desk.must("connectors", "stop", desk.name, "--yes")
-    before = desk.look()
+    before = desk.await_state("STOPPED")
     ended = desk.must("connectors", "delete", desk.name, "--yes")
     assert "source offset" in ended.out
     undo(desk)
-    assert desk.look() == before == (before[0], "STOPPED")
+    desk.await_look(before)
 
 
 @pytest.mark.parametrize("journal", ["file", "kafka"])
@@ -260,7 +289,7 @@ def test_a_failed_task_is_started_again(build_desk, journal):
         return answer is not None and [task["state"] for task in answer["tasks"]] == ["FAILED"]
 
     wait_until(is_failed, "the task to fail")
-    before = desk.look()
+    before = desk.await_state("RUNNING")
     for _ in range(5):
         folder.mkdir()
         ended = desk.must("connectors", "restart", desk.name, "--yes")
@@ -275,7 +304,7 @@ def test_a_failed_task_is_started_again(build_desk, journal):
     # A task that runs again leaves nothing to put back, and its undo says so.
     undone = desk.run("journal", "undo", desk.newest(), "--yes")
     assert (undone.code, "No changes." in undone.out) == (0, True), undone.out + undone.err
-    assert desk.look() == before
+    desk.await_look(before)
     nothing = desk.must("connectors", "restart", desk.name)
     assert "No changes." in nothing.out
     deleted = desk.must("connectors", "delete", desk.name, "--yes")
@@ -296,12 +325,12 @@ def test_a_second_operator_is_refused_while_the_first_is_at_work(build_desk, jou
         second = desk.run("connectors", "stop", desk.name, "--yes")
         assert second.code == 5
         assert change in second.err
-        assert desk.look()[1] == "RUNNING"
+        desk.await_state("RUNNING")
     finally:
         first.send_signal(signal.SIGCONT)
-        out, err = first.communicate(timeout=DEADLINE_SECONDS)
+        out, err = first.communicate(timeout=COMMAND_SECONDS)
     assert first.returncode == 0, out + err
-    assert desk.look()[1] == "PAUSED"
+    desk.await_state("PAUSED")
     assert desk.run("connectors", "stop", desk.name, "--yes").code == 0
 
 
@@ -311,16 +340,16 @@ def test_a_stale_plan_is_refused(build_desk):
     plan = str(desk.folder / "plan.json")
     desk.must("connectors", "change", desk.name, "--set", "batch.size=7", "--out", plan)
     assert b"batch.size" not in desk.look()[0]
-    call(desk.url("/config"), method="PUT", body=desk.config(**{"batch.size": "3"}))
-    wait_until(lambda: b'"batch.size":"3"' in desk.look()[0], "somebody else's change")
+    desk.put(desk.config(**{"batch.size": "3"}))
+    desk.await_config(lambda found: b'"batch.size":"3"' in found)
     stale = desk.run("apply", plan, "--yes")
     assert stale.code == 5
     assert "the world has moved since the plan was made" in stale.err
     assert b'"batch.size":"3"' in desk.look()[0]
-    call(desk.url("/config"), method="PUT", body=desk.config())
-    wait_until(lambda: b"batch.size" not in desk.look()[0], "the way back")
+    desk.put(desk.config())
+    desk.await_config(lambda found: b"batch.size" not in found)
     desk.must("apply", plan, "--yes")
-    assert b'"batch.size":"7"' in desk.look()[0]
+    desk.await_config(lambda found: b'"batch.size":"7"' in found)
 
 
 @pytest.fixture
@@ -340,14 +369,14 @@ def test_a_crash_is_resumed_and_undone(build_desk, in_a_hurry, point):
     desk = build_desk()
     before = desk.create()
     killed = desk.start("connectors", "stop", desk.name, "--yes", SEAMARK_FAILPOINT=point)
-    killed.communicate(timeout=DEADLINE_SECONDS)
+    killed.communicate(timeout=COMMAND_SECONDS)
     assert killed.returncode == -signal.SIGKILL
     (change,) = desk.open_changes()
     assert desk.run("connectors", "pause", desk.name, "--yes").code == 5
     desk.must("journal", "resume", change, "--yes")
-    assert desk.look() == (before[0], "STOPPED")
+    desk.await_look((before[0], "STOPPED"))
     desk.must("journal", "undo", change, "--yes")
-    assert desk.look() == before
+    desk.await_look(before)
     assert desk.open_changes() == []
 
 
@@ -356,10 +385,10 @@ def test_a_crash_is_undone_without_being_finished(build_desk, in_a_hurry):
     before = desk.create()
     argv = ["connectors", "change", desk.name, "--set", "batch.size=7", "--yes"]
     killed = desk.start(*argv, SEAMARK_FAILPOINT="after-perform:0:kill")
-    killed.communicate(timeout=DEADLINE_SECONDS)
+    killed.communicate(timeout=COMMAND_SECONDS)
     (change,) = desk.open_changes()
     desk.must("journal", "undo", change, "--yes")
-    assert desk.look() == before
+    desk.await_look(before)
     shown = desk.must("journal", "show", change).out
     assert "taken over by" in shown
 
@@ -378,14 +407,16 @@ def test_ctrl_c_finishes_the_step_and_says_what_is_left(build_desk):
         wait_until(lambda: Path(f"/proc/{child.pid}/stat").read_text().split()[2] == "T", "the first step to end")
         child.send_signal(signal.SIGINT)
         child.send_signal(signal.SIGCONT)
-        out, err = child.communicate(timeout=DEADLINE_SECONDS)
+        out, err = child.communicate(timeout=COMMAND_SECONDS)
         assert child.returncode == 130, out + err
         assert "partly done" in out
         assert f"left: pause connector/connect/{other}" in err
-        assert desk.look()[1] == "PAUSED"
-        assert call(f"{place}/status")[1]["connector"]["state"] == "RUNNING"
+        desk.await_state("PAUSED")
+        call_until(
+            f"{place}/status", lambda status, answer: status == 200 and answer["connector"]["state"] == "RUNNING"
+        )
         undo(desk)
-        assert desk.look()[1] == "RUNNING"
+        desk.await_state("RUNNING")
     finally:
         wait_until(lambda: call(place, method="DELETE")[0] in {204, 404}, "the other connector to be gone")
 
@@ -399,11 +430,11 @@ def test_an_older_connect_is_changed_as_far_as_it_can(build_desk):
     assert desk.look() is None
     before = desk.create()
     desk.must("connectors", "stop", desk.name, "--yes")
-    assert desk.look() == (before[0], "STOPPED")
+    desk.await_look((before[0], "STOPPED"))
     warned = desk.must("connectors", "delete", desk.name, "--dry-run")
     assert "can't bring it back as STOPPED" in warned.out
     undo(desk)
-    assert desk.look() == before
+    desk.await_look(before)
 
 
 def test_the_example_leaves_nothing_behind(build_desk):
@@ -411,15 +442,19 @@ def test_the_example_leaves_nothing_behind(build_desk):
     spec = json.loads((ROOT / "examples" / "file-source.json").read_text())
     spec["name"] = desk.name
     spec["config"] |= {"file": str(desk.input), "topic": desk.name}
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "connector_life.py"), desk.write(spec), "dev"],
-        env=desk.environ,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "examples" / "connector_life.py"), desk.write(spec), "dev"],
+            env=desk.environ,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        # It looks once, and a neighbour's rebalance may hide the state right then. It leaves nothing behind: once more.
+        if "state: UNASSIGNED" not in done.stdout:
+            break
     assert "state: PAUSED" in done.stdout
     assert done.stdout.count(" done") == 4
-    assert desk.look() is None
+    desk.await_look(None)

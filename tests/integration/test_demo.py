@@ -20,7 +20,8 @@ from seamark.demo.chapters.rewind import ROWS as VISITS
 from seamark.demo.chapters.table import ROWS
 
 # All chapters took 154 s on 2 cores that others kept busy (load 9).
-DEADLINE_SECONDS = 280
+DEADLINE_SECONDS = 500
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def find_processes(place):
 
 
 def check_nothing_is_left(place):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while find_processes(place):
         assert time.monotonic() < deadline, find_processes(place)
         time.sleep(0.2)
@@ -174,7 +175,7 @@ def test_interrupted_demo_ends_its_servers(place):
             if line.startswith("$ seamark status"):
                 process.send_signal(signal.SIGINT)
                 break
-        rest, _ = process.communicate(timeout=60)
+        rest, _ = process.communicate(timeout=150)
     finally:
         process.kill()
     assert process.returncode == 130, "".join(said) + rest
@@ -185,7 +186,7 @@ def test_kept_demo_can_be_used_and_ended_as_it_says(place):
     process = start(place, "--chapter", "fleet", "--keep")
     file = place / "state" / "seamark" / "demo" / "stack.json"
     try:
-        output, _ = process.communicate(timeout=150)
+        output, _ = process.communicate(timeout=300)
         assert process.returncode == 0, output
         assert find_processes(place)
         said = [line.removeprefix("$ ") for line in output.partition("To use them:")[2].splitlines()]
@@ -197,7 +198,7 @@ def test_kept_demo_can_be_used_and_ended_as_it_says(place):
             env={"PATH": os.environ["PATH"], "HOME": str(place / "home")},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=150,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr

@@ -7,13 +7,14 @@ import time
 import uuid
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from seamark.model.key_hash import choose_partition
 from seamark.model.offset import spell_identity
 from seamark.offsets.codec import decode_value, encode_key
 from seamark.offsets.verdict import ValueVerdict
+from tests.integration.meaning_stage import IN_A_ROW, wait_for
 from tests.integration.rest import DEADLINE_SECONDS, call_until
 from tests.unit.offsets.dirty import CASES, CONNECTOR
 
@@ -54,6 +55,21 @@ class OffsetsTopic:
         entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, self.name, incremental_configs=[entry])
         self._admin.incremental_alter_configs([resource])[resource].result(DEADLINE_SECONDS)
+        # A task asks any broker for it when it starts, and fails where that one has not heard of the change.
+        wait_for(
+            lambda: {self._read_policy() for _ in range(IN_A_ROW)},
+            lambda found: found == {"compact"},
+            f"every broker to know that {self.name} is compacted",
+        )
+
+    def _read_policy(self):
+        # A client of its own each time: it may find another broker.
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        (future,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, self.name)]).values()
+        try:
+            return future.result(DEADLINE_SECONDS)["cleanup.policy"].value
+        except KafkaException as error:
+            return error.args[0].name()
 
     def delete(self):
         self._admin.delete_topics([self.name])[self.name].result(DEADLINE_SECONDS)

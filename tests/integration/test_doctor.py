@@ -12,6 +12,7 @@ from seamark.errors import NotFoundError
 from seamark.fleet import open_fleet
 from seamark.kafka import KafkaAdmin
 from seamark.model.finding import Severity
+from tests.integration.meaning_stage import await_topic
 
 SHARED_CONTEXT = """
 contexts:
@@ -43,6 +44,7 @@ def wrong_topic(stack):
     admin = AdminClient({"bootstrap.servers": stack.kafka.bootstrap_servers})
     topic = NewTopic(name, num_partitions=2, replication_factor=1, config={"cleanup.policy": "delete"})
     admin.create_topics([topic])[name].result(timeout=30)
+    await_topic(admin, name, 2)
     yield name
     admin.delete_topics([name])[name].result(timeout=30)
 

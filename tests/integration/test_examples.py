@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-import urllib.request
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,10 @@ import pytest
 from seamark.devstack.seed import run_sql
 from seamark.devstack.stack import write_stack
 from seamark.devstack.wait import wait_until
+from tests.integration.rest import call_until
 
+# The first test waits for the one apply, and then for every row.
+pytestmark = pytest.mark.timeout(600)
 ROOT = Path(__file__).parents[2]
 GAME = ROOT / "examples" / "game"
 CODES = (
@@ -101,9 +104,9 @@ class Operator:
     def apply(self, *more):
         return self.run("apply", "-f", str(self.config), "--allow-python", "--yes", *more)
 
-    def get(self, path):
-        with urllib.request.urlopen(self.endpoint.urls[0] + path, timeout=60) as answer:
-            return json.load(answer)
+    def get(self, path, is_so=lambda _: True):
+        """What the worker answers, once it is so. In a rebalance it refuses, or shows UNASSIGNED."""
+        return call_until(self.endpoint.urls[0] + path, lambda status, answer: status == 200 and is_so(answer))
 
     def landed(self, kind, topic):
         """The keys of the rows of a topic that are in the bucket, each once: a source that moves to another worker
@@ -138,16 +141,16 @@ def test_one_apply_leads_from_files_to_objects(operator, applied):
     assert applied.returncode == 0, applied.stdout + applied.stderr
     assert "20 to create" in applied.stdout
     sources = [f"code-{table}" for table in CODES] + [f"log-{table}" for table in LOGS]
-    fleet = operator.get("/connectors?expand=status")
     for name in (*sources, "lake-code", "lake-log"):
-        states = [task["state"] for task in fleet[name]["status"]["tasks"]]
-        assert states == ["RUNNING"], (name, states)
+        operator.get(
+            f"/connectors/{name}/status", lambda told: [task["state"] for task in told["tasks"]] == ["RUNNING"]
+        )
 
     def all_there():
         tables = [("code", table) for table in CODES] + [("log", table) for table in LOGS]
         return all(operator.is_landed(kind, table) for kind, table in tables)
 
-    wait_until(all_there, "every row of 18 tables was in the bucket", seconds=120, every_seconds=1)
+    wait_until(all_there, "every row of 18 tables was in the bucket", seconds=240, every_seconds=1)
     assert sum(operator.rows(table) for table in (*CODES, *LOGS)) > 1300
 
 
@@ -182,16 +185,21 @@ def test_a_config_that_fails_its_tasks_is_taken_back_within_the_deadline(operato
         file.write_text(good)
 
     assert done.returncode == 3, (done.returncode, done.stdout, done.stderr)
-    assert time.monotonic() - began_at < 120
+    # The deadline, and what a busy machine needs to plan, to take it back and to see it run again.
+    assert time.monotonic() - began_at < 180
     assert "code-item" in done.stderr
     assert "nobody" in done.stderr
-    assert operator.get("/connectors/code-item/config") == before
-    status = operator.get("/connectors/code-item/status")
-    assert [status["connector"]["state"], *(task["state"] for task in status["tasks"])] == ["RUNNING", "RUNNING"]
+    operator.get("/connectors/code-item/config", lambda config: config == before)
+    operator.get("/connectors/code-item/status", is_running)
+
+
+def is_running(status):
+    return [status["connector"]["state"], *(task["state"] for task in status["tasks"])] == ["RUNNING", "RUNNING"]
 
 
 def test_what_a_file_no_longer_names_is_deleted_and_comes_back(operator, applied):
     assert applied.returncode == 0
+    wait_until(lambda: operator.is_landed("log", "chat"), "every row of chat was in the bucket", seconds=240)
     file = operator.config / "logtables.yaml"
     good = file.read_text()
     try:
@@ -200,24 +208,28 @@ def test_what_a_file_no_longer_names_is_deleted_and_comes_back(operator, applied
         assert plan.returncode == 2
         assert "1 to delete" in plan.stdout
         assert operator.apply().returncode == 0
-        assert "log-chat" not in operator.get("/connectors")
+        operator.get("/connectors", lambda names: "log-chat" not in names)
     finally:
         file.write_text(good)
-    lines = count_lines(operator, "log-chat")
+    before = count_rows(operator, "log-chat")
 
     back = operator.apply()
 
     assert back.returncode == 0, back.stderr
-    assert "log-chat" in operator.get("/connectors")
+    operator.get("/connectors", lambda names: "log-chat" in names)
     run_sql(operator.stack.postgres, "INSERT INTO chat (player, what) VALUES ('p', 'again')")
-    wait_until(lambda: operator.is_landed("log", "chat"), "the new row was in the bucket", seconds=60)
-    # It goes on where it stopped: one row more, not all of them again.
-    assert count_lines(operator, "log-chat") == lines + 1
+    wait_until(lambda: operator.is_landed("log", "chat"), "the new row was in the bucket", seconds=240)
+    # It goes on where it stopped: one row more, not all of them again. That one Connect may deliver twice.
+    more = count_rows(operator, "log-chat") - before
+    assert set(more) == {max(more)}
+    assert max(more) > max(before)
 
 
-def count_lines(operator, topic):
+def count_rows(operator, topic):
+    """How often each row is in the bucket, by its number."""
     folder = Path(operator.stack.s3.data) / "game" / "log" / topic
-    return sum(len(file.read_text().splitlines()) for file in folder.rglob("*") if file.is_file())
+    lines = [line for file in folder.rglob("*") if file.is_file() for line in file.read_text().splitlines()]
+    return Counter(json.loads(line)["value"]["seq"] for line in lines)
 
 
 def read_starts(operator):

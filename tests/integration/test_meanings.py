@@ -82,7 +82,7 @@ def test_jdbc_source(stage, mode):
     make_table(stage, table)
     insert(stage, table, FIRST)
     name, meaning = jdbc_source(stage, mode, table, JDBC_MODES[mode])
-    wait_for(lambda: stage.read_end(topic), lambda end: end == FIRST, f"{FIRST} records")
+    wait_for(lambda: stage.read_end(topic), lambda end: end >= FIRST, f"{FIRST} records")
     with Database(stage.stack.postgres.dsn) as database:
         connector = stage.client.read_connector(name)
 
@@ -92,7 +92,7 @@ def test_jdbc_source(stage, mode):
         place = stage.await_offset(name, lambda offset: True, "an offset").partition
         early = stage.await_offset(name, is_at_the_end, "the offset of all rows")
         insert(stage, table, MORE)
-        wait_for(lambda: stage.read_end(topic), lambda end: end == FIRST + MORE, f"{FIRST + MORE} records")
+        wait_for(lambda: stage.read_end(topic), lambda end: end >= FIRST + MORE, f"{FIRST + MORE} records")
         assert rows_behind(connector, early, database).figure == MORE
         late = stage.await_offset(name, is_at_the_end, "the offset of the new rows")
         check_family(meaning, early, late)
@@ -111,7 +111,7 @@ def test_jdbc_source_goes_on_behind_the_row_that_is_named_and_a_rewind_sends_row
     make_table(stage, table)
     insert(stage, table, FIRST)
     name, meaning = jdbc_source(stage, "rewind", table, JDBC_MODES["both"])
-    wait_for(lambda: stage.read_end(topic), lambda end: end == FIRST, f"{FIRST} records")
+    wait_for(lambda: stage.read_end(topic), lambda end: end >= FIRST, f"{FIRST} records")
     row = "SELECT seq, (extract(epoch FROM at) * 1000000)::bigint FROM {} WHERE seq = 21"
     number, micros = stage.database.execute(row.format(table)).fetchone()
     held = stage.await_offset(name, lambda offset: offset.get("incrementing") == FIRST, "the offset of all rows")
@@ -131,9 +131,12 @@ def test_jdbc_source_goes_on_behind_the_row_that_is_named_and_a_rewind_sends_row
         again = measure_behind(meaning.build_distance(old, position, held.offset), database)
     assert again.figure == FIRST - 21
     stage.client.patch_offsets(name, [Offset(held.partition, None), Offset(old, position)])
+    already = stage.read_end(topic)
     stage.client.resume(name)
-    wait_for(lambda: stage.read_end(topic), lambda end: end == 2 * FIRST - 21, "the rows once more")
-    assert [value["seq"] for value in stage.read_values(topic)][FIRST:] == list(range(22, FIRST + 1))
+    wait_for(lambda: stage.read_end(topic), lambda end: end >= already + FIRST - 21, "the rows once more")
+    # In a neighbour's rebalance Connect may deliver the same once more.
+    seen = [value["seq"] for value in stage.read_values(topic)][already:]
+    assert list(dict.fromkeys(seen)) == list(range(22, FIRST + 1))
     assert meaning.explain_rewind().harm is Harm.DUPLICATES
 
 
@@ -176,7 +179,9 @@ def test_jdbc_query_is_bounded_and_bulk_keeps_nothing(stage):
     )
     early = stage.await_offset(query, lambda offset: offset["incrementing"] == FIRST, "the offset of all rows")
     insert(stage, table, MORE)
-    late = stage.await_offset(query, lambda offset: offset["incrementing"] > FIRST, "the offset of the new rows")
+    late = stage.await_offset(
+        query, lambda offset: offset["incrementing"] == FIRST + MORE, "the offset of all new rows"
+    )
     check_family(meaning, early, late)
     assert early.partition == {"query": "query"}
     bound = settle(meaning.build_distance(early.partition, early.offset, late.offset))
@@ -370,11 +375,14 @@ def test_mirror_maker(stage):
     distance = meaning.build_distance(early.partition, early.offset, late.offset)
     assert distance.count == LogRange(topic, 0, FIRST, FIRST + MORE, cluster=alias["source.cluster.alias"])
     copy = f"{alias['source.cluster.alias']}.{topic}"
-    assert settle(distance).figure == MORE == stage.read_end(copy) - FIRST
+    assert settle(distance).figure == MORE
+    # At least: in a neighbour's rebalance Connect may copy the same once more.
+    already = stage.read_end(copy)
+    assert already >= FIRST + MORE
     assert meaning.describe(early.partition, early.offset)[1] == f"record {FIRST - 1} copied"
 
     stage.rewind((source, early))
-    wait_for(lambda: stage.read_end(copy), lambda end: end == FIRST + 2 * MORE, "the records once more")
+    wait_for(lambda: stage.read_end(copy), lambda end: end >= already + MORE, "the records once more")
     assert meaning.explain_rewind().harm is Harm.DUPLICATES
     # A position below the last sync that the connector found at its start is too old for it to translate.
     commit_group(stage, topic, FIRST + MORE)
@@ -460,8 +468,12 @@ def test_connect_refuses_what_is_called_an_error_and_takes_the_rest(stage, tmp_p
         for partition, offset in cases:
             wrong = any(one.severity is Severity.ERROR for one in meaning.check(partition, offset))
             body = {"offsets": [{"partition": partition, "offset": offset}]}
+            # A rebalance is a refusal of its own kind, also under another number: what is taken is taken in the end.
             answer = call_until(
-                f"{url}/connectors/{name}/offsets", lambda status, _: status != 409, method="PATCH", body=body
+                f"{url}/connectors/{name}/offsets",
+                lambda status, _, wrong=wrong: status != 409 if wrong else status == 200,
+                method="PATCH",
+                body=body,
             )
             tried.append((meaning.family, partition, offset, wrong, answer is None))
     differing = [case for case in tried if case[3] != case[4]]

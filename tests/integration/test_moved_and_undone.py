@@ -175,6 +175,9 @@ class SourceCrew(Crew):
             config = {"connector.class": MIRROR, "tasks.max": "1", "topics": "nothing", **servers}
             config |= {"source.cluster.alias": name, "target.cluster.alias": "us"}
             self.rig.client.create_connector(name, config, initial_state="STOPPED")
+        # Right behind a create Connect has no status yet.
+        for name in (self.owner, self.origin):
+            self.rig.stop(name)
 
     def partition(self, slot, name=None):
         return {"cluster": name or self.owner, "partition": slot, "topic": f"t{self.round}"}
@@ -267,6 +270,8 @@ class SinkCrew(Crew):
         config = {"connector.class": FILE_SINK, "tasks.max": "1", "topics": self.topic, "file": str(folder / "out.txt")}
         config |= {"key.converter": STRING, "value.converter": STRING}
         self.rig.client.create_connector(self.owner, config, initial_state="STOPPED")
+        # Right behind a create Connect has no status yet.
+        self.rig.stop(self.owner)
 
     def partition(self, slot):
         return {"kafka_topic": self.topic, "kafka_partition": slot}

@@ -50,8 +50,8 @@ class Source:
             "file": str(self.file),
             "topic": self.name,
         }
-        body = {"name": self.name, "config": config}
-        call_until(f"{self.endpoint.urls[0]}/connectors", lambda status, _: status == 201, method="POST", body=body)
+        # Not a POST: where the answer of one is lost, the next is refused for ever.
+        call_until(f"{self.url}/config", lambda status, _: status in {200, 201}, method="PUT", body=config)
         self.await_position(len(TEXT))
 
     def await_position(self, position):
@@ -91,6 +91,18 @@ def read_topic(stack):
     return read
 
 
+def is_running(status, answer):
+    return status == 200 and answer["connector"]["state"] == "RUNNING"
+
+
+def check_read_on(found, already, lines):
+    """It delivered these lines, and none before them. A rebalance may let Connect deliver the same once more."""
+    new = found[already:]
+    assert new[: len(lines)] == lines
+    assert set(new) == set(lines)
+    return len(found)
+
+
 def build_plans(fleet):
     return OffsetPlans(
         fleet.context,
@@ -104,6 +116,7 @@ def build_plans(fleet):
 def test_source_is_rewound_verified_and_put_back(stack, source, read_topic):
     before = len(TEXT)
     half = len("".join(f"{line}\n" for line in LINES[:150]))
+    already = check_read_on(read_topic(source.name, 200), 0, LINES)
     with source.open() as fleet:
         connector = fleet.connectors.one(source.name)
         planned = build_plans(fleet).write(
@@ -125,9 +138,9 @@ def test_source_is_rewound_verified_and_put_back(stack, source, read_topic):
         assert result.is_done, result.failures
         assert result.steps[-1].note == f"file {source.file}, byte {before}"
         # It reads the last fifty lines again, and stands where it stood.
-        call_until(f"{source.url}/status", lambda _, answer: answer["connector"]["state"] == "RUNNING")
+        call_until(f"{source.url}/status", is_running)
         source.await_position(before)
-        assert read_topic(source.name, 250) == LINES + LINES[150:]
+        already = check_read_on(read_topic(source.name, already + 50), already, LINES[150:])
 
         # It has caught up: nobody stops it for nothing.
         undo = fleet.undo(result.change)
@@ -144,7 +157,7 @@ def test_source_is_rewound_verified_and_put_back(stack, source, read_topic):
         assert back.is_done, back.failures
         # A slow machine may not have stored anything yet.
         assert back.steps[-1].note.startswith((f"file {source.file}, byte {before + 9}", "no new position"))
-        assert read_topic(source.name, 252) == [*LINES, *LINES[150:], "one more", "one more"]
+        check_read_on(read_topic(source.name, already + 2), already, ["one more", "one more"])
 
 
 def test_an_idle_source_is_told_as_idle(source):
@@ -179,4 +192,4 @@ def test_a_write_of_somebody_else_after_the_move_is_a_failure(stack, source):
         assert f"seamark offsets history connect/{source.name}" in error.hint
         last = [entry for entry in fleet.journal.show(result.change) if entry.kind == "outcome"][-1]
         assert "somebody else wrote its offsets" in last.body["error"]["message"]
-    call_until(f"{source.url}/status", lambda _, answer: answer["connector"]["state"] == "RUNNING")
+    call_until(f"{source.url}/status", is_running)

@@ -21,6 +21,8 @@ from seamark.model.preview import Tolerance
 from tests.integration.meaning_stage import Stage, wait_for
 from tests.integration.test_meanings import s3_sink
 
+# Many changes, each with its rebalances: on a busy machine they take minutes.
+pytestmark = pytest.mark.timeout(600)
 JDBC_SOURCE = "io.aiven.connect.jdbc.JdbcSourceConnector"
 FILE = "org.apache.kafka.connect.file.FileStream"
 ROWS = 40
@@ -65,6 +67,10 @@ class Moved(Stage):
     def held(self, name):
         return {json.dumps(one.partition): one.offset for one in self.client.read_offsets(name)}
 
+    def await_held(self, name, wanted):
+        """Until REST tells this: a worker that lags does not list a partition yet that was written anew."""
+        wait_for(lambda: self.held(name), lambda found: found == wanted, f"{name} to hold {wanted}")
+
     def make_table(self, word):
         table = f"{self.run}_{word}"
         self.tables.append(table)
@@ -86,8 +92,17 @@ class Moved(Stage):
         config = {"connector.class": JDBC_SOURCE, **self.jdbc, "poll.interval.ms": "200", "topic.prefix": self.name("")}
         name, _ = self.create(word, {**config, "table.whitelist": table, **mode})
         topic = f"{self.name('')}{table}"
-        wait_for(lambda: self.read_end(topic), lambda end: end == ROWS, f"{ROWS} records")
+        wait_for(lambda: self.read_end(topic), lambda end: end >= ROWS, f"{ROWS} records")
         return name, topic
+
+    def await_rows(self, topic, already, count):
+        """The numbers of so many rows behind those that came already; in a neighbour's rebalance Connect may deliver
+        some twice, which count once."""
+
+        def read():
+            return list(dict.fromkeys(value["seq"] for value in self.read_values(topic)[already:]))
+
+        return wait_for(read, lambda found: len(found) >= count, f"{count} rows in {topic}")
 
 
 @pytest.fixture
@@ -207,6 +222,7 @@ def test_jdbc_source_skips_as_many_rows_as_the_plan_says_and_the_undo_brings_the
     name, topic = stage.jdbc_source("skip", table, MODES["number"])
     stage.await_offset(name, lambda found: found["incrementing"] == ROWS, "the offset of all rows")
     stage.stop(name)
+    already = stage.read_end(topic)
     stage.insert(table, 12)
     planned = stage.fleet.offsets.move(name, shift=5)
     assert previews(planned) == [("skipped", 5, Certainty.EXACT)]
@@ -221,13 +237,14 @@ def test_jdbc_source_skips_as_many_rows_as_the_plan_says_and_the_undo_brings_the
     ]
     result = stage.apply(planned)
     stage.client.resume(name)
-    wait_for(lambda: stage.read_end(topic), lambda end: end == ROWS + 7, "the other rows")
+    assert stage.await_rows(topic, already, 7) == list(range(ROWS + 6, ROWS + 13))
     stage.await_offset(name, lambda found: found["incrementing"] == ROWS + 12, "the offset of the other rows")
+    already = stage.read_end(topic)
     # By now it runs: the way back stops it.
     undo = stage.fleet.undo(result.change)
     assert previews(undo) == [("again", 12, Certainty.EXACT)]
     stage.apply(undo)
-    wait_for(lambda: stage.read_end(topic), lambda end: end == ROWS + 7 + 12, "all new rows")
+    assert stage.await_rows(topic, already, 12) == list(range(ROWS + 1, ROWS + 13))
 
 
 def test_what_moved_too_far_before_the_stop_is_not_written_and_runs_on(stage):
@@ -238,15 +255,16 @@ def test_what_moved_too_far_before_the_stop_is_not_written_and_runs_on(stage):
     planned = stage.fleet.offsets.move(name, to=30, tolerance=Tolerance(0.0, 5))
     assert previews(planned) == [("again", 10, Certainty.EXACT)]
     stage.insert(table, 6)
-    wait_for(lambda: stage.read_end(topic), lambda end: end == ROWS + 6, "the new rows")
+    wait_for(lambda: stage.read_end(topic), lambda end: end >= ROWS + 6, "the new rows")
     stage.await_offset(name, lambda found: found["incrementing"] == ROWS + 6, "the offset of the new rows")
+    already = stage.read_end(topic)
     result = stage.fleet.apply(planned)
     assert not result.is_done
     (failure,) = [step.error for step in result.steps if step.error is not None]
     assert "16 rows would be read again; the plan said 10" in failure.cause
     wait_for(lambda: stage.client.read_status(name), lambda found: found.state == "RUNNING", "it to run")
     assert [held["incrementing"] for held in stage.held(name).values()] == [ROWS + 6]
-    assert stage.read_end(topic) == ROWS + 6
+    assert stage.read_end(topic) == already
 
 
 LINES = 100
@@ -282,11 +300,10 @@ def test_file_source_is_moved_in_every_way_and_put_back(stage):
         planned = stage.fleet.offsets.move(name, **where)
         assert previews(planned) == [(*counted, Certainty.ESTIMATE)], where
         result = stage.apply(planned)
-        held = stage.held(name)
-        assert held == ({} if position is None else {json.dumps(partition): {"position": position}}), where
+        stage.await_held(name, {} if position is None else {json.dumps(partition): {"position": position}})
         if is_undone:
             stage.apply(stage.fleet.undo(result.change))
-            assert stage.held(name) == before, where
+            stage.await_held(name, before)
     with pytest.raises(UnsupportedError) as refused:
         stage.fleet.offsets.move(name, back="1h")
     assert "--to NUMBER" in refused.value.hint
@@ -295,8 +312,9 @@ def test_file_source_is_moved_in_every_way_and_put_back(stage):
     planned = stage.fleet.offsets.forget(name)
     assert "read again: what it reads again will be in its topics twice" in str(planned)
     stage.apply(planned)
+    already = stage.read_end(stage.name("lines"))
     stage.client.resume(name)
-    wait_for(lambda: stage.read_end(stage.name("lines")), lambda end: end == 2 * LINES, "all lines again")
+    wait_for(lambda: stage.read_end(stage.name("lines")), lambda end: end >= already + LINES, "all lines again")
 
 
 def make_sink(stage, word="sink"):
@@ -312,7 +330,7 @@ def make_sink(stage, word="sink"):
         "value.converter": converter,
     }
     name, _ = stage.create(word, config)
-    wait_for(lambda: count_lines(file), lambda count: count == LINES, "all lines")
+    wait_for(lambda: count_lines(file), lambda count: count >= LINES, "all lines")
     stage.await_offset(name, lambda found: found["kafka_offset"] == LINES, "the commit of all lines")
     return name, file
 
@@ -323,17 +341,20 @@ def count_lines(file):
 
 def test_sink_delivers_again_as_many_records_as_the_plan_says(stage):
     name, file = make_sink(stage)
-    before = stage.held(name)
+    before, already = stage.held(name), count_lines(file)
     planned = stage.fleet.offsets.move(name, shift=-30)
     assert previews(planned) == [("again", 30, Certainty.BOUND)]
     assert "at most 30 records read again" in str(planned)
     assert "appended to the file once more" in str(planned)
     result = stage.apply(planned)
-    wait_for(lambda: count_lines(file), lambda count: count == LINES + 30, "thirty lines again")
+    wait_for(lambda: count_lines(file), lambda count: count >= already + 30, "thirty lines again")
     stage.await_offset(name, lambda found: found["kafka_offset"] == LINES, "the commit of all lines")
+    # In a neighbour's rebalance Connect may deliver some of them twice.
+    again = file.read_text().splitlines()[already:]
+    assert list(dict.fromkeys(again)) == [f"line {number}" for number in range(LINES - 30, LINES)]
     stage.apply(stage.fleet.undo(result.change))
     assert stage.held(name) == before
-    assert count_lines(file) == LINES + 30
+    assert count_lines(file) == already + len(again)
 
 
 def test_group_and_sink_take_each_others_place(stage):
@@ -375,10 +396,11 @@ def test_export_of_several_owners_is_imported_as_one_plan(stage):
     assert {step.lane for step in planned.plan.steps} == {f"connector/connect/{source}", f"connector/connect/{sink}"}
     assert sorted(previews(planned)) == [("skipped", 93, Certainty.BOUND), ("skipped", 990, Certainty.ESTIMATE)]
     result = stage.apply(planned)
-    assert {name: stage.held(name) for name in (source, sink)} == before
+    for name, offsets in before.items():
+        stage.await_held(name, offsets)
     assert stage.fleet.offsets.restore(file).is_empty
     stage.apply(stage.fleet.undo(result.change))
-    assert [found["position"] for found in stage.held(source).values()] == [10]
+    stage.await_held(source, {json.dumps(partition): {"position": 10}})
     assert [found["kafka_offset"] for found in stage.held(sink).values()] == [7]
     assert previews(stage.fleet.offsets.move(sink, to="earliest"))[0][0] == "again"
     bare = stage.folder / "bare.json"
@@ -387,10 +409,11 @@ def test_export_of_several_owners_is_imported_as_one_plan(stage):
     config = {**stage.client.read_config(source), "topic": topic}
     del config["name"]
     created = stage.apply(stage.fleet.connectors.create(new, config, offsets=bare))
-    wait_for(lambda: stage.read_end(topic), lambda end: end == 3, "the last three lines")
+    wait_for(lambda: stage.read_end(topic), lambda end: end >= 3, "the last three lines")
     stage.apply(stage.fleet.undo(created.change))
     assert new not in stage.client.read_names()
-    assert stage.read_end(topic) == 3
+    # In a neighbour's rebalance Connect may deliver them twice.
+    assert list(dict.fromkeys(stage.read_values(topic))) == ["line 0097", "line 0098", "line 0099"]
     assert {found.preview.counted.unit for found in stage.fleet.offsets.move(source, to=5).effects[0].fields} == {
         Unit.BYTES
     }
@@ -405,10 +428,13 @@ def test_rename_takes_the_offsets_along_and_nothing_is_read_twice(stage):
     planned = stage.fleet.connectors.rename(name, new)
     # What it reads between the plan and its stop goes along too.
     stage.insert(table, 5)
-    wait_for(lambda: stage.read_end(topic), lambda end: end == ROWS + 5, "the new rows")
+    wait_for(lambda: stage.read_end(topic), lambda end: end >= ROWS + 5, "the new rows")
+    # A task that is slow to end is cut off, and what it has not stored by then Connect itself reads again.
+    stage.await_offset(name, lambda found: found["incrementing"] == ROWS + 5, "the offset of the new rows")
+    already = stage.read_end(topic)
     stage.apply(planned)
     stage.insert(table, 3)
-    wait_for(lambda: stage.read_end(topic), lambda end: end >= ROWS + 8, "the rows under the new name")
+    stage.await_rows(topic, already, 3)
     stage.await_offset(new, lambda found: found["incrementing"] == ROWS + 8, "the offset of all rows")
     assert [name in stage.client.read_names(), new in stage.client.read_names()] == [False, True]
-    assert stage.read_end(topic) == ROWS + 8
+    assert stage.await_rows(topic, already, 3) == [ROWS + 6, ROWS + 7, ROWS + 8]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from uuid import uuid4
 
 import pytest
@@ -21,6 +21,7 @@ from seamark.errors import NotFoundError, RefusedError
 from seamark.fleet.positions.export_file import check_export
 from seamark.fleet.setup import make_setup
 from seamark.model.key_hash import choose_partition
+from tests.integration.meaning_stage import await_topic, wait_for
 
 PARTITIONS = 5
 ORPHANS = 1000
@@ -37,6 +38,7 @@ class Ground:
         self.admin.create_topics([NewTopic(self.topic, PARTITIONS, 3, config={"cleanup.policy": "compact"})])[
             self.topic
         ].result(30)
+        await_topic(self.admin, self.topic, PARTITIONS)
         self.client = ConnectClient(stack.connect["connect"].urls)
         self.file = folder / "seamark.yaml"
         context = {
@@ -76,6 +78,10 @@ class Ground:
         config = {"connector.class": FILE_SOURCE, "file": "/nowhere", "topic": self.run}
         self.client.create_connector(name, config, initial_state="STOPPED")
         self.names.append(name)
+        # One that a worker does not list yet, for want of a status, would be one that is gone.
+        with ExitStack() as opened:
+            each = [opened.enter_context(ConnectClient((url,))) for url in self.client.urls]
+            wait_for(lambda: [is_listed(name, one) for one in each], all, f"every worker to list {name}")
         return name
 
     def read(self):
@@ -99,6 +105,10 @@ class Ground:
             self.client.delete_connector(name)
         self.client.close()
         self.admin.delete_topics([self.topic])[self.topic].result(30)
+
+
+def is_listed(name, client):
+    return name in [found.name for found in client.read_connectors()]
 
 
 @pytest.fixture

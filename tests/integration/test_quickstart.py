@@ -8,6 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -32,6 +34,7 @@ def copy_checkout(target):
             shutil.copy2(ROOT / name, target / name)
 
 
+@pytest.mark.timeout(600)
 def test_quickstart_works_word_for_word(tmp_path):
     blocks = quickstart()
     assert len(blocks) == 7
@@ -55,7 +58,7 @@ def test_quickstart_works_word_for_word(tmp_path):
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=280,
+            timeout=500,
             check=False,
         )
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections import Counter
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -16,6 +17,8 @@ from seamark.errors import RefusedError, UnsupportedError
 from seamark.fleet.setup import make_setup
 from tests.integration.rest import DEADLINE_SECONDS, call_until
 
+# Many changes, each with its rebalances: on a busy machine they take minutes.
+pytestmark = pytest.mark.timeout(600)
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 OWN = "offsets.storage.topic"
@@ -53,6 +56,8 @@ class Stage:
         body = {"connector.class": kind, "tasks.max": "1", "file": str(self.folder / name), **more, **config}
         url = f"{self.endpoint.urls[0]}/connectors/{name}/config"
         call_until(url, lambda status, _: status in (200, 201), method="PUT", body=body)
+        # Right behind a create Connect has no status yet, and does not list it.
+        call_until(f"{self.endpoint.urls[0]}/connectors/{name}/status", lambda status, _: status == 200)
         return name
 
     def append(self, name, *lines):
@@ -81,8 +86,10 @@ class Stage:
         consumer.close()
         return found
 
-    def config(self, name):
-        return call_until(f"{self.endpoint.urls[0]}/connectors/{name}/config", lambda status, _: status == 200)
+    def config(self, name, is_so=lambda _: True):
+        """Its config, once it is so: this worker may lag behind the one that seamark asked."""
+        url = f"{self.endpoint.urls[0]}/connectors/{name}/config"
+        return call_until(url, lambda status, answer: status == 200 and is_so(answer))
 
     def apply(self, planned):
         result = self.fleet.apply(planned)
@@ -111,6 +118,9 @@ def test_a_source_takes_its_offsets_to_a_topic_of_its_own_and_back_and_reads_no_
     name = stage.create()
     stage.append(name, *first)
     stage.await_all_read(name)
+    # Here a neighbour's rebalance may let Connect deliver some twice; what is behind these comes after the change.
+    already = stage.read(name, len(first))
+    assert list(dict.fromkeys(already)) == first
     own = f"{name}-offsets"
     stage.topics.append(own)
 
@@ -127,13 +137,14 @@ def test_a_source_takes_its_offsets_to_a_topic_of_its_own_and_back_and_reads_no_
         "check-progress",
     ]
     result = stage.apply(planned)
-    assert stage.config(name)[OWN] == own
+    stage.config(name, lambda found: found.get(OWN) == own)
     (topic,) = stage.fleet._world.kafka().read_topics([own]).items
     assert topic.configs["cleanup.policy"].value == "compact"
     assert len(topic.partitions) == 5
     stage.append(name, "second")
     stage.await_all_read(name)
-    assert stage.read(name, 301) == [*first, "second"]
+    found = stage.read(name, len(already) + 1)
+    assert (found[: len(already)], set(found[len(already) :])) == (already, {"second"})
     assert stage.fleet.offsets.relocate(name, own).is_empty
 
     undo = stage.fleet.undo(result.change)
@@ -152,10 +163,12 @@ def test_a_source_takes_its_offsets_to_a_topic_of_its_own_and_back_and_reads_no_
     )
     assert [(field.key, field.before, field.after) for field in effect.fields] == [(OWN, own, None)]
     stage.apply(undo)
-    assert OWN not in stage.config(name)
+    stage.config(name, lambda found: OWN not in found)
     stage.append(name, "third")
     stage.await_all_read(name)
-    assert stage.read(name, 302) == [*first, "second", "third"]
+    already = found
+    found = stage.read(name, len(already) + 1)
+    assert (found[: len(already)], set(found[len(already) :])) == (already, {"third"})
 
 
 def test_connect_itself_begins_anew_with_another_topic(stage):
@@ -167,7 +180,7 @@ def test_connect_itself_begins_anew_with_another_topic(stage):
     url = f"{stage.endpoint.urls[0]}/connectors/{name}/config"
     config = {**stage.config(name), OWN: f"{name}-offsets"}
     call_until(url, lambda status, _: status == 200, method="PUT", body=config)
-    assert len(stage.read(name, 100)) == 100
+    assert min(Counter(stage.read(name, 100)).values()) >= 2
 
 
 def test_a_topic_that_is_there_is_used_and_what_it_holds_of_former_times_is_replaced(stage):
@@ -182,13 +195,14 @@ def test_a_topic_that_is_there_is_used_and_what_it_holds_of_former_times_is_repl
     stage.await_all_read(name)
     # By now the topic holds an older position. A stopped source stays stopped.
     stage.apply(stage.fleet.connectors.stop([name]))
+    already = stage.read(name, 51)
     planned = stage.fleet.offsets.relocate(name, own)
     assert [step.kind for step in planned.plan.steps][-1] == "put-config"
     stage.apply(planned)
     stage.apply(stage.fleet.connectors.resume([name]))
     stage.append(name, "last")
     stage.await_all_read(name)
-    assert len(stage.read(name, 52)) == 52
+    assert set(stage.read(name, len(already) + 1)[len(already) :]) == {"last"}
 
 
 def test_what_can_not_have_an_offsets_topic_is_refused(stage):

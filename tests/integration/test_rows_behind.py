@@ -93,6 +93,14 @@ def shop(stack):
     made.admin.close()
 
 
+def count_at_once(ours, theirs):
+    """Both counts, at one time: every two minutes rows of the future become old enough, and then both are made anew."""
+    while True:
+        before, counted = theirs(), ours()
+        if theirs() == before:
+            return counted, before
+
+
 @pytest.mark.parametrize("mode", THEIRS)
 @pytest.mark.parametrize("seq", [1, 2, ROWS // 2, ROWS // 2 + 1, ROWS - 150])
 def test_it_is_what_the_connector_would_read(shop, mode, seq):
@@ -102,8 +110,10 @@ def test_it_is_what_the_connector_would_read(shop, mode, seq):
     connector = shop.connector(**{"mode": mode, "incrementing.column.name": "seq", "timestamp.column.name": "at"})
     query = f"SELECT count(*) FROM {shop.schema}.purchase WHERE {THEIRS[mode]}"
     with Database(shop.dsn) as database:
-        counted = rows_behind(connector, shop.offset(position), database)
-    theirs = shop.admin.execute(query, {"seq": seq, "at": at}).fetchone()[0]
+        counted, theirs = count_at_once(
+            lambda: rows_behind(connector, shop.offset(position), database),
+            lambda: shop.admin.execute(query, {"seq": seq, "at": at}).fetchone()[0],
+        )
     assert theirs > 0
     assert (counted.figure, counted.certainty, counted.unit) == (theirs, Certainty.EXACT, Unit.ROWS)
 
@@ -114,9 +124,12 @@ def test_a_column_without_time_zone_is_read_in_the_connectors_zone(shop):
     config = {"mode": "timestamp", "timestamp.column.name": "local", "db.timezone": "Asia/Seoul"}
     wanted = "SELECT count(*) FROM {schema}.purchase WHERE at > (SELECT at FROM {schema}.purchase WHERE seq = 600)"
     with Database(shop.dsn) as database:
-        counted = rows_behind(shop.connector(**config), shop.offset(position), database)
+        counted, theirs = count_at_once(
+            lambda: rows_behind(shop.connector(**config), shop.offset(position), database),
+            lambda: shop.one(f"{wanted} AND at < now()"),
+        )
         wrong = rows_behind(shop.connector(**{**config, "db.timezone": "UTC"}), shop.offset(position), database)
-    assert counted.figure == shop.one(f"{wanted} AND at < now()")
+    assert counted.figure == theirs
     assert wrong.figure != counted.figure
 
 
@@ -184,7 +197,7 @@ def test_at_the_limit_the_server_cancels_it_and_the_figure_is_an_estimate(shop):
         # The connection is open still, and nothing runs on it.
         assert shop.active() == 0
         assert database.count(Distance(Unit.ROWS, TableRows(shop.table()))).figure == ROWS
-    assert 0.5 <= time.monotonic() - began < 10
+    assert 0.5 <= time.monotonic() - began < 60
     assert counted.certainty is Certainty.ESTIMATE
     assert counted.figure > 0
     assert "cancelled in the server after 0.5 s" in counted.reason

@@ -13,6 +13,8 @@ from tests.integration.meaning_stage import wait_for
 from tests.integration.skip_stage import JSON, NO_JSON, SkipStage, row
 from tests.integration.test_meanings import S3_SINK
 
+# Many changes, each with its rebalances: on a busy machine they take minutes.
+pytestmark = pytest.mark.timeout(600)
 COUNT, POISON = 500, 300
 
 
@@ -71,7 +73,7 @@ def test_record_300_of_a_batch_of_500_alone_is_missing_and_parked(stage, poison,
     check_parked(parked, name=name, topic=topic, offset=POISON, value=poison, stage=where)
     assert parked.key() == b"k"
     assert headers_of(parked)["origin"] == b"test"
-    assert stage.client.read_config(name) == config
+    stage.await_config(name, config)
     # A neighbour's rebalance may just hide it.
     wait_for(lambda: stage.is_running(name), bool, f"{name} to run")
     stage.await_offset(name, lambda held: held["kafka_offset"] == COUNT, "the rest to be committed")
@@ -142,7 +144,7 @@ def test_record_that_a_transformation_refuses_is_found_by_trying(stage):
         },
     )
     stage.await_failure(name)
-    assert stage.fleet.skips.find(name) is None
+    assert stage.ask_of_failed(name, lambda: stage.fleet.skips.find(name)) is None
     _, result = stage.skip(name)
     assert result.is_done, result.failures
     wanted = [str(number) for number in range(SMALL) if number != BAD]
@@ -179,7 +181,7 @@ def test_a_good_record_that_somebody_names_is_not_skipped(stage):
     assert not result.is_done
     (failure,) = result.failures.values()
     assert "nothing is skipped" in failure.message
-    assert stage.client.read_config(name) == config
+    stage.await_config(name, config)
     stage.await_failure(name)
     assert stage.read_positions(name) == {0: BAD}
     assert stage.read_ids(table) == list(range(BAD)), "what is before the poison was delivered, once"
@@ -203,6 +205,7 @@ def test_sinks_that_run_and_sources_are_refused(stage):
             "topic": stage.name("lines"),
         },
     )
+    wait_for(lambda: stage.is_running(source), bool, f"{source} to run")
     with pytest.raises(RefusedError, match="is no sink"):
         stage.fleet.skips.find(source)
 
@@ -212,7 +215,7 @@ def test_sinks_that_run_and_sources_are_refused(stage):
 def test_killed_between_its_steps_it_is_resumed_and_parks_once(stage, point):
     name, topic, table = make_failed(stage, mix(NO_JSON, BAD))
     config = stage.client.read_config(name)
-    killed = stage.start("offsets", "skip", name, "--yes", SEAMARK_FAILPOINT=f"{point}:kill")
+    killed = stage.start_skip(name, SEAMARK_FAILPOINT=f"{point}:kill")
     assert killed.returncode == -9, killed.stderr
     (change,) = stage.fleet.journal.list(only_open=True)
     resumed = stage.start("journal", "resume", change.change, "--yes")
@@ -223,7 +226,7 @@ def test_killed_between_its_steps_it_is_resumed_and_parks_once(stage, point):
     assert parked.value() == NO_JSON
     assert headers["__connect.errors.offset"] == str(BAD).encode()
     assert headers["__connect.errors.topic"] == topic.encode()
-    assert stage.client.read_config(name) == config
+    stage.await_config(name, config)
     wait_for(lambda: stage.is_running(name), bool, f"{name} to run")
 
 
@@ -236,7 +239,12 @@ def test_two_tasks_with_four_partitions_miss_the_one_record(stage):
     assert f"{topic}-2@{BAD}" in planned.plan.title
     wanted = [1000 * part + number for part in range(4) for number in range(3 * SMALL)]
     wanted.remove(2000 + BAD)
-    assert sorted(set(stage.await_ids(table, len(wanted)))) == wanted
+    found = wait_for(
+        lambda: set(stage.read_ids(table)),
+        lambda ids: len(ids) >= len(wanted),
+        f"{len(wanted)} rows",
+    )
+    assert sorted(found) == wanted
     (parked,) = stage.read_parked(f"{name}-dlq")
     assert parked.value() == row(2000 + BAD, "poison")
 
@@ -244,12 +252,13 @@ def test_two_tasks_with_four_partitions_miss_the_one_record(stage):
 def test_what_does_not_fail_any_more_is_not_skipped(stage):
     name, _, table = make_failed(stage, mix(row(BAD, "poison"), BAD))
     config = stage.client.read_config(name)
+    search = stage.ask_of_failed(name, lambda: stage.fleet.skips.search(name))
     stage.database.execute(f"ALTER TABLE {table} DROP CONSTRAINT {table}_word_check")
-    result = stage.fleet.apply(stage.fleet.skips.search(name).planned)
+    result = stage.fleet.apply(search.planned)
     (failure,) = result.failures.values()
     assert failure.message == f"connector/connect/{name} took every record that was there: nothing is skipped"
     assert stage.await_ids(table, SMALL) == list(range(SMALL))
-    assert stage.client.read_config(name) == config
+    stage.await_config(name, config)
     wait_for(lambda: stage.is_running(name), bool, f"{name} to run")
 
 

@@ -11,7 +11,7 @@ import seamark
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.context import open_context
-from tests.integration.meaning_stage import Stage
+from tests.integration.meaning_stage import Stage, wait_for
 
 ROWS, NEW = 40, 7
 
@@ -69,7 +69,12 @@ def test_rows_that_a_source_has_not_read_are_counted_in_its_database(stage, read
     stage.stop(name)
     stage.database.execute(insert, [NEW])
 
-    found = read_lag(named=True)[f"connect/{name}"]
+    # In a neighbour's rebalance it shows UNASSIGNED for a moment.
+    found = wait_for(
+        lambda: read_lag(named=True).get(f"connect/{name}", {}),
+        lambda told: told.get("state") == "STOPPED",
+        f"{name} to be told as stopped",
+    )
     assert (found["behind"], found["unit"], found["certainty"], found["state"]) == (NEW, "rows", "exact", "STOPPED")
     assert table in found["worst"]
 

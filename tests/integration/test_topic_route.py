@@ -202,6 +202,8 @@ def make_file_source(rig, word):
     name, file = rig.name(word), rig.folder / f"{word}.txt"
     config = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": name}
     rig.client.create_connector(name, config, initial_state="STOPPED")
+    # Right behind a create Connect has no status yet.
+    rig.stop(name)
     return name, encode_key(name, {"filename": str(file)})
 
 

@@ -23,6 +23,7 @@ from seamark.errors import NotFoundError
 from seamark.kafka import Brokers
 from seamark.model.group import Committed
 from tests.integration.kafka_tools import run_tool
+from tests.integration.meaning_stage import IN_A_ROW
 from tests.integration.rest import DEADLINE_SECONDS, call, call_until
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "delete_topic.py"
@@ -74,6 +75,32 @@ class Desk:
         ended = self.run(*argv, typed=typed)
         assert ended.code == 0, ended.out + ended.err
         return ended
+
+    def create(self, name, *argv, partitions):
+        """A topic that every broker knows: each hears of it in its own time, and any of them may be asked."""
+        made = self.must("topics", "create", name, "--partitions", str(partitions), *argv, "-y")
+        self.await_topic(name, partitions)
+        return made
+
+    def await_topic(self, name, partitions):
+        def is_there():
+            found = self.brokers.read_topics([name]).items
+            return bool(found) and len(found[0].led_spots) == partitions
+
+        wait_until(lambda: all(is_there() for _ in range(IN_A_ROW)), f"every broker to know {name}")
+
+    def await_gone(self, name):
+        wait_until(
+            lambda: not any(self.brokers.read_topics([name]).items for _ in range(IN_A_ROW)),
+            f"every broker to forget {name}",
+        )
+
+    def await_configs(self, name, wanted):
+        """Until every broker tells these configs of its own."""
+        wait_until(
+            lambda: all(self.brokers.read_topics([name]).items[0].own_configs == wanted for _ in range(IN_A_ROW)),
+            f"every broker to tell {wanted} of {name}",
+        )
 
     def show(self, name):
         return json.loads(self.must("topics", "show", name, "-o", "json").out)
@@ -129,7 +156,9 @@ class Desk:
                 self.brokers.delete_group(group)
         mine = [found.name for found in self.brokers.read_all_topics() if found.name.startswith(self.name)]
         for topic in mine:
-            self.brokers.delete_topic(topic)
+            # A broker may still list what the test has deleted.
+            with suppress(NotFoundError):
+                self.brokers.delete_topic(topic)
         self.brokers.close()
 
 
@@ -153,9 +182,7 @@ def wait_until(is_done, what):
 
 def test_a_topic_is_created_looked_at_altered_grown_and_deleted(stack, desk):
     name = desk.name
-    made = desk.must(
-        "topics", "create", name, "--partitions", "2", "--replication", "3", "--config", "retention.ms=86400000", "-y"
-    )
+    made = desk.create(name, "--replication", "3", "--config", "retention.ms=86400000", partitions=2)
     assert f"+ topic/{name}" in made.out
     desk.produce(name, [(b"k", b"value")] * 5, partition=1)
 
@@ -175,12 +202,15 @@ def test_a_topic_is_created_looked_at_altered_grown_and_deleted(stack, desk):
     assert body["changed_configs"] == configs
 
     desk.must("topics", "alter", name, "--set", "cleanup.policy=compact", "--unset", "retention.ms", "-y")
+    desk.await_configs(name, {"cleanup.policy": "compact"})
     assert desk.show(name)["configs"] == {"cleanup.policy": "compact"}
     desk.undo()
+    desk.await_configs(name, {"retention.ms": "86400000"})
     assert desk.show(name)["configs"] == {"retention.ms": "86400000"}
 
     grown = desk.must("topics", "grow", name, "--to", "4", "-y")
     assert "grow by 2 partitions, for good" in grown.out
+    desk.await_topic(name, 4)
     assert [found["partition"] for found in desk.show(name)["partitions"]] == [0, 1, 2, 3]
     shrunk = desk.run("topics", "grow", name, "--to", "1", "-y")
     assert shrunk.code == 5
@@ -194,14 +224,16 @@ def test_a_topic_is_created_looked_at_altered_grown_and_deleted(stack, desk):
     assert f"Type {name} to go on" in gone.err
     assert "5 records in 4 partitions, for good" in gone.out
     assert "journal undo" not in gone.out
+    desk.await_gone(name)
     assert desk.run("topics", "show", name).code == NotFoundError.exit_code
 
 
 def test_a_new_topic_is_taken_back_only_while_it_is_empty(desk):
-    desk.must("topics", "create", desk.name, "--partitions", "1", "-y")
+    desk.create(desk.name, partitions=1)
     desk.undo()
+    desk.await_gone(desk.name)
     assert desk.run("topics", "show", desk.name).code == NotFoundError.exit_code
-    desk.must("topics", "create", desk.name, "--partitions", "1", "-y")
+    desk.create(desk.name, partitions=1)
     desk.produce(desk.name, [(None, b"x")])
     newest = desk.must("journal", "list", "--limit", "1", "-o", "name").out.strip()
     refused = desk.run("journal", "undo", newest, "--yes")
@@ -212,7 +244,7 @@ def test_a_new_topic_is_taken_back_only_while_it_is_empty(desk):
 
 def test_the_delete_names_the_group_and_keeps_what_it_had_committed(desk):
     name, group = desk.name, f"group-{desk.name}"
-    desk.must("topics", "create", name, "--partitions", "1", "-y")
+    desk.create(name, partitions=1)
     desk.produce(name, [(None, b"x")] * 3)
     desk.commit(group, name, 2)
     done = desk.must("topics", "delete", name, "--yes")
@@ -230,14 +262,18 @@ def test_the_delete_names_the_group_and_keeps_what_it_had_committed(desk):
 
 def test_a_topic_that_a_running_sink_reads_is_neither_deleted_nor_grown_unsaid(desk):
     name, sink = desk.name, f"{desk.name}-sink"
-    desk.must("topics", "create", name, "--partitions", "1", "--config", "cleanup.policy=compact", "-y")
+    desk.create(name, "--config", "cleanup.policy=compact", partitions=1)
     desk.produce(name, [(b"k", b"one"), (b"k", b"two")])
     desk.create_sink(sink, name)
 
-    refused = desk.run("topics", "delete", name, "--yes")
-    assert refused.code == 5
-    assert f"connector/connect/{sink} reads it (RUNNING)" in refused.err
-    assert f"seamark connectors stop connect/{sink}" in refused.err
+    def is_refused():
+        refused = desk.run("topics", "delete", name, "--yes")
+        assert refused.code == 5
+        assert f"seamark connectors stop connect/{sink}" in refused.err
+        return f"connector/connect/{sink} reads it (RUNNING)" in refused.err
+
+    # In a neighbour's rebalance it shows UNASSIGNED for a moment.
+    wait_until(is_refused, f"{sink} to be named as the one that reads it")
 
     planned = desk.must("topics", "grow", name, "--to", "3", "--dry-run").out
     assert f"topic/{name} is compacted, so every record has a key" in planned
@@ -245,8 +281,15 @@ def test_a_topic_that_a_running_sink_reads_is_neither_deleted_nor_grown_unsaid(d
 
     desk.must("connectors", "stop", f"connect/{sink}", "--yes")
     wait_until(lambda: desk.is_quiet(f"connect-{sink}"), "the sink's group to be empty")
-    gone = desk.must("topics", "delete", name, "--yes")
-    assert f"connector/connect/{sink} reads it (STOPPED)" in gone.out
+    ended = []
+
+    def is_deleted():
+        ended.append(desk.run("topics", "delete", name, "--yes"))
+        return ended[-1].code == 0
+
+    # A neighbour's rebalance hides for a moment that the sink is stopped: then it is refused.
+    wait_until(is_deleted, f"{name} to be deleted")
+    assert f"connector/connect/{sink} reads it (STOPPED)" in ended[-1].out
 
 
 def test_topics_of_a_spec_come_before_its_connectors(desk):
@@ -264,6 +307,7 @@ def test_topics_of_a_spec_come_before_its_connectors(desk):
     write(2, 600000)
     first = desk.must("apply", "-f", str(spec), "--yes").out
     assert first.index(f"topic/{name}") < first.index(f"connector/connect/{source}")
+    desk.await_topic(name, 2)
     assert (len(desk.show(name)["partitions"]), desk.show(name)["configs"]) == (2, {"retention.ms": "600000"})
     change = desk.must("journal", "list", "--limit", "1", "-o", "name").out.strip()
     entries = [json.loads(line) for line in desk.must("journal", "export", change).out.splitlines()]
@@ -279,6 +323,8 @@ def test_topics_of_a_spec_come_before_its_connectors(desk):
     write(3, 700000)
     changed = desk.must("apply", "-f", str(spec), "--yes").out
     assert "grow by 1 partition, for good" in changed
+    desk.await_topic(name, 3)
+    desk.await_configs(name, {"retention.ms": "700000"})
     assert (len(desk.show(name)["partitions"]), desk.show(name)["configs"]) == (3, {"retention.ms": "700000"})
     write(1, 700000)
     refused = desk.run("plan", "-f", str(spec))
@@ -290,8 +336,7 @@ def test_health_names_what_readers_lose_and_will_lose(desk):
     """Old records are written with old timestamps; nothing else on these brokers can be aged."""
     name, sink = desk.name, f"{desk.name}-sink"
     now, day = int(time.time() * 1000), 86_400_000
-    keep = ["--config", f"retention.ms={10 * day}", "--replication", "3", "-y"]
-    desk.must("topics", "create", name, "--partitions", "2", *keep)
+    desk.create(name, "--config", f"retention.ms={10 * day}", "--replication", "3", partitions=2)
     desk.produce(name, [(None, b"x")] * 6, timestamp=now - 9 * day)
     desk.produce(name, [(None, b"x")] * 4, timestamp=now)
     desk.produce(name, [(None, b"x")] * 5, partition=1, timestamp=now)
@@ -302,7 +347,7 @@ def test_health_names_what_readers_lose_and_will_lose(desk):
     desk.commit(beyond, name, 50)
     # A sink that has read all, and is stopped: nothing was written that tells since when.
     old = f"{name}-old"
-    desk.must("topics", "create", old, "--partitions", "1", "--config", "retention.ms=-1", "--replication", "3", "-y")
+    desk.create(old, "--config", "retention.ms=-1", "--replication", "3", partitions=1)
     desk.produce(old, [(None, b"x")] * 2, timestamp=now - 8 * day)
     desk.create_sink(sink, old)
     wait_until(lambda: desk.committed(f"connect-{sink}", old) == 2, "the sink to commit what it has read")
@@ -332,7 +377,7 @@ def test_health_names_what_readers_lose_and_will_lose(desk):
 
 
 def test_a_commit_of_an_epoch_that_is_not_yet_is_found(desk):
-    desk.must("topics", "create", desk.name, "--partitions", "1", "--replication", "3", "-y")
+    desk.create(desk.name, "--replication", "3", partitions=1)
     desk.produce(desk.name, [(None, b"x")] * 5)
     group = f"epoch-{desk.name}"
     desk.brokers.alter_group_offsets(group, {(desk.name, 0): Committed(3, leader_epoch=7)})
@@ -343,9 +388,8 @@ def test_a_commit_of_an_epoch_that_is_not_yet_is_found(desk):
 
 def test_health_ends_with_1_where_an_internal_topic_is_wrong(desk):
     offsets, configs = f"{desk.name}-offsets", f"{desk.name}-configs"
-    desk.must("topics", "create", offsets, "--partitions", "1", "--replication", "3", "-y")
-    shape = ["--partitions", "2", "--replication", "3", "--config", "cleanup.policy=compact"]
-    desk.must("topics", "create", configs, *shape, "-y")
+    desk.create(offsets, "--replication", "3", partitions=1)
+    desk.create(configs, "--replication", "3", "--config", "cleanup.policy=compact", partitions=2)
     file = desk.folder / "seamark.yaml"
     body = json.loads(file.read_text())
     workers = body["contexts"]["dev"]["connect"]["connect"]
@@ -361,14 +405,14 @@ def test_health_ends_with_1_where_an_internal_topic_is_wrong(desk):
         assert words in ended.out
     # What it says to do is what helps.
     desk.must("topics", "alter", offsets, "--set", "cleanup.policy=compact", "-y")
+    desk.await_configs(offsets, {"cleanup.policy": "compact"})
     assert desk.must("topics", "health", offsets).code == 0
 
 
 def test_the_example_shows_all_topics_and_deletes_one(desk, capsys):
     with seamark.open() as fleet:
         assert fleet.apply(fleet.topics.create(desk.name, partitions=1, replication=1)).is_done
-        # Any broker may be asked, and one of them may not have heard of it yet.
-        wait_until(lambda: desk.name in [topic.name for topic in fleet.topics.all()], "every broker to know it")
+        desk.await_topic(desk.name, 1)
     desk.produce(desk.name, [(None, b"x")] * 4)
     runpy.run_path(str(EXAMPLE))["main"](desk.name)
     said = capsys.readouterr().out
