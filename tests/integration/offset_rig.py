@@ -14,8 +14,9 @@ from seamark.context import open_context
 from seamark.errors import UnreachableError
 from seamark.fleet.setup import make_setup
 from seamark.model.key_hash import choose_partition
-from tests.integration.meaning_stage import DEADLINE_SECONDS, await_stopped
+from tests.integration.meaning_stage import await_stopped
 from tests.integration.offset_tools import Brokers
+from tests.integration.waits import DEADLINE_SECONDS
 
 
 def build_context(stack, folder, *, cluster="connect", in_flight="5s", **more):

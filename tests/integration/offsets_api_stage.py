@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from seamark.errors import NotFoundError
 from seamark.model.offset import spell_identity
-from tests.integration.meaning_stage import DEADLINE_SECONDS, await_topic, wait_for
+from tests.integration.waits import DEADLINE_SECONDS, await_topic, wait_for
 
 RECORDS = 10
 TASKS = 2

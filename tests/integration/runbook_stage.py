@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 from seamark.context import open_context
 from seamark.fleet.setup import make_setup
-from tests.integration.meaning_stage import Stage, wait_for
+from tests.integration.meaning_stage import Stage
 from tests.integration.runbook import Runbook
+from tests.integration.waits import wait_for
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 STRING = "org.apache.kafka.connect.storage.StringConverter"

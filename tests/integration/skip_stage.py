@@ -18,7 +18,8 @@ import seamark
 from seamark.context import open_context
 from seamark.errors import NotFoundError, RefusedError
 from seamark.fleet.setup import make_setup
-from tests.integration.meaning_stage import DEADLINE_SECONDS, IN_A_ROW, NOT_YET, Stage, wait_for
+from tests.integration.meaning_stage import Stage
+from tests.integration.waits import DEADLINE_SECONDS, IN_A_ROW, NOT_YET, wait_for
 
 JDBC = "io.aiven.connect.jdbc.JdbcSinkConnector"
 JSON = "org.apache.kafka.connect.json.JsonConverter"

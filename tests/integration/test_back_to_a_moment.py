@@ -18,9 +18,9 @@ from seamark.errors import RefusedError, UnsupportedError
 from seamark.fleet.positions.export_file import write_export
 from seamark.fleet.setup import make_setup
 from seamark.model.distance import Certainty
-from tests.integration.meaning_stage import wait_for
 from tests.integration.test_meanings import s3_sink
 from tests.integration.test_offset_moves import Moved
+from tests.integration.waits import wait_for
 
 SOURCES = 10
 # What each table and its topic see: rows before the export, rows up to the moment, what the accident touches, the rest.

@@ -14,8 +14,8 @@ from seamark.model.key_hash import choose_partition
 from seamark.model.offset import spell_identity
 from seamark.offsets.codec import decode_value, encode_key
 from seamark.offsets.verdict import ValueVerdict
-from tests.integration.meaning_stage import IN_A_ROW, wait_for
 from tests.integration.rest import DEADLINE_SECONDS, call_until
+from tests.integration.waits import IN_A_ROW, wait_for
 from tests.unit.offsets.dirty import CASES, CONNECTOR
 
 PARTITIONS = 3

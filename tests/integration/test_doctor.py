@@ -12,7 +12,7 @@ from seamark.errors import NotFoundError
 from seamark.fleet import open_fleet
 from seamark.kafka import KafkaAdmin
 from seamark.model.finding import Severity
-from tests.integration.meaning_stage import await_topic
+from tests.integration.waits import await_topic
 
 SHARED_CONTEXT = """
 contexts:

@@ -11,8 +11,8 @@ from seamark.fleet import open_fleet
 from seamark.model.connector import ConnectorType, State
 from seamark.model.finding import Severity
 from seamark.model.health import Health, build_health
-from tests.integration.meaning_stage import wait_for
 from tests.integration.rest import call_until
+from tests.integration.waits import wait_for
 
 CLUSTERS = ("connect", "connect-3-5-2")
 LINES = "one\ntwo\nthree\n"

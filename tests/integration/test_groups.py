@@ -28,8 +28,8 @@ from seamark.cli.main import execute
 from seamark.cli.session import Session
 from tests.integration.group_cases import CASES, DELETED, FILES, FROM_GROUPS, HOUR_MS, MINUTE_MS, POSITIONS, RECORDS
 from tests.integration.kafka_tools import build_command, open_tools
-from tests.integration.meaning_stage import await_topic
 from tests.integration.rest import call_until
+from tests.integration.waits import await_topic
 
 PATIENCE_SECONDS = 120.0
 

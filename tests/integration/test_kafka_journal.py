@@ -30,7 +30,7 @@ from seamark.kafka.produce import Outgoing, RecordWriter
 from seamark.kafka.topics import TopicAdmin
 from seamark.kafka.transaction import TransactionalWriter
 from seamark.model.entry import EntryKind
-from tests.integration.meaning_stage import IN_A_ROW, wait_for
+from tests.integration.waits import IN_A_ROW, wait_for
 from tests.unit.change.journal_suite import AT, JournalSuite, end, new_lock, opening
 
 # A lease as short as a slow machine bears, so that a test need not wait for the real one.

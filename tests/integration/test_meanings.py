@@ -15,8 +15,9 @@ from seamark.model.finding import Severity
 from seamark.model.meaning import Harm, Order
 from seamark.model.offset import Offset
 from seamark.offsets.meaning import measure_behind, rows_behind
-from tests.integration.meaning_stage import Stage, wait_for
+from tests.integration.meaning_stage import Stage
 from tests.integration.rest import call_until
+from tests.integration.waits import wait_for
 
 JDBC_SOURCE = "io.aiven.connect.jdbc.JdbcSourceConnector"
 JDBC_SINK = "io.aiven.connect.jdbc.JdbcSinkConnector"

@@ -15,9 +15,9 @@ from seamark.change.steps.cleaning import CLEANING
 from seamark.devstack.fake_connect import FILE_SOURCE
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
 from seamark.offsets.mending import NEWEST
-from tests.integration.meaning_stage import wait_for
 from tests.integration.offset_rig import OffsetRig, without_tombstones
 from tests.integration.offset_tools import JSON
+from tests.integration.waits import wait_for
 
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 LINES = 10

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from seamark.model.held_offset import WriteRoute
 from seamark.model.offset import spell_identity
 from seamark.offsets.codec import decode_key, decode_value, encode_key, encode_rest_key
-from tests.integration.meaning_stage import DEADLINE_SECONDS
 from tests.integration.offset_rig import OffsetRig, without_tombstones
+from tests.integration.waits import DEADLINE_SECONDS
 
 MIRROR = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"

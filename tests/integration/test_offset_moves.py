@@ -18,8 +18,9 @@ from seamark.fleet.setup import make_setup
 from seamark.model.distance import Certainty, Unit
 from seamark.model.offset import Offset
 from seamark.model.preview import Tolerance
-from tests.integration.meaning_stage import Stage, wait_for
+from tests.integration.meaning_stage import Stage
 from tests.integration.test_meanings import s3_sink
+from tests.integration.waits import wait_for
 
 # Many changes, each with its rebalances: on a busy machine they take minutes.
 pytestmark = pytest.mark.timeout(600)

@@ -21,9 +21,9 @@ from seamark.model.offset import spell_identity
 from seamark.model.offset_finding import OffsetOddity
 from seamark.offsets.codec import encode_key
 from seamark.offsets.topic_store import TopicStore
-from tests.integration.meaning_stage import wait_for
 from tests.integration.offset_tools import JSON, Brokers, Connect, new_name, run_connect_offsets
 from tests.integration.rest import call_until
+from tests.integration.waits import wait_for
 
 PAGE = Path(__file__).parents[2] / "docs" / "offsets.md"
 LINES = "one\ntwo\nthree\n"

@@ -21,7 +21,7 @@ from seamark.errors import NotFoundError, RefusedError
 from seamark.fleet.positions.export_file import check_export
 from seamark.fleet.setup import make_setup
 from seamark.model.key_hash import choose_partition
-from tests.integration.meaning_stage import await_topic, wait_for
+from tests.integration.waits import await_topic, wait_for
 
 PARTITIONS = 5
 ORPHANS = 1000

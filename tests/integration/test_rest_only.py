@@ -18,9 +18,9 @@ from confluent_kafka import Producer
 import seamark
 from seamark.context import JournalKind, Verify, open_context
 from seamark.errors import RefusedError, UnreachableError
-from tests.integration.meaning_stage import wait_for
 from tests.integration.offset_rig import OffsetRig
 from tests.integration.offset_tools import JSON
+from tests.integration.waits import wait_for
 
 ROOT = Path(__file__).parents[2]
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"

@@ -14,7 +14,7 @@ from seamark.database import Database
 from seamark.model.distance import settle
 from seamark.model.offset import Offset
 from seamark.offsets.meaning import measure_behind
-from tests.integration.meaning_stage import Stage, check_stores, wait_for
+from tests.integration.meaning_stage import Stage, check_stores
 from tests.integration.test_meanings import (
     FILE_SOURCE,
     INT,
@@ -28,6 +28,7 @@ from tests.integration.test_meanings import (
     read_bucket,
     s3_sink,
 )
+from tests.integration.waits import wait_for
 
 FIRST, MORE = 30, 12
 FAMILIES = {"JDBC source": len(JDBC_MODES) + 1, "file source": 1, "MirrorMaker 2": 1, "S3 sink": 1, "JDBC sink": 1}

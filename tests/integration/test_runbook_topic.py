@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
-from tests.integration.meaning_stage import wait_for
 from tests.integration.runbook_stage import Pipe, note_moment
+from tests.integration.waits import wait_for
 
 # As on the page: rows before the accident, rows of the new topic when health is asked, and at the end.
 ROWS, SHORT, LONG = 40, 25, 60

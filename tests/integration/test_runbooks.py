@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from seamark.model.offset import Offset
-from tests.integration.meaning_stage import wait_for
 from tests.integration.runbook_stage import Pipe, note_moment
+from tests.integration.waits import wait_for
 
 # As on the pages: so many rows before the accident, and what comes afterwards.
 ROWS = 40

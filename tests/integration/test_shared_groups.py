@@ -6,9 +6,9 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from seamark.errors import RefusedError
-from tests.integration.meaning_stage import wait_for
 from tests.integration.offset_rig import OffsetRig
 from tests.integration.offset_tools import JSON
+from tests.integration.waits import wait_for
 
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 RECORDS = 20

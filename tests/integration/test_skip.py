@@ -9,9 +9,9 @@ import pytest
 
 from seamark.errors import RefusedError
 from seamark.model.record import Place
-from tests.integration.meaning_stage import wait_for
 from tests.integration.skip_stage import JSON, NO_JSON, SkipStage, row
 from tests.integration.test_meanings import S3_SINK
+from tests.integration.waits import wait_for
 
 # Many changes, each with its rebalances: on a busy machine they take minutes.
 pytestmark = pytest.mark.timeout(600)

@@ -8,8 +8,8 @@ import pytest
 
 from seamark.model.record import Place, WholeRecord
 from seamark.offsets.decoding import Decoder
-from tests.integration.meaning_stage import wait_for
 from tests.integration.skip_stage import SkipStage
+from tests.integration.waits import wait_for
 
 CONNECT = "org.apache.kafka.connect"
 JSON = f"{CONNECT}.json.JsonConverter"

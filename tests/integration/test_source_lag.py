@@ -11,7 +11,8 @@ import seamark
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.context import open_context
-from tests.integration.meaning_stage import Stage, wait_for
+from tests.integration.meaning_stage import Stage
+from tests.integration.waits import wait_for
 
 ROWS, NEW = 40, 7
 

@@ -17,8 +17,8 @@ from seamark.errors import RefusedError
 from seamark.model.held_offset import WriteRoute
 from seamark.model.offset_finding import OffsetOddity
 from seamark.offsets.codec import encode_key, encode_rest_key
-from tests.integration.meaning_stage import wait_for
 from tests.integration.offset_rig import OffsetRig, without_tombstones
+from tests.integration.waits import wait_for
 
 SOURCE = Path(__file__).parent / "java" / "OrderedSource.java"
 CLASS = "seamark.test.OrderedSource"

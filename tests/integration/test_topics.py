@@ -23,8 +23,8 @@ from seamark.errors import NotFoundError
 from seamark.kafka import Brokers
 from seamark.model.group import Committed
 from tests.integration.kafka_tools import run_tool
-from tests.integration.meaning_stage import IN_A_ROW
 from tests.integration.rest import DEADLINE_SECONDS, call, call_until
+from tests.integration.waits import IN_A_ROW
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "delete_topic.py"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"

@@ -1,0 +1,41 @@
+"""Waiting until servers that hear of things in their own time all tell the same."""
+
+from __future__ import annotations
+
+import time
+
+DEADLINE_SECONDS = 90
+# What a broker says that has not heard of a new topic, or that it leads it.
+NOT_YET = {
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_FOR_PARTITION",
+    "OFFSET_NOT_AVAILABLE",
+    "UNKNOWN_TOPIC_OR_PART",
+    "_UNKNOWN_PARTITION",
+    "_UNKNOWN_TOPIC",
+}
+# Any of three brokers may answer. So often in a row, each of them has been asked.
+IN_A_ROW = 6
+
+
+def wait_for(read, is_done, what):
+    """Read until it is as wanted."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not is_done(found := read()):
+        assert time.monotonic() < deadline, f"waited {DEADLINE_SECONDS} s for {what}, last {found}"
+        time.sleep(0.2)
+    return found
+
+
+def await_topic(admin, topic, partitions):
+    """Until every broker knows a new topic: each hears of it in its own time, and any of them may be asked."""
+
+    def count():
+        found = admin.list_topics(timeout=30).topics.get(topic)
+        return 0 if found is None else len(found.partitions)
+
+    wait_for(
+        lambda: [count() for _ in range(IN_A_ROW)],
+        lambda found: found == [partitions] * IN_A_ROW,
+        f"every broker to know {topic}",
+    )
