@@ -98,6 +98,9 @@ class StubConnect:
     def read_connectors(self):
         return self._give("connectors", self.connectors)
 
+    def read_names(self):
+        return tuple(sorted(found.name for found in self._give("names", self.connectors)))
+
     def read_connector(self, name):
         for found in self._give("connector", self.connectors):
             if found.name == name:

@@ -22,13 +22,14 @@ def read_orphans(clusters: Clusters, stores: OffsetStores) -> Reading[Orphan]:
     Clusters that share a store are asked together: a name is an orphan only where none of them has it. Where one of
     them did not answer, nothing is said of that store.
     """
-    answers = clusters.ask(lambda client: client.read_connectors())
+    # By name alone: a connector that was just created has no status yet, and is there.
+    answers = clusters.ask(lambda client: client.read_names())
     failures: dict[str, SeamarkError] = dict(answers.failures)
     orphans: list[Orphan] = []
     for names in dict.fromkeys(find_sharing(clusters, name) for name in clusters.names):
         if any(name in answers.failures for name in names):
             continue
-        known = {one.name for name in names for one in answers.results[name]}
+        known = {one for name in names for one in answers.results[name]}
         try:
             orphans += _read_store(names[0], known, stores)
         except SeamarkError as error:
