@@ -7,7 +7,7 @@ import signal
 from contextlib import contextmanager
 
 from seamark.devstack.wait import wait_until
-from tests.fault.rig import kill_quietly, wait_stopped
+from tests.fault.rig import SETTLE_SECONDS, kill_quietly, wait_stopped
 
 # The connector is stopped and nothing else was done; the config is about to be put; it was put, and is to be restored.
 POINTS = ("after-outcome:0", "after-intent:1", "after-outcome:1")
@@ -24,8 +24,8 @@ class Midway:
         self._holder = holder
         self.code, self.out, self.err = None, "", ""
 
-    def go_on(self, *, seconds=150):
-        """Continue it and wait for its end."""
+    def go_on(self, *, seconds=240):
+        """Continue it and wait for its end. Connect alone may take 90 s to say that it can't."""
         self._holder.send_signal(signal.SIGCONT)
         self.out, self.err = self._holder.communicate(timeout=seconds)
         self.code = self._holder.returncode
@@ -38,7 +38,7 @@ class Midway:
 
     def check_restored(self):
         """The connector runs again, with the old config or the new one, and nothing is left open."""
-        wait_until(self.rig.runs, f"{self.rig.name} ran again", seconds=60, every_seconds=0.3)
+        wait_until(self.rig.runs, f"{self.rig.name} ran again", seconds=SETTLE_SECONDS, every_seconds=0.3)
         assert self.rig.config() in (self.before, self.after)
         assert [change["state"] for change in self.rig.list_by_command() if change["state"] == "open"] == []
 
@@ -52,7 +52,7 @@ class Midway:
 @contextmanager
 def hold_midway(rig, point):
     """Begin a guarded change and hold it at a point."""
-    wait_until(rig.runs, f"{rig.name} ran", seconds=60)
+    wait_until(rig.runs, f"{rig.name} ran", seconds=SETTLE_SECONDS)
     config = rig.config()
     holder = rig.start("tests.fault.guarded", rig.owner, "mark", VALUE, failpoint=f"{point}:stop")
     try:
