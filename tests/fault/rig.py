@@ -24,9 +24,9 @@ IN_FLIGHT = "3s"
 TOPIC = "seamark-journal"
 # Neighbours rebalance all the time, on a busy machine.
 SETTLE_SECONDS = 120
-# How a command ends that a rebalance kept from it: some steps did not happen, or Connect could not tell.
-HINDERED = (3, 6)
+# How often a command is typed that a rebalance hinders, and what it says then. A request is repeated for 8 s here.
 TRIES = 3
+HINDERED = ("was not ready within", "can't tell whether", "nobody can tell whether")
 
 
 class Rig:
@@ -187,14 +187,22 @@ class Rig:
         return self.run_unhindered("tests.fault.guarded", self.owner, "mark", value, **options)
 
     def run_unhindered(self, *arguments, **options):
-        """A change to its end, again where a rebalance kept it from it: a request is repeated for 8 s here."""
+        """A change to its end, again where a rebalance kept it from it."""
         for _ in range(TRIES):
             # A rebalance of another connector shows this one UNASSIGNED for a moment, and seamark then rightly waits.
             wait_until(self.runs, f"{self.name} ran", seconds=SETTLE_SECONDS)
             ended = self.run(*arguments, **options)
-            if ended[0] not in HINDERED:
+            if not is_hindered(*ended):
                 break
             self.finish()
+        return ended
+
+    def resume(self, change):
+        """`journal resume`, again where a rebalance hinders it: exit code, what it said."""
+        for _ in range(TRIES):
+            ended = self.seamark("journal", "resume", change, "--yes")
+            if not is_hindered(*ended):
+                break
         return ended
 
     def finish(self):
@@ -202,7 +210,7 @@ class Rig:
 
         def is_over():
             opened = [change["change"] for change in self.changes() if change["state"] == "open"]
-            return all(self.seamark("journal", "resume", change, "--yes")[0] == 0 for change in opened)
+            return all(self.resume(change)[0] == 0 for change in opened)
 
         wait_until(is_over, f"{self.name} had no open change", seconds=SETTLE_SECONDS, every_seconds=1)
 
@@ -229,6 +237,11 @@ class Rig:
         code, out, err = self.seamark("journal", "show", change, "-o", "json")
         assert code == 0, err
         return json.loads(out)
+
+
+def is_hindered(code, out, err):
+    """Whether a command says that Connect, in a rebalance, kept it from its work: then it is to be repeated."""
+    return code in (3, 5, 6) and any(words in out + err for words in HINDERED)
 
 
 def wait_stopped(process, *, seconds=120):

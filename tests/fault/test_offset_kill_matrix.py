@@ -13,7 +13,7 @@ from seamark.devstack.wait import wait_until
 from seamark.model.key_hash import choose_partition
 from seamark.offsets.codec import encode_key
 from tests.fault.moving import ACTING, STEPS
-from tests.fault.rig import HINDERED, SETTLE_SECONDS, TRIES
+from tests.fault.rig import SETTLE_SECONDS, TRIES, is_hindered
 
 STEP_POINTS = [point for point in POINTS if point not in ("after-open", "before-close", "after-close")]
 LOOKS = ("before-intent", "after-outcome")
@@ -50,7 +50,7 @@ class Moved:
             ended = self.rig.run(
                 "tests.fault.moving", self.rig.name, str(self.rig.input), "0", failpoint=f"{failpoint}:kill"
             )
-            if ended[0] not in HINDERED:
+            if not is_hindered(*ended):
                 break
             self.rig.finish()
         return ended
@@ -126,7 +126,7 @@ def test_killed_move_is_finished_by_resume(moved, point):
             assert change["state"] == "done", change
         else:
             assert change["state"] == "open", change
-            code, _, err = rig.seamark("journal", "resume", change["change"], "--yes")
+            code, _, err = rig.resume(change["change"])
             assert code == 0, err
         assert rig.changes()[0]["state"] == "done"
         assert rig.state() == "RUNNING"

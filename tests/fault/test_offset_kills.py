@@ -19,8 +19,8 @@ from confluent_kafka.admin import AdminClient
 from seamark.devstack.control import ask
 from seamark.devstack.process import state_of
 from seamark.devstack.wait import wait_until
-from tests.fault.offset_lane import UNTOLD, Lane
-from tests.fault.rig import kill_quietly
+from tests.fault.offset_lane import Lane
+from tests.fault.rig import is_hindered, kill_quietly
 
 # The first of them waits for its servers too, and five processes may share two cores.
 pytestmark = pytest.mark.timeout(900)
@@ -46,8 +46,6 @@ COMMANDS = (
 )
 WRITTEN = ("ended write", "ended verify", "after-outcome:3")
 ARRIVE_SECONDS = 240
-# How a command ends that a rebalance kept from it: some steps did not happen, or Connect could not tell.
-HINDERED = (3, 6)
 
 
 class Gate:
@@ -145,7 +143,7 @@ def type_again(lane, operator, command):
     """The same command, where the first was refused or failed and changed nothing."""
     _, verb, point = command
     ended = lane.read_ended(operator, verb)
-    assert operator.returncode in HINDERED or UNTOLD in ended.said, ended
+    assert is_hindered(operator.returncode, ended.said, ""), ended
     assert lane.settle(ended, by_command=True)[0] is False, ended
     return lane.start_change(verb, failpoint=f"{point}:stop")
 

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from seamark.devstack.wait import wait_until
-from tests.fault.rig import HINDERED, SETTLE_SECONDS, TRIES
+from tests.fault.rig import SETTLE_SECONDS, TRIES, is_hindered
 
 OWN = "offsets.storage.topic"
 # stop 0 · prove 1 · make the topic 2 · carry 3 · verify 4 · config 5 · resume 6
@@ -30,11 +30,11 @@ def test_killed_relocation_is_finished_by_resume_and_reads_no_line_again(kafka_r
     # A task that a neighbour's rebalance starts again before its first flush reads its lines again: that is Connect's.
     before = _count_first(rig, count_records)
     topic = f"{rig.name}-offsets"
-    code, err = _begin(rig, topic, failpoint=f"{point}:kill")
+    code, _, err = _begin(rig, topic, failpoint=f"{point}:kill")
     assert code == -9, (code, err)
     change = rig.changes()[0]
     assert change["state"] == "open", change
-    code, _, err = rig.seamark("journal", "resume", change["change"], "--yes")
+    code, _, err = rig.resume(change["change"])
     assert code == 0, err
     assert rig.changes()[0]["state"] == "done"
     assert rig.config()[OWN] == topic
@@ -60,16 +60,16 @@ def _count_first(rig, count_records):
 
 
 def _begin(rig, topic, *, failpoint):
-    """The command; again where a rebalance kept it from its point: exit code 5 is nobody could tell its state."""
+    """The command; again where a rebalance kept it from its point."""
     for _ in range(TRIES):
         wait_until(rig.runs, f"{rig.name} ran", seconds=SETTLE_SECONDS)
-        code, _, err = rig.seamark(
+        ended = rig.seamark(
             "offsets", "relocate", rig.name, "--topic", topic, "--wait", "0s", "--yes", failpoint=failpoint
         )
-        if code not in HINDERED and "nobody can tell whether" not in err:
+        if not is_hindered(*ended):
             break
         rig.finish()
-    return code, err
+    return ended
 
 
 def _read_from(rig, begin, end):
