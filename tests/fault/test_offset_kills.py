@@ -125,8 +125,11 @@ def test_worker_that_dies_leaves_no_change_in_between(own_stack, make_lanes, is_
             ask(folder, "kill", name)
         finally:
             gate.killed.set()
-        ended = [run.result() for run in runs]
-        ask(folder, "restart", name)
+        try:
+            ended = [run.result() for run in runs]
+        finally:
+            # Also where one of them failed: who comes next needs both workers.
+            ask(folder, "restart", name)
         settled = list(pool.map(Lane.settle, lanes, ended))
     check_all(HELD, ended, settled)
 
