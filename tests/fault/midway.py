@@ -7,7 +7,8 @@ import signal
 from contextlib import contextmanager
 
 from seamark.devstack.wait import wait_until
-from tests.fault.rig import SETTLE_SECONDS, kill_quietly, wait_stopped
+from seamark.errors import DevstackError
+from tests.fault.rig import SETTLE_SECONDS, TRIES, kill_quietly, says_hindered, wait_stopped
 
 # The connector is stopped and nothing else was done; the config is about to be put; it was put, and is to be restored.
 POINTS = ("after-outcome:0", "after-intent:1", "after-outcome:1")
@@ -49,14 +50,32 @@ class Midway:
         self.check_restored()
 
 
+def start_held(rig, point):
+    """A child that stands at a point; started again where a rebalance kept it from there."""
+    for _ in range(TRIES):
+        holder = rig.start("tests.fault.guarded", rig.owner, "mark", VALUE, failpoint=f"{point}:stop")
+        try:
+            wait_stopped(holder)
+            return holder
+        except AssertionError as error:
+            # It has ended, and the error holds what it said.
+            if not says_hindered(str(error)):
+                raise
+        except DevstackError:
+            kill_quietly(holder)
+            raise
+        rig.finish()
+        wait_until(rig.runs, f"{rig.name} ran", seconds=SETTLE_SECONDS)
+    raise AssertionError(f"{rig.name} was kept from {point} {TRIES} times")
+
+
 @contextmanager
 def hold_midway(rig, point):
     """Begin a guarded change and hold it at a point."""
     wait_until(rig.runs, f"{rig.name} ran", seconds=SETTLE_SECONDS)
     config = rig.config()
-    holder = rig.start("tests.fault.guarded", rig.owner, "mark", VALUE, failpoint=f"{point}:stop")
+    holder = start_held(rig, point)
     try:
-        wait_stopped(holder)
         midway = Midway(rig, holder)
         midway.before = config
         midway.after = config | {"mark": VALUE}

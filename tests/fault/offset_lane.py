@@ -30,7 +30,7 @@ from seamark.fleet.setup import make_setup
 from seamark.model.key_hash import choose_partition
 from seamark.model.result import GOOD
 from seamark.offsets.codec import encode_key
-from tests.fault.rig import ROOT
+from tests.fault.rig import ROOT, TRIES, says_hindered
 from tests.integration.offset_rig import read_raw
 from tests.integration.offset_tools import Brokers
 from tests.integration.rest import call
@@ -58,8 +58,6 @@ VERBS = {"stop": ("set-run-state", "STOPPED"), "resume": ("set-run-state", "RUNN
 PATIENCE_SECONDS = 120
 # What a plan is refused with while a rebalance shows the connector UNASSIGNED.
 UNTOLD = "nobody can tell whether"
-# How often a change is made anew that ended before it came to where a test wants it.
-TRIES = 3
 # The workers that stand still, by URL: nobody shall wait for their answers.
 ASLEEP = set()
 HASTY = Timing(read_seconds=4)
@@ -318,14 +316,14 @@ class Lane:
         return ended
 
     def change_at(self, point, act, verb="move", **options):
-        """A change in which somebody acts at one point. It is made anew where it ended before it came there.
+        """A change in which somebody acts at one point. It is made anew where a rebalance kept it from there.
 
         With a short `in_flight` a request is repeated for 8 s; on a busy machine rebalances may last longer, and then
         it is refused, and nothing was moved.
         """
         for _ in range(TRIES):
             ended = self.change(verb, hooks={point: act}, **options)
-            if not ended.is_left:
+            if not ended.is_left or not says_hindered(ended.said):
                 break
             assert self.settle(ended)[0] is False, ended
         return ended

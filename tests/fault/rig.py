@@ -209,7 +209,7 @@ class Rig:
         """Nothing is open any more, as an operator is told to see to it."""
 
         def is_over():
-            opened = [change["change"] for change in self.changes() if change["state"] == "open"]
+            opened = [change["change"] for change in self.list_by_command() if change["state"] == "open"]
             return all(self.resume(change)[0] == 0 for change in opened)
 
         wait_until(is_over, f"{self.name} had no open change", seconds=SETTLE_SECONDS, every_seconds=1)
@@ -241,7 +241,11 @@ class Rig:
 
 def is_hindered(code, out, err):
     """Whether a command says that Connect, in a rebalance, kept it from its work: then it is to be repeated."""
-    return code in (3, 5, 6) and any(words in out + err for words in HINDERED)
+    return code in (3, 5, 6) and says_hindered(out + err)
+
+
+def says_hindered(said):
+    return any(words in said for words in HINDERED)
 
 
 def wait_stopped(process, *, seconds=120):
