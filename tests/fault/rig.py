@@ -219,7 +219,8 @@ class Rig:
 
         For whoever kills brokers: librdkafka may take the process with it that asks (librdkafka#4605).
         """
-        code, out, err = self.seamark("journal", "list", "-o", "json")
+        # The neighbours' are in it too, and more than the usual twenty newest.
+        code, out, err = self.seamark("journal", "list", "--limit", "1000", "-o", "json")
         assert code == 0, err
         return [row for row in json.loads(out)["items"] if self.name in row["title"]]
 
@@ -241,7 +242,7 @@ class Rig:
 
 def is_hindered(code, out, err):
     """Whether a command says that Connect, in a rebalance, kept it from its work: then it is to be repeated."""
-    return code in (3, 5, 6) and says_hindered(out + err)
+    return code in (1, 3, 5, 6) and says_hindered(out + err)
 
 
 def says_hindered(said):
