@@ -62,8 +62,8 @@ class Yard:
         )
         make_setup(open_context(environ=self.environ))
 
-    def open(self):
-        return seamark.Fleet(open_context(environ=self.environ))
+    def open(self, **more):
+        return seamark.Fleet(open_context(environ=self.environ | more))
 
     def plan(self, fleet):
         """A plan. A worker that comes back causes a rebalance, in which nobody can tell for a while."""
@@ -150,6 +150,8 @@ def test_worker_killed_during_an_apply_leaves_nothing_unnamed(own_stack, tmp_pat
         ask(Path(own_stack.folder), "restart", worker)
         if result.ending is None:
             fleet.journal.resume(result.change)
+    # The rebalances of a hundred may last longer than the 8 s for which a request is repeated with a short `in_flight`.
+    with yard.open(SEAMARK_CONTEXTS__DEV__IN_FLIGHT="90s") as fleet:
         again = yard.plan(fleet)
         assert _names(effect.subject for effect in again.effects) <= named
         mended = fleet.apply(again)
