@@ -64,7 +64,9 @@ def count_records(stack):
         try:
             low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
         except KafkaException as error:
-            if error.args[0].name() in {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"}:
+            # One that was just made may have no leader yet.
+            missing = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "LEADER_NOT_AVAILABLE"}
+            if error.args[0].name() in missing:
                 return 0
             raise
         finally:
