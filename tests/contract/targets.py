@@ -19,9 +19,11 @@ from seamark.model.connector import ConnectorStatus, State
 
 T = TypeVar("T")
 # A rebalance on a busy machine takes seconds; what is not there after this is not coming.
-PATIENCE_SECONDS = 40.0
+PATIENCE_SECONDS = 90.0
 REBALANCES = (texts.STALE, texts.NO_LEADER, texts.REBALANCE_EXPECTED)
 TEN_LINES = "".join(f"line {number}\n" for number in range(10))
+# Where a source stands that has read them, and a sink that has read their records.
+SOURCE_END, SINK_END = {"position": len(TEN_LINES)}, {"kafka_offset": 10}
 
 
 @dataclass(frozen=True)
@@ -168,13 +170,13 @@ class Target:
         self.client.create_connector(name, config)
         self.shared[self.spec.id] = name
         self.wait_until_running(name)
-        self.wait_for_offsets(name)
+        self.wait_for_offset(name, SOURCE_END)
         return name
 
     def create_stopped_source(self) -> str:
         """A file source that has read its file and was stopped."""
         name = self.create_source()
-        self.wait_for_offsets(name)
+        self.wait_for_offset(name, SOURCE_END)
         self.stop(name)
         return name
 
@@ -182,11 +184,11 @@ class Target:
         """A file sink that has read a topic of ten records and was stopped, and the topic."""
         source = self.create_source()
         topic = self.client.read_config(source)["topic"]
-        self.wait_for_offsets(source)
+        self.wait_for_offset(source, SOURCE_END)
         sink = self.name(prefix="case-sink-")
         self.client.create_connector(sink, self.sink_config(topic))
         self.wait_until_running(sink)
-        self.wait_for_offsets(sink)
+        self.wait_for_offset(sink, SINK_END)
         self.stop(sink)
         return sink, topic
 
@@ -225,7 +227,23 @@ class Target:
     def wait_until_running(self, name: str) -> ConnectorStatus:
         return self.wait_for_state(name, State.RUNNING)
 
-    def wait_for_offsets(self, name: str) -> list[dict[str, Any]]:
-        """Until REST tells any offset of the connector."""
+    def wait_for_offset(self, name: str, wanted: dict[str, int]) -> None:
+        """Until REST tells this one offset of the connector: the first that it stores may lie before its end."""
         path = f"/connectors/{quote(name, safe='')}/offsets"
-        return self.wait_for(f"{name} has an offset", lambda: self.raw("GET", path).json.get("offsets"))
+
+        def probe() -> bool:
+            found = self.raw("GET", path).json.get("offsets") or []
+            return [entry["offset"] for entry in found] == [wanted]
+
+        self.wait_for(f"{name} stands at {wanted}", probe)
+
+    def wait_for_config(self, client: ConnectClient, name: str) -> dict[str, str]:
+        """The config as this client tells it, once it does: a worker may not have heard of the connector yet."""
+
+        def probe() -> dict[str, str] | None:
+            try:
+                return client.read_config(name)
+            except NotFoundError:
+                return None
+
+        return self.wait_for(f"{name} has a config", probe)

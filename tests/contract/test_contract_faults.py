@@ -237,14 +237,14 @@ def test_a_fleet_of_ten_thousand_is_one_call(target: Target, fake: FakeConnect):
 @pytest.mark.quirk(5)
 def test_a_connector_that_hangs_does_not_hold_up_the_fleet(target: Target, fake: FakeConnect):
     fake.add_connector("slow")
-    fault = fake.faults.add(match="GET /connectors/slow/config", do=Delay(2.0))
+    fault = fake.faults.add(match="GET /connectors/slow/config", do=Delay(6.0))
     thread = threading.Thread(target=lambda: target.client.read_config("slow"))
     thread.start()
     target.wait_for("the slow read is on its way", lambda: fault.hits, seconds=10)
     began = time.monotonic()
     assert len(target.client.read_connectors()) == 1
-    assert time.monotonic() - began < 1.5
-    thread.join(10)
+    assert time.monotonic() - began < 5
+    thread.join(30)
     assert not thread.is_alive()
 
 
@@ -259,7 +259,7 @@ def test_a_write_gets_longer_than_connect_needs_to_give_up(target: Target, fake:
 
 
 @pytest.mark.quirk(6)
-@pytest.mark.fake(status_lag_seconds=0.6)
+@pytest.mark.fake(status_lag_seconds=4.0)
 def test_a_connector_without_status_is_left_out_of_the_fleet_and_has_none(target: Target):
     name = target.name()
     target.client.create_connector(name, target.source_config())
@@ -280,7 +280,7 @@ def test_a_worker_that_lags_behind_is_asked_again(target: Target, fake: FakeConn
 
 
 @pytest.mark.quirk(7)
-@pytest.mark.fake(status_lag_seconds=0.5)
+@pytest.mark.fake(status_lag_seconds=3.0)
 def test_a_status_lingers_after_the_delete(target: Target):
     name = target.create_source()
     target.client.delete_connector(name)

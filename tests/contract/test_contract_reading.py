@@ -9,9 +9,9 @@ import pytest
 from seamark.connect import Capability
 from seamark.devstack.fake_connect import FILE_SINK, FILE_SOURCE, texts
 from seamark.errors import NotFoundError, RejectedError, UsageError
-from seamark.model.connector import ConnectorType, State
+from seamark.model.connector import Connector, ConnectorType, State
 from seamark.model.health import Health, build_health
-from tests.contract.targets import TEN_LINES, Target
+from tests.contract.targets import SOURCE_END, TEN_LINES, Target
 
 
 def test_every_worker_tells_its_version_and_its_kafka_cluster(target: Target):
@@ -33,36 +33,46 @@ def test_capabilities_follow_the_version(target: Target):
 @pytest.mark.quirk(5, 6)
 def test_the_fleet_is_read_in_one_call_with_config_and_status(target: Target):
     names = {target.shared_source(), target.create_source()}
-    fleet = {connector.name: connector for connector in target.client.read_connectors()}
-    assert names <= set(fleet)
+
+    def read_healthy() -> dict[str, Connector] | None:
+        # The rebalance of a create may take the other one from its worker for a moment.
+        found = {connector.name: connector for connector in target.client.read_connectors()}
+        is_well = all(name in found and build_health(found[name].status) is Health.HEALTHY for name in names)
+        return found if is_well else None
+
+    fleet = target.wait_for("both are in the fleet, and well", read_healthy)
     for name in names:
         connector = fleet[name]
         assert connector.cluster == target.spec.id
         assert connector.type is ConnectorType.SOURCE
         assert connector.plugin == FILE_SOURCE
         assert connector.config == target.client.read_config(name)
-        assert build_health(connector.status) is Health.HEALTHY
-    assert names <= set(target.raw("GET", "/connectors").json)
+    target.wait_for("the first worker names them too", lambda: names <= set(target.raw("GET", "/connectors").json))
 
 
 @pytest.mark.quirk(10)
 def test_status_names_the_worker_of_each_task(target: Target):
     name = target.shared_source()
-    status = target.client.read_status(name)
+    # The case before may have left a rebalance behind, which shows it UNASSIGNED.
+    status = target.wait_until_running(name)
     workers = {url.removeprefix("http://") for url in target.urls}
     assert {status.worker_id, *(task.worker_id for task in status.tasks)} <= workers
     assert [task.id for task in status.tasks] == [0]
     assert (status.version == "4.3.1") is (target.spec.version == "4.3.1")
-    assert target.raw("GET", f"/connectors/{name}/tasks/0/status").json["state"] == "RUNNING"
+    path = f"/connectors/{name}/tasks/0/status"
+    target.wait_for("its task runs", lambda: target.raw("GET", path).json["state"] == "RUNNING")
     missing = target.raw("GET", f"/connectors/{name}/tasks/7/status")
     assert (missing.status, missing.message) == (404, f"No status found for task {name}-7")
 
 
 def test_info_config_and_tasks_belong_together(target: Target):
     name = target.shared_source()
-    connector = target.client.read_connector(name)
-    assert connector.status is not None
-    assert connector.status.state is State.RUNNING
+
+    def read_running() -> Connector | None:
+        found = target.client.read_connector(name)
+        return found if found.status is not None and found.status.state is State.RUNNING else None
+
+    connector = target.wait_for("it is told with its status, and runs", read_running)
     info = target.raw("GET", f"/connectors/{name}").json
     assert info["tasks"] == [{"connector": name, "task": 0}]
     assert info["type"] == "source"
@@ -88,7 +98,7 @@ def test_topics_of_a_connector_that_is_not_there_are_none_and_no_error(target: T
 
 def test_a_source_tells_its_offsets(target: Target):
     name = target.shared_source()
-    target.wait_for_offsets(name)
+    target.wait_for_offset(name, SOURCE_END)
     (offset,) = target.client.read_offsets(name)
     assert offset.partition == {"filename": target.client.read_config(name)["file"]}
     assert offset.offset == {"position": len(TEN_LINES)}
@@ -101,7 +111,7 @@ def test_offsets_in_a_topic_of_the_connectors_own_are_told_too(target: Target):
     name = target.name()
     target.client.create_connector(name, config)
     target.wait_until_running(name)
-    target.wait_for_offsets(name)
+    target.wait_for_offset(name, SOURCE_END)
     assert [dict(offset.offset or {}) for offset in target.client.read_offsets(name)] == [{"position": len(TEN_LINES)}]
 
 

@@ -53,6 +53,9 @@ def change_once(fleet, name, rng):
     progress = Speaking()
     try:
         result = fleet.apply(plan_one(fleet, name, rng), progress=progress)
+        if result.ending is None:
+            # A rebalance kept it from its end: who is told so types `journal resume`, and the lock is free again.
+            result = fleet.journal.resume(result.change)
         say(event="ended", change=result.change, ending=result.ending, opened=bool(progress.change))
         return result.ending == "done" and bool(progress.change)
     except SeamarkError as error:

@@ -7,7 +7,8 @@ import signal
 from contextlib import contextmanager
 
 from seamark.devstack.wait import wait_until
-from tests.fault.rig import kill_quietly, wait_stopped
+from seamark.errors import DevstackError
+from tests.fault.rig import SETTLE_SECONDS, TRIES, kill_quietly, says_hindered, wait_stopped
 
 # The connector is stopped and nothing else was done; the config is about to be put; it was put, and is to be restored.
 POINTS = ("after-outcome:0", "after-intent:1", "after-outcome:1")
@@ -24,8 +25,8 @@ class Midway:
         self._holder = holder
         self.code, self.out, self.err = None, "", ""
 
-    def go_on(self, *, seconds=150):
-        """Continue it and wait for its end."""
+    def go_on(self, *, seconds=240):
+        """Continue it and wait for its end. Connect alone may take 90 s to say that it can't."""
         self._holder.send_signal(signal.SIGCONT)
         self.out, self.err = self._holder.communicate(timeout=seconds)
         self.code = self._holder.returncode
@@ -38,25 +39,43 @@ class Midway:
 
     def check_restored(self):
         """The connector runs again, with the old config or the new one, and nothing is left open."""
-        wait_until(self.rig.runs, f"{self.rig.name} ran again", seconds=60, every_seconds=0.3)
+        wait_until(self.rig.runs, f"{self.rig.name} ran again", seconds=SETTLE_SECONDS, every_seconds=0.3)
         assert self.rig.config() in (self.before, self.after)
         assert [change["state"] for change in self.rig.list_by_command() if change["state"] == "open"] == []
 
     def type_what_was_told(self):
-        """The operator types it when the fault is over; that must be enough."""
-        code, out, err = self.rig.seamark(*self.told_command(), "--yes")
+        """The operator types it when the fault is over; that must be enough, but for what a rebalance hinders."""
+        code, out, err = self.rig.resume(self.told_command()[-1])
         assert code == 0, out + err
         self.check_restored()
+
+
+def start_held(rig, point):
+    """A child that stands at a point; started again where a rebalance kept it from there."""
+    for _ in range(TRIES):
+        holder = rig.start("tests.fault.guarded", rig.owner, "mark", VALUE, failpoint=f"{point}:stop")
+        try:
+            wait_stopped(holder)
+            return holder
+        except AssertionError as error:
+            # It has ended, and the error holds what it said.
+            if not says_hindered(str(error)):
+                raise
+        except DevstackError:
+            kill_quietly(holder)
+            raise
+        rig.finish()
+        wait_until(rig.runs, f"{rig.name} ran", seconds=SETTLE_SECONDS)
+    raise AssertionError(f"{rig.name} was kept from {point} {TRIES} times")
 
 
 @contextmanager
 def hold_midway(rig, point):
     """Begin a guarded change and hold it at a point."""
-    wait_until(rig.runs, f"{rig.name} ran", seconds=60)
+    wait_until(rig.runs, f"{rig.name} ran", seconds=SETTLE_SECONDS)
     config = rig.config()
-    holder = rig.start("tests.fault.guarded", rig.owner, "mark", VALUE, failpoint=f"{point}:stop")
+    holder = start_held(rig, point)
     try:
-        wait_stopped(holder)
         midway = Midway(rig, holder)
         midway.before = config
         midway.after = config | {"mark": VALUE}

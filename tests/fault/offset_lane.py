@@ -24,12 +24,13 @@ from seamark.change.progress import Silent
 from seamark.connect import Timing
 from seamark.context import open_context
 from seamark.devstack.wait import wait_until
-from seamark.errors import DevstackError, SeamarkError
+from seamark.errors import DevstackError, RefusedError, SeamarkError
 from seamark.fleet.clusters import Clusters, build_connect_client
 from seamark.fleet.setup import make_setup
 from seamark.model.key_hash import choose_partition
+from seamark.model.result import GOOD
 from seamark.offsets.codec import encode_key
-from tests.fault.rig import ROOT
+from tests.fault.rig import ROOT, TRIES, says_hindered
 from tests.integration.offset_rig import read_raw
 from tests.integration.offset_tools import Brokers
 from tests.integration.rest import call
@@ -55,6 +56,8 @@ NAMES = {
 }
 VERBS = {"stop": ("set-run-state", "STOPPED"), "resume": ("set-run-state", "RUNNING"), "offsets": ("write-offsets", "")}
 PATIENCE_SECONDS = 120
+# What a plan is refused with while a rebalance shows the connector UNASSIGNED.
+UNTOLD = "nobody can tell whether"
 # The workers that stand still, by URL: nobody shall wait for their answers.
 ASLEEP = set()
 HASTY = Timing(read_seconds=4)
@@ -63,7 +66,7 @@ OFFSETS_PARTITIONS = 5
 
 
 class Hooks(Silent):
-    """Does something when a step has begun or ended: `{"ended write": act}`. What goes wrong in it is kept."""
+    """Does something when a step has begun or ended well: `{"ended write": act}`. What goes wrong in it is kept."""
 
     def __init__(self, planned, acts):
         kinds = [step.kind for step in planned.plan.steps]
@@ -82,7 +85,9 @@ class Hooks(Silent):
 
     def ended(self, result):
         self.outcomes[self._names[result.number]] = str(result.outcome)
-        self._do(f"ended {self._names[result.number]}")
+        # A stop that a rebalance hindered is not what the act shall come behind.
+        if result.outcome in GOOD:
+            self._do(f"ended {self._names[result.number]}")
 
     @property
     def left(self):
@@ -291,24 +296,52 @@ class Lane:
     def change(self, verb="move", *, hooks=None, **options):
         """Plan and apply one move or forget. What is refused is an end too."""
         with self.open() as fleet:
+            known = {head.change for head in fleet.journal.list()}
             try:
-                # Whoever is told that a rebalance goes on waits and repeats the command.
-                planned = ask_again(lambda: self._plan(fleet, verb, options), fleet._world.clock, seconds=90)
+                planned = self._plan_again(fleet, verb, options)
             except SeamarkError as error:
                 return Ended(None, "refused", {}, describe(error), set(hooks or {}), verb)
             told = Hooks(planned, hooks or {})
             try:
                 result = fleet.apply(planned, progress=told)
             except SeamarkError as error:
-                heads = fleet.journal.list()
-                change = heads[0].change if heads else None
-                ended = Ended(change, "raised", told.outcomes, describe(error), told.left, verb)
+                # It may have been refused before there was a change; the newest one is then that of an earlier round.
+                new = [head.change for head in fleet.journal.list() if head.change not in known]
+                ended = Ended(new[0] if new else None, "raised", told.outcomes, describe(error), told.left, verb)
             else:
                 said = " / ".join(describe(step.error) for step in result.steps if step.error is not None)
                 ending = None if result.ending is None else str(result.ending)
                 ended = Ended(result.change, ending, told.outcomes, said, told.left, verb)
         assert not told.errors, told.errors
         return ended
+
+    def change_at(self, point, act, verb="move", **options):
+        """A change in which somebody acts at one point. It is made anew where a rebalance kept it from there.
+
+        With a short `in_flight` a request is repeated for 8 s; on a busy machine rebalances may last longer, and then
+        it is refused, and nothing was moved.
+        """
+        for _ in range(TRIES):
+            ended = self.change(verb, hooks={point: act}, **options)
+            if not ended.is_left or not says_hindered(ended.said):
+                break
+            assert self.settle(ended)[0] is False, ended
+        return ended
+
+    def _plan_again(self, fleet, verb, options):
+        """A plan. Whoever is told that a rebalance goes on waits and repeats the command."""
+        made = []
+
+        def is_made():
+            try:
+                made.append(ask_again(lambda: self._plan(fleet, verb, options), fleet._world.clock, seconds=90))
+            except RefusedError as error:
+                if UNTOLD not in error.message:
+                    raise
+            return bool(made)
+
+        wait_until(is_made, f"somebody could tell what {self.name} is meant to do", seconds=90, every_seconds=0.5)
+        return made[0]
 
     def _plan(self, fleet, verb, options):
         if verb == "forget":

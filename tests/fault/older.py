@@ -113,6 +113,7 @@ class MovedSink(Moved):
             producer.produce(self.rig.name, value=line)
         assert producer.flush(60) == 0
         self.rig.put(
+            self.rig.name,
             {
                 "connector.class": SINK,
                 "tasks.max": "1",
@@ -120,7 +121,7 @@ class MovedSink(Moved):
                 "file": str(self.rig.folder / "out.txt"),
                 "key.converter": STRING,
                 "value.converter": STRING,
-            }
+            },
         )
         wait_until(self.rig.runs, f"{self.rig.name} ran", seconds=PATIENCE_SECONDS)
         self.await_end()

@@ -26,6 +26,11 @@ SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 # Short, so that a lost answer is settled within seconds; one case runs with the real 90 s.
 IN_FLIGHT = "3s"
 TOPIC = "seamark-journal"
+# Neighbours rebalance all the time, on a busy machine.
+SETTLE_SECONDS = 120
+# How often a command is typed that a rebalance hinders, and what it says then. A request is repeated for 8 s here.
+TRIES = 3
+HINDERED = ("was not ready within", "can't tell whether", "nobody can tell whether")
 
 
 class Rig:
@@ -54,10 +59,14 @@ class Rig:
         self.env.pop("SEAMARK_FAILPOINT", None)
         self._fleet = None
 
-    def call(self, method, path, body=None):
-        """A plain REST call, past seamark."""
+    @property
+    def urls(self):
+        return self.stack.connect[self.cluster].urls
+
+    def call(self, method, path, body=None, *, url=None):
+        """A plain REST call, past seamark; to the first worker, or to this one."""
         request = urllib.request.Request(
-            self.stack.connect[self.cluster].urls[0] + path,
+            (url or self.urls[0]) + path,
             method=method,
             data=json.dumps(body).encode() if body is not None else None,
             headers={"Content-Type": "application/json"},
@@ -69,52 +78,60 @@ class Rig:
     def create(self):
         """The connector, running."""
         config = {"connector.class": SOURCE, "tasks.max": "1", "file": str(self.input), "topic": self.name, "mark": "0"}
-        self.put(config)
-        wait_until(self.runs, f"{self.name} ran", seconds=60)
+        self.put(self.name, config)
+        wait_until(self.runs, f"{self.name} ran", seconds=SETTLE_SECONDS)
 
-    def put(self, config):
+    def put(self, name, config):
         """Have Connect take a config; a rebalance is waited out."""
 
         def accepted():
             try:
-                self.call("PUT", f"/connectors/{self.name}/config", config)
+                self.call("PUT", f"/connectors/{name}/config", config)
             except urllib.error.HTTPError as error:
                 if error.code not in (409, 500):
                     raise
                 return False
             return True
 
-        wait_until(accepted, f"Connect took {self.name}", seconds=60, every_seconds=0.5)
+        wait_until(accepted, f"Connect took {name}", seconds=SETTLE_SECONDS, every_seconds=0.5)
 
-    def read(self, path):
-        """A plain GET; while a rebalance goes on Connect answers some with 409 or 500."""
+    def read(self, path, *, url=None):
+        """A plain GET. While a rebalance goes on Connect answers some with 409 or 500; a worker that lags says 404."""
         answers = []
 
         def answered():
             try:
-                answers.append(self.call("GET", path))
+                answers.append(self.call("GET", path, url=url))
             except urllib.error.HTTPError as error:
-                if error.code not in (409, 500):
+                if error.code not in (404, 409, 500):
                     raise
                 return False
             return True
 
-        wait_until(answered, f"Connect answered GET {path}", seconds=60, every_seconds=0.3)
+        wait_until(answered, f"Connect answered GET {path}", seconds=SETTLE_SECONDS, every_seconds=0.3)
         return answers[0]
 
+    def _read_agreed(self, path, pick, is_told):
+        """What all workers say alike: the one that seamark asked may have heard of something before the others."""
+        said = []
+
+        def agreed():
+            said[:] = [pick(self.read(path, url=url)) for url in self.urls]
+            return all(one == said[0] for one in said) and is_told(said[0])
+
+        wait_until(agreed, f"the workers agreed on {path}", seconds=SETTLE_SECONDS, every_seconds=0.3)
+        return said[0]
+
     def config(self):
-        return self.read(f"/connectors/{self.name}/config")
+        return self._read_agreed(f"/connectors/{self.name}/config", lambda config: config, bool)
 
     def state(self):
         """The run state. A rebalance of another connector shows this one UNASSIGNED for a moment."""
-        states = []
-
-        def assigned():
-            states.append(self.read(f"/connectors/{self.name}/status")["connector"]["state"])
-            return states[-1] != "UNASSIGNED"
-
-        wait_until(assigned, f"{self.name} was assigned to a worker", seconds=60, every_seconds=0.3)
-        return states[-1]
+        return self._read_agreed(
+            f"/connectors/{self.name}/status",
+            lambda status: status["connector"]["state"],
+            lambda state: state != "UNASSIGNED",
+        )
 
     def runs(self):
         try:
@@ -128,15 +145,17 @@ class Rig:
     def delete(self):
         if self._fleet is not None:
             self._fleet.close()
+        self.remove(self.name)
 
+    def remove(self, name):
         def gone():
             try:
-                self.call("DELETE", f"/connectors/{self.name}")
+                self.call("DELETE", f"/connectors/{name}")
             except urllib.error.HTTPError as error:
                 return error.code == 404
             return False
 
-        wait_until(gone, f"{self.name} was gone", seconds=60, every_seconds=0.5)
+        wait_until(gone, f"{name} was gone", seconds=SETTLE_SECONDS, every_seconds=0.5)
 
     def start(self, *arguments, failpoint=None):
         """An operator: a Python module with arguments, as a child process."""
@@ -167,20 +186,47 @@ class Rig:
             ended.append(self.seamark(*arguments))
             return ended[-1][0] != 6
 
-        wait_until(is_over, f"the rebalances did not hinder {arguments}", seconds=60)
+        wait_until(is_over, f"the rebalances did not hinder {arguments}", seconds=SETTLE_SECONDS)
         return ended[-1]
 
     def guarded(self, value, **options):
-        # A rebalance of another connector shows this one UNASSIGNED for a moment, and seamark then rightly waits.
-        wait_until(self.runs, f"{self.name} ran", seconds=60)
-        return self.run("tests.fault.guarded", self.owner, "mark", value, **options)
+        return self.run_unhindered("tests.fault.guarded", self.owner, "mark", value, **options)
+
+    def run_unhindered(self, *arguments, **options):
+        """A change to its end, again where a rebalance kept it from it."""
+        for _ in range(TRIES):
+            # A rebalance of another connector shows this one UNASSIGNED for a moment, and seamark then rightly waits.
+            wait_until(self.runs, f"{self.name} ran", seconds=SETTLE_SECONDS)
+            ended = self.run(*arguments, **options)
+            if not is_hindered(*ended):
+                break
+            self.finish()
+        return ended
+
+    def resume(self, change):
+        """`journal resume`, again where a rebalance hinders it: exit code, what it said."""
+        for _ in range(TRIES):
+            ended = self.seamark("journal", "resume", change, "--yes")
+            if not is_hindered(*ended):
+                break
+        return ended
+
+    def finish(self):
+        """Nothing is open any more, as an operator is told to see to it."""
+
+        def is_over():
+            opened = [change["change"] for change in self.list_by_command() if change["state"] == "open"]
+            return all(self.resume(change)[0] == 0 for change in opened)
+
+        wait_until(is_over, f"{self.name} had no open change", seconds=SETTLE_SECONDS, every_seconds=1)
 
     def list_by_command(self):
         """The changes of this connector, the newest first, as `journal list` tells them.
 
         For whoever kills brokers: librdkafka may take the process with it that asks (librdkafka#4605).
         """
-        code, out, err = self.seamark("journal", "list", "-o", "json")
+        # The neighbours' are in it too, and more than the usual twenty newest.
+        code, out, err = self.seamark("journal", "list", "--limit", "1000", "-o", "json")
         assert code == 0, err
         return [row for row in json.loads(out)["items"] if self.name in row["title"]]
 
@@ -232,6 +278,15 @@ def build_counter(stack):
         return high - low
 
     return count
+
+
+def is_hindered(code, out, err):
+    """Whether a command says that Connect, in a rebalance, kept it from its work: then it is to be repeated."""
+    return code in (1, 3, 5, 6) and says_hindered(out + err)
+
+
+def says_hindered(said):
+    return any(words in said for words in HINDERED)
 
 
 def wait_stopped(process, *, seconds=120):

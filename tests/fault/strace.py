@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-RUN_SECONDS = 20.0
+RUN_SECONDS = 60.0
 
 
 @dataclass(frozen=True)

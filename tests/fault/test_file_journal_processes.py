@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from seamark.change.file_journal import FileJournal
+from seamark.change.file_journal.gate import GATE_WAIT_SECONDS
 from seamark.errors import LockedError
 from seamark.model.entry import EntryKind
 from tests.fault import journal_child
@@ -22,7 +23,8 @@ from tests.fault.journal_stage import Stage
 from tests.fault.strace import build_environment
 from tests.unit.change.openings import AT, end, new_lock, opening
 
-DEADLINE_SECONDS = 20.0
+# A start of Python under strace takes a second; on a machine that others use too it may take many.
+DEADLINE_SECONDS = 60.0
 RIVALS = 4
 ROUNDS = 10
 
@@ -152,7 +154,8 @@ def test_holder_stopped_within_an_entry_holds_nobody_up_and_spoils_nothing(start
     journal = FileJournal(stage.layout.folder)
     before = time.monotonic()
     taker = journal.take_over(stage.change, nonce="nonce-2", by="parent@here", at=AT)
-    assert time.monotonic() - before < 5
+    # Shorter than anybody waits for a gate that stays shut; the rest is the disk's, which others use too.
+    assert time.monotonic() - before < GATE_WAIT_SECONDS
     os.kill(pid, signal.SIGCONT)
     said, _ = child.communicate(timeout=DEADLINE_SECONDS)
     acknowledged = [int(line.removeprefix("ack ")) for line in said.splitlines() if line.startswith("ack ")]

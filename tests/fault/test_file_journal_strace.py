@@ -13,6 +13,8 @@ from tests.fault.journal_child import APPENDS, FAILED
 from tests.fault.journal_stage import CALLS, Stage
 from tests.fault.strace import find_unsynced
 
+# Some seventy starts of Python under strace, on a machine that others use too.
+pytestmark = pytest.mark.timeout(900)
 # `begin` is the open entry, five entries and the close; `take-over` the note and `taken`, and the same.
 ACTS = ("begin", "take-over")
 # Opening a file changes nothing that the calls around it do not: it can fail, but to be killed there is nothing new.

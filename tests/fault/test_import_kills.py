@@ -27,6 +27,8 @@ from tests.fault import import_child
 
 IMPORTS, KILLS = 200, 50
 READS_A_SECOND = 1000
+# A machine that is busy gives a reader less a second, but the imports are as slow then: so it is counted by import.
+READS_AN_IMPORT = 20
 # Enough that a plain write of it takes several calls.
 OTHERS = 500
 KEY = b'["moved",{"filename":"/in"}]'
@@ -154,12 +156,11 @@ def check_watch(seen):
     counts, seconds, versions, wrong = seen
     print(f"{counts} reads in {seconds:.1f} s, {counts / seconds:.0f} a second, {versions} contents seen")
     assert wrong == []
-    # A machine that is busy gives a reader less; the imports are as slow then.
-    assert counts >= READS_A_SECOND * seconds / 4
+    assert counts >= READS_AN_IMPORT * IMPORTS
     assert versions >= IMPORTS / 4
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_the_file_is_whole_for_every_reader_and_after_every_kill(bench, end_watch):
     chance = random.Random(9)
     kills = set(chance.sample(range(1, IMPORTS + 1), KILLS))

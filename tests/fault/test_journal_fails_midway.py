@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from seamark.devstack.wait import wait_until
 from seamark.kafka.topics import TopicAdmin
 from tests.fault.midway import POINTS, hold_midway
-from tests.fault.rig import Rig
+from tests.fault.rig import SETTLE_SECONDS, Rig
 
 # No entry is that small, but the brokers' own markers, of 78 bytes, are: below that they could not even end the
 # transaction. (`min.insync.replicas` above the replication refuses nothing: Kafka 4 counts no more than there are.)
@@ -39,7 +39,7 @@ def check_restored_without_journal(midway):
     (spooled,) = read_spool(midway.rig)
     assert spooled["change"] in midway.err
     assert midway.told_command()[-1] == spooled["change"]
-    wait_until(midway.rig.runs, "the connector ran again", seconds=60, every_seconds=0.3)
+    wait_until(midway.rig.runs, "the connector ran again", seconds=SETTLE_SECONDS, every_seconds=0.3)
 
 
 # --- a topic -----------------------------------------------------------------------------------------------------
@@ -96,10 +96,21 @@ def test_topic_that_refuses_entries_leaves_no_connector_stopped(own_topic, point
         midway.type_what_was_told()
 
 
+def is_forgotten(rig):
+    """Whether none of the brokers, asked one by one, names the topic."""
+    for address in rig.stack.kafka.bootstrap_servers.split(","):
+        admin = AdminClient({"bootstrap.servers": address})
+        if rig.topic in admin.list_topics(timeout=30).topics:
+            return False
+    return True
+
+
 def test_topic_that_is_deleted_leaves_no_connector_stopped(own_topic):
     with hold_midway(own_topic, "after-outcome:0") as midway:
         with TopicAdmin({"bootstrap.servers": own_topic.stack.kafka.bootstrap_servers}) as admin:
             admin.delete_topics([own_topic.topic])
+        # The partition's leader hears of it in its own time; an entry that comes before would still be taken.
+        wait_until(lambda: is_forgotten(own_topic), f"no broker knew {own_topic.topic}", seconds=60, every_seconds=0.3)
         midway.go_on()
         check_restored_without_journal(midway)
         assert own_topic.config() == midway.before

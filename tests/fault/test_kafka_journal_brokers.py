@@ -16,6 +16,7 @@ from seamark.model.entry import EntryKind
 from tests.unit.change.journal_suite import AT, end, new_lock, opening
 
 
+@pytest.mark.timeout(600)
 def test_brokers_die_and_come_back(capfd):
     with start_stack(StackSpec(brokers=3, workers=0), name="journal") as stack:
         folder, config = Path(stack.folder), {"bootstrap.servers": stack.kafka.bootstrap_servers}
@@ -36,7 +37,8 @@ def test_brokers_die_and_come_back(capfd):
         begun = time.monotonic()
         with pytest.raises(JournalError) as caught:
             writer.append(EntryKind.INTENT, {"step": 0, "before": 1, "after": 2})
-        assert time.monotonic() - begun < 30
+        # It ends, by deadlines of its own: a busy machine only adds to them.
+        assert time.monotonic() - begun < 60
         assert f"seamark journal resume {first.change}" in caught.value.hint
         with pytest.raises(JournalError):
             writer.append(EntryKind.NOTE, {})
@@ -44,7 +46,7 @@ def test_brokers_die_and_come_back(capfd):
         # What fails first, the reading or the writing, depends on which broker is left.
         with pytest.raises((UnreachableError, JournalError)):
             other.begin(opening(new_lock()))
-        assert time.monotonic() - begun < 40
+        assert time.monotonic() - begun < 80
         writer.release()
 
         ask(folder, "restart", "broker-1")

@@ -51,7 +51,7 @@ def test_killed_change_is_finished_by_resume(old_rig, point):
             assert change["state"] == "open", change
             # Never in between: what stands there now is the one or the other, whole.
             assert old_rig.config() in (before, before | {"mark": str(value)})
-            code, _, err = old_rig.seamark("journal", "resume", change["change"], "--yes")
+            code, _, err = old_rig.resume(change["change"])
             assert code == 0, err
         assert old_rig.config() == before | {"mark": str(value)}
         assert old_rig.state() == "RUNNING"
@@ -64,7 +64,7 @@ def test_undo_after_a_kill_puts_the_config_back(old_rig):
     code, _, _ = old_rig.guarded("9", failpoint="after-perform:1:kill")
     assert code == -9
     change = old_rig.changes()[0]["change"]
-    assert old_rig.seamark("journal", "resume", change, "--yes")[0] == 0
+    assert old_rig.resume(change)[0] == 0
     assert old_rig.config() == before | {"mark": "9"}
     code, _, err = old_rig.seamark("journal", "undo", change, "--yes")
     assert code == 0, err

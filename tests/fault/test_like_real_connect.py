@@ -20,7 +20,7 @@ from tests.simulation.traces import VERBS, build_trace, run_trace
 AT_ONCE = 25
 # Connect has settled when it shows the same for this long; a status follows its cause within some 0.3 s when idle.
 CALM_SECONDS = 0.7
-SETTLE_SECONDS = 40.0
+SETTLE_SECONDS = 120.0
 # Rebalances follow each other as long as the traces run, and while one is due a restart is answered 409. Whether it is
 # done at last is what is compared, and a busy machine needs longer for it than anybody would wait at a prompt.
 PATIENCE = Timing(deadline_seconds=240)

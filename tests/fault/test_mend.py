@@ -44,8 +44,9 @@ class OddRig(Rig):
         new = NewTopic(self.own, PARTITIONS, 1, config={"cleanup.policy": "compact", "segment.ms": "700000"})
         self.brokers._admin.create_topics([new])[self.own].result(60)
         self.put(
+            self.name,
             {"connector.class": SOURCE, "tasks.max": "1", "file": str(self.input), "topic": self.name}
-            | {"offsets.storage.topic": self.own}
+            | {"offsets.storage.topic": self.own},
         )
         wait_until(self.runs, f"{self.name} ran", seconds=90)
         self.await_stored()

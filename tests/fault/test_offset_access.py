@@ -178,7 +178,7 @@ def test_the_right_to_write_the_topic_is_needed_where_rest_does_not_reach(desk):
 def test_a_sinks_group_and_a_plain_group_are_looked_at(desk, tmp_path):
     sink, group = f"sink-{uuid.uuid4().hex[:8]}", f"plain-{uuid.uuid4().hex[:8]}"
     config = {"connector.class": SINK, "topics": desk.name, "file": str(tmp_path / "out.txt"), "tasks.max": "1"}
-    desk.rig.call("PUT", f"/connectors/{sink}/config", config)
+    desk.rig.put(sink, config)
     wait_until(lambda: _committed(desk, sink) == 100, "the sink had written every line", seconds=90)
     _commit(desk, group, 60)
     desk.allow("TOPIC", desk.name, "DESCRIBE", "READ")
@@ -207,7 +207,7 @@ def test_a_sinks_group_and_a_plain_group_are_looked_at(desk, tmp_path):
         desk.await_right("GROUP", f"connect-{sink}", "DESCRIBE")
         result = fleet.apply(planned)
         assert result.is_done, result.failures
-    desk.rig.call("DELETE", f"/connectors/{sink}")
+    desk.rig.remove(sink)
 
 
 def test_a_journal_that_may_not_be_written_is_named_before_the_stop(desk, tmp_path):

@@ -17,7 +17,8 @@ from tests.fault.offset_lane import Lane
 from tests.fault.toxic import Toxiproxy
 from tests.soak.proxy import BUSY, EARLY, ERROR, Proxy
 
-pytestmark = pytest.mark.timeout(400)
+# Sixteen at once, some rounds more than once, and the servers' start: beside neighbours that takes its time.
+pytestmark = pytest.mark.timeout(900)
 
 RESET = "reset"
 # What goes wrong, with each request that changes something and with the verb of the change. "Endless" lasts until the
@@ -56,6 +57,11 @@ class Spoiler:
     def count(self, name):
         """How many requests were answered so far."""
         return sum(len(proxy.requests.get(name, ())) for proxy in self.proxies)
+
+    def was_hindered(self, name, since):
+        """Whether Connect itself refused something after so many requests, as it does while a rebalance goes on."""
+        sent = [request for proxy in self.proxies for request in proxy.requests.get(name, ())]
+        return any(not request.spoiled and "error_code" in request.said for request in sent[since:])
 
     def was_applied(self, name, verb):
         """Whether Connect carried out the newest request: a rebalance may have made it refuse what was spoiled."""
@@ -98,19 +104,26 @@ LEFT = (None,), True, 1
 
 
 def run_round(lane, way, spoiler, *, verb, change):
-    """One change with one fault; gives whether Connect carried out the request in question."""
+    """One change with one fault; gives whether Connect carried out the request in question.
+
+    None where Connect itself hindered it: its rebalances may last longer than the 8 s for which a request is repeated
+    here, and then the change ends elsewhere than at the fault.
+    """
     # Storms that last until the operator has given up, and such that it can wait for.
     is_endless = way == BUSY and (verb == "resume" or change == "forget")
     spoiler.order(lane.name, verb, way, times=ENDLESS if is_endless else STORM if way == BUSY else 1)
-    seen = spoiler.seen[lane.name, verb, way]
+    seen, since = spoiler.seen[lane.name, verb, way], spoiler.count(lane.name)
     ended = lane.change(change)
     spoiler.ways[lane.name, verb].clear()
     where = f"{lane.kind}, {way} on {verb} of a {change}: {ended}"
-    assert spoiler.seen[lane.name, verb, way] > seen, f"it never happened: {where}"
-    was_applied = spoiler.was_applied(lane.name, verb)
+    has_happened = spoiler.seen[lane.name, verb, way] > seen
+    was_applied = has_happened and spoiler.was_applied(lane.name, verb)
     endings, moved, resumes = DONE if was_applied else LEFT if verb == "resume" else FAILED
-    assert ended.ending in endings, where
-    assert lane.settle(ended) == (moved, resumes), where
+    settled = lane.settle(ended)
+    is_expected = has_happened and ended.ending in endings and settled == (moved, resumes)
+    if not is_expected and not ended.is_done and spoiler.was_hindered(lane.name, since):
+        return None
+    assert is_expected, f"it {'happened' if has_happened else 'never happened'}, {settled}: {where}"
     return was_applied
 
 
@@ -118,7 +131,8 @@ def run_rounds(lane, way, spoiler, rounds):
     """All rounds of one connector; gives how many. A fault after the act is repeated until Connect did act."""
     for verb, change in rounds:
         for _ in range(TRIES):
-            if run_round(lane, way, spoiler, verb=verb, change=change) or way not in (ERROR, RESET):
+            was_applied = run_round(lane, way, spoiler, verb=verb, change=change)
+            if was_applied or (was_applied is False and way not in (ERROR, RESET)):
                 break
         else:
             raise AssertionError(f"{lane.name}: Connect refused to {verb} {TRIES} times")

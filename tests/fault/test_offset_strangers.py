@@ -11,9 +11,11 @@ import pytest
 from confluent_kafka import Consumer
 
 from seamark.change.steps import stopped
-from tests.fault.offset_lane import LINES, Lane
+from tests.fault.offset_lane import LINES, Lane, is_running
+from tests.integration.rest import call_until
 
-pytestmark = pytest.mark.timeout(400)
+# The first of them waits for its servers too.
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
@@ -82,15 +84,23 @@ def patch_elsewhere(lane):
     lane.call("PATCH", "/offsets", {"offsets": [{"partition": lane.partition, "offset": lane.build_offset(2)}]})
 
 
+def await_everywhere(lane, path, is_so):
+    """Until each worker has said so: seamark looks right behind it, and may ask one that has not heard of it yet."""
+    for url in lane.endpoint.urls:
+        call_until(f"{url}/connectors/{lane.name}{path}", lambda status, answer: status == 200 and is_so(answer))
+
+
 def change_config(lane):
     """Somebody's curl changes its config."""
     lane.call("PUT", "/config", lane.call("GET", "/config") | {"tasks.max": "2"})
+    await_everywhere(lane, "/config", lambda config: config["tasks.max"] == "2")
 
 
 def resume(lane):
     """Somebody's curl resumes it, and it is seen to run."""
     lane.call("PUT", "/resume")
     lane.await_end()
+    await_everywhere(lane, "/status", is_running)
 
 
 # Between which steps somebody acts, what he does, what is said about it, and how many lines are read again.
@@ -105,7 +115,7 @@ CURLS = {
 def run_curl(lane, what):
     """One change with one act of somebody else in it, which must be told."""
     point, act, words, again = CURLS[what]
-    ended = lane.change(hooks={point: lambda: act(lane)})
+    ended = lane.change_at(point, lambda: act(lane))
     where = f"{lane.kind}, {what}: {ended}"
     assert not ended.is_left, where
     assert not ended.is_done, where
@@ -124,7 +134,9 @@ def test_curl_between_two_steps_is_seen(make_lanes):
 
 def run_overwritten(lane):
     """Somebody's curl right before the write."""
-    ended = lane.change(hooks={"ended preview": lambda: patch_elsewhere(lane)})
+    # Its requests are repeated for 20 s then, not 8: a rebalance shall not be why it is not done.
+    lane.be_patient()
+    ended = lane.change_at("ended preview", lambda: patch_elsewhere(lane))
     assert ended.is_done, ended
     lane.settle(ended)
     with lane.open() as fleet:
@@ -144,17 +156,20 @@ def test_what_somebody_wrote_right_before_us_is_in_the_journal(make_lanes):
 def test_sink_with_a_stranger_in_its_group_is_not_moved_while_he_is_in(make_lanes, monkeypatch):
     """KAFKA-15917: offsets are altered while a task that should be gone is still a member of the group."""
     leaving, staying, late = make_lanes("sink", "sink", "sink")
-    monkeypatch.setattr(stopped, "_DEADLINE_SECONDS", 12.0)
+    # Longer than the other two need: the last look of the one that stays must not fall into their rebalances. The one
+    # that is to be done repeats its requests for 20 s, not 8.
+    monkeypatch.setattr(stopped, "_DEADLINE_SECONDS", 40.0)
+    leaving.be_patient()
     with member_of(leaving) as one, member_of(staying) as two, member_of(late) as three, ThreadPoolExecutor(3) as pool:
 
         def join_and_leave():
             one.join_group()
             one.leave_soon(4)
 
-        gone = pool.submit(leaving.change, hooks={"ended stop": join_and_leave})
-        stayed = pool.submit(staying.change, "forget", hooks={"ended stop": two.join_group})
+        gone = pool.submit(leaving.change_at, "ended stop", join_and_leave)
+        stayed = pool.submit(staying.change_at, "ended stop", two.join_group, "forget")
         # He comes when it is proven that nobody is there: then only Connect can refuse.
-        came = pool.submit(late.change, hooks={"ended preview": three.join_group})
+        came = pool.submit(late.change_at, "ended preview", three.join_group)
         gone, stayed, came = gone.result(), stayed.result(), came.result()
     assert gone.is_done, gone
     assert leaving.settle(gone) == (True, 0)

@@ -20,7 +20,8 @@ from seamark.errors import DevstackError
 from tests.fault.offset_lane import ASLEEP, LINE, Lane, is_running
 from tests.integration.rest import call
 
-pytestmark = pytest.mark.timeout(900)
+# Up to three tries, beside neighbours.
+pytestmark = pytest.mark.timeout(1200)
 
 # After which step the zombie wakes.
 ORDERS = ("ended write", "ended verify")
@@ -149,8 +150,10 @@ def test_zombie_is_prevented_or_seen_whenever_it_wakes(make_lanes, sleeper):
 def run_orders(lanes, sleeper):
     """All five orders at once; gives the points at which a zombie stored something and was seen."""
     amid, planned, *others, late = lanes
-    # Where the sleeper leads the workers, the stop was sent to it, and it stops the connector when it wakes.
-    amid.be_patient()
+    # Where the sleeper leads the workers, the stop was sent to it, and it stops the connector when it wakes. The others
+    # must outlast the rebalances of its sleep and of their own stops: with patience a request is repeated for 20 s.
+    for lane in lanes:
+        lane.be_patient()
     held = Held()
     with ThreadPoolExecutor(len(lanes)) as pool:
         first = pool.submit(amid.change, hooks={"begun stop": sleeper.sleep})
@@ -158,7 +161,7 @@ def run_orders(lanes, sleeper):
         await_handover(lanes[1:], sleeper)
         second = pool.submit(planned.change)
         runs = [
-            pool.submit(lane.change, hooks={point: partial(held.hold, lane)}, accept_zombies=True)
+            pool.submit(lane.change_at, point, partial(held.hold, lane), accept_zombies=True)
             for lane, point in zip(others, ORDERS, strict=True)
         ]
         last = pool.submit(late.change, accept_zombies=True).result()

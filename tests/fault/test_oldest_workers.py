@@ -124,7 +124,7 @@ def test_a_paused_one_is_moved_put_back_and_paused(build_moved, kind):
 def test_secrets_in_the_config_are_a_refusal_before_anything_is_deleted(build_moved):
     moved = build_moved("source")
     rig = moved.rig
-    rig.put({**rig.config(), "some.password": "hunter2"})
+    rig.put(rig.name, {**rig.config(), "some.password": "hunter2"})
     wait_until(rig.runs, f"{rig.name} ran", seconds=90)
     code, said, err = moved.move()
     assert code == 5
@@ -168,7 +168,7 @@ def test_one_that_somebody_creates_while_its_offsets_are_written_is_told_and_can
     )
     try:
         wait_stopped(mover)
-        rig.put(before)
+        rig.put(rig.name, before)
         wait_until(rig.runs, f"{rig.name} ran again", seconds=90)
         mover.send_signal(signal.SIGCONT)
         said = "".join(mover.communicate(timeout=300))

@@ -63,7 +63,7 @@ def stop_in_mid_change(operator, rng):
         operator.process.send_signal(signal.SIGCONT)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_four_operators_make_one_history(rig):
     seed = random.randrange(10**6)
     print(f"seed {seed}")
@@ -110,4 +110,6 @@ def check_what_they_say(operators, rig, *, taken):
     ]
     assert fenced == ([(0, taken)] if taken else [])
     assert counts["LOCKED"] > 0
-    assert set(counts) - {None, "done", "failed", "partly", "LOCKED", "STALE_PLAN", "FENCED", "UNREACHABLE"} == set()
+    # Connect may be unable to tell in a rebalance, or be too slow: whoever is told so has changed nothing.
+    hindered = {"UNREACHABLE", "UNSETTLED", "DEADLINE"}
+    assert set(counts) - {None, "done", "failed", "partly", "LOCKED", "STALE_PLAN", "FENCED"} - hindered == set()

@@ -16,6 +16,8 @@ from tests.simulation.faults import Violation
 from tests.simulation.run import Simulation
 from tests.simulation.scenario import build_scenario
 
+# Where nothing is planted, 500 runs: four processes share two cores.
+pytestmark = pytest.mark.timeout(900)
 # Each is found within the first dozen seeds.
 MOST_RUNS = 500
 

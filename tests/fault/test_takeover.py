@@ -7,13 +7,13 @@ from datetime import datetime
 
 import pytest
 
-from tests.fault.rig import Rig, kill_quietly, wait_stopped
+from tests.fault.midway import VALUE, start_held
+from tests.fault.rig import Rig, kill_quietly
 
 
 def take_over_a_stopped_holder(rig, *, resume_timeout):
-    holder = rig.start("tests.fault.guarded", rig.owner, "mark", "7", failpoint="after-outcome:0:stop")
+    holder = start_held(rig, "after-outcome:0")
     try:
-        wait_stopped(holder)
         change = rig.changes()[0]
         assert change["state"] == "open"
 
@@ -25,7 +25,7 @@ def take_over_a_stopped_holder(rig, *, resume_timeout):
         code, _, err = rig.seamark("journal", "resume", change["change"], "--yes", timeout=resume_timeout)
         assert code == 0, err
         config = rig.config()
-        assert config["mark"] == "7"
+        assert config["mark"] == VALUE
         code, _, err = rig.repeat("connectors", "pause", f"connect/{rig.name}", "--yes")
         assert code == 0, err
 

@@ -33,7 +33,7 @@ def run_simulated(seed: int) -> list[str]:
     return run_trace(who.world.connect("sim"), build_trace(seed), name="a", config=config, settle=settle)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_the_same_acts_give_the_same_results():
     counts: Counter[str] = Counter()
     config = {"connector.class": FILE_SOURCE, "file": "/nowhere", "topic": "t"}

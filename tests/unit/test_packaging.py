@@ -36,7 +36,7 @@ def test_importing_the_package_loads_no_client():
         capture_output=True,
         text=True,
         check=True,
-        timeout=30,
+        timeout=60,
     ).stdout.split()
     assert not {"httpx2", "confluent_kafka", "pydantic", "rich", "click"} & set(said)
 

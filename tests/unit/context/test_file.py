@@ -132,10 +132,11 @@ def test_a_bomb_of_aliases_is_refused_fast_and_small(workplace) -> None:
     levels = ["a0: &a0 [lol,lol,lol,lol,lol,lol,lol,lol,lol]"]
     levels += [f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    started = time.monotonic()
+    started = time.process_time()
     error = refuse(workplace, "\n".join(levels))
     assert "with its aliases expanded" in error.cause
-    assert time.monotonic() - started < 1
+    # Of the process: others may have the machine meanwhile.
+    assert time.process_time() - started < 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
 
 
@@ -151,10 +152,10 @@ def test_too_many_aliases_are_refused_and_a_hundred_are_not(workplace) -> None:
 
 def test_a_huge_file_is_refused_before_it_is_parsed(workplace) -> None:
     workplace.write("# " + "x" * MAX_BYTES)
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(ConfigurationError, match="too large"):
         workplace.load()
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_yaml_1_2_texts_stay_as_they_are_written(workplace) -> None:

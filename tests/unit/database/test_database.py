@@ -93,5 +93,5 @@ try:
 except ConfigurationError as error:
     print(error.hint)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "pip install 'seamark[postgres]'\n", done.stderr
