@@ -66,6 +66,7 @@ def count_records(stack):
         except KafkaException as error:
             # One that was just made may have no leader yet.
             missing = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "LEADER_NOT_AVAILABLE"}
+            missing |= {"NOT_LEADER_FOR_PARTITION"}
             if error.args[0].name() in missing:
                 return 0
             raise
