@@ -106,7 +106,7 @@ class Changes:
         plan, steps = refresh_guards(plan, build_steps(plan), clusters=self._clusters, context=self._context)
         plan, steps = carry_first(plan, steps)
         plan, steps = stop_running(plan, steps, clusters=self._clusters, world=self._world)
-        plan, steps = keep_state(plan, steps, clusters=self._clusters)
+        plan, steps = keep_state(plan, steps, clusters=self._clusters, world=self._world)
         plan, steps = leave_equal(plan, steps, world=self._world)
         plan, steps = watch_progress(plan, steps, clusters=self._clusters, context=self._context, world=self._world)
         check_preconditions(plan, steps, self._world)

@@ -1,10 +1,19 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
-from seamark.errors import AlreadyExistsError, NotFoundError, RefusedError, RejectedError, UnsupportedError, UsageError
+from seamark.errors import (
+    AlreadyExistsError,
+    NotFoundError,
+    RefusedError,
+    RejectedError,
+    UnsettledError,
+    UnsupportedError,
+    UsageError,
+)
 from seamark.model.offset import Offset
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet
 from tests.unit.fleet.moving import Place
@@ -125,10 +134,21 @@ def test_names_that_can_not_be_are_refused(fleet, game):
         fleet.connectors.rename("old", "there")
     with pytest.raises(NotFoundError):
         fleet.connectors.rename("nope", "new")
+    assert game.writes == 0
+
+
+def test_a_rebalance_is_waited_for_but_not_for_long(fleet, game, monkeypatch):
+    game.add("old", SOURCE_CONFIG)
     game.states["old"] = "UNASSIGNED"
-    with pytest.raises(RefusedError, match="nobody can tell whether game/old is meant to run"):
+    monkeypatch.setattr("seamark.fleet.moving.guards.PLAN_SECONDS", 0.1)
+    with pytest.raises(UnsettledError, match="can't tell whether connector/game/old is meant to run"):
         fleet.connectors.rename("old", "new")
     assert game.writes == 0
+    monkeypatch.setattr("seamark.fleet.moving.guards.PLAN_SECONDS", 20)
+    timer = threading.Timer(0.2, game.states.update, [{"old": "PAUSED"}])
+    timer.start()
+    assert fleet.apply(fleet.connectors.rename("old", "new")).is_done
+    assert game.states == {"new": "PAUSED"}
 
 
 # --- with its offsets

@@ -53,7 +53,7 @@ def plan_rename(
     if name == connector.name:
         raise UsageError(f"{name} is its name already", hint="give another one")
     client, settings = clusters.client(connector.cluster), clusters.settings(connector.cluster)
-    state = require_run_state(connector)
+    state = require_run_state(connector, plans.planner.world)
     capabilities = client.read_capabilities()
     plans.refuse_present(connector.cluster, name)
     config = {key: value for key, value in connector.config.items() if key != "name"}

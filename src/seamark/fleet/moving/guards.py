@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from seamark.change.patience import PLAN_SECONDS, ask_again
 from seamark.change.precondition import build_precondition
 from seamark.change.steps.offsets import QUIET_SECONDS
-from seamark.change.steps.read import find_run_state
+from seamark.change.steps.read import find_run_state, read_run_state
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import ProveStopped, name_workers
-from seamark.errors import NotFoundError, RefusedError
+from seamark.errors import NotFoundError, RefusedError, UnsettledError
 from seamark.model.connector import Connector
 from seamark.model.plan import Plan
 
@@ -31,13 +33,23 @@ def find_quiet_seconds(context: Context) -> float:
     return min(QUIET_SECONDS, context.journal.in_flight_seconds / 5)
 
 
-def require_run_state(connector: Connector) -> str:
-    """The state that a connector is meant to be in, refused where nobody can tell it: it could not be restored."""
+def require_run_state(connector: Connector, world: World) -> str:
+    """The state that a connector is meant to be in, refused where nobody can tell it: it could not be restored.
+
+    What a rebalance hides is waited for, not for long.
+
+    Raises:
+        UnsettledError: the rebalance goes on.
+        RefusedError: Connect has no status of it.
+    """
     state = None if connector.status is None else find_run_state(connector.status)
+    if state is None:
+        read = partial(read_run_state, world, connector.cluster, connector.name)
+        state = ask_again(read, world.clock, seconds=PLAN_SECONDS, on=UnsettledError)
     if state is None:
         raise RefusedError(
             f"nobody can tell whether {connector.owner} is meant to run; nothing was changed",
-            cause="Connect has no status of it" if connector.status is None else f"it is {connector.status.state}",
+            cause="Connect has no status of it",
             hint=f"wait until its cluster has settled: seamark connectors show {connector.owner}",
         )
     return state

@@ -160,7 +160,7 @@ class OffsetMends:
         client = self._clusters.client(connector.cluster)
         client.read_capabilities().require(Capability.STOP, doing=f"mend the offsets of {connector.owner}")
         cluster, name = connector.cluster, connector.name
-        state = require_run_state(connector)
+        state = require_run_state(connector, self._world())
         rules = tuple(one.rule for one in owner.partitions)
         settled = tuple(settle_rule(rule, owner.home) for rule in rules)
         gone = tuple(record.place for record in _find_gone(owner, choice))

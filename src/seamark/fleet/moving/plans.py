@@ -143,7 +143,7 @@ class OffsetPlans:
         wait_seconds: float | None,
     ) -> tuple[Step, ...]:
         """The write with all that goes before and after it."""
-        state = require_run_state(connector)
+        state = require_run_state(connector, self._world())
         proof, *rest = surround(step, quiet_seconds=find_quiet_seconds(self._context), accepts_zombies=accepts_zombies)
         inner = name_workers((proof, check, *rest), {step.subject: find_workers(connector)})
         inner = pin_config(inner, {step.subject: build_config_pin(connector.config, self._world())})

@@ -170,8 +170,8 @@ class Relocations:
         self, connector: Connector, way: _Way, *, accepts_zombies: bool, wait_seconds: float | None
     ) -> tuple[Step, ...]:
         cluster, name = connector.cluster, connector.name
-        state = require_run_state(connector)
         world = self._world()
+        state = require_run_state(connector, world)
         carry = CarryOffsets(cluster, name, way.source, way.target)
         inner = surround(carry, quiet_seconds=find_quiet_seconds(self._context), accepts_zombies=accepts_zombies)
         inner = name_workers(inner, {carry.subject: find_workers(connector)})

@@ -24,7 +24,7 @@ from seamark.model.plan import Plan
 
 if TYPE_CHECKING:
     from seamark.change.step import Step
-    from seamark.change.world import OffsetPort
+    from seamark.change.world import OffsetPort, World
     from seamark.context import ConnectSettings, Context
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.ports import ConnectPort
@@ -102,7 +102,7 @@ def build_ends(connector: Connector, state: str, kept: Kept | None) -> tuple[Ste
     return SetAside(cluster, name, kept, state), tuple(back)
 
 
-def keep_state(plan: Plan, steps: Sequence[Step], *, clusters: Clusters) -> tuple[Plan, tuple[Step, ...]]:
+def keep_state(plan: Plan, steps: Sequence[Step], *, clusters: Clusters, world: World) -> tuple[Plan, tuple[Step, ...]]:
     """The way back from a change that had to delete connectors for a while: each is left in the state that it has."""
     states: dict[str, str] = {}
     kept: list[Step] = []
@@ -110,7 +110,8 @@ def keep_state(plan: Plan, steps: Sequence[Step], *, clusters: Clusters) -> tupl
     for step, old in zip(steps, plan.steps, strict=True):
         if isinstance(step, SetAside) and not step.state:
             with suppress(NotFoundError):
-                states[step.subject] = require_run_state(clusters.client(step.cluster).read_connector(step.name))
+                found = clusters.client(step.cluster).read_connector(step.name)
+                states[step.subject] = require_run_state(found, world)
             named = replace(step, state=states.get(step.subject, ""))
             kept.append(named)
             data.append(named.to_data(lane=old.lane, always=old.always))
