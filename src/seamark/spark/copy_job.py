@@ -24,9 +24,8 @@ from seamark.pipelines.slices import Slice
 from seamark.spark.copy_sink import HASH, SOURCE_OFFSET, SOURCE_PARTITION, TARGET, CopySink
 from seamark.spark.options import SinkOptions, read_options
 from seamark.spark.placing import build_target_column
+from seamark.spark.source_options import build_source_options
 
-# Two polls of 500 records each cost four more requests than one of a thousand: Spark asks for both ends every time.
-_READING = {"kafka.max.poll.records": "20000", "kafka.isolation.level": "read_committed"}
 # A transaction whose owner died is ended by the brokers after 5 minutes and a look of 10 s.
 _PATIENCE_SECONDS = 330.0
 
@@ -55,6 +54,8 @@ def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds) -> Progress:
         RefusedError: the plan can't be run, or its control records contradict each other.
     """
     routing = plan.require_accepted()
+    # Refused before anything is made, and not by the first slice.
+    build_source_options(ends.source)
     options = ends.read_sink_options(plan.target.topic)
     _prepare(plan, options)
     spark.dataSource.register(CopySink)
@@ -79,12 +80,11 @@ def build_frame(
     """The records of a slice, in the tasks that are to write them."""
     begins = {str(one.partition): one.begin for one in part.ranges}
     limits = {str(one.partition): one.end for one in part.ranges}
-    reader = spark.read.format("kafka").options(**{**_READING, **options})
+    reader = spark.read.format("kafka").options(**build_source_options(options))
     reader = reader.option("assign", json.dumps({topic: [one.partition for one in part.ranges]}))
     reader = reader.option("startingOffsets", json.dumps({topic: begins}))
     reader = reader.option("endingOffsets", json.dumps({topic: limits}))
-    frame = reader.option("includeHeaders", "true").option("failOnDataLoss", "true").load()
-    chosen = frame.select(
+    chosen = reader.load().select(
         "key",
         "value",
         "headers",
