@@ -22,7 +22,7 @@ from seamark.pipelines.progress import Progress, read_progress
 from seamark.pipelines.routing import Routing
 from seamark.pipelines.slices import Slice
 from seamark.spark.copy_sink import HASH, SOURCE_OFFSET, SOURCE_PARTITION, TARGET, CopySink
-from seamark.spark.options import SinkOptions, read_options
+from seamark.spark.options import SinkOptions, read_copy_options
 from seamark.spark.placing import build_target_column
 from seamark.spark.source_options import build_source_options
 
@@ -44,7 +44,7 @@ class CopyEnds:
 
     def read_sink_options(self, topic: str) -> SinkOptions:
         """The options of the sink, checked."""
-        return read_options({**self.target, "topic": topic, "control.topic": self.control_topic})
+        return read_copy_options({**self.target, "topic": topic, "control.topic": self.control_topic})
 
 
 def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds) -> Progress:

@@ -24,7 +24,7 @@ from seamark.model.control import Amount, Claim
 from seamark.pipelines.routing import Routing
 from seamark.pipelines.tasks import Task, build_tasks
 from seamark.spark.columns import ArrowPiece, build_piece
-from seamark.spark.options import SinkOptions, read_options
+from seamark.spark.options import SinkOptions, read_copy_options
 from seamark.spark.placing import build_placer
 
 SOURCE_PARTITION, SOURCE_OFFSET, HASH, TARGET = "source_partition", "source_offset", "hash", "partition"
@@ -83,7 +83,9 @@ class CopySink(DataSource):
             raise UsageError("a topic can't be overwritten", hint='mode("append")')
         given = dict(self.options)
         plan, part, routing = (given.pop(name) for name in _OURS)
-        return CopyWriter(read_options(given), plan=plan, part=part, routing=Routing.from_dict(json.loads(routing)))
+        return CopyWriter(
+            read_copy_options(given), plan=plan, part=part, routing=Routing.from_dict(json.loads(routing))
+        )
 
 
 class CopyWriter(DataSourceArrowWriter):
