@@ -26,6 +26,7 @@ from seamark.pipelines.tasks import Task, build_tasks
 from seamark.spark.columns import ArrowPiece, build_piece
 from seamark.spark.options import SinkOptions, read_copy_options
 from seamark.spark.placing import build_placer
+from seamark.spark.telling import tell
 
 SOURCE_PARTITION, SOURCE_OFFSET, HASH, TARGET = "source_partition", "source_offset", "hash", "partition"
 _OURS = ("plan", "slice", "routing")
@@ -72,10 +73,12 @@ class CopySink(DataSource):
         """The name for `format`."""
         return "seamark.copy"
 
+    @tell
     def schema(self) -> StructType:
         """Refused: it is a sink."""
         raise UsageError("seamark.copy is a sink")
 
+    @tell
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """The writer of one slice."""
         del schema
@@ -97,6 +100,7 @@ class CopyWriter(DataSourceArrowWriter):
         self._part = part
         self._routing = routing
 
+    @tell
     def write(self, iterator: Iterator[pa.RecordBatch]) -> CopyMessage:
         """Write one task, on an executor."""
         batches = (self._place(batch) for batch in iterator if batch.num_rows)
@@ -107,6 +111,7 @@ class CopyWriter(DataSourceArrowWriter):
         task = build_tasks(self._routing)[first.column(owned)[0].as_py()]
         return CopyMessage(self._write(task, chain([first], batches)))
 
+    @tell
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Write the records of tasks that had no rows: without them nobody would know that they are finished."""
         reports = [message.report for message in messages if isinstance(message, CopyMessage)]
