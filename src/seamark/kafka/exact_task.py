@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from seamark.errors import FencedError, RefusedError, RejectedError
+from seamark.kafka.copy_input import CopyInput
 from seamark.kafka.copy_trace import CopyTrace
 from seamark.kafka.task_failures import Outcome, build_task_error, judge
 from seamark.kafka.task_hold import TRIES, TaskHold
@@ -63,7 +64,7 @@ class ExactTask:
 
     def write(self, pieces: Iterable[Piece]) -> TaskReport:
         """Write all rows, or find that they are written."""
-        rows = TaskInput(pieces)
+        rows = TaskInput(pieces) if self._trace is None else CopyInput(pieces)
         if rows.is_empty and self._trace is None:
             return TaskReport(self._claim, amount=Amount())
         try:
@@ -168,7 +169,7 @@ class ExactTask:
             )
 
     def _accept(self, found: ControlRecord, rows: TaskInput) -> TaskReport:
-        """Take what another attempt wrote for this one's work, if it is as much."""
+        """Take what another attempt wrote for this one's work, if it is that."""
         if self._settings.is_checked:
             rows.compare(found)
         return TaskReport(self._claim, amount=found.amount, is_repeat=True)

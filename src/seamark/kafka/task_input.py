@@ -13,7 +13,7 @@ class TaskInput:
     """What is left of a task's rows; to go through them is to use them up. Pieces without rows are left out."""
 
     def __init__(self, pieces: Iterable[Piece]) -> None:
-        self._seen = Amount()
+        self._amount = Amount()
         self._pieces = self._count(pieces)
         self._next: Piece | None = None
 
@@ -35,13 +35,21 @@ class TaskInput:
             if passed.records + piece.amount.records > wanted:
                 piece, self._next = piece.split(wanted - passed.records)
             passed += piece.amount
-        _expect_same(passed, found)
+        _expect_amount(passed, found)
 
     def compare(self, found: ControlRecord) -> None:
-        """Make sure, by going through the rest, that all rows are as many as another attempt wrote."""
+        """Make sure, by going through the rest, that another attempt wrote these rows."""
         for _ in self:
             pass
-        _expect_same(self._seen, found)
+        self.expect_same(found)
+
+    def note(self, piece: Piece) -> None:
+        """A piece is passing."""
+        self._amount += piece.amount
+
+    def expect_same(self, found: ControlRecord) -> None:
+        """Make sure that as much has passed as was written."""
+        _expect_amount(self._amount, found)
 
     def _take(self) -> Piece | None:
         piece, self._next = self._next, None
@@ -50,11 +58,11 @@ class TaskInput:
     def _count(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
         for piece in pieces:
             if piece.amount.records:
-                self._seen += piece.amount
+                self.note(piece)
                 yield piece
 
 
-def _expect_same(seen: Amount, found: ControlRecord) -> None:
+def _expect_amount(seen: Amount, found: ControlRecord) -> None:
     if seen != found.amount:
         raise RejectedError(
             f"{found.claim} has other rows than when it was written: {seen} now, {found.amount} then",

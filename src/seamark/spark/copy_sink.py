@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from pyspark.sql.types import StructType
 
 from seamark.errors import RefusedError, UsageError
+from seamark.kafka.copy_input import SourceSpan
 from seamark.kafka.copy_trace import CopyTrace, Origin
 from seamark.kafka.exact_task import ExactTask
 from seamark.kafka.task_settings import TaskReport
@@ -58,6 +59,15 @@ class CopyPiece:
         """Target partition, source partition, source offset and hash of each row."""
         names = (TARGET, SOURCE_PARTITION, SOURCE_OFFSET, HASH)
         return zip(*(self.piece.batch.column(name).to_pylist() for name in names), strict=True)  # type: ignore[return-value]
+
+    def spans(self) -> Iterable[SourceSpan]:
+        """How many rows there are of each source and target partition, and from which offset to which."""
+        table = pa.Table.from_batches([self.piece.batch.select([SOURCE_PARTITION, TARGET, SOURCE_OFFSET])])
+        counted = [(SOURCE_OFFSET, "count"), (SOURCE_OFFSET, "min"), (SOURCE_OFFSET, "max")]
+        grouped = table.group_by([SOURCE_PARTITION, TARGET], use_threads=False).aggregate(counted)
+        names = (SOURCE_PARTITION, TARGET, *(f"{SOURCE_OFFSET}_{word}" for _, word in counted))
+        columns = (grouped.column(name).to_pylist() for name in names)
+        return [SourceSpan(*numbers) for numbers in zip(*columns, strict=True)]
 
     def split(self, records: int) -> tuple[CopyPiece, CopyPiece]:
         """The first rows, and the rest."""

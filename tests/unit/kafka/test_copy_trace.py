@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from seamark.errors import RefusedError, RejectedError
+from seamark.kafka.copy_input import SourceSpan
 from seamark.kafka.copy_trace import CopyTrace
 from seamark.kafka.exact_task import ExactTask
 from seamark.kafka.task_producer import ProducerFailure
@@ -32,6 +33,9 @@ class Rows:
 
     def origins(self):
         return self.found
+
+    def spans(self):
+        return [SourceSpan(source, target, 1, first=offset, last=offset) for target, source, offset, _ in self.found]
 
 
 class Broker:
@@ -121,6 +125,34 @@ def test_record_of_a_task_has_its_runs():
     assert (report.amount.records, report.is_repeat) == (4, False)
     assert broker.control[CLAIM.key].copied == Copied(4, runs=written(0))
     assert broker.task().write(ROWS).is_repeat
+    assert broker.commits == 1
+
+
+@pytest.mark.parametrize("left", [[], [Rows(ROWS[0].found[1:])], [Rows(ROWS[0].found[::2]), ROWS[1]]])
+def test_finished_task_is_taken_as_it_is_after_compaction_took_some_of_its_records(left):
+    broker = Broker()
+    broker.task().write(ROWS)
+    report = broker.task().write(left)
+    assert (report.is_repeat, report.amount.records, broker.commits) == (True, 4, 1)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        # Behind the last, before the first, of another source, to another target, and one more between.
+        [Rows(((5, 1, 12, 1),))],
+        [Rows(((5, 1, 9, 1),)), ROWS[0]],
+        [ROWS[0], Rows(((5, 8, 20, 1),))],
+        [Rows(((6, 1, 10, 1),))],
+        [Rows(((5, 7, 20, 1),)), Rows(((5, 7, 20, 1),))],
+    ],
+)
+def test_finished_task_with_records_that_it_did_not_have_is_refused(rows):
+    broker = Broker()
+    broker.task().write(ROWS)
+    with pytest.raises(RejectedError, match="other rows than when it was written") as caught:
+        broker.task().write(rows)
+    assert "split" in caught.value.cause
     assert broker.commits == 1
 
 

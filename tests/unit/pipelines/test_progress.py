@@ -49,22 +49,20 @@ ALL = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH)
 
 
 @pytest.mark.parametrize(
-    ("written", "done", "finished", "reached"),
+    ("written", "done", "reached"),
     [
-        (0, 0, (), [0, 5, 4]),
-        (1, 0, (0,), [0, 5, 4]),
-        (2, 1, (), [10, 9, 4]),
-        (3, 1, (0,), [10, 9, 4]),
-        (4, 2, (), [20, 9, 4]),
-        (5, 2, (0,), [20, 9, 4]),
-        (6, 3, (), [30, 12, 4]),
+        (0, 0, [0, 5, 4]),
+        (1, 0, [0, 5, 4]),
+        (2, 1, [10, 9, 4]),
+        (3, 1, [10, 9, 4]),
+        (4, 2, [20, 9, 4]),
+        (5, 2, [20, 9, 4]),
+        (6, 3, [30, 12, 4]),
     ],
 )
-def test_state_grows_with_the_records(written, done, finished, reached):
+def test_state_grows_with_the_records(written, done, reached):
     progress = read_progress("p", SLICES, ALL[:written])
-    assert (progress.done, progress.finished_tasks) == (done, finished)
-    assert progress.is_complete == (done == 3)
-    assert progress.next_slice == (SLICES[done] if done < 3 else None)
+    assert (progress.done, progress.is_complete) == (done, done == 3)
     assert [one.end for one in progress.cover(RANGES)] == reached
     assert progress.count == sum(one.amount.records for one in ALL[:written])
 
@@ -110,11 +108,3 @@ def test_a_record_of_the_plan_without_a_slice_is_refused():
     with pytest.raises(RefusedError, match="contradict") as caught:
         read_progress("p", SLICES, [stranger])
     assert "no such slice" in caught.value.cause
-
-
-def test_a_task_in_the_middle_of_its_work_is_not_finished():
-    half = record(0, 0, *FIRST.runs[:1], is_done=False)
-    progress = read_progress("p", SLICES, [half])
-    assert (progress.finished_tasks, progress.begun, progress.count) == ((), 1, 0)
-    progress = read_progress("p", SLICES, [half, *ALL])
-    assert (progress.records, progress.begun) == (ALL, 1)
