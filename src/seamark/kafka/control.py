@@ -7,19 +7,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from seamark.errors import NotFoundError, RejectedError, SeamarkError
+from seamark.errors import NotFoundError, SeamarkError
 from seamark.kafka.failures import is_passing
 from seamark.kafka.log import PartitionLog
 from seamark.kafka.reading import ANSWER_SECONDS, POLL_SECONDS
-from seamark.kafka.topics import TopicAdmin, TopicSpec
+from seamark.kafka.topics import TopicAdmin
 from seamark.model.control import CONTROL_PARTITIONS, Claim, ControlRecord
 from seamark.model.control_codec import decode_control
-
-_CONFIGS = {
-    # The newest record of a task is all that is ever asked for.
-    "cleanup.policy": "compact",
-    "segment.ms": str(24 * 3600 * 1000),
-}
 
 
 @dataclass(slots=True)
@@ -110,24 +104,3 @@ def read_ends(admin: TopicAdmin, topic: str) -> dict[int, int]:
             if not (is_passing(error) or isinstance(error, NotFoundError)) or time.monotonic() > deadline:
                 raise
         time.sleep(POLL_SECONDS)
-
-
-def ensure_control_topic(admin: TopicAdmin, topic: str) -> None:
-    """Make the control topic where it is missing; refuse one that can't serve."""
-    found = admin.read_found([topic]).get(topic)
-    if found is None:
-        copies = min(3, len(admin.read_cluster().brokers))
-        admin.create_topics([TopicSpec(topic, CONTROL_PARTITIONS, copies, _CONFIGS)])
-        found = admin.read_found([topic])[topic]
-    if found.partitions < CONTROL_PARTITIONS:
-        raise RejectedError(
-            f"the control topic {topic} has {found.partitions} partitions and needs {CONTROL_PARTITIONS}",
-            hint="name another one in the option control.topic, or add partitions",
-        )
-    policy = found.configs.get("cleanup.policy", "")
-    if "delete" in policy and found.configs.get("retention.ms") != "-1":
-        raise RejectedError(
-            f"the control topic {topic} forgets its records: cleanup.policy={policy}",
-            cause=f"retention.ms={found.configs.get('retention.ms')}",
-            hint="set cleanup.policy=compact, or retention.ms=-1",
-        )

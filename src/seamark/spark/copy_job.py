@@ -14,7 +14,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from seamark.errors import NotFoundError, RefusedError
-from seamark.kafka.control import ensure_control_topic, read_records
+from seamark.kafka.control import read_records
+from seamark.kafka.control_topic import ensure_control_topic
 from seamark.kafka.topics import TopicAdmin
 from seamark.model.control import CONTROL_TOPIC
 from seamark.pipelines.copy_plan import CopyPlan
