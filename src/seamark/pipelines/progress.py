@@ -42,10 +42,25 @@ class Progress:
             reached |= {part.partition: part.end for part in one.ranges}
         return tuple(OffsetRange(one.partition, one.begin, reached[one.partition]) for one in ranges)
 
+    def check_target(self, ends: Mapping[int, int]) -> None:
+        """Make sure that the partitions of the target end behind what was copied to them."""
+        check_ends({run.target: run.last_target + 1 for one in self.records for run in one.runs}, ends)
+
     def runs(self) -> tuple[Run, ...]:
         """Every run of the slices done, in order of slices."""
         known = {one.id for one in self.slices[: self.done]}
         return tuple(run for one in self.records if one.claim.part in known for run in one.runs)
+
+
+def check_ends(behind: Mapping[int, int], ends: Mapping[int, int]) -> None:
+    """Refuse ends of target partitions that lie before the position behind the last record that went there."""
+    for target, least in behind.items():
+        if ends[target] < least:
+            raise RefusedError(
+                f"partition {target} of the target ends at {ends[target]}, before records that were copied to it",
+                cause=f"the control records go up to {least - 1}",
+                hint="the target was deleted and made anew, or has lost records: make a new plan, with a new target",
+            )
 
 
 def read_progress(plan: str, slices: Sequence[Slice], records: Iterable[ControlRecord]) -> Progress:

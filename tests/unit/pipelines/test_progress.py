@@ -67,6 +67,15 @@ def test_state_grows_with_the_records(written, done, reached):
     assert progress.count == sum(one.amount.records for one in ALL[:written])
 
 
+def test_target_that_ends_before_what_was_copied_is_refused():
+    progress = read_progress("p", SLICES, ALL[:3])
+    progress.check_target({0: 20, 1: 5, 2: 0})
+    with pytest.raises(RefusedError, match="partition 0 of the target ends at 19, before records") as caught:
+        progress.check_target({0: 19, 1: 5, 2: 0})
+    assert "made anew" in caught.value.hint
+    read_progress("p", SLICES, ()).check_target({0: 0, 1: 0})
+
+
 def test_runs_are_those_of_whole_slices_only():
     assert read_progress("p", SLICES, ALL[:3]).runs() == FIRST.runs + SECOND.runs
     assert read_progress("p", SLICES, ALL).runs() == tuple(run for one in ALL for run in one.runs)
