@@ -79,14 +79,19 @@ def read_progress(
 def read_records(
     config: Mapping[str, str], topic: str, *, job: str, patience_seconds: float
 ) -> tuple[ControlRecord, ...]:
-    """Every control record of a job, by partition of the control topic and in order there; old ones may be gone."""
+    """Every control record of a job, by partition of the control topic and in order there; old ones may be gone.
+
+    They are those of one moment: a job may go on meanwhile, and a record without those before it would mislead.
+    """
     family = f"{job}/".encode()
     found: list[ControlRecord] = []
+    with TopicAdmin(config) as admin:
+        ends = read_ends(admin, topic)
     for partition in range(CONTROL_PARTITIONS):
         with PartitionLog(config, topic, partition=partition, patience_seconds=patience_seconds) as log:
             found += (
                 decode_control(record.value, place=f"{topic}-{partition}@{record.offset}")
-                for record in log.read(*log.read_bounds())
+                for record in log.read(end=ends[partition])
                 if record.key is not None and record.key.startswith(family) and record.value is not None
             )
     return tuple(found)

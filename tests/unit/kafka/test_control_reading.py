@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import ClassVar
 from uuid import uuid4
@@ -10,7 +11,7 @@ import pytest
 
 from seamark.kafka import control
 from seamark.kafka.log import LogRecord
-from seamark.model.control import Amount, Claim, ControlRecord
+from seamark.model.control import CONTROL_PARTITIONS, Amount, Claim, ControlRecord, Copied
 from seamark.model.control_codec import encode_control
 
 CONFIG = {"bootstrap.servers": "nowhere:1"}
@@ -86,6 +87,57 @@ def test_topic_that_was_made_anew_is_read_from_its_start(claim):
     assert read(claim).is_done
     Log.records, Log.end = [], 0
     assert read(claim) is None
+
+
+class Partitions:
+    """A control topic in which a copy goes on while it is read: with each partition read, a slice more is done."""
+
+    def __init__(self, job):
+        self.job = job
+        self.lists = {number: [] for number in range(CONTROL_PARTITIONS)}
+        self.slices = 0
+
+    def go_on(self):
+        claim = Claim(self.job, task=0, part=str(self.slices))
+        record = ControlRecord(claim, amount=Amount(), is_done=True, copied=Copied(1))
+        self.lists[claim.partition].append((claim.key, encode_control(record)))
+        self.slices += 1
+
+    def open(self, config, topic, *, partition, patience_seconds):
+        return Partition(self, partition)
+
+    def ends(self, admin, topic):
+        return {number: len(found) for number, found in self.lists.items()}
+
+
+class Partition:
+    def __init__(self, topic, number):
+        self.topic, self.number = topic, number
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.topic.go_on()
+
+    def read_bounds(self):
+        return 0, len(self.topic.lists[self.number])
+
+    def read(self, start=None, end=None):
+        for offset, (key, value) in enumerate(self.topic.lists[self.number][:end]):
+            yield LogRecord(offset, timestamp_ms=0, key=key, value=value)
+
+
+def test_records_of_a_copy_that_goes_on_are_those_of_one_moment(monkeypatch):
+    topic = Partitions("plan")
+    monkeypatch.setattr(control, "PartitionLog", topic.open)
+    monkeypatch.setattr(control, "TopicAdmin", lambda config: nullcontext())
+    monkeypatch.setattr(control, "read_ends", topic.ends)
+    for _ in range(20):
+        topic.go_on()
+    found = control.read_records(CONFIG, "control", job="plan", patience_seconds=1)
+    # Else a slice may be seen whose predecessor is not, which reads as a contradiction.
+    assert sorted(int(record.claim.part) for record in found) == list(range(20))
 
 
 def test_records_of_others_are_not_looked_into(claim):
