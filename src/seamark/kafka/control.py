@@ -16,12 +16,12 @@ from seamark.model.control import CONTROL_PARTITIONS, Claim, ControlRecord
 from seamark.model.control_codec import decode_control
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Seen:
-    """What this process has read of a partition: up to where, and the newest record of each key of one job."""
+    """What was read of a partition: up to where, and the newest record of each key of one job."""
 
     position: int | None
-    newest: dict[bytes, ControlRecord] = field(default_factory=dict)
+    newest: Mapping[bytes, ControlRecord] = field(default_factory=dict)
 
 
 class _Memory:
@@ -39,11 +39,13 @@ class _Memory:
 
     def find(self, name: tuple[str, ...], *, start: int | None) -> _Seen:
         with self._lock:
-            if name not in self._seen:
-                while len(self._seen) >= self._LIMIT:
-                    del self._seen[next(iter(self._seen))]
-                self._seen[name] = _Seen(start)
-            return self._seen[name]
+            return self._seen.get(name) or _Seen(start)
+
+    def keep(self, name: tuple[str, ...], seen: _Seen) -> None:
+        with self._lock:
+            while len(self._seen) >= self._LIMIT and name not in self._seen:
+                del self._seen[next(iter(self._seen))]
+            self._seen[name] = seen
 
 
 _MEMORY = _Memory()
@@ -64,16 +66,16 @@ def read_progress(
         low, high = log.read_bounds()
         if seen.position is None or seen.position > high:
             # Behind its end: the topic has been made anew.
-            seen.position = low
-            seen.newest.clear()
+            seen = _Seen(low)
+        # A copy: another thread may be reading for the same job, and be elsewhere.
+        newest = dict(seen.newest)
         family = claim.family.encode()
-        for record in log.read(max(seen.position, low), high):
+        for record in log.read(max(seen.position or 0, low), high):
             if record.key is not None and record.key.startswith(family) and record.value is not None:
                 place = f"{topic}-{claim.partition}@{record.offset}"
-                seen.newest[record.key] = decode_control(record.value, place=place)
-            seen.position = record.offset + 1
-        seen.position = high
-    return seen.newest.get(claim.key)
+                newest[record.key] = decode_control(record.value, place=place)
+    _MEMORY.keep(name, _Seen(high, newest))
+    return newest.get(claim.key)
 
 
 def read_records(

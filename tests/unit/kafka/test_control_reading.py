@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import ClassVar
@@ -87,6 +88,46 @@ def test_topic_that_was_made_anew_is_read_from_its_start(claim):
     assert read(claim).is_done
     Log.records, Log.end = [], 0
     assert read(claim) is None
+
+
+class SlowLog(Log):
+    """Two attempts in one process: the first asked earlier, and reads on while the second does."""
+
+    second_is_through = threading.Event()
+    first_is_through = threading.Event()
+
+    def read_bounds(self):
+        self.is_first = threading.current_thread().name == "first"
+        return 0, 2 if self.is_first else 4
+
+    def read(self, start, end):
+        if self.is_first:
+            assert self.second_is_through.wait(5)
+        yield from super().read(start, end)
+        if not self.is_first:
+            self.second_is_through.set()
+            assert self.first_is_through.wait(5)
+
+
+def test_what_one_attempt_reads_does_not_hide_what_another_has_read(claim, monkeypatch):
+    monkeypatch.setattr(control, "PartitionLog", SlowLog)
+    whole = ControlRecord(claim, amount=Amount(9), is_done=True)
+    add(replace(whole, amount=Amount(5), is_done=False))
+    add(whole)
+
+    def read_first():
+        found["first"] = read(claim)
+        SlowLog.first_is_through.set()
+
+    found = {}
+    first = threading.Thread(target=read_first, name="first")
+    first.start()
+    found["second"] = read(claim)
+    first.join(5)
+    assert (found["first"].is_done, found["second"].is_done) == (False, True)
+    # The first came back last, with less.
+    monkeypatch.setattr(control, "PartitionLog", Log)
+    assert read(claim) == whole
 
 
 class Partitions:
