@@ -57,7 +57,11 @@ class TaskHold:
         return found if found is not None and self._is_own(found) else None
 
     def take_patiently(self) -> ControlRecord | None:
-        """Take it, and try again where the brokers don't answer."""
+        """Take it, and try again where the brokers don't answer. A finished task of a copy is left alone."""
+        if self._claim.part and (found := self._read()) is not None and found.is_done:
+            # The id is that of all slices: to take it would fence the slice that is being written now. A look costs a
+            # copy little, as its tasks take seconds; those of a stream may not.
+            return found
         for left in reversed(range(TRIES)):
             try:
                 return self.take()
