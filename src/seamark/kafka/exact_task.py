@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from seamark.errors import FencedError, RefusedError, RejectedError
+from seamark.errors import FencedError, RefusedError, RejectedError, SeamarkError
 from seamark.kafka.copy_input import CopyInput
 from seamark.kafka.copy_trace import CopyTrace
-from seamark.kafka.task_failures import Outcome, build_task_error, judge
+from seamark.kafka.task_failures import Outcome, build_late_error, build_task_error, judge
 from seamark.kafka.task_hold import TRIES, TaskHold
 from seamark.kafka.task_input import TaskInput
 from seamark.kafka.task_producer import Piece, ProducerFailure, TaskProducer
@@ -141,21 +141,25 @@ class ExactTask:
 
     def _write_again(self, failure: ProducerFailure, *, is_done: bool | None) -> None:
         if not self._now.is_kept:
-            more = f"{self._now.amount} are too many to keep; Spark runs the task again"
-            raise build_task_error(failure.error, claim=self._claim, spot=failure.spot, more=more)
+            raise self._build_error(failure, more=f"{self._now.amount} are too many to keep; Spark runs the task again")
         self._now.write_again(self._hold.producer)
         if is_done is not None:
             self._commit(is_done=is_done)
 
     def _judge(self, failure: ProducerFailure, *, has_more: bool) -> None:
-        outcome = judge(failure.error)
-        more = ""
-        if self._now.is_late:
-            # The brokers ended our transaction themselves, which looks like a fence.
-            more = f"the transaction was open for more than {self._settings.transaction_seconds:g} s"
-            outcome = Outcome.PASSING if outcome is Outcome.FENCED else outcome
-        if outcome is not Outcome.PASSING or not has_more:
-            raise build_task_error(failure.error, claim=self._claim, spot=failure.spot, more=more)
+        is_passing = judge(failure.error) is Outcome.PASSING or self._was_ended(failure)
+        if not is_passing or not has_more:
+            raise self._build_error(failure)
+
+    def _was_ended(self, failure: ProducerFailure) -> bool:
+        """Whether the brokers ended our transaction themselves, which looks like a fence."""
+        return self._now.is_late and judge(failure.error) is Outcome.FENCED
+
+    def _build_error(self, failure: ProducerFailure, *, more: str = "") -> SeamarkError:
+        if self._was_ended(failure):
+            seconds = self._settings.transaction_seconds
+            return build_late_error(failure.error, claim=self._claim, seconds=seconds, more=more)
+        return build_task_error(failure.error, claim=self._claim, spot=failure.spot, more=more)
 
     def _expect_same(self, found: ControlRecord | None) -> None:
         if found is not None and found.is_done:

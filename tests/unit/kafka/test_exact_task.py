@@ -234,6 +234,18 @@ def test_transaction_that_the_brokers_ended_is_written_again(broker, monkeypatch
     assert broker.committed == "abc"
 
 
+@pytest.mark.parametrize("kept", [15, 1000])
+def test_task_that_is_too_slow_for_its_transaction_is_told_so(broker, monkeypatch, kept):
+    monkeypatch.setattr(task_hold.time, "monotonic", Clock(400.0))
+    broker.faults = dict.fromkeys(range(4, 99), ("_FENCED", "before"))
+    # As a fence it would wait for another attempt, which there is not.
+    with pytest.raises(UnreachableError, match="too slow for its transaction") as caught:
+        broker.task(settings=replace(SETTINGS, kept_bytes=kept)).write(pieces("ab", "c"))
+    assert "open for more than 300 s" in caught.value.cause
+    assert "kafka.transaction.timeout.ms" in caught.value.hint
+    assert broker.committed == ""
+
+
 def test_ordered_task_is_cut(broker):
     report = broker.task(settings=ORDERED).write(pieces("abc", "de", "f", "ghi"))
     assert (broker.committed, report.transactions, report.amount.records) == ("abcdefghi", 2, 9)
