@@ -50,7 +50,7 @@ def judge(error: Any) -> Outcome:
 
 
 def build_late_error(error: Any, *, claim: Claim, seconds: float, more: str = "") -> SeamarkError:
-    """Our error for a task whose transaction took so long that the brokers ended it, which to its producer is a fence."""
+    """Our error for a task whose transaction the brokers ended for its age, which to its producer is a fence."""
     return UnreachableError(
         f"{claim} was too slow for its transaction",
         cause=f"it was open for more than {seconds:g} s ({error.name()})" + (f"; {more}" if more else ""),
