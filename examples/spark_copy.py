@@ -3,7 +3,8 @@
     python examples/spark_copy.py SERVERS FROM TO JOB
 
 Run it again under the same JOB after a crash: what is written is passed over. Where the source ends is asked for once
-and kept in a file, as a second run must read the same records. Spark's Kafka source needs its jars: SEAMARK_SPARK_JARS.
+and kept in a file, as a second run must read the same records. So FROM must not be compacted meanwhile. Spark's Kafka
+source needs its jars: SEAMARK_SPARK_JARS.
 """
 
 import json

@@ -7,27 +7,21 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from seamark.errors import NotFoundError, RejectedError, SeamarkError
+from seamark.errors import NotFoundError, SeamarkError
 from seamark.kafka.failures import is_passing
 from seamark.kafka.log import PartitionLog
 from seamark.kafka.reading import ANSWER_SECONDS, POLL_SECONDS
-from seamark.kafka.topics import TopicAdmin, TopicSpec
+from seamark.kafka.topics import TopicAdmin
 from seamark.model.control import CONTROL_PARTITIONS, Claim, ControlRecord
 from seamark.model.control_codec import decode_control
 
-_CONFIGS = {
-    # The newest record of a task is all that is ever asked for.
-    "cleanup.policy": "compact",
-    "segment.ms": str(24 * 3600 * 1000),
-}
 
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Seen:
-    """What this process has read of a partition: up to where, and the newest record of each key of one job."""
+    """What was read of a partition: up to where, and the newest record of each key of one job."""
 
     position: int | None
-    newest: dict[bytes, ControlRecord] = field(default_factory=dict)
+    newest: Mapping[bytes, ControlRecord] = field(default_factory=dict)
 
 
 class _Memory:
@@ -45,11 +39,13 @@ class _Memory:
 
     def find(self, name: tuple[str, ...], *, start: int | None) -> _Seen:
         with self._lock:
-            if name not in self._seen:
-                while len(self._seen) >= self._LIMIT:
-                    del self._seen[next(iter(self._seen))]
-                self._seen[name] = _Seen(start)
-            return self._seen[name]
+            return self._seen.get(name) or _Seen(start)
+
+    def keep(self, name: tuple[str, ...], seen: _Seen) -> None:
+        with self._lock:
+            while len(self._seen) >= self._LIMIT and name not in self._seen:
+                del self._seen[next(iter(self._seen))]
+            self._seen[name] = seen
 
 
 _MEMORY = _Memory()
@@ -70,29 +66,34 @@ def read_progress(
         low, high = log.read_bounds()
         if seen.position is None or seen.position > high:
             # Behind its end: the topic has been made anew.
-            seen.position = low
-            seen.newest.clear()
+            seen = _Seen(low)
+        # A copy: another thread may be reading for the same job, and be elsewhere.
+        newest = dict(seen.newest)
         family = claim.family.encode()
-        for record in log.read(max(seen.position, low), high):
+        for record in log.read(max(seen.position or 0, low), high):
             if record.key is not None and record.key.startswith(family) and record.value is not None:
                 place = f"{topic}-{claim.partition}@{record.offset}"
-                seen.newest[record.key] = decode_control(record.value, place=place)
-            seen.position = record.offset + 1
-        seen.position = high
-    return seen.newest.get(claim.key)
+                newest[record.key] = decode_control(record.value, place=place)
+    _MEMORY.keep(name, _Seen(high, newest))
+    return newest.get(claim.key)
 
 
 def read_records(
     config: Mapping[str, str], topic: str, *, job: str, patience_seconds: float
 ) -> tuple[ControlRecord, ...]:
-    """Every control record of a job, by partition of the control topic and in order there; old ones may be gone."""
+    """Every control record of a job, by partition of the control topic and in order there; old ones may be gone.
+
+    They are those of one moment: a job may go on meanwhile, and a record without those before it would mislead.
+    """
     family = f"{job}/".encode()
     found: list[ControlRecord] = []
+    with TopicAdmin(config) as admin:
+        ends = read_ends(admin, topic)
     for partition in range(CONTROL_PARTITIONS):
         with PartitionLog(config, topic, partition=partition, patience_seconds=patience_seconds) as log:
             found += (
                 decode_control(record.value, place=f"{topic}-{partition}@{record.offset}")
-                for record in log.read(*log.read_bounds())
+                for record in log.read(end=ends[partition])
                 if record.key is not None and record.key.startswith(family) and record.value is not None
             )
     return tuple(found)
@@ -110,24 +111,3 @@ def read_ends(admin: TopicAdmin, topic: str) -> dict[int, int]:
             if not (is_passing(error) or isinstance(error, NotFoundError)) or time.monotonic() > deadline:
                 raise
         time.sleep(POLL_SECONDS)
-
-
-def ensure_control_topic(admin: TopicAdmin, topic: str) -> None:
-    """Make the control topic where it is missing; refuse one that can't serve."""
-    found = admin.read_found([topic]).get(topic)
-    if found is None:
-        copies = min(3, len(admin.read_cluster().brokers))
-        admin.create_topics([TopicSpec(topic, CONTROL_PARTITIONS, copies, _CONFIGS)])
-        found = admin.read_found([topic])[topic]
-    if found.partitions < CONTROL_PARTITIONS:
-        raise RejectedError(
-            f"the control topic {topic} has {found.partitions} partitions and needs {CONTROL_PARTITIONS}",
-            hint="name another one in the option control.topic, or add partitions",
-        )
-    policy = found.configs.get("cleanup.policy", "")
-    if "delete" in policy and found.configs.get("retention.ms") != "-1":
-        raise RejectedError(
-            f"the control topic {topic} forgets its records: cleanup.policy={policy}",
-            cause=f"retention.ms={found.configs.get('retention.ms')}",
-            hint="set cleanup.policy=compact, or retention.ms=-1",
-        )

@@ -49,6 +49,16 @@ def judge(error: Any) -> Outcome:
     return Outcome.PASSING
 
 
+def build_late_error(error: Any, *, claim: Claim, seconds: float, more: str = "") -> SeamarkError:
+    """Our error for a task whose transaction the brokers ended for its age, which to its producer is a fence."""
+    return UnreachableError(
+        f"{claim} was too slow for its transaction",
+        cause=f"it was open for more than {seconds:g} s ({error.name()})" + (f"; {more}" if more else ""),
+        hint="make the tasks smaller (of a copy: its slices), or raise kafka.transaction.timeout.ms",
+        context={"kafka_error": error.name(), "job": claim.job, "task": str(claim.task)},
+    )
+
+
 def build_task_error(error: Any, *, claim: Claim, spot: str = "", more: str = "") -> SeamarkError:
     """Our error for a task that could not write."""
     name, cause = error.name(), mask_text(error.str())

@@ -135,6 +135,9 @@ class ControlRecord:
             raise UsageError(f"the record of {self.claim} is half a copy's")
         if self.copied is None:
             return
+        if not self.is_done:
+            # Its rows come from a source that may have lost some when they are read again: nobody could go on midway.
+            raise UsageError(f"{self.claim} is one transaction, and can't be half done")
         if not 0 <= self.claim.task < self.copied.tasks:
             raise UsageError(f"there is no task {self.claim.task} among {self.copied.tasks}")
         if self.copied.count != self.amount.records:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from seamark.errors import RefusedError, UsageError
+from seamark.errors import UsageError
 from seamark.model.copy_run import Run
-from seamark.pipelines.progress import Progress
+from seamark.pipelines.progress import Progress, check_ends
 from seamark.pipelines.recount import Answers, Question, Span, count_inside
 from seamark.pipelines.slices import OffsetRange
 
@@ -105,13 +105,7 @@ def build_map(
 
 def _take_ends(behind: Mapping[int, int], ends: Mapping[int, int] | None) -> dict[int, int]:
     found = {target: (ends or {}).get(target, least) for target, least in behind.items()}
-    short = [target for target, least in behind.items() if found[target] < least]
-    if short:
-        raise RefusedError(
-            f"partition {short[0]} of the target ends at {found[short[0]]}, before records that were copied to it",
-            cause=f"the control records go up to {behind[short[0]] - 1}",
-            hint="the target was deleted and made anew, or has lost records; verify the copy",
-        )
+    check_ends(behind, found)
     return found
 
 

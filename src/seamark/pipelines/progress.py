@@ -15,8 +15,8 @@ from seamark.pipelines.slices import OffsetRange, Slice
 class Progress:
     """The state of a copy. `records` are its control records, by slice and task.
 
-    `done` slices from the first on are whole; the one after them may have some tasks. `repeats` were read twice,
-    `foreign` are of other jobs, and `begun` of tasks that were in the middle of their work.
+    `done` slices from the first on are whole; the one after them may have some tasks, which find that themselves when
+    the slice is run again. `repeats` were read twice, and `foreign` are of other jobs.
     """
 
     slices: tuple[Slice, ...]
@@ -24,23 +24,11 @@ class Progress:
     done: int
     repeats: int = 0
     foreign: int = 0
-    begun: int = 0
 
     @property
     def is_complete(self) -> bool:
         """Whether every slice is done."""
         return self.done == len(self.slices)
-
-    @property
-    def next_slice(self) -> Slice | None:
-        """The slice to go on with; None if there is none."""
-        return None if self.is_complete else self.slices[self.done]
-
-    @property
-    def finished_tasks(self) -> tuple[int, ...]:
-        """The tasks of the next slice that need not run again."""
-        following = self.next_slice
-        return tuple(one.claim.task for one in self.records if following and one.claim.part == following.id)
 
     @property
     def count(self) -> int:
@@ -54,26 +42,39 @@ class Progress:
             reached |= {part.partition: part.end for part in one.ranges}
         return tuple(OffsetRange(one.partition, one.begin, reached[one.partition]) for one in ranges)
 
+    def check_target(self, ends: Mapping[int, int]) -> None:
+        """Make sure that the partitions of the target end behind what was copied to them."""
+        check_ends({run.target: run.last_target + 1 for one in self.records for run in one.runs}, ends)
+
     def runs(self) -> tuple[Run, ...]:
         """Every run of the slices done, in order of slices."""
         known = {one.id for one in self.slices[: self.done]}
         return tuple(run for one in self.records if one.claim.part in known for run in one.runs)
 
 
+def check_ends(behind: Mapping[int, int], ends: Mapping[int, int]) -> None:
+    """Refuse ends of target partitions that lie before the position behind the last record that went there."""
+    for target, least in behind.items():
+        if ends[target] < least:
+            raise RefusedError(
+                f"partition {target} of the target ends at {ends[target]}, before records that were copied to it",
+                cause=f"the control records go up to {least - 1}",
+                hint="the target was deleted and made anew, or has lost records: make a new plan, with a new target",
+            )
+
+
 def read_progress(plan: str, slices: Sequence[Slice], records: Iterable[ControlRecord]) -> Progress:
     """The state of a plan from its control records, in the order in which they are read; any order will do."""
     known = {one.id: one for one in slices}
     found: dict[bytes, ControlRecord] = {}
-    repeats = foreign = begun = 0
+    repeats = foreign = 0
     for record in records:
         key = record.claim.key
         if record.claim.job != plan:
             foreign += 1
             continue
         _check_place(record, known)
-        if not record.is_done:
-            begun += 1
-        elif key in found:
+        if key in found:
             _check_same(found[key], record)
             repeats += 1
         else:
@@ -81,7 +82,7 @@ def read_progress(plan: str, slices: Sequence[Slice], records: Iterable[ControlR
     ordered = tuple(sorted(found.values(), key=lambda one: (known[one.claim.part].number, one.claim.task)))
     done = _count_done(slices, ordered)
     _check_targets(ordered)
-    return Progress(tuple(slices), ordered, done=done, repeats=repeats, foreign=foreign, begun=begun)
+    return Progress(tuple(slices), ordered, done=done, repeats=repeats, foreign=foreign)
 
 
 def _count_done(slices: Sequence[Slice], records: Sequence[ControlRecord]) -> int:

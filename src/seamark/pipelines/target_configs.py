@@ -11,6 +11,7 @@ from seamark.model.topic import TopicConfig
 # Java's largest long: as far in the past or future as a timestamp can be.
 _ANY = str(strict.LARGEST)
 _TIERED = "remote.storage.enable"
+_TOMBSTONES = "delete.retention.ms"
 
 # They name replicas of the old topic, by broker and partition.
 _NEVER = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
@@ -18,6 +19,7 @@ _NEVER = frozenset({"leader.replication.throttled.replicas", "follower.replicati
 # What brokers do where nobody set anything, as far as a copy has to know it.
 _KAFKA = {
     "cleanup.policy": "delete",
+    _TOMBSTONES: "86400000",
     "max.message.bytes": "1048588",
     "message.timestamp.type": "CreateTime",
     "min.insync.replicas": "1",
@@ -142,6 +144,10 @@ def _note(source: Mapping[str, TopicConfig]) -> Iterator[str]:
         yield "the source is tiered: reading it from the start fetches from the remote store"
     if "compact" in _read(source, "cleanup.policy"):
         yield "the source is compacted: what is compacted away while the copy goes on makes some replays a bound"
+        yield (
+            f"the source forgets deletions after {_TOMBSTONES}={_read(source, _TOMBSTONES)}: if the copy comes to one "
+            "later than that, its key, copied before, lives on in the target"
+        )
 
 
 def _refuse(

@@ -14,7 +14,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from seamark.errors import NotFoundError, RefusedError
-from seamark.kafka.control import ensure_control_topic, read_records
+from seamark.kafka.control import read_records
+from seamark.kafka.control_topic import ensure_control_topic
+from seamark.kafka.log import PartitionLog
 from seamark.kafka.topics import TopicAdmin
 from seamark.model.control import CONTROL_TOPIC
 from seamark.pipelines.copy_plan import CopyPlan
@@ -22,13 +24,12 @@ from seamark.pipelines.progress import Progress, read_progress
 from seamark.pipelines.routing import Routing
 from seamark.pipelines.slices import Slice
 from seamark.spark.copy_sink import HASH, SOURCE_OFFSET, SOURCE_PARTITION, TARGET, CopySink
-from seamark.spark.options import SinkOptions, read_options
+from seamark.spark.options import SinkOptions, read_copy_options
 from seamark.spark.placing import build_target_column
+from seamark.spark.source_options import build_source_options
 
-# Two polls of 500 records each cost four more requests than one of a thousand: Spark asks for both ends every time.
-_READING = {"kafka.max.poll.records": "20000", "kafka.isolation.level": "read_committed"}
-# A transaction whose owner died is ended by the brokers after 5 minutes and a look of 10 s.
-_PATIENCE_SECONDS = 330.0
+# A transaction whose owner died is ended by the brokers at their next look after its time, which is 10 s away at most.
+_SLACK_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +46,23 @@ class CopyEnds:
 
     def read_sink_options(self, topic: str) -> SinkOptions:
         """The options of the sink, checked."""
-        return read_options({**self.target, "topic": topic, "control.topic": self.control_topic})
+        return read_copy_options({**self.target, "topic": topic, "control.topic": self.control_topic})
 
 
 def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds) -> Progress:
     """Copy what is left of a plan. What an earlier run has done is not done again.
 
     Raises:
-        RefusedError: the plan can't be run, or its control records contradict each other.
+        RefusedError: the plan can't be run, or its control records contradict each other or the target.
     """
     routing = plan.require_accepted()
+    # Refused before anything is made, and not by the first slice.
+    build_source_options(ends.source)
     options = ends.read_sink_options(plan.target.topic)
     _prepare(plan, options)
     spark.dataSource.register(CopySink)
     before = _read_progress(plan, options)
+    _check_target(plan, before, options)
     for part in before.slices[before.done :]:
         write_slice(spark, plan, part, ends=ends, routing=routing)
     return _read_progress(plan, options)
@@ -79,12 +83,11 @@ def build_frame(
     """The records of a slice, in the tasks that are to write them."""
     begins = {str(one.partition): one.begin for one in part.ranges}
     limits = {str(one.partition): one.end for one in part.ranges}
-    reader = spark.read.format("kafka").options(**{**_READING, **options})
+    reader = spark.read.format("kafka").options(**build_source_options(options))
     reader = reader.option("assign", json.dumps({topic: [one.partition for one in part.ranges]}))
     reader = reader.option("startingOffsets", json.dumps({topic: begins}))
     reader = reader.option("endingOffsets", json.dumps({topic: limits}))
-    frame = reader.option("includeHeaders", "true").option("failOnDataLoss", "true").load()
-    chosen = frame.select(
+    chosen = reader.load().select(
         "key",
         "value",
         "headers",
@@ -124,6 +127,32 @@ def _prepare(plan: CopyPlan, options: SinkOptions) -> None:
 
 
 def _read_progress(plan: CopyPlan, options: SinkOptions) -> Progress:
-    reader = options.build_settings().reader
-    records = read_records(reader, options.control_topic, job=plan.id, patience_seconds=_PATIENCE_SECONDS)
+    settings = options.build_settings()
+    patience = settings.transaction_seconds + _SLACK_SECONDS
+    records = read_records(settings.reader, options.control_topic, job=plan.id, patience_seconds=patience)
     return read_progress(plan.id, plan.slices, records)
+
+
+def _check_target(plan: CopyPlan, progress: Progress, options: SinkOptions) -> None:
+    """Make sure that the target is the one that the control records tell of, before more is written to it."""
+    settings, topic = options.build_settings(), plan.target.topic
+    with TopicAdmin(settings.reader) as admin:
+        found = admin.read_end_offsets((topic, partition) for partition in range(plan.target.partitions))
+    ends = {partition: end for (_, partition), end in found.items()}
+    progress.check_target(ends)
+    if progress.records:
+        return
+    patience = settings.transaction_seconds + _SLACK_SECONDS
+    for partition in (partition for partition, end in ends.items() if end):
+        # What was aborted has offsets too.
+        with PartitionLog(settings.reader, topic, partition=partition, patience_seconds=patience) as log:
+            if next(iter(log.read()), None) is None:
+                continue
+        if _read_progress(plan, options).records:
+            # A task of an earlier run, which nobody has ended, has just been committed.
+            return
+        raise RefusedError(
+            f"the topic {topic} has records, and the control topic {options.control_topic} tells of none of this copy",
+            cause="the copy was begun with another control topic, or somebody else writes to the target",
+            hint="name the control topic that it was begun with; or make a new plan, with a new target",
+        )

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from pyspark.sql.types import StructType
 
 from seamark.errors import RefusedError, UsageError
+from seamark.kafka.copy_input import SourceSpan
 from seamark.kafka.copy_trace import CopyTrace, Origin
 from seamark.kafka.exact_task import ExactTask
 from seamark.kafka.task_settings import TaskReport
@@ -24,8 +25,9 @@ from seamark.model.control import Amount, Claim
 from seamark.pipelines.routing import Routing
 from seamark.pipelines.tasks import Task, build_tasks
 from seamark.spark.columns import ArrowPiece, build_piece
-from seamark.spark.options import SinkOptions, read_options
+from seamark.spark.options import SinkOptions, read_copy_options
 from seamark.spark.placing import build_placer
+from seamark.spark.telling import tell
 
 SOURCE_PARTITION, SOURCE_OFFSET, HASH, TARGET = "source_partition", "source_offset", "hash", "partition"
 _OURS = ("plan", "slice", "routing")
@@ -58,6 +60,15 @@ class CopyPiece:
         names = (TARGET, SOURCE_PARTITION, SOURCE_OFFSET, HASH)
         return zip(*(self.piece.batch.column(name).to_pylist() for name in names), strict=True)  # type: ignore[return-value]
 
+    def spans(self) -> Iterable[SourceSpan]:
+        """How many rows there are of each source and target partition, and from which offset to which."""
+        table = pa.Table.from_batches([self.piece.batch.select([SOURCE_PARTITION, TARGET, SOURCE_OFFSET])])
+        counted = [(SOURCE_OFFSET, "count"), (SOURCE_OFFSET, "min"), (SOURCE_OFFSET, "max")]
+        grouped = table.group_by([SOURCE_PARTITION, TARGET], use_threads=False).aggregate(counted)
+        names = (SOURCE_PARTITION, TARGET, *(f"{SOURCE_OFFSET}_{word}" for _, word in counted))
+        columns = (grouped.column(name).to_pylist() for name in names)
+        return [SourceSpan(*numbers) for numbers in zip(*columns, strict=True)]
+
     def split(self, records: int) -> tuple[CopyPiece, CopyPiece]:
         """The first rows, and the rest."""
         first, rest = self.piece.split(records)
@@ -72,10 +83,12 @@ class CopySink(DataSource):
         """The name for `format`."""
         return "seamark.copy"
 
+    @tell
     def schema(self) -> StructType:
         """Refused: it is a sink."""
         raise UsageError("seamark.copy is a sink")
 
+    @tell
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """The writer of one slice."""
         del schema
@@ -83,7 +96,9 @@ class CopySink(DataSource):
             raise UsageError("a topic can't be overwritten", hint='mode("append")')
         given = dict(self.options)
         plan, part, routing = (given.pop(name) for name in _OURS)
-        return CopyWriter(read_options(given), plan=plan, part=part, routing=Routing.from_dict(json.loads(routing)))
+        return CopyWriter(
+            read_copy_options(given), plan=plan, part=part, routing=Routing.from_dict(json.loads(routing))
+        )
 
 
 class CopyWriter(DataSourceArrowWriter):
@@ -95,6 +110,7 @@ class CopyWriter(DataSourceArrowWriter):
         self._part = part
         self._routing = routing
 
+    @tell
     def write(self, iterator: Iterator[pa.RecordBatch]) -> CopyMessage:
         """Write one task, on an executor."""
         batches = (self._place(batch) for batch in iterator if batch.num_rows)
@@ -105,6 +121,7 @@ class CopyWriter(DataSourceArrowWriter):
         task = build_tasks(self._routing)[first.column(owned)[0].as_py()]
         return CopyMessage(self._write(task, chain([first], batches)))
 
+    @tell
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Write the records of tasks that had no rows: without them nobody would know that they are finished."""
         reports = [message.report for message in messages if isinstance(message, CopyMessage)]

@@ -26,6 +26,14 @@ _NAMES = (
     "transaction.bytes",
     "kept.bytes",
 )
+_ONE_TRANSACTION = "a task of a copy is one transaction: its control record says where all of its records lie"
+_OF_THE_PLAN = {
+    "job": "its name is the plan's id",
+    "ordered": _ONE_TRANSACTION,
+    "transaction.records": _ONE_TRANSACTION,
+    "transaction.bytes": _ONE_TRANSACTION,
+    "repeat": "a task that is done is always compared with its rows: nothing else would show that Spark split them",
+}
 _KAFKA = "kafka."
 # Topics may have these letters; a job's name is part of a transactional id and of keys, where a slash ends it.
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
@@ -85,6 +93,14 @@ def read_options(given: Mapping[str, str]) -> SinkOptions:
             if name in ours
         },
     )
+
+
+def read_copy_options(given: Mapping[str, str]) -> SinkOptions:
+    """Check the options of a copy's write: those of the sink, without what the plan decides."""
+    for name in given:
+        if name in _OF_THE_PLAN:
+            raise UsageError(f"a copy takes no option {name}", cause=_OF_THE_PLAN[name], hint="leave it out")
+    return read_options(given)
 
 
 def _read_name(given: Mapping[str, str], name: str) -> str | None:

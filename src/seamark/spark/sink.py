@@ -6,11 +6,10 @@ the caller promises that its rows come in the same order again; see `seamark.kaf
 
 from __future__ import annotations
 
-import functools
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -23,36 +22,20 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from seamark.errors import NotFoundError, SeamarkError, UsageError
-from seamark.kafka.control import ensure_control_topic, read_ends
+from seamark.errors import NotFoundError, UsageError
+from seamark.kafka.control import read_ends
+from seamark.kafka.control_topic import ensure_control_topic
 from seamark.kafka.exact_task import ExactTask
 from seamark.kafka.task_settings import TaskReport
 from seamark.kafka.topics import TopicAdmin
 from seamark.model.control import Claim
 from seamark.spark.columns import build_piece, check_schema
 from seamark.spark.options import SinkOptions, read_options
+from seamark.spark.telling import tell
 
 _LOGGER = logging.getLogger("seamark.spark")
 _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def _tell(call: Callable[P, T]) -> Callable[P, T]:
-    """Put cause and hint into the message: Spark shows nothing else of an error."""
-
-    @functools.wraps(call)
-    def told(*arguments: P.args, **keywords: P.kwargs) -> T:
-        try:
-            return call(*arguments, **keywords)
-        except SeamarkError as error:
-            words = (error.message, error.cause and f"cause: {error.cause}", error.hint and f"hint: {error.hint}")
-            error.args = ("\n  ".join(word for word in words if word),)
-            raise
-
-    return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +53,12 @@ class KafkaSink(DataSource):
         """The name for `format`."""
         return "seamark.kafka"
 
+    @tell
     def schema(self) -> StructType:
         """Refused: it is a sink."""
         raise UsageError("seamark.kafka is a sink", hint='read with format("kafka")')
 
-    @_tell
+    @tell
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """The writer of a batch job."""
         if overwrite:
@@ -83,7 +67,7 @@ class KafkaSink(DataSource):
         job = options.job or uuid4().hex
         return KafkaWriter(options, job=job, starts=_prepare(schema, options))
 
-    @_tell
+    @tell
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         """The writer of a stream."""
         if overwrite:
@@ -125,7 +109,7 @@ class KafkaWriter(DataSourceArrowWriter):
         self._job = job
         self._starts = starts
 
-    @_tell
+    @tell
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write one task, on an executor."""
         claim = Claim(self._job, task=_context().partitionId())
@@ -154,7 +138,7 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
-    @_tell
+    @tell
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write one task of one batch, on an executor."""
         context = _context()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import ClassVar
 from uuid import uuid4
@@ -10,7 +12,7 @@ import pytest
 
 from seamark.kafka import control
 from seamark.kafka.log import LogRecord
-from seamark.model.control import Amount, Claim, ControlRecord
+from seamark.model.control import CONTROL_PARTITIONS, Amount, Claim, ControlRecord, Copied
 from seamark.model.control_codec import encode_control
 
 CONFIG = {"bootstrap.servers": "nowhere:1"}
@@ -86,6 +88,97 @@ def test_topic_that_was_made_anew_is_read_from_its_start(claim):
     assert read(claim).is_done
     Log.records, Log.end = [], 0
     assert read(claim) is None
+
+
+class SlowLog(Log):
+    """Two attempts in one process: the first asked earlier, and reads on while the second does."""
+
+    second_is_through = threading.Event()
+    first_is_through = threading.Event()
+
+    def read_bounds(self):
+        self.is_first = threading.current_thread().name == "first"
+        return 0, 2 if self.is_first else 4
+
+    def read(self, start, end):
+        if self.is_first:
+            assert self.second_is_through.wait(5)
+        yield from super().read(start, end)
+        if not self.is_first:
+            self.second_is_through.set()
+            assert self.first_is_through.wait(5)
+
+
+def test_what_one_attempt_reads_does_not_hide_what_another_has_read(claim, monkeypatch):
+    monkeypatch.setattr(control, "PartitionLog", SlowLog)
+    whole = ControlRecord(claim, amount=Amount(9), is_done=True)
+    add(replace(whole, amount=Amount(5), is_done=False))
+    add(whole)
+
+    def read_first():
+        found["first"] = read(claim)
+        SlowLog.first_is_through.set()
+
+    found = {}
+    first = threading.Thread(target=read_first, name="first")
+    first.start()
+    found["second"] = read(claim)
+    first.join(5)
+    assert (found["first"].is_done, found["second"].is_done) == (False, True)
+    # The first came back last, with less.
+    monkeypatch.setattr(control, "PartitionLog", Log)
+    assert read(claim) == whole
+
+
+class Partitions:
+    """A control topic in which a copy goes on while it is read: with each partition read, a slice more is done."""
+
+    def __init__(self, job):
+        self.job = job
+        self.lists = {number: [] for number in range(CONTROL_PARTITIONS)}
+        self.slices = 0
+
+    def go_on(self):
+        claim = Claim(self.job, task=0, part=str(self.slices))
+        record = ControlRecord(claim, amount=Amount(), is_done=True, copied=Copied(1))
+        self.lists[claim.partition].append((claim.key, encode_control(record)))
+        self.slices += 1
+
+    def open(self, config, topic, *, partition, patience_seconds):
+        return Partition(self, partition)
+
+    def ends(self, admin, topic):
+        return {number: len(found) for number, found in self.lists.items()}
+
+
+class Partition:
+    def __init__(self, topic, number):
+        self.topic, self.number = topic, number
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.topic.go_on()
+
+    def read_bounds(self):
+        return 0, len(self.topic.lists[self.number])
+
+    def read(self, start=None, end=None):
+        for offset, (key, value) in enumerate(self.topic.lists[self.number][:end]):
+            yield LogRecord(offset, timestamp_ms=0, key=key, value=value)
+
+
+def test_records_of_a_copy_that_goes_on_are_those_of_one_moment(monkeypatch):
+    topic = Partitions("plan")
+    monkeypatch.setattr(control, "PartitionLog", topic.open)
+    monkeypatch.setattr(control, "TopicAdmin", lambda config: nullcontext())
+    monkeypatch.setattr(control, "read_ends", topic.ends)
+    for _ in range(20):
+        topic.go_on()
+    found = control.read_records(CONFIG, "control", job="plan", patience_seconds=1)
+    # Else a slice may be seen whose predecessor is not, which reads as a contradiction.
+    assert sorted(int(record.claim.part) for record in found) == list(range(20))
 
 
 def test_records_of_others_are_not_looked_into(claim):

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from seamark.errors import RefusedError, RejectedError
+from seamark.kafka.copy_input import SourceSpan
 from seamark.kafka.copy_trace import CopyTrace
 from seamark.kafka.exact_task import ExactTask
 from seamark.kafka.task_producer import ProducerFailure
@@ -33,6 +34,9 @@ class Rows:
     def origins(self):
         return self.found
 
+    def spans(self):
+        return [SourceSpan(source, target, 1, first=offset, last=offset) for target, source, offset, _ in self.found]
+
 
 class Broker:
     """Offsets that only rise, whatever becomes of a transaction."""
@@ -43,6 +47,7 @@ class Broker:
         # What goes wrong, by the number of the commit: an error before it, or after it has happened.
         self.faults = {}
         self.commits = 0
+        self.taken = 0
 
     def task(self):
         trace = CopyTrace(4)
@@ -60,7 +65,7 @@ class FakeProducer:
         self.broker, self.trace, self.waiting = broker, trace, []
 
     def take(self):
-        pass
+        self.broker.taken += 1
 
     def begin(self):
         pass
@@ -121,6 +126,42 @@ def test_record_of_a_task_has_its_runs():
     assert (report.amount.records, report.is_repeat) == (4, False)
     assert broker.control[CLAIM.key].copied == Copied(4, runs=written(0))
     assert broker.task().write(ROWS).is_repeat
+    assert broker.commits == 1
+
+
+def test_late_attempt_at_a_finished_slice_does_not_fence_the_next_slice():
+    # They share the transactional id; who is fenced by it would wait for minutes for a record that nobody writes.
+    broker = Broker()
+    broker.task().write(ROWS)
+    assert broker.task().write(ROWS).is_repeat
+    assert broker.taken == 1
+
+
+@pytest.mark.parametrize("left", [[], [Rows(ROWS[0].found[1:])], [Rows(ROWS[0].found[::2]), ROWS[1]]])
+def test_finished_task_is_taken_as_it_is_after_compaction_took_some_of_its_records(left):
+    broker = Broker()
+    broker.task().write(ROWS)
+    report = broker.task().write(left)
+    assert (report.is_repeat, report.amount.records, broker.commits) == (True, 4, 1)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        # Behind the last, before the first, of another source, to another target, and one more between.
+        [Rows(((5, 1, 12, 1),))],
+        [Rows(((5, 1, 9, 1),)), ROWS[0]],
+        [ROWS[0], Rows(((5, 8, 20, 1),))],
+        [Rows(((6, 1, 10, 1),))],
+        [Rows(((5, 7, 20, 1),)), Rows(((5, 7, 20, 1),))],
+    ],
+)
+def test_finished_task_with_records_that_it_did_not_have_is_refused(rows):
+    broker = Broker()
+    broker.task().write(ROWS)
+    with pytest.raises(RejectedError, match="other rows than when it was written") as caught:
+        broker.task().write(rows)
+    assert "split" in caught.value.cause
     assert broker.commits == 1
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.errors import FencedError, RefusedError, RejectedError, UnreachableError
-from seamark.kafka import exact_task
+from seamark.kafka import task_hold
 from seamark.kafka.exact_task import ExactTask
 from seamark.kafka.task_producer import ProducerFailure
 from seamark.kafka.task_settings import TaskSettings
@@ -110,7 +110,7 @@ class FakeProducer:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr(exact_task, "_LOOK_AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(task_hold, "_LOOK_AGAIN_SECONDS", 0.001)
 
 
 @pytest.fixture
@@ -209,10 +209,10 @@ def test_fenced_attempt_does_not_take_another_jobs_rows_for_its_own(broker):
 
 
 def test_fenced_attempt_does_not_wait_for_ever(broker, monkeypatch):
-    monkeypatch.setattr(exact_task, "_SLACK_SECONDS", 0.02)
+    monkeypatch.setattr(task_hold, "_SLACK_SECONDS", 0.02)
     short = replace(SETTINGS, client={"transaction.timeout.ms": "10"})
     # The transaction is younger than its time: it must be the other attempt.
-    monkeypatch.setattr(exact_task.time, "monotonic", Clock(0.0005))
+    monkeypatch.setattr(task_hold.time, "monotonic", Clock(0.0005))
     with pytest.raises(FencedError, match="has not finished it"):
         broker.task(settings=short).write(overtaken(broker, lambda: FakeProducer(broker).take()))
     assert broker.committed == ""
@@ -228,10 +228,22 @@ class Clock:
 
 
 def test_transaction_that_the_brokers_ended_is_written_again(broker, monkeypatch):
-    monkeypatch.setattr(exact_task.time, "monotonic", Clock(400.0))
+    monkeypatch.setattr(task_hold.time, "monotonic", Clock(400.0))
     broker.faults = {4: ("_FENCED", "before")}
     broker.task().write(pieces("ab", "c"))
     assert broker.committed == "abc"
+
+
+@pytest.mark.parametrize("kept", [15, 1000])
+def test_task_that_is_too_slow_for_its_transaction_is_told_so(broker, monkeypatch, kept):
+    monkeypatch.setattr(task_hold.time, "monotonic", Clock(400.0))
+    broker.faults = dict.fromkeys(range(4, 99), ("_FENCED", "before"))
+    # As a fence it would wait for another attempt, which there is not.
+    with pytest.raises(UnreachableError, match="too slow for its transaction") as caught:
+        broker.task(settings=replace(SETTINGS, kept_bytes=kept)).write(pieces("ab", "c"))
+    assert "open for more than 300 s" in caught.value.cause
+    assert "kafka.transaction.timeout.ms" in caught.value.hint
+    assert broker.committed == ""
 
 
 def test_ordered_task_is_cut(broker):
@@ -273,6 +285,13 @@ def test_batches_of_a_stream_follow_each_other(broker):
     other = replace(first, query="another")
     broker.task(other).write(pieces("c"))
     assert broker.committed == "abc"
+
+
+def test_old_attempt_does_not_wait_while_its_stream_goes_on(broker):
+    first, second = (Claim("job", task=0, query="q", batch=number) for number in (0, 1))
+    with pytest.raises(RefusedError, match="batch 1 is written"):
+        broker.task(first).write(overtaken(broker, lambda: broker.task(second).write(pieces("d"))))
+    assert broker.committed == "d"
 
 
 @given(

@@ -72,5 +72,10 @@ def test_a_record_that_contradicts_itself_can_not_be_made(claim, records, copied
         ControlRecord(claim, Amount(records), is_done=True, copied=copied)
 
 
+def test_a_task_of_a_copy_is_never_half_done():
+    with pytest.raises(UsageError, match="one transaction"):
+        ControlRecord(SLICE, Amount(3), is_done=False, copied=Copied(4, runs=(RUN,)))
+
+
 def test_a_task_of_a_copy_that_had_nothing_has_a_record_without_runs():
     assert ControlRecord(SLICE, Amount(), is_done=True, copied=Copied(4)).runs == ()

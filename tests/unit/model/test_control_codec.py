@@ -59,7 +59,7 @@ def records(draw):
     return ControlRecord(
         Claim(draw(name), task=draw(st.integers(0, tasks - 1)), **more),
         amount=Amount(count, bytes=draw(st.integers(0, 2**40))),
-        is_done=draw(st.booleans()),
+        is_done=kind == "copy" or draw(st.booleans()),
         transactions=draw(st.integers(1, 100)),
         copied=copied,
     )

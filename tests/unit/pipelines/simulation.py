@@ -98,10 +98,10 @@ class Simulation:
         return Recount(sum(at < offset for at in found), sum(at >= offset for at in found))
 
 
-def build_record(plan, slice_id, *, task, tasks, runs=(), is_done=True, hash_name="xxhash64"):
+def build_record(plan, slice_id, *, task, tasks, runs=(), hash_name="xxhash64"):
     """The control record of a task of a copy."""
     copied = Copied(tasks, runs=tuple(runs), hash_name=hash_name)
-    return ControlRecord(Claim(plan, task, part=slice_id), Amount(copied.count), is_done=is_done, copied=copied)
+    return ControlRecord(Claim(plan, task, part=slice_id), Amount(copied.count), is_done=True, copied=copied)
 
 
 def _part(found):

@@ -49,24 +49,31 @@ ALL = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH)
 
 
 @pytest.mark.parametrize(
-    ("written", "done", "finished", "reached"),
+    ("written", "done", "reached"),
     [
-        (0, 0, (), [0, 5, 4]),
-        (1, 0, (0,), [0, 5, 4]),
-        (2, 1, (), [10, 9, 4]),
-        (3, 1, (0,), [10, 9, 4]),
-        (4, 2, (), [20, 9, 4]),
-        (5, 2, (0,), [20, 9, 4]),
-        (6, 3, (), [30, 12, 4]),
+        (0, 0, [0, 5, 4]),
+        (1, 0, [0, 5, 4]),
+        (2, 1, [10, 9, 4]),
+        (3, 1, [10, 9, 4]),
+        (4, 2, [20, 9, 4]),
+        (5, 2, [20, 9, 4]),
+        (6, 3, [30, 12, 4]),
     ],
 )
-def test_state_grows_with_the_records(written, done, finished, reached):
+def test_state_grows_with_the_records(written, done, reached):
     progress = read_progress("p", SLICES, ALL[:written])
-    assert (progress.done, progress.finished_tasks) == (done, finished)
-    assert progress.is_complete == (done == 3)
-    assert progress.next_slice == (SLICES[done] if done < 3 else None)
+    assert (progress.done, progress.is_complete) == (done, done == 3)
     assert [one.end for one in progress.cover(RANGES)] == reached
     assert progress.count == sum(one.amount.records for one in ALL[:written])
+
+
+def test_target_that_ends_before_what_was_copied_is_refused():
+    progress = read_progress("p", SLICES, ALL[:3])
+    progress.check_target({0: 20, 1: 5, 2: 0})
+    with pytest.raises(RefusedError, match="partition 0 of the target ends at 19, before records") as caught:
+        progress.check_target({0: 19, 1: 5, 2: 0})
+    assert "made anew" in caught.value.hint
+    read_progress("p", SLICES, ()).check_target({0: 0, 1: 0})
 
 
 def test_runs_are_those_of_whole_slices_only():
@@ -110,11 +117,3 @@ def test_a_record_of_the_plan_without_a_slice_is_refused():
     with pytest.raises(RefusedError, match="contradict") as caught:
         read_progress("p", SLICES, [stranger])
     assert "no such slice" in caught.value.cause
-
-
-def test_a_task_in_the_middle_of_its_work_is_not_finished():
-    half = record(0, 0, *FIRST.runs[:1], is_done=False)
-    progress = read_progress("p", SLICES, [half])
-    assert (progress.finished_tasks, progress.begun, progress.count) == ((), 1, 0)
-    progress = read_progress("p", SLICES, [half, *ALL])
-    assert (progress.records, progress.begun) == (ALL, 1)

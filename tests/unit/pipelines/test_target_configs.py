@@ -83,6 +83,13 @@ def test_compaction_waits(policy):
     assert any("compacted" in note for note in chosen.notes)
 
 
+@pytest.mark.parametrize(("given", "told"), [({"delete.retention.ms": own("60000")}, "60000"), ({}, "86400000")])
+def test_deletions_that_the_source_forgets_meanwhile_are_told_of(given, told):
+    notes = choose({"cleanup.policy": own("compact"), **given}).notes
+    assert any(f"forgets deletions after delete.retention.ms={told}" in note for note in notes)
+    assert not any("forgets deletions" in note for note in choose(given).notes)
+
+
 def test_compaction_by_the_brokers_waits_too():
     assert values(choose({"cleanup.policy": by_broker("compact")}))["cleanup.policy"] == ("delete", None)
 

@@ -1,0 +1,122 @@
+"""The hold of a task: its transactional id, taken from whoever had it, and the control records, true from then on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from seamark.errors import FencedError, RefusedError
+from seamark.kafka.control import read_progress
+from seamark.kafka.task_failures import Outcome, build_task_error, judge
+from seamark.kafka.task_producer import ProducerFailure, TaskProducer
+from seamark.kafka.task_settings import TaskSettings
+from seamark.model.control import Claim, ControlRecord
+
+TRIES = 3
+"""Of what failed through no fault of the rows. Each takes up to a minute."""
+
+# A look takes some 50 ms.
+_LOOK_AGAIN_SECONDS = 0.5
+_SLACK_SECONDS = 30.0
+
+
+class TaskHold:
+    """One attempt's hold of a task, which another attempt can take at any time. For one thread."""
+
+    def __init__(
+        self,
+        settings: TaskSettings,
+        claim: Claim,
+        *,
+        control_start: int | None = None,
+        on_written: Callable[[int, int], None] | None = None,
+        open_producer: Callable[[], TaskProducer] | None = None,
+        read: Callable[[], ControlRecord | None] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._claim = claim
+        self._control_start = control_start
+        self._on_written = on_written
+        self._open_producer = open_producer or self._build_producer
+        self._read = read or self._read_control
+        self._producer: TaskProducer | None = None
+
+    @property
+    def producer(self) -> TaskProducer:
+        """The producer that took the task last."""
+        if self._producer is None:
+            raise AssertionError
+        return self._producer
+
+    def take(self) -> ControlRecord | None:
+        """A new producer, then the control records. Gives what is written of this very claim."""
+        self.close()
+        self._producer = self._open_producer()
+        self._producer.take()
+        found = self._read()
+        return found if found is not None and self._is_own(found) else None
+
+    def take_patiently(self) -> ControlRecord | None:
+        """Take it, and try again where the brokers don't answer. A finished task of a copy is left alone."""
+        if self._claim.part and (found := self._read()) is not None and found.is_done:
+            # The id is that of all slices: to take it would fence the slice that is being written now. A look costs a
+            # copy little, as its tasks take seconds; those of a stream may not.
+            return found
+        for left in reversed(range(TRIES)):
+            try:
+                return self.take()
+            except ProducerFailure as failure:
+                if judge(failure.error) is Outcome.HOPELESS or not left:
+                    raise build_task_error(failure.error, claim=self._claim) from None
+        raise AssertionError
+
+    def await_other(self) -> ControlRecord:
+        """Wait for the attempt that took over. It would be fenced in turn if this one failed and was run again."""
+        last: ControlRecord | None = None
+        deadline = time.monotonic() + self._patience_seconds
+        while time.monotonic() < deadline:
+            found = self._read()
+            if found is not None and self._is_own(found) and found.is_done:
+                return found
+            if found != last:
+                last, deadline = found, time.monotonic() + self._patience_seconds
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        raise FencedError(
+            f"{self._claim} was taken over by another attempt, which has not finished it in "
+            f"{self._patience_seconds:g} s",
+            hint="Spark runs it again; is another job running under this name?",
+        )
+
+    def close(self) -> None:
+        """Let go of the producer. An open transaction is left to whoever takes the id next, or to the brokers."""
+        if self._producer is not None:
+            self._producer.close()
+            self._producer = None
+
+    @property
+    def _patience_seconds(self) -> float:
+        return self._settings.transaction_seconds + _SLACK_SECONDS
+
+    def _is_own(self, found: ControlRecord) -> bool:
+        """Whether it is of this very batch. What comes after a later one comes too late."""
+        if found.claim.batch > self._claim.batch:
+            raise RefusedError(
+                f"{self._claim} comes too late: batch {found.claim.batch} is written",
+                cause="the stream's checkpoint was set back, or this attempt is an old one",
+                hint="start the stream with a new checkpoint, or leave this attempt to fail",
+            )
+        return found.claim == self._claim
+
+    def _build_producer(self) -> TaskProducer:
+        return TaskProducer(
+            self._settings.client, transactional_id=self._claim.transactional_id, on_written=self._on_written
+        )
+
+    def _read_control(self) -> ControlRecord | None:
+        return read_progress(
+            self._settings.reader,
+            self._settings.control_topic,
+            claim=self._claim,
+            patience_seconds=self._patience_seconds,
+            start=self._control_start,
+        )

@@ -1,0 +1,43 @@
+"""The rows of a copy as its tasks see them. Needs pyspark and pyarrow, and no server."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seamark.kafka.copy_input import SourceSpan
+from seamark.spark.columns import build_piece
+from seamark.spark.copy_sink import HASH, SOURCE_OFFSET, SOURCE_PARTITION, TARGET, CopyPiece
+
+
+def build(origins):
+    targets, sources, offsets, hashes = zip(*origins, strict=True) if origins else ((),) * 4
+    columns = {
+        "value": pa.array([b"v"] * len(origins), pa.binary()),
+        TARGET: pa.array(targets, pa.int32()),
+        SOURCE_PARTITION: pa.array(sources, pa.int32()),
+        SOURCE_OFFSET: pa.array(offsets, pa.int64()),
+        HASH: pa.array(hashes, pa.int64()),
+    }
+    return CopyPiece(build_piece(pa.RecordBatch.from_pydict(columns), "orders"))
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 99), st.just(7)), max_size=30))
+def test_spans_are_those_of_the_rows(origins):
+    wanted = {}
+    for target, source, offset, _ in origins:
+        span = SourceSpan(source, target, 1, first=offset, last=offset)
+        pair = (source, target)
+        wanted[pair] = wanted[pair].join(span) if pair in wanted else span
+    found = build(origins).spans()
+    assert sorted(found, key=repr) == sorted(wanted.values(), key=repr)
+
+
+@pytest.mark.parametrize("records", [0, 1, 2])
+def test_piece_can_be_split(records):
+    origins = [(0, 1, 5, 9), (1, 1, 6, 8)]
+    first, rest = build(origins).split(records)
+    assert [*first.origins(), *rest.origins()] == origins
+    assert (first.amount.records, rest.amount.records) == (records, 2 - records)

@@ -1,0 +1,74 @@
+"""A control topic keeps what it is given: one that is made is safe, and one that would forget is refused."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from seamark.errors import RejectedError
+from seamark.kafka.control_topic import ensure_control_topic
+from seamark.kafka.topics import TopicFound
+
+KEPT = {"cleanup.policy": "compact", "retention.ms": "604800000", "retention.bytes": "-1"}
+
+
+class Admin:
+    """Brokers that make what they are told, and tell it."""
+
+    def __init__(self, *found, brokers=3):
+        self.found = {topic.name: topic for topic in found}
+        self.brokers = brokers
+        self.made = []
+
+    def read_found(self, names):
+        return {name: self.found[name] for name in names if name in self.found}
+
+    def read_cluster(self):
+        return SimpleNamespace(brokers=tuple(range(self.brokers)))
+
+    def create_topics(self, specs):
+        for spec in specs:
+            self.made.append(spec)
+            self.found[spec.name] = TopicFound(spec.name, spec.partitions, spec.replication_factor, dict(spec.configs))
+
+
+@pytest.mark.parametrize(("brokers", "copies", "least"), [(1, 1, "1"), (2, 2, "1"), (3, 3, "2"), (9, 3, "2")])
+def test_new_topic_outlives_a_broker(brokers, copies, least):
+    admin = Admin(brokers=brokers)
+    ensure_control_topic(admin, "c")
+    [made] = admin.made
+    assert (made.name, made.partitions, made.replication_factor) == ("c", 8, copies)
+    # Rows that outlive their control record would be written twice.
+    assert made.configs["min.insync.replicas"] == least
+    assert made.configs["unclean.leader.election.enable"] == "false"
+    assert made.configs["cleanup.policy"] == "compact"
+    ensure_control_topic(admin, "c")
+    assert len(admin.made) == 1
+
+
+@pytest.mark.parametrize(
+    ("configs", "cause"),
+    [
+        ({"cleanup.policy": "delete"}, "retention.ms=604800000"),
+        ({"cleanup.policy": "compact,delete"}, "retention.ms=604800000"),
+        ({"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "1000"}, "retention.bytes=1000"),
+    ],
+)
+def test_topic_that_forgets_is_refused(configs, cause):
+    admin = Admin(TopicFound("c", 8, 3, {**KEPT, **configs}))
+    with pytest.raises(RejectedError, match="forgets its records") as caught:
+        ensure_control_topic(admin, "c")
+    assert caught.value.cause == cause
+
+
+@pytest.mark.parametrize("configs", [{}, {"cleanup.policy": "delete", "retention.ms": "-1"}])
+def test_topic_that_keeps_everything_is_taken(configs):
+    admin = Admin(TopicFound("c", 12, 3, {**KEPT, **configs}))
+    ensure_control_topic(admin, "c")
+    assert not admin.made
+
+
+def test_topic_with_too_few_partitions_is_refused():
+    with pytest.raises(RejectedError, match="4 partitions and needs 8"):
+        ensure_control_topic(Admin(TopicFound("c", 4, 3, KEPT)), "c")
