@@ -72,7 +72,7 @@ def read_refusal(rig, build):
 
 
 def plan_alone(rig, build):
-    """A plan, or why another sink may be at work: a worker that lags, or a rebalance, does not tell yet that it ended."""
+    """A plan, or why another sink may be at work: a worker that lags, or a rebalance, does not show its stop yet."""
     try:
         return rig.plan(build)
     except RefusedError as error:
