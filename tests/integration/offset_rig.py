@@ -74,14 +74,7 @@ class OffsetRig:
 
     def plan(self, build):
         """Make a plan. A rebalance that lasts longer than a short `in_flight` has patience for is waited out."""
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while True:
-            try:
-                return build()
-            except UnreachableError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.5)
+        return ask_patiently(build)
 
     def apply(self, planned):
         """Carry a plan out, and expect that it is done; again where a rebalance kept it from its write."""
@@ -112,6 +105,18 @@ class OffsetRig:
         partition = (choose_partition(key, partitions=count) + aside) % count
         self.brokers.write(topic, (key, value), partition=partition)
         return partition, key
+
+
+def ask_patiently(build):
+    """What a call gives that can't tell while a rebalance goes on."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while True:
+        try:
+            return build()
+        except UnreachableError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
 
 
 def describe_failures(result):

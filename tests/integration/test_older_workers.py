@@ -15,6 +15,7 @@ from tests.integration.offsets_api_stage import RECORDS, Kafka, Lines, Sink, run
 from tests.integration.waits import wait_for
 
 CLUSTER = "connect-3-5-2"
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from tests.integration.offset_tools import JSON
 from tests.integration.waits import wait_for
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.timeout(600)
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 LINES, RECORDS = 100, 20
 # The steps of a move: stop 0 · prove 1 · count 2 · write 3 · verify 4 · resume 5.
