@@ -17,12 +17,8 @@ from seamark.model.key_hash import choose_partition
 from seamark.model.result import Outcome
 from tests.integration.meaning_stage import await_stopped
 from tests.integration.offset_tools import Brokers
-from tests.integration.waits import DEADLINE_SECONDS
+from tests.integration.waits import DEADLINE_SECONDS, TRIES, says_hindered
 
-# How often a plan is carried out that a rebalance hinders, and what it says then: with a short `in_flight` a request is
-# repeated for 8 s, and right before a write a stopped connector that shows UNASSIGNED is waited for 3.5 s.
-TRIES = 3
-HINDERED = ("UNASSIGNED", "was not ready within", "can't tell whether", "nobody can tell whether")
 WRITES = ("mend-offsets", "write-offsets")
 
 
@@ -129,11 +125,6 @@ def is_hindered(result):
     said = describe_failures(result)
     has_written = any(step.kind in WRITES and step.outcome is Outcome.DONE for step in result.steps)
     return result.ending is not None and not has_written and bool(said) and all(says_hindered(one) for one in said)
-
-
-def says_hindered(said):
-    """Whether a rebalance is the reason that is told."""
-    return any(words in said for words in HINDERED)
 
 
 def read_raw(brokers, topic, name):

@@ -10,9 +10,9 @@ from seamark.fleet.positions.export_file import write_export
 from seamark.model.held_offset import WriteRoute
 from seamark.model.offset import spell_identity
 from seamark.offsets.codec import encode_rest_key
-from tests.integration.offset_rig import TRIES, OffsetRig, says_hindered, without_tombstones
+from tests.integration.offset_rig import OffsetRig, without_tombstones
 from tests.integration.offsets_api_stage import RECORDS, Kafka, Lines, Sink, run_cli
-from tests.integration.waits import wait_for
+from tests.integration.waits import TRIES, says_hindered, wait_for
 
 CLUSTER = "connect-3-5-2"
 pytestmark = pytest.mark.timeout(600)

@@ -19,9 +19,9 @@ from confluent_kafka import Producer
 import seamark
 from seamark.context import JournalKind, Verify, open_context
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnreachableError
-from tests.integration.offset_rig import TRIES, OffsetRig, says_hindered
+from tests.integration.offset_rig import OffsetRig
 from tests.integration.offset_tools import JSON
-from tests.integration.waits import wait_for
+from tests.integration.waits import TRIES, says_hindered, wait_for
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.timeout(600)

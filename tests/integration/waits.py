@@ -16,6 +16,10 @@ NOT_YET = {
 }
 # Any of three brokers may answer. So often in a row, each of them has been asked.
 IN_A_ROW = 6
+# How often a change is made that a rebalance hinders, and what it says then: with a short `in_flight` a request is
+# repeated for 8 s, and right before a write a stopped connector that shows UNASSIGNED is waited for 3.5 s.
+TRIES = 3
+HINDERED = ("UNASSIGNED", "was not ready within", "can't tell whether", "nobody can tell whether")
 
 
 def wait_for(read, is_done, what):
@@ -39,3 +43,8 @@ def await_topic(admin, topic, partitions):
         lambda found: found == [partitions] * IN_A_ROW,
         f"every broker to know {topic}",
     )
+
+
+def says_hindered(said):
+    """Whether a rebalance is the reason that is told: then nothing was changed, and it is to be repeated."""
+    return any(words in said for words in HINDERED)
