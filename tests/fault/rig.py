@@ -30,7 +30,7 @@ TOPIC = "seamark-journal"
 SETTLE_SECONDS = 120
 # How often a command is typed that a rebalance hinders, and what it says then. A request is repeated for 8 s here.
 TRIES = 3
-HINDERED = ("was not ready within", "can't tell whether", "nobody can tell whether")
+HINDERED = ("UNASSIGNED with 0 tasks", "was not ready within", "can't tell whether", "nobody can tell whether")
 
 
 class Rig:

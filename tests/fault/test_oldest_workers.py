@@ -86,8 +86,7 @@ def test_it_is_deleted_moved_and_created_again(build_moved, oldest, kind):
     assert "make sure that no worker runs" in said + err
     wait_until(moved.rig.runs, f"{moved.rig.name} ran again", seconds=90)
     assert moved.rig.config() == before
-    moved.seen += 2
-    moved.await_end()
+    moved.await_end(2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -179,18 +178,15 @@ def test_one_that_somebody_creates_while_its_offsets_are_written_is_told_and_can
     (change,) = rig.changes()
     assert change["state"] == "partly"
     assert rig.config() == before
-    moved.seen += 2
-    moved.await_end()
+    moved.await_end(2)
     # One more line, so that the way back has something to do.
     rig.input.write_text(TEXT + "line\n")
-    moved.seen += 1
-    moved.await_end()
+    moved.await_end(1)
     code, said, err = rig.seamark("journal", "undo", change["change"], "--yes", timeout=300)
     assert code == 0, err
     assert "for a while: its config is in the journal" in said + err
     wait_until(rig.runs, f"{rig.name} ran after the undo", seconds=90)
-    moved.seen += 1
-    moved.await_end()
+    moved.await_end(1)
     assert rig.config() == before
 
 

@@ -53,7 +53,8 @@ def lose_with_nothing_open(stage, book):
     book.run("offsets diff")
     book.run("journal undo", code=1, **{"01M7GC9ZAD5NDECA0QZ6HWMFBT": old})
     assert read_configs(stage) == before
-    assert {stage.find_states(name) for name in NAMES} == {("RUNNING", "RUNNING")}
+    for name in NAMES:
+        stage.await_running(name)
     # What the export still tells: the config as it was before.
     assert "errors.log.enable" in (stage.folder / "old.jsonl").read_text()
 

@@ -19,7 +19,7 @@ IN_A_ROW = 6
 # How often a change is made that a rebalance hinders, and what it says then: with a short `in_flight` a request is
 # repeated for 8 s, and right before a write a stopped connector that shows UNASSIGNED is waited for 3.5 s.
 TRIES = 3
-HINDERED = ("UNASSIGNED", "was not ready within", "can't tell whether", "nobody can tell whether")
+HINDERED = ("UNASSIGNED with 0 tasks", "was not ready within", "can't tell whether", "nobody can tell whether")
 
 
 def wait_for(read, is_done, what):
