@@ -15,7 +15,7 @@ from seamark.change.failpoint import POINTS
 from seamark.context import open_context
 from seamark.devstack.wait import wait_until
 from tests.fault.rig import Rig
-from tests.integration.offset_rig import ask_patiently
+from tests.integration.waits import ask_patiently
 
 STEPS = 6
 # Those that act: the others are only looks, which a crash does not hurt.

@@ -17,9 +17,9 @@ from seamark.model.key_hash import choose_partition
 from seamark.offsets.codec import encode_key
 from tests.fault.offset_lane import Lane
 from tests.fault.rig import SETTLE_SECONDS, SOURCE, Rig, kill_quietly, wait_stopped
-from tests.integration.offset_rig import ask_patiently, describe_failures, read_raw
+from tests.integration.offset_rig import describe_failures, read_raw
 from tests.integration.offset_tools import Brokers, read_partition
-from tests.integration.waits import IN_A_ROW, await_topic
+from tests.integration.waits import IN_A_ROW, ask_patiently, await_topic
 
 pytestmark = pytest.mark.timeout(600)
 PARTITIONS = 3

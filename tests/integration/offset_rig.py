@@ -11,13 +11,12 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 import seamark
 from seamark.connect import ConnectClient
 from seamark.context import open_context
-from seamark.errors import UnreachableError
 from seamark.fleet.setup import make_setup
 from seamark.model.key_hash import choose_partition
 from seamark.model.result import Outcome
 from tests.integration.meaning_stage import await_stopped
 from tests.integration.offset_tools import Brokers
-from tests.integration.waits import DEADLINE_SECONDS, TRIES, says_hindered
+from tests.integration.waits import DEADLINE_SECONDS, TRIES, ask_patiently, says_hindered
 
 WRITES = ("mend-offsets", "write-offsets")
 
@@ -101,18 +100,6 @@ class OffsetRig:
         partition = (choose_partition(key, partitions=count) + aside) % count
         self.brokers.write(topic, (key, value), partition=partition)
         return partition, key
-
-
-def ask_patiently(build):
-    """What a call gives that can't tell while a rebalance goes on."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while True:
-        try:
-            return build()
-        except UnreachableError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.5)
 
 
 def describe_failures(result):

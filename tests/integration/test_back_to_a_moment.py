@@ -17,10 +17,10 @@ from seamark.errors import RefusedError, UnsupportedError
 from seamark.fleet.positions.export_file import write_export
 from seamark.fleet.setup import make_setup
 from seamark.model.distance import Certainty
-from tests.integration.offset_rig import ask_patiently, describe_failures
+from tests.integration.offset_rig import describe_failures
 from tests.integration.test_meanings import s3_sink
 from tests.integration.test_offset_moves import Moved
-from tests.integration.waits import IN_A_ROW, await_topic, wait_for
+from tests.integration.waits import IN_A_ROW, ask_patiently, await_topic, wait_for
 
 SOURCES = 10
 # An accident lasts a minute, and twenty connectors cost some rebalances.
