@@ -19,8 +19,9 @@ from confluent_kafka import Producer
 import seamark
 from seamark.context import JournalKind, Verify, open_context
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnreachableError
+from seamark.offsets.codec import encode_key
 from tests.integration.offset_rig import OffsetRig
-from tests.integration.offset_tools import JSON
+from tests.integration.offset_tools import JSON, read_writes
 from tests.integration.waits import TRIES, says_hindered, wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -106,6 +107,12 @@ class RestRig(OffsetRig):
         self.client.create_connector(name, config)
         self.await_held(name, {"position": 10 * LINES})
         return name, topic
+
+    def count_rewinds(self, name):
+        """How often the half of its file was stored so far. A task that begins there stores what lies behind it."""
+        key = encode_key(name, {"filename": str(self.folder / "in.txt")})
+        values = read_writes(self.brokers.bootstrap, self.endpoint.offsets_topic, key)
+        return sum(value is not None and json.loads(value) == {"position": 5 * LINES} for value in values)
 
     def add_sink(self):
         """A file sink that has read its whole topic."""
@@ -273,7 +280,7 @@ def test_a_source_and_a_sink_are_moved_and_undone(rig):
 @pytest.mark.parametrize("point", POINTS)
 def test_what_was_killed_is_finished_by_resume(rig, point):
     name, topic = rig.add_source()
-    already = len(rig.brokers.read_values(topic))
+    already, rewinds = len(rig.brokers.read_values(topic)), rig.count_rewinds(name)
     code, _, err = rig.run_unhindered("offsets", "move", name, "--to", "500", "--yes", failpoint=f"{point}:kill")
     assert code == -signal.SIGKILL, (code, err)
     (change,) = rig.list_open()
@@ -284,6 +291,7 @@ def test_what_was_killed_is_finished_by_resume(rig, point):
     wait_for(lambda: len(rig.brokers.read_values(topic)), lambda count: count >= already + half, "the lines again")
     rig.await_held(name, {"position": 10 * LINES})
     check_again(rig.brokers.read_values(topic), already, [f"line {number:04d}" for number in range(half, LINES)])
+    assert rig.count_rewinds(name) == rewinds + 1
 
 
 def test_a_sink_that_was_killed_before_its_write_is_finished_by_resume(rig):
