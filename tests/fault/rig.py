@@ -20,6 +20,7 @@ from seamark.context import open_context
 from seamark.devstack.process import state_of
 from seamark.devstack.wait import wait_until
 from tests.integration.offset_tools import read_partition
+from tests.integration.waits import says_hindered
 
 ROOT = Path(__file__).parents[2]
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -28,9 +29,8 @@ IN_FLIGHT = "3s"
 TOPIC = "seamark-journal"
 # Neighbours rebalance all the time, on a busy machine.
 SETTLE_SECONDS = 120
-# How often a command is typed that a rebalance hinders, and what it says then. A request is repeated for 8 s here.
+# How often a command is typed that a rebalance hinders. A request is repeated for 8 s here.
 TRIES = 3
-HINDERED = ("was not ready within", "can't tell whether", "nobody can tell whether")
 
 
 class Rig:
@@ -283,10 +283,6 @@ def build_counter(stack):
 def is_hindered(code, out, err):
     """Whether a command says that Connect, in a rebalance, kept it from its work: then it is to be repeated."""
     return code in (1, 3, 5, 6) and says_hindered(out + err)
-
-
-def says_hindered(said):
-    return any(words in said for words in HINDERED)
 
 
 def wait_stopped(process, *, seconds=120):

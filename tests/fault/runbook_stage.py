@@ -166,11 +166,20 @@ class RunbookStage:
     def await_committed(self, owner, position):
         """A connector of one partition stands there."""
         wait_until(
-            lambda: self.read_positions(owner) == [position],
+            lambda: self._try_positions(owner) == [position],
             f"{owner} stood at {position}",
             seconds=PATIENCE_SECONDS,
             every_seconds=1,
         )
+
+    def _try_positions(self, owner):
+        """Where a connector stands; None while nobody can tell."""
+        try:
+            return self.read_positions(owner)
+        except SeamarkError as error:
+            if not error.retryable:
+                raise
+            return None
 
     def run(self, *arguments, code=0, failpoint=None):
         """A command of seamark's, typed in the folder: what it said."""

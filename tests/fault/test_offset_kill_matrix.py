@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from seamark.change.failpoint import POINTS
 from seamark.devstack.wait import wait_until
-from seamark.model.key_hash import choose_partition
 from seamark.offsets.codec import encode_key
 from tests.fault.moving import ACTING, STEPS
 from tests.fault.rig import SETTLE_SECONDS, TRIES, is_hindered
+from tests.integration.offset_tools import read_writes
 
 STEP_POINTS = [point for point in POINTS if point not in ("after-open", "before-close", "after-close")]
 LOOKS = ("before-intent", "after-outcome")
@@ -76,7 +74,7 @@ class Moved:
         """How often its beginning was stored so far; a task only stores what lies behind it."""
         endpoint = self.rig.stack.connect[self.rig.cluster]
         key = encode_key(self.rig.name, {"filename": str(self.rig.input)})
-        values = read_values(self.rig.stack.kafka.bootstrap_servers, endpoint.offsets_topic, key)
+        values = read_writes(self.rig.stack.kafka.bootstrap_servers, endpoint.offsets_topic, key)
         return sum(value is not None and json.loads(value) == {"position": 0} for value in values)
 
     def await_end(self):
@@ -88,25 +86,6 @@ class Moved:
             return self.rig.read(f"/connectors/{self.rig.name}/offsets")["offsets"] == wanted
 
         wait_until(is_there, f"{self.rig.name} stood at its end", seconds=SETTLE_SECONDS, every_seconds=0.3)
-
-
-def read_values(servers, topic, key):
-    """Every value of a key that still lies in a topic, the oldest first, by a reader of our own."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "kill-matrix", "enable.partition.eof": True})
-    values, deadline = [], time.monotonic() + SETTLE_SECONDS
-    try:
-        count = len(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
-        consumer.assign([TopicPartition(topic, choose_partition(key, partitions=count), OFFSET_BEGINNING)])
-        while True:
-            assert time.monotonic() < deadline, f"{topic} was not read within {SETTLE_SECONDS} s"
-            for message in consumer.consume(1000, timeout=0.1):
-                if message.error() is not None:
-                    assert message.error().name() == "_PARTITION_EOF", message.error()
-                    return values
-                if message.key() == key:
-                    values.append(message.value())
-    finally:
-        consumer.close()
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from seamark.devstack import StackSpec, start_stack
-from tests.fault.runbook_stage import RunbookStage
+from seamark.devstack.wait import wait_until
+from tests.fault.runbook_stage import PATIENCE_SECONDS, RunbookStage
 from tests.integration.runbook import CHANGE_ID, Runbook
 
 PAGE = "journal-topic-lost.md"
@@ -32,6 +33,12 @@ def read_configs(stage):
     return {name: stage.clients["game"].read_config(name) for name in NAMES}
 
 
+def lose(stage, topic):
+    """The topic is deleted, and the broker tells so: a little later than it takes the request."""
+    stage.delete_topic(topic)
+    wait_until(lambda: topic not in stage.list_topics(), f"{topic} was gone", seconds=PATIENCE_SECONDS)
+
+
 def find_open(stage):
     (head,) = json.loads(stage.run("journal", "list", "--open", "-o", "json"))["items"]
     return head["change"]
@@ -44,7 +51,7 @@ def lose_with_nothing_open(stage, book):
     stage.run("journal", "export", old, "--out", "old.jsonl")
     stage.await_running("lake")
     before = read_configs(stage)
-    stage.delete_topic(JOURNAL)
+    lose(stage, JOURNAL)
     book.run("journal list", code=1)
     book.run("connectors pause lake", code=1)
     book.run("journal list --open")
@@ -53,7 +60,8 @@ def lose_with_nothing_open(stage, book):
     book.run("offsets diff")
     book.run("journal undo", code=1, **{"01M7GC9ZAD5NDECA0QZ6HWMFBT": old})
     assert read_configs(stage) == before
-    assert {stage.find_states(name) for name in NAMES} == {("RUNNING", "RUNNING")}
+    for name in NAMES:
+        stage.await_running(name)
     # What the export still tells: the config as it was before.
     assert "errors.log.enable" in (stage.folder / "old.jsonl").read_text()
 
@@ -62,13 +70,13 @@ def lose_within_a_change(stage, book):
     """The second half: a move was killed when its connector was stopped, then its entries were lost."""
     before = read_configs(stage)
     stage.run("offsets", "move", "log-purchase", "--to", "0", "--yes", failpoint=MIDWAY, code=KILLED)
-    stage.delete_topic(JOURNAL)
+    lose(stage, JOURNAL)
     names = {"01M7GCHPVRVW5CJJ17RPRTAKEY": find_open(stage)}
     book.run("journal list --open", **names)
     book.run("init")
     book.run("journal resume", code=5, **names)
     assert "is locked by change" in stage.run("connectors", "resume", "log-purchase", "--yes", code=5)
-    stage.delete_topic(HEADS)
+    lose(stage, HEADS)
     book.run("init")
     book.run("journal list --open")
     book.run("connectors list")

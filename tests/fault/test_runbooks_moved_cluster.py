@@ -37,7 +37,8 @@ def read_records(stage, topic, count):
     consumer, found = Consumer(settings), []
 
     def is_read():
-        found.extend(consumer.consume(100, timeout=1))
+        # A consumer that has not heard of the topic yet gives an error.
+        found.extend(record for record in consumer.consume(100, timeout=1) if record.error() is None)
         return len(found) >= count
 
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])

@@ -80,9 +80,14 @@ def test_positions_come_back_from_the_topic_made_anew_and_the_export(stage):
     book.run("offsets diff nightly.json rescued.json")
     stage.kill_worker()
     stage.delete_topic(TOPIC)
+    wait_until(lambda: TOPIC not in stage.list_topics(), f"{TOPIC} was gone", seconds=PATIENCE_SECONDS)
     stage.restart_worker()
     assert (stage.count_partitions(TOPIC), stage.read_policy(TOPIC)) == (PARTITIONS, "compact")
-    assert {stage.find_states(name) for name in ("log-purchase", "log-guild", "lake")} == {("STOPPED",)}
+    for name in ("log-purchase", "log-guild", "lake"):
+        # A worker that has just come up shows it UNASSIGNED for a moment.
+        wait_until(
+            lambda name=name: stage.find_states(name) == ("STOPPED",), f"{name} was stopped", seconds=PATIENCE_SECONDS
+        )
     book.run("offsets import rescued.json")
     book.run("offsets import nightly.json")
     book.run("connectors resume")

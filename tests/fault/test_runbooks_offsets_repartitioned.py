@@ -41,6 +41,8 @@ def test_the_source_goes_on_at_the_right_row_after_the_mend(stage):
     stage.create("lake", stage.build_sink())
     stage.await_delivered()
     stage.await_stored("log-purchase", 10)
+    # What the sink has not committed when its worker ends it delivers again.
+    stage.await_committed("lake", 10)
 
     old, new = grow(stage)
     # A worker that runs does not look for new partitions until its metadata is old; one that starts does.
@@ -49,6 +51,7 @@ def test_the_source_goes_on_at_the_right_row_after_the_mend(stage):
     stage.write_rows(10)
     stage.await_delivered()
     stage.await_stored("log-purchase", 20)
+    stage.await_committed("lake", 20)
 
     names = {"/data": stage.folder, "partition 4": f"partition {old}", "on 0": f"on {new}"}
     names |= {"connect-offsets-4": f"{TOPIC}-{old}", "connect-offsets-0": f"{TOPIC}-{new}"}

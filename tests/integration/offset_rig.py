@@ -11,12 +11,14 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 import seamark
 from seamark.connect import ConnectClient
 from seamark.context import open_context
-from seamark.errors import UnreachableError
 from seamark.fleet.setup import make_setup
 from seamark.model.key_hash import choose_partition
+from seamark.model.result import Outcome
 from tests.integration.meaning_stage import await_stopped
 from tests.integration.offset_tools import Brokers
-from tests.integration.waits import DEADLINE_SECONDS
+from tests.integration.waits import DEADLINE_SECONDS, TRIES, ask_patiently, says_hindered
+
+WRITES = ("mend-offsets", "write-offsets")
 
 
 def build_context(stack, folder, *, cluster="connect", in_flight="5s", **more):
@@ -67,20 +69,16 @@ class OffsetRig:
 
     def plan(self, build):
         """Make a plan. A rebalance that lasts longer than a short `in_flight` has patience for is waited out."""
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while True:
-            try:
-                return build()
-            except UnreachableError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.5)
+        return ask_patiently(build)
 
     def apply(self, planned):
-        """Carry a plan out, and expect that it is done."""
+        """Carry a plan out, and expect that it is done; again where a rebalance kept it from its write."""
         assert planned.plan.steps, planned.plan.title
-        result = self.fleet.apply(planned)
-        assert result.is_done, result.failures
+        for _ in range(TRIES):
+            result = self.fleet.apply(planned)
+            if result.is_done or not is_hindered(result):
+                break
+        assert result.is_done, describe_failures(result)
         return result
 
     def undo(self, result):
@@ -102,6 +100,18 @@ class OffsetRig:
         partition = (choose_partition(key, partitions=count) + aside) % count
         self.brokers.write(topic, (key, value), partition=partition)
         return partition, key
+
+
+def describe_failures(result):
+    """What each step that failed said, and why."""
+    return [f"{step.words}: {step.error.message} ({step.error.cause})" for step in result.steps if step.error]
+
+
+def is_hindered(result):
+    """Whether a change is over and wrote nothing, and says that a rebalance is why: then it is to be repeated."""
+    said = describe_failures(result)
+    has_written = any(step.kind in WRITES and step.outcome is Outcome.DONE for step in result.steps)
+    return result.ending is not None and not has_written and bool(said) and all(says_hindered(one) for one in said)
 
 
 def read_raw(brokers, topic, name):

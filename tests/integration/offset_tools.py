@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 import uuid
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
@@ -41,6 +42,26 @@ def read_partition(bootstrap, topic, number=0):
                 assert message.error().name() == "_PARTITION_EOF", message.error()
                 return found
             found.append(message.value())
+    finally:
+        consumer.close()
+
+
+def read_writes(servers, topic, key):
+    """Every value of a key that still lies in a topic, the oldest first, by a reader of our own."""
+    settings = {"bootstrap.servers": servers, "group.id": "offset-tools", "enable.auto.commit": False}
+    consumer = Consumer({**settings, "enable.partition.eof": True})
+    values, deadline = [], time.monotonic() + DEADLINE_SECONDS
+    try:
+        count = len(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, choose_partition(key, partitions=count), OFFSET_BEGINNING)])
+        while True:
+            assert time.monotonic() < deadline, f"{topic} was not read within {DEADLINE_SECONDS} s"
+            for message in consumer.consume(1000, timeout=0.1):
+                if message.error() is not None:
+                    assert message.error().name() == "_PARTITION_EOF", message.error()
+                    return values
+                if message.key() == key:
+                    values.append(message.value())
     finally:
         consumer.close()
 

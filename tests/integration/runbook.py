@@ -17,9 +17,12 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
+
+from tests.integration.waits import DEADLINE_SECONDS, TRIES, says_hindered
 
 ROOT = Path(__file__).parents[2]
 RUNBOOKS = ROOT / "docs" / "runbooks"
@@ -29,7 +32,7 @@ VARIES = (
     (r"01[0-9A-HJKMNP-TV-Z]{24}", "[0-9A-Z]{26}"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? UTC", r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? UTC"),
-    (r"done in [\d ]+ m?s\b", r"done in [\d ]+ m?s\b"),
+    (r"done in [\d ]+ (?:m?s|min)\b", r"done in [\d ]+ (?:m?s|min)\b"),
     (r"…", ".*"),
     (r"\s+", r"\s+"),
 )
@@ -128,11 +131,28 @@ class Runbook:
         command = self._left.pop(0)
         assert words in command.text, f"{self.page} goes on with: {command.text}; not with: {words}"
         known = {**self.names, **(names or {}), **more}
-        said = self.start(substitute(command.text, known))
+        text, shown = substitute(command.text, known), [substitute(line, known) for line in command.shown]
+        said = self.change(text) if "--yes" in text else self._look(text, shown, code)
         assert said.code == code, f"{command.text}: exit code {said.code}, expected {code}:\n{said.text}"
-        missing = compare([substitute(line, known) for line in command.shown], said.text)
+        missing = compare(shown, said.text)
         assert missing is None, f"{command.text} does not print:\n{missing}\nbut:\n{said.text}"
         return said
+
+    def change(self, text):
+        """A command that changes something, again where it says that a rebalance hindered it."""
+        for _ in range(TRIES):
+            said = self.start(text)
+            if said.code == 0 or not says_hindered(said.text):
+                break
+        return said
+
+    def _look(self, text, shown, code):
+        """One that changes nothing, until it prints what the page says: servers tell of a thing in their own time."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while True:
+            said = self.start(text)
+            if (said.code == code and compare(shown, said.text) is None) or time.monotonic() > deadline:
+                return said
 
     def start(self, text):
         """A command as a process of its own."""

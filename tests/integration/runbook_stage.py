@@ -39,7 +39,8 @@ class Pipe(Stage):
         context = {
             "journal": "file",
             "journal_folder": str(folder / "journal"),
-            "in_flight": "5s",
+            # As operators have it: with a short one a rebalance of a few seconds hinders a command.
+            "in_flight": "90s",
             "policy": {"files": ["/**"]},
             "kafka": {"bootstrap.servers": stack.kafka.bootstrap_servers},
             "connect": {"connect": {"urls": list(endpoint.urls), "worker_config": endpoint.worker_config}},

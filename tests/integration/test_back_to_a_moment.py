@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,15 +17,20 @@ from seamark.errors import RefusedError, UnsupportedError
 from seamark.fleet.positions.export_file import write_export
 from seamark.fleet.setup import make_setup
 from seamark.model.distance import Certainty
+from tests.integration.offset_rig import describe_failures
 from tests.integration.test_meanings import s3_sink
 from tests.integration.test_offset_moves import Moved
-from tests.integration.waits import wait_for
+from tests.integration.waits import IN_A_ROW, ask_patiently, await_topic, wait_for
 
 SOURCES = 10
+# An accident lasts a minute, and twenty connectors cost some rebalances.
+pytestmark = pytest.mark.timeout(900)
+# With a short `in_flight` one rebalance of a few seconds would be the end of one of twenty.
+IN_FLIGHT = "90s"
 # What each table and its topic see: rows before the export, rows up to the moment, what the accident touches, the rest.
 FIRST, MORE, HIT, LATE = 30, 5, 24, 2
 ROUNDS, ACCIDENT_SECONDS = 12, 60
-AT_MOMENT, AT_END = FIRST + MORE, FIRST + MORE + HIT + LATE
+AT_MOMENT = FIRST + MORE
 AGAIN = HIT + LATE
 NUMBER = {"mode": "incrementing", "incrementing.column.name": "seq"}
 TIME = {"mode": "timestamp", "timestamp.column.name": "changed"}
@@ -36,6 +40,16 @@ MODES = (BOTH, BOTH, BOTH, BOTH, TIME, TIME, TIME, NUMBER, NUMBER, NUMBER)
 
 class Shop(Moved):
     """Ten tables, each with its source, its topic, its sink and its bucket."""
+
+    def __init__(self, stack, folder):
+        super().__init__(stack, folder)
+        self.fleet.close()
+        self.environ = {
+            "SEAMARK_CONFIG": str(folder / "seamark.yaml"),
+            "XDG_STATE_HOME": str(folder / "state"),
+            "SEAMARK_CONTEXTS__DEV__IN_FLIGHT": IN_FLIGHT,
+        }
+        self.fleet = seamark.Fleet(open_context(environ=self.environ))
 
     def close(self):
         self.fleet.close()
@@ -50,6 +64,8 @@ class Shop(Moved):
         """Everything runs, and has delivered the first rows."""
         self.shop = [f"{self.run}_t{number}" for number in range(SOURCES)]
         self.topics = [f"{self.run}-{table}" for table in self.shop]
+        # Where each topic ended when everything last stood still.
+        self.ends = [0] * SOURCES
         for table in self.shop:
             self.tables.append(table)
             self.database.execute(
@@ -64,7 +80,7 @@ class Shop(Moved):
             for number, (table, mode) in enumerate(zip(self.shop, MODES, strict=True))
         ]
         self.sources = [name for name, _ in made]
-        self.await_ends(FIRST)
+        self.await_records(FIRST)
         self.sinks, self.buckets = [], []
         for number, topic in enumerate(self.topics):
             name, _, bucket = s3_sink(self, f"lake-{number}", topic, "{{topic}}-{{partition}}-{{start_offset}}")
@@ -115,16 +131,28 @@ class Shop(Moved):
         query = "SELECT seq, changed FROM {} WHERE seq IN (%s, %s)"
         return {one: self.database.execute(query.format(one), [FIRST - 1, FIRST]).fetchall() for one in self.shop}
 
-    def await_ends(self, end):
-        for topic in self.topics:
-            wait_for(lambda topic=topic: self.read_end(topic), lambda found: found >= end, f"{end} records of {topic}")
-        assert Counter(self.read_end(topic) for topic in self.topics) == {end: SOURCES}
+    def await_records(self, more):
+        """Records of so many rows more are in each topic. What Connect itself delivers twice counts once."""
+        for topic, already in zip(self.topics, self.ends, strict=True):
+            rows = wait_for(
+                lambda topic=topic, already=already: self._read_rows(topic, already),
+                lambda found: len(found) >= more,
+                f"{more} rows more in {topic}",
+            )
+            assert len(rows) == more, f"{topic}: {sorted(rows)}"
 
-    def await_all(self, end):
-        """All rows are in the topics, and everything that was read is stored, of sources and sinks."""
-        self.await_ends(end)
-        for name in self.sinks:
-            self.await_offset(name, lambda held: held["kafka_offset"] == end, f"{name} to be at {end}")
+    def _read_rows(self, topic, already):
+        """The rows whose records are behind those that were there."""
+        if self.read_end(topic) <= already:
+            return set()
+        return {value["seq"] for value in self.read_values(topic)[already:]}
+
+    def await_all(self, more):
+        """So many rows more are in each topic, and everything that was read is stored, of sources and sinks.
+
+        Gives where the topics end: where a rebalance cut a task off, Connect itself has delivered some rows twice.
+        """
+        self.await_records(more)
         for name, table, mode in zip(self.sources, self.shop, MODES, strict=True):
             if mode is NUMBER:
                 (last,) = self.database.execute(f"SELECT max(seq) FROM {table}").fetchone()
@@ -135,6 +163,12 @@ class Shop(Moved):
                 self.await_offset(
                     name, lambda held, millis=millis: held["timestamp"] >= millis, f"{name} to store {millis}"
                 )
+        # Once more: nothing else came until all was stored.
+        self.await_records(more)
+        self.ends = [self.read_end(topic) for topic in self.topics]
+        for name, end in zip(self.sinks, self.ends, strict=True):
+            self.await_offset(name, lambda held, end=end: held["kafka_offset"] == end, f"{name} to be at {end}")
+        return self.ends
 
     def read_table(self, table):
         return dict(self.database.execute(f"SELECT seq, amount FROM {table}").fetchall())
@@ -144,14 +178,15 @@ class Shop(Moved):
         return {value["seq"]: value["amount"] for value in self.read_values(topic)}
 
     def read_bucket(self, bucket):
-        """Every record by its offset in the topic; one that is there twice is an error."""
+        """Every record by its offset in the topic. Only what Connect itself delivered again may be there twice."""
         found = {}
         for path in sorted(bucket.rglob("*-0-*")):
             if path.is_file() and not path.name.startswith("."):
                 start = int(path.name.rpartition("-")[2])
                 for number, line in enumerate(path.read_text().splitlines(), start=start):
-                    assert number not in found, f"{bucket.name}: record {number} is there twice"
-                    found[number] = json.loads(line)
+                    record = json.loads(line)
+                    assert found.get(number, record) == record, f"{bucket.name}: two records are {number}"
+                    found[number] = record
         return found
 
     def clean_bucket(self, bucket, start):
@@ -171,18 +206,18 @@ def shop(stack, tmp_path):
 
 def test_a_fleet_is_put_back_before_an_accident_and_table_topics_and_bucket_agree(shop):
     shop.build()
-    half = SOURCES // 2
+    first, half = shop.ends, SOURCES // 2
     # Half of the sinks are in an export. Of the others nobody knows more than what their topics tell.
     export = shop.folder / "before.json"
-    write_export(shop.fleet.offsets.export([*shop.sources, *shop.sinks[:half]]), export)
+    write_export(ask_patiently(lambda: shop.fleet.offsets.export([*shop.sources, *shop.sinks[:half]])), export)
     shop.insert_rows(MORE)
-    shop.await_all(AT_MOMENT)
+    at_moment = shop.await_all(MORE)
     moment = datetime.now(UTC)
     time.sleep(1)
     saved = shop.save_rows()
     shop.have_accident()
     shop.insert_rows(LATE)
-    shop.await_all(AT_END)
+    at_end = shop.await_all(AGAIN)
     shop.repair(saved)
     for table, topic in zip(shop.shop, shop.topics, strict=True):
         assert sum(amount == 0 for amount in shop.read_topic(topic).values()) == HIT, "the accident is not seen"
@@ -190,12 +225,12 @@ def test_a_fleet_is_put_back_before_an_accident_and_table_topics_and_bucket_agre
 
     owners = [f"connect/{shop.run}-table-*", *(f"connect/{name}" for name in shop.sinks)]
     with pytest.raises(RefusedError, match=f"{half} of {2 * SOURCES} owners") as refused:
-        shop.fleet.offsets.back_to(moment, owners, exports=[export])
+        ask_patiently(lambda: shop.fleet.offsets.back_to(moment, owners, exports=[export]))
     assert all(name in refused.value.cause for name in shop.sinks[half:])
-    planned = shop.fleet.offsets.back_to(moment, owners, exports=[export], by_record_time=True)
+    planned = ask_patiently(lambda: shop.fleet.offsets.back_to(moment, owners, exports=[export], by_record_time=True))
     told = {effect.subject.rpartition("/")[2]: effect for effect in planned.effects}
     assert set(told) == {*shop.sources, *shop.sinks}
-    starts = [FIRST] * half + [AT_MOMENT] * half
+    starts = first[:half] + at_moment[half:]
     for name in shop.sources:
         assert "stood there exactly: " in told[name].words, told[name].words
     for number, name in enumerate(shop.sinks):
@@ -203,19 +238,21 @@ def test_a_fleet_is_put_back_before_an_accident_and_table_topics_and_bucket_agre
         assert word in told[name].words
     counted = {effect.subject.rpartition("/")[2]: previews_of(effect) for effect in planned.effects}
     assert [counted[name] for name in shop.sources] == [("again", AGAIN, Certainty.EXACT)] * SOURCES
-    assert [counted[name] for name in shop.sinks] == [("again", AT_END - at, Certainty.BOUND) for at in starts]
+    assert [counted[name] for name in shop.sinks] == [
+        ("again", end - at, Certainty.BOUND) for at, end in zip(starts, at_end, strict=True)
+    ]
 
     for bucket, start in zip(shop.buckets, starts, strict=True):
         shop.clean_bucket(bucket, start)
     result = shop.apply(planned)
     assert len({step.subject for step in result.steps}) == 2 * SOURCES
     # Each source sends exactly what the plan counted, and each sink delivers from where it was put.
-    shop.await_all(AT_END + AGAIN)
-    for table, topic, bucket in zip(shop.shop, shop.topics, shop.buckets, strict=True):
+    ends = shop.await_all(AGAIN)
+    for table, topic, bucket, end in zip(shop.shop, shop.topics, shop.buckets, ends, strict=True):
         rows, records, objects = shop.read_table(table), shop.read_topic(topic), shop.read_bucket(bucket)
         assert len(rows) >= AT_MOMENT + LATE
         assert records == rows, f"{topic} does not agree with {table}"
-        assert sorted(objects) == list(range(AT_END + AGAIN)), f"{bucket} has not every record once"
+        assert sorted(objects) == list(range(end)), f"{bucket} has not every record once"
         assert {objects[at]["seq"]: objects[at]["amount"] for at in sorted(objects)} == rows, f"{bucket} {table}"
 
 
@@ -225,10 +262,17 @@ def previews_of(effect):
     return preview.as_dict()["direction"], preview.counted.figure, preview.counted.certainty
 
 
+def read_committed(shop, group):
+    """The offsets that a group holds."""
+    asked = shop.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+    return [one.offset for one in asked[group].result(30).topic_partitions if one.offset >= 0]
+
+
 def test_a_topic_that_was_made_anew_since_is_refused_by_its_id(shop):
     """The same numbers mean other records: on the new log a position of the old one would skip some."""
     topic, group = shop.name("orders"), shop.run
     shop.admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    await_topic(shop.admin, topic, 1)
     shop.produce(topic, range(20), key="k")
     commit = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 12)])
     shop.admin.alter_consumer_group_offsets([commit])[group].result(30)
@@ -247,11 +291,22 @@ def test_a_topic_that_was_made_anew_since_is_refused_by_its_id(shop):
     old = wait_for(read_id, bool, "the topic's id")
 
     shop.admin.delete_topics([topic], operation_timeout=30)[topic].result(60)
-    wait_for(lambda: topic in shop.admin.list_topics(timeout=20).topics, lambda there: not there, "the topic to go")
+    wait_for(
+        lambda: [topic in shop.admin.list_topics(timeout=20).topics for _ in range(IN_A_ROW)],
+        lambda there: not any(there),
+        "every broker to know that the topic is gone",
+    )
+    # The brokers take the commits of a topic away with it, but not at once: a new one would go with them.
+    wait_for(lambda: read_committed(shop, group), lambda found: found == [], "the commits to be gone")
     shop.admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    await_topic(shop.admin, topic, 1)
     shop.produce(topic, range(20), key="k")
     shop.admin.alter_consumer_group_offsets([commit])[group].result(30)
-    wait_for(read_id, lambda found: found and found != old, "every broker to know the new topic")
+    wait_for(
+        lambda: {read_id() for _ in range(IN_A_ROW)},
+        lambda found: not found & {old, None},
+        "every broker to know the new topic",
+    )
     with pytest.raises(UnsupportedError, match=f"topic {topic} was made anew") as refused:
         shop.fleet.offsets.back_to(moment, [f"group/{group}"], exports=[shop.folder])
     assert f"its id was {old} in export a.json" in refused.value.cause
@@ -261,29 +316,30 @@ def test_a_journal_in_kafka_has_seen_where_a_sink_was_put(shop):
     """It reads on after a move, and nobody but the journal knows of where it was."""
     topic = shop.name("orders")
     shop.admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    await_topic(shop.admin, topic, 1)
     shop.produce(topic, range(20), key="k")
     name, _, bucket = s3_sink(shop, "lake", topic, "{{topic}}-{{partition}}-{{start_offset}}")
     shop.await_offset(name, lambda held: held["kafka_offset"] == 20, "the sink to be at its end")
     body = json.loads((shop.folder / "seamark.yaml").read_text())
     body["contexts"]["dev"] |= {"journal": "kafka", "journal_topic": shop.name("journal")}
     (shop.folder / "kafka.yaml").write_text(json.dumps(body))
-    environ = {"SEAMARK_CONFIG": str(shop.folder / "kafka.yaml"), "XDG_STATE_HOME": str(shop.folder / "state")}
-    context = open_context(environ=environ)
-    make_setup(context)
+    context = open_context(environ={**shop.environ, "SEAMARK_CONFIG": str(shop.folder / "kafka.yaml")})
+    for made in make_setup(context):
+        await_topic(shop.admin, made, 1)
     with seamark.Fleet(context) as fleet:
         before = datetime.now(UTC)
-        result = fleet.apply(fleet.offsets.move(name, to=5))
-        assert result.is_done, result.failures
+        result = fleet.apply(ask_patiently(lambda: fleet.offsets.move(name, to=5)))
+        assert result.is_done, describe_failures(result)
         shop.await_offset(name, lambda held: held["kafka_offset"] == 20, "the sink to be at its end again")
         (outcome,) = [entry for entry in fleet.journal.show(result.change) if is_written(entry)]
         moment = datetime.fromisoformat(outcome.at)
-        planned = fleet.offsets.back_to(moment + timedelta(milliseconds=1), [name])
+        planned = ask_patiently(lambda: fleet.offsets.back_to(moment + timedelta(milliseconds=1), [name]))
         assert previews_of(planned.effects[0])[:2] == ("again", 15)
         assert f"a bound: after change {result.change}" in planned.effects[0].words
         with pytest.raises(UnsupportedError, match="no history"):
-            fleet.offsets.back_to(before, [name])
+            ask_patiently(lambda: fleet.offsets.back_to(before, [name]))
         back = fleet.apply(planned)
-        assert back.is_done, back.failures
+        assert back.is_done, describe_failures(back)
         shop.await_offset(name, lambda held: held["kafka_offset"] == 20, "the sink to be at its end once more")
     objects = [path for path in (Path(shop.stack.s3.data) / bucket).rglob(f"{topic}-0-5") if path.is_file()]
     assert objects, "nothing was delivered from record 5 on"

@@ -12,9 +12,10 @@ from seamark.model.offset import spell_identity
 from seamark.offsets.codec import encode_rest_key
 from tests.integration.offset_rig import OffsetRig, without_tombstones
 from tests.integration.offsets_api_stage import RECORDS, Kafka, Lines, Sink, run_cli
-from tests.integration.waits import wait_for
+from tests.integration.waits import TRIES, says_hindered, wait_for
 
 CLUSTER = "connect-3-5-2"
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
@@ -41,10 +42,17 @@ def move(owner, **where):
     return owner.rig.plan(lambda: owner.rig.fleet.offsets.move(owner.name, **where))
 
 
+def check_again(delivered, again, partitions=1):
+    """So many of each partition were delivered. A rebalance may end a task before it has stored its position: then it
+    delivers the same once more, and all of it."""
+    assert delivered >= again * partitions
+    assert delivered % again == 0, delivered
+
+
 def test_a_running_source_is_moved_in_its_topic_and_goes_on_from_there(rig, kafka):
     source = Lines(rig, kafka)
     source.start()
-    before = rig.read_raw(source.name)
+    before, already = rig.read_raw(source.name), source.count_records()
     planned = move(source, to=6 * 4)
     step = find_write(planned)
     assert [(record.topic, record.partition, record.key) for record in step.records] == [
@@ -57,16 +65,16 @@ def test_a_running_source_is_moved_in_its_topic_and_goes_on_from_there(rig, kafk
     assert "look where" in result.steps[-1].words
     source.await_tasks(1)
     source.await_at(RECORDS)
-    assert source.count_records() == RECORDS + 6
+    check_again(source.count_records() - already, 6)
     # It has caught up: to take it back would change nothing.
-    assert rig.fleet.undo(result.change).is_empty
+    assert rig.plan(lambda: rig.fleet.undo(result.change)).is_empty
 
 
 def test_a_stopped_source_is_moved_forgotten_and_put_back_to_the_byte(rig, kafka):
     source = Lines(rig, kafka)
     source.start()
     source.stop()
-    before = rig.read_raw(source.name)
+    before, already = rig.read_raw(source.name), source.count_records()
     for change in (lambda: move(source, to=6), lambda: rig.plan(lambda: rig.fleet.offsets.forget(source.name))):
         planned = change()
         assert find_write(planned).route is WriteRoute.TOPIC
@@ -75,22 +83,25 @@ def test_a_stopped_source_is_moved_forgotten_and_put_back_to_the_byte(rig, kafka
         assert rig.read_raw(source.name) != before
         rig.undo(result)
         assert rig.read_raw(source.name) == before
-        assert rig.client.read_status(source.name).state == "STOPPED"
-    assert source.count_records() == RECORDS
+        # A neighbour's rebalance shows it UNASSIGNED for a moment.
+        source.await_tasks(0, "STOPPED")
+    assert source.count_records() == already
 
 
 def test_a_running_sink_is_moved_in_its_group_and_put_back(rig, kafka):
     sink = Sink(rig, kafka, 2, tasks=1)
     sink.start()
+    already = sink.count_lines()
     planned = move(sink, to=3)
     assert (find_write(planned).route, find_write(planned).records) == (WriteRoute.GROUP, ())
     rig.apply(planned)
     sink.await_tasks(1)
     sink.await_at(RECORDS)
-    assert sink.count_lines() == 2 * RECORDS + 2 * 7
+    check_again(sink.count_lines() - already, 7, partitions=2)
 
     sink.stop()
     sink.await_members(0)
+    already = sink.count_lines()
     result = rig.apply(move(sink, to="earliest", partitions=[f"{sink.topic}:1"]))
     assert kafka.read_committed(sink.group) == {(sink.topic, 0): RECORDS, (sink.topic, 1): 0}
     rig.undo(result)
@@ -99,7 +110,7 @@ def test_a_running_sink_is_moved_in_its_group_and_put_back(rig, kafka):
     assert kafka.read_committed(sink.group) == {}
     rig.undo(result)
     sink.await_at(RECORDS)
-    assert sink.count_lines() == 2 * RECORDS + 2 * 7
+    assert sink.count_lines() == already
 
 
 def test_two_owners_are_imported_and_one_is_copied_to_another(rig, kafka):
@@ -109,7 +120,7 @@ def test_two_owners_are_imported_and_one_is_copied_to_another(rig, kafka):
         one.start()
         one.stop()
     file = rig.folder / "export.json"
-    write_export(rig.fleet.offsets.export([source.name, sink.name]), file)
+    write_export(rig.plan(lambda: rig.fleet.offsets.export([source.name, sink.name])), file)
     rig.apply(move(source, to=6))
     rig.apply(move(sink, to=1))
     source.await_at(1)
@@ -139,10 +150,10 @@ def test_a_partition_without_a_record_gets_a_key_as_rest_spells_it(rig, kafka):
     new = rig.read_raw(source.name)
     ((place, value),) = [(place, value) for place, value in new.items() if place not in before]
     assert (place[1], value) == (encode_rest_key(source.name, partition), b'{"position":12}')
-    # REST finds it where it would have put it.
-    told = {spell_identity(one.partition): one.offset for one in rig.client.read_offsets(source.name)}
-    assert told[spell_identity(partition)] == {"position": 12}
-    assert rig.fleet.offsets.of(source.name).findings == ()
+    # REST finds it where it would have put it; a worker that lags has not read that far yet.
+    identity = spell_identity(partition)
+    wait_for(source.read_told, lambda told: told.get(identity) == {"position": 12}, f"REST to tell {identity}")
+    assert rig.plan(lambda: rig.fleet.offsets.of(source.name)).findings == ()
     rig.undo(result)
     assert without_tombstones(rig.read_raw(source.name)) == before
 
@@ -158,9 +169,9 @@ def test_a_new_source_begins_where_a_file_says(rig, kafka):
     result = rig.apply(planned)
     source.await_tasks(1)
     source.await_at(RECORDS)
-    assert source.count_records() == 2
+    check_again(source.count_records(), 2)
     rig.undo(result)
-    assert source.name not in rig.client.read_names()
+    wait_for(rig.client.read_names, lambda names: source.name not in names, f"{source.name} to be gone")
     assert without_tombstones(rig.read_raw(source.name)) == {}
 
 
@@ -171,16 +182,21 @@ def test_a_new_sink_begins_where_a_file_says(rig, kafka):
     rig.apply(rig.plan(lambda: rig.fleet.connectors.create(sink.name, sink.config, offsets=file)))
     sink.await_tasks(1)
     sink.await_at(RECORDS)
-    assert sink.count_lines() == 4
+    check_again(sink.count_lines(), 4)
 
 
 def test_the_command_says_how_it_is_done(rig, kafka):
     source = Lines(rig, kafka)
     source.start()
-    code, said = run_cli(rig, "offsets", "move", source.name, "--to", "0", "--yes", "--wait", "0s")
+    already = source.count_records()
+    for _ in range(TRIES):
+        code, said = run_cli(rig, "offsets", "move", source.name, "--to", "0", "--yes", "--wait", "0s")
+        if code == 0 or not says_hindered(said):
+            break
     assert code == 0, said
     assert "3.5.2 and take no offsets: they are written in the offsets topic" in said
     assert f"set 1 offset of connector/connect/{source.name} in its topic, to the byte" in said
-    wait_for(source.count_records, lambda found: found >= 2 * RECORDS, "all lines once more")
+    wait_for(source.count_records, lambda found: found >= already + RECORDS, "all lines once more")
     code, said = run_cli(rig, "journal", "list", "-o", "json")
-    assert [row["state"] for row in json.loads(said)["items"]] == ["done"], said
+    # The newest is the one that no rebalance hindered.
+    assert json.loads(said)["items"][0]["state"] == "done", said

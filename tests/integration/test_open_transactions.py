@@ -9,6 +9,7 @@ from seamark.devstack.fake_connect import FILE_SOURCE
 from seamark.model.finding import Severity
 from seamark.model.spot import Edge
 from tests.integration.offset_rig import OffsetRig
+from tests.integration.waits import wait_for
 
 CHECK = "kafka.transactions"
 TIMEOUT_MS = 600_000
@@ -22,11 +23,22 @@ def rig(stack, tmp_path):
 
 
 def examine(rig, topic):
-    """What the doctor says of the transactions of one topic."""
+    """What the doctor says of the transactions of one topic; the error where a neighbour's topic went meanwhile."""
     found = [one for one in rig.fleet.doctor.examine() if one.check == CHECK]
     assert found, "the check said nothing"
-    assert not [one for one in found if "not examined" in one.message], found
+    if unexamined := [one for one in found if "not examined" in one.message]:
+        return unexamined
     return [one for one in found if one.subject.startswith(f"{topic}-")]
+
+
+def await_examined(rig, topic, places):
+    """Once the doctor names these places: a worker that lags does not tell of the connector and its topic yet, and an
+    abort is on its way to the partition for a while."""
+    return wait_for(
+        lambda: examine(rig, topic),
+        lambda found: [one.subject for one in found] == places,
+        f"the doctor to find transactions at {places}",
+    )
 
 
 def test_whoever_holds_readers_back_is_named(rig, tmp_path):
@@ -35,7 +47,7 @@ def test_whoever_holds_readers_back_is_named(rig, tmp_path):
     # Stopped: no task of it writes.
     rig.client.create_connector(rig.name("source"), {**config, "offsets.storage.topic": topic}, initial_state="STOPPED")
     rig.brokers.write(topic, (b'["x",{}]', b"{}"), partition=1)
-    assert examine(rig, topic) == []
+    await_examined(rig, topic, [])
     settings = {"bootstrap.servers": rig.brokers.bootstrap, "transactional.id": rig.name("txn")}
     producer = Producer({**settings, "transaction.timeout.ms": TIMEOUT_MS})
     producer.init_transactions(60)
@@ -55,12 +67,12 @@ def test_whoever_holds_readers_back_is_named(rig, tmp_path):
         assert (open_one.transactional_id, open_one.start_offset, open_one.state) == (rig.name("txn"), 1, "Ongoing")
         assert open_one.timeout_ms == TIMEOUT_MS
 
-        (found,) = examine(rig, topic)
-        assert (found.subject, found.severity) == (f"{topic}-1", Severity.INFO)
+        (found,) = await_examined(rig, topic, [f"{topic}-1"])
+        assert found.severity is Severity.INFO
         assert (
             f"transactional.id {rig.name('txn')}, producer id {open_one.producer_id}, from offset 1 on" in found.message
         )
         assert "(transaction.timeout.ms)" in found.fix
     finally:
         producer.abort_transaction(60)
-    assert examine(rig, topic) == []
+    await_examined(rig, topic, [])

@@ -13,6 +13,8 @@ from tests.integration.waits import wait_for
 
 # As on the pages: so many rows before the accident, and what comes afterwards.
 ROWS = 40
+# A page has a dozen commands, and each waits for servers.
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
@@ -36,6 +38,8 @@ def test_poison_record(pipe):
     pipe.insert(ROWS - poison)
     pipe.start_source()
     pipe.await_records(ROWS)
+    # The sink's create is a rebalance: what the source has not stored by then it might read again.
+    pipe.await_source(ROWS)
     pipe.start_sink()
     pipe.await_failure(pipe.sink)
     assert pipe.read_copy() == {}, "the batch is one transaction, and it failed"
@@ -67,7 +71,8 @@ def test_poison_record(pipe):
 
 def patch(pipe, number):
     """What somebody does with curl: stop, write, and nobody is told."""
-    (held,) = pipe.client.read_offsets(pipe.source)
+    # A worker that lags does not list it yet.
+    (held,) = wait_for(lambda: pipe.client.read_offsets(pipe.source), bool, f"{pipe.source} to be at a row")
     pipe.stop(pipe.source)
     pipe.client.patch_offsets(pipe.source, [Offset(held.partition, {"incrementing": number})])
 
@@ -112,7 +117,7 @@ def test_source_rewound(pipe):
 
     # Once more, by a wrong command of seamark on a connector that is stopped.
     pipe.stop(pipe.source)
-    said = book.start(f"seamark offsets move {pipe.source} --to 20 --yes")
+    said = book.change(f"seamark offsets move {pipe.source} --to 20 --yes")
     assert said.code == 0, said.text
     book.run("journal list")
     book.run("journal undo", CHANGE=said.change)
@@ -134,8 +139,8 @@ def test_connector_recreated(pipe):
     pipe.insert(ROWS)
     pipe.start_source()
     pipe.await_records(ROWS)
-    pipe.start_sink()
     pipe.await_source(ROWS)
+    pipe.start_sink()
     pipe.await_sink(ROWS)
     # Both under other names: the sink delivers all again, the source is caught before it sends.
     for name in (pipe.source, pipe.sink):

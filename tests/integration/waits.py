@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from seamark.errors import UnreachableError
+
 DEADLINE_SECONDS = 90
 # What a broker says that has not heard of a new topic, or that it leads it.
 NOT_YET = {
@@ -16,6 +18,18 @@ NOT_YET = {
 }
 # Any of three brokers may answer. So often in a row, each of them has been asked.
 IN_A_ROW = 6
+# How often a change is made that a rebalance or a busy machine hinders, and what it says then. With a short `in_flight`
+# a request is repeated for 8 s; right before a write a stopped connector that shows UNASSIGNED is waited for 3.5 s.
+TRIES = 3
+HINDERED = (
+    "UNASSIGNED with 0 tasks",
+    "was not ready within",
+    "can't tell whether",
+    "nobody can tell whether",
+    "took too long; nothing was sent",
+    "what was seen before is over",
+    "the journal is too slow",
+)
 
 
 def wait_for(read, is_done, what):
@@ -25,6 +39,18 @@ def wait_for(read, is_done, what):
         assert time.monotonic() < deadline, f"waited {DEADLINE_SECONDS} s for {what}, last {found}"
         time.sleep(0.2)
     return found
+
+
+def ask_patiently(build):
+    """What a call gives that can't tell while a rebalance goes on."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while True:
+        try:
+            return build()
+        except UnreachableError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
 
 
 def await_topic(admin, topic, partitions):
@@ -39,3 +65,8 @@ def await_topic(admin, topic, partitions):
         lambda found: found == [partitions] * IN_A_ROW,
         f"every broker to know {topic}",
     )
+
+
+def says_hindered(said):
+    """Whether a rebalance or haste is the reason that is told: then nothing was changed, and it is to be repeated."""
+    return any(words in said for words in HINDERED)
