@@ -40,6 +40,8 @@ class Moved:
     kind = "source"
     # A move to the beginning is one record of it.
     writes = 1
+    # A source's task that Connect itself ended before its flush, in a neighbour's rebalance, reads all of them again.
+    may_repeat = True
 
     def __init__(self, stack, folder, *, cluster, count_records):
         self.rig = Rig(stack, folder, journal="file", cluster=cluster)
@@ -79,8 +81,8 @@ class Moved:
             every_seconds=0.5,
         )
         new = self.count() - self.seen
-        # A task that Connect itself ended before its flush, in a neighbour's rebalance, reads all of them again.
-        assert new % more == 0, f"{self.rig.name} has delivered {new} lines, expected {more}"
+        is_right = new == more or (self.may_repeat and new % more == 0)
+        assert is_right, f"{self.rig.name} has delivered {new} lines, expected {more}"
         self.seen += new
 
     def move(self, place="0", **options):
@@ -134,6 +136,8 @@ class MovedSink(Moved):
 
     kind = "sink"
     writes = 0
+    # It commits when it is ended; and nothing else tells how often it was moved.
+    may_repeat = False
 
     def create(self):
         producer = Producer({"bootstrap.servers": self.rig.stack.kafka.bootstrap_servers, "acks": "all"})
