@@ -15,7 +15,7 @@ from seamark.change.precondition import POSITION
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
 from seamark.change.steps.look import Look
 from seamark.change.steps.mend import MendStep
-from seamark.change.steps.read import read_run_state, read_status
+from seamark.change.steps.read import read_status, tell_run_state
 from seamark.change.steps.stillness import refuse_moving, require_stopped
 from seamark.change.steps.topic_change import AlterTopicConfig
 from seamark.change.steps.topic_image import require_topic
@@ -212,9 +212,11 @@ class LevelRecords(MendStep):
             if found.homes[0].value is not None and _is_tombstone(held.get(record.place)) and is_task_key(record.key)
         ]
         # Where nobody can tell, it is asked again: a stopped one must not pass for one that runs.
-        state = read_run_state(world, self.cluster, self.name)
+        # By one answer alone: the next may come out of a rebalance that has just begun.
+        status = read_status(world, self.cluster, self.name)
+        state = None if status is None else tell_run_state(status, self.subject)
         if levelled or state == "STOPPED":
-            require_stopped(read_status(world, self.cluster, self.name), self.subject)
+            require_stopped(status, self.subject)
             return [*levelled, *homes]
         return []
 

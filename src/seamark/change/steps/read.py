@@ -48,12 +48,19 @@ def read_run_state(world: World, cluster: str, name: str) -> str | None:
         UnsettledError: Connect can't tell just now.
     """
     status = read_status(world, cluster, name)
-    if status is None:
-        return None
+    return None if status is None else tell_run_state(status, f"connector/{cluster}/{name}")
+
+
+def tell_run_state(status: ConnectorStatus, subject: str) -> str:
+    """What a connector with this status is meant to do.
+
+    Raises:
+        UnsettledError: Connect can't tell just now.
+    """
     state = find_run_state(status)
     if state is None:
         raise UnsettledError(
-            f"can't tell whether connector/{cluster}/{name} is meant to run",
+            f"can't tell whether {subject} is meant to run",
             cause=f"its status is {status.state}, which a running and a paused connector show alike",
             hint="wait until the rebalance is over, then repeat it",
         )
