@@ -85,8 +85,9 @@ def write_to_the_wrong_partition(patch):
     """A record goes to the partition beside its own."""
     write = ExactWriter.write
 
-    def astray(self, records):
-        return write(self, [replace(one, partition=(one.partition + 1) % OFFSETS_PARTITIONS) for one in records])
+    def astray(self, records, **more):
+        moved = [replace(one, partition=(one.partition + 1) % OFFSETS_PARTITIONS) for one in records]
+        return write(self, moved, **more)
 
     patch.setattr(ExactWriter, "write", astray)
 
