@@ -370,7 +370,10 @@ class Lane:
 
     def read_ended(self, process, verb, *, seconds=240):
         """How a command ended: by its exit code, what it said, and the journal."""
-        out, err = process.communicate(timeout=seconds)
+        try:
+            out, err = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired as late:
+            raise AssertionError(f"{self.name} did not end in {seconds} s: {(late.stderr or b'').decode()}") from None
         with self.open() as fleet:
             heads = fleet.journal.list()
         ending = "done" if process.returncode == 0 else f"exit code {process.returncode}"
