@@ -121,7 +121,9 @@ def run_round(lane, way, spoiler, *, verb, change):
     endings, moved, resumes = DONE if was_applied else LEFT if verb == "resume" else FAILED
     settled = lane.settle(ended)
     is_expected = has_happened and ended.ending in endings and settled == (moved, resumes)
-    if not is_expected and not ended.is_done and spoiler.was_hindered(lane.name, since):
+    # A task that a rebalance ends within its first second stores what it has by then: nobody can tell it from a zombie.
+    is_hindered = spoiler.was_hindered(lane.name, since) or "sooner than a new task does it" in ended.said
+    if not is_expected and not ended.is_done and is_hindered:
         return None
     assert is_expected, f"it {'happened' if has_happened else 'never happened'}, {settled}: {where}"
     return was_applied

@@ -150,7 +150,7 @@ class CheckProgress(Look):
         return RefusedError(
             f"{self.subject} does not go on from where it was put: somebody else wrote its offsets",
             cause=f"{partition} holds {_spell(offset)}: {why}",
-            hint=f"a task that should be dead may write: stop it for certain (seamark connectors stop {owner}, seamark "
+            hint=f"a task that should be dead may write, or Connect ended a new one early: stop it for certain (seamark connectors stop {owner}, seamark "
             f"workers list), look (seamark offsets history {owner}), then move it again",
         )
 
