@@ -150,8 +150,8 @@ class CheckProgress(Look):
         return RefusedError(
             f"{self.subject} does not go on from where it was put: somebody else wrote its offsets",
             cause=f"{partition} holds {_spell(offset)}: {why}",
-            hint=f"a task that should be dead may write, or Connect ended a new one early: stop it (seamark connectors stop "
-            f"{owner}, seamark workers list), look (seamark offsets history {owner}), then move it again",
+            hint="a task that should be dead may write, or Connect ended a new one early: stop it (seamark connectors "
+            f"stop {owner}, seamark workers list), look (seamark offsets history {owner}), then move it again",
         )
 
     def _may_run(self, world: World) -> bool:
