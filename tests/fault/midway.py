@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 from seamark.devstack.wait import wait_until
 from seamark.errors import DevstackError
-from tests.fault.rig import SETTLE_SECONDS, TRIES, kill_quietly, says_hindered, wait_stopped
+from tests.fault.rig import SETTLE_SECONDS, kill_quietly, wait_stopped
+from tests.integration.waits import TRIES, says_hindered
 
 # The connector is stopped and nothing else was done; the config is about to be put; it was put, and is to be restored.
 POINTS = ("after-outcome:0", "after-intent:1", "after-outcome:1")

@@ -30,10 +30,11 @@ from seamark.fleet.setup import make_setup
 from seamark.model.key_hash import choose_partition
 from seamark.model.result import GOOD
 from seamark.offsets.codec import encode_key
-from tests.fault.rig import ROOT, TRIES, says_hindered
+from tests.fault.rig import ROOT
 from tests.integration.offset_rig import read_raw
 from tests.integration.offset_tools import Brokers
 from tests.integration.rest import call
+from tests.integration.waits import TRIES, says_hindered
 
 LINES = 3
 LINE = "line 0\n"

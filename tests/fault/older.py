@@ -15,9 +15,9 @@ from seamark.change.failpoint import POINTS
 from seamark.context import open_context
 from seamark.devstack.wait import wait_until
 from seamark.offsets.codec import encode_key
-from tests.fault.rig import TRIES, Rig, is_hindered
+from tests.fault.rig import Rig, is_hindered
 from tests.integration.offset_tools import read_writes
-from tests.integration.waits import ask_patiently
+from tests.integration.waits import TRIES, ask_patiently
 
 STEPS = 6
 # Those that act: the others are only looks, which a crash does not hurt.

@@ -20,7 +20,7 @@ from seamark.context import open_context
 from seamark.devstack.process import state_of
 from seamark.devstack.wait import wait_until
 from tests.integration.offset_tools import read_partition
-from tests.integration.waits import says_hindered
+from tests.integration.waits import TRIES, says_hindered
 
 ROOT = Path(__file__).parents[2]
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -29,8 +29,6 @@ IN_FLIGHT = "3s"
 TOPIC = "seamark-journal"
 # Neighbours rebalance all the time, on a busy machine.
 SETTLE_SECONDS = 120
-# How often a command is typed that a rebalance hinders. A request is repeated for 8 s here.
-TRIES = 3
 
 
 class Rig:

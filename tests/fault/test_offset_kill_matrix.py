@@ -10,8 +10,9 @@ from seamark.change.failpoint import POINTS
 from seamark.devstack.wait import wait_until
 from seamark.offsets.codec import encode_key
 from tests.fault.moving import ACTING, STEPS
-from tests.fault.rig import SETTLE_SECONDS, TRIES, is_hindered
+from tests.fault.rig import SETTLE_SECONDS, is_hindered
 from tests.integration.offset_tools import read_writes
+from tests.integration.waits import TRIES
 
 STEP_POINTS = [point for point in POINTS if point not in ("after-open", "before-close", "after-close")]
 LOOKS = ("before-intent", "after-outcome")

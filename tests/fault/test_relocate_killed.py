@@ -8,7 +8,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from seamark.devstack.wait import wait_until
-from tests.fault.rig import SETTLE_SECONDS, TRIES, is_hindered
+from tests.fault.rig import SETTLE_SECONDS, is_hindered
+from tests.integration.waits import TRIES
 
 OWN = "offsets.storage.topic"
 # stop 0 · prove 1 · make the topic 2 · carry 3 · verify 4 · config 5 · resume 6

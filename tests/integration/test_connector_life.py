@@ -24,6 +24,7 @@ from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.kafka.topics import TopicAdmin
 from tests.integration.rest import DEADLINE_SECONDS, call, call_until
+from tests.integration.waits import wait_for
 
 # Many changes, each with its rebalances: on a busy machine they take minutes.
 pytestmark = pytest.mark.timeout(600)
@@ -41,15 +42,6 @@ def call_raw(url, *, method="GET", body=None):
             return response.status, response.read()
     except urllib.error.HTTPError as error:
         return error.code, None
-
-
-def await_seen(read, is_so, what):
-    """What is read, once it is so."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not is_so(seen := read()):
-        assert time.monotonic() < deadline, f"waited {DEADLINE_SECONDS} s for {what}, last {seen}"
-        time.sleep(0.2)
-    return seen
 
 
 def wait_until(is_done, what):
@@ -147,13 +139,13 @@ class Desk:
     def await_look(self, wanted):
         """The same, once it is so: this worker may lag behind the one that seamark asked, and a neighbour's rebalance
         shows UNASSIGNED for a moment."""
-        return await_seen(self.look, lambda now: now == wanted, f"{self.name} to be {wanted}")
+        return wait_for(self.look, lambda now: now == wanted, f"{self.name} to be {wanted}")
 
     def await_state(self, state):
-        return await_seen(self.look, lambda now: now is not None and now[1] == state, f"{self.name} to be {state}")
+        return wait_for(self.look, lambda now: now is not None and now[1] == state, f"{self.name} to be {state}")
 
     def await_config(self, is_so):
-        return await_seen(self.look, lambda now: now is not None and is_so(now[0]), f"the config of {self.name}")
+        return wait_for(self.look, lambda now: now is not None and is_so(now[0]), f"the config of {self.name}")
 
     def _read(self, path):
         """A GET; while a rebalance goes on Connect answers some with 409 or 500."""
@@ -240,7 +232,7 @@ def test_every_verb_is_done_and_undone(build_desk, journal):
     }
     for verb, (argv, is_done) in verbs.items():
         ended = desk.must(*argv, "--yes")
-        await_seen(desk.look, is_done, verb)
+        wait_for(desk.look, is_done, verb)
         assert f"Undo: seamark journal undo {desk.newest()}" in ended.out
         undo(desk)
         desk.await_look(before)

@@ -23,19 +23,11 @@ from seamark.offsets.meaning import database_url, find_meaning, rows_behind
 from seamark.offsets.meaning.debezium_postgres import show_lsn
 from tests.integration.meaning_stage import check_stores
 from tests.integration.test_own_connector import find_plugin_path
+from tests.integration.waits import DEADLINE_SECONDS, wait_for
 
 JARS = "plugin-debezium-3.6.0.Final"
 CLASS = "io.debezium.connector.postgresql.PostgresConnector"
-DEADLINE_SECONDS = 90
 TOPIC = "shop.public.item"
-
-
-def wait_for(read, is_done, what):
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not is_done(found := read()):
-        assert time.monotonic() < deadline, f"waited {DEADLINE_SECONDS} s for {what}, last {found}"
-        time.sleep(0.3)
-    return found
 
 
 def read_end(bootstrap):
