@@ -6,6 +6,8 @@ import pytest
 
 from seamark.errors import DeadlineError, RefusedError, UnreachableError
 from seamark.fleet.copies.cutover_steps import Reader
+from seamark.fleet.copies.way_back import guard_way_back
+from seamark.fleet.review import build_steps
 from seamark.model.result import Outcome
 from tests.unit.change.harbour import Harbour
 
@@ -140,6 +142,36 @@ def test_cutover_is_taken_back(harbour):
     assert harbour.brokers.topics["orders-1"].configs == {"retention.ms": "-1"}
     with pytest.raises(RefusedError, match="can't be undone"):
         harbour.undo_plan(undone.change)
+
+
+def undo(harbour, change):
+    plan = harbour.undo_plan(change)
+    plan, steps = guard_way_back(plan, build_steps(plan), world=harbour)
+    return plan, steps
+
+
+def test_cutover_can_not_be_taken_back_once_somebody_has_written_to_the_target(harbour):
+    result = harbour.apply(harbour.plan(harbour.build_cutover()))
+    plan, _ = undo(harbour, result.change)
+    harbour.produce("orders-1")
+    with pytest.raises(RefusedError, match="1 offsets were written to orders-1 since the cut-over"):
+        undo(harbour, result.change)
+    # Who was faster than the plan is seen when everybody has stopped, and they go on with the target.
+    late = harbour.apply(plan)
+    assert [step.kind for step in late.steps if step.error is not None] == ["prove-untouched"]
+    assert harbour.configs == NEW
+    assert harbour.states == {"lake": "RUNNING", "shop": "RUNNING"}
+    assert harbour.commits["connect-lake"][("orders-1", 0)] == 14
+
+
+def test_way_back_stops_everybody_before_it_looks_and_turns(harbour):
+    result = harbour.apply(harbour.plan(harbour.build_cutover()))
+    _, steps = undo(harbour, result.change)
+    kinds = [step.kind for step in steps]
+    assert kinds == [
+        "set-run-state", "set-run-state", "prove-stopped", "prove-stopped", "prove-untouched", "switch-config",
+        "switch-config", "alter-topic-config", "return-reader", "return-reader", "set-run-state", "set-run-state",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("where", ["stop shop", "catch up", "put lake", "put shop", "start lake"])
