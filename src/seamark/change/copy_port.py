@@ -19,6 +19,14 @@ class CopyPort(Protocol):
         """
         ...
 
+    def begin_back(self, copy: str) -> str:
+        """Plan the copy from the target back to a topic of the source's name; its id. Done again, it is the same.
+
+        Raises:
+            RefusedError: the topic of the source's name is still the source, or is not as the target is.
+        """
+        ...
+
     def verify(self, copy: str, level: str) -> str:
         """Compare source and target; gives what was compared, in a few words.
 

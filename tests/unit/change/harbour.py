@@ -11,13 +11,13 @@ from seamark.change.precondition import build_preconditions
 from seamark.change.recovery import Recovery
 from seamark.change.timing import ChangeTiming
 from seamark.errors import NotFoundError, RefusedError, UnknownOutcomeError
-from seamark.fleet.copies.cutover_steps import Cutover, Mark, Party, Reader
+from seamark.fleet.copies.cutover_steps import Cutover, InPlace, Party, Reader, build_data
 from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
 from seamark.model.copy_reader import CarriedReader
 from seamark.model.plan import Plan
 from tests.unit.change.brokers import FakeBrokers
 
-CLUSTER, COPY = "c", "copy-1"
+CLUSTER, COPY, BACK = "c", "copy-1", "copy-1.back"
 TIMING = ChangeTiming(
     in_flight_seconds=10.0,
     begin_seconds=100.0,
@@ -126,7 +126,22 @@ class Harbour:
 
     # copies
 
+    def begin_back(self, copy):
+        assert copy == COPY
+        assert len(self.brokers.topics["orders"].logs) == 1
+        self.log.append("begin back")
+        return f"{copy}.back"
+
+    def _catch_up_back(self):
+        if "catch up back" in self.failing:
+            raise self.failing.pop("catch up back")
+        self.log.append("catch up back")
+        self.brokers.topics["orders"].logs[0] = [0] * 22
+        return "20 records"
+
     def catch_up(self, copy):
+        if copy == BACK:
+            return self._catch_up_back()
         assert copy == COPY
         if "catch up" in self.failing:
             raise self.failing.pop("catch up")
@@ -136,21 +151,25 @@ class Harbour:
         return f"{20 - done} records"
 
     def verify(self, copy, level):
-        assert copy == COPY
+        assert copy in (COPY, BACK)
         self.log.append(f"verify {level}")
         if self.proof:
             raise RefusedError(self.proof)
         return "all the same"
 
     def count_left(self, copy):
+        if copy == BACK:
+            return 20 if not self.brokers.topics["orders"].logs[0] else 0
         assert copy == COPY
         return sum(len(log) for log in self.brokers.topics["orders"].logs) - self.copied
 
     def read_target_ends(self, copy):
-        assert copy == COPY
-        return {n: len(log) for n, log in enumerate(self.brokers.topics["orders-1"].logs)}
+        target = "orders" if copy == BACK else "orders-1"
+        return {n: len(log) for n, log in enumerate(self.brokers.topics[target].logs)}
 
     def translate(self, copy, groups, *, missing):
+        if copy == BACK:
+            return {group: CarriedReader({0: self.commits[group]["orders-1", 0] + 1}, to_read=20) for group in groups}
         assert copy == COPY
         if self.copied < 20:
             raise RefusedError("let the copy catch up first")
@@ -181,6 +200,11 @@ class Harbour:
         )
         return replace(cutover, **changes)
 
+    def build_in_place(self):
+        parties = {name: Party(self.read_connector(name), self.states[name], ("w1",), {}) for name in self.configs}
+        new = InPlace(self.brokers.topics["orders"].id, partitions=1, replication_factor=1)
+        return self.build_cutover(sinks=(parties["lake"],), sources=(parties["shop"],), in_place=new)
+
     def plan(self, cutover):
         marked = cutover.list_steps()
         return Plan(
@@ -188,10 +212,7 @@ class Harbour:
             context="dev",
             made_at="2026-01-01T00:00:00Z",
             made_by="somebody",
-            steps=tuple(
-                replace(step.to_data(lane="copy", always=mark is Mark.ALWAYS), fallback=mark is Mark.FALLBACK)
-                for step, mark in marked
-            ),
+            steps=tuple(build_data(step, mark, lane="copy") for step, mark in marked),
             locks=("data.orders",),
             preconditions=build_preconditions([step for step, _ in marked], self),
         )

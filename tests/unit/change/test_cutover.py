@@ -8,7 +8,6 @@ from seamark.errors import DeadlineError, RefusedError, UnreachableError
 from seamark.fleet.copies.cutover_steps import Reader
 from seamark.fleet.copies.way_back import guard_way_back
 from seamark.fleet.review import build_steps
-from seamark.model.result import Outcome
 from tests.unit.change.harbour import Harbour
 
 OLD = {"lake": {"topics": "orders,other"}, "shop": {"topic": "orders"}}

@@ -93,7 +93,7 @@ def test_look_without_recount_is_a_bound():
 def test_partition_without_a_position_needs_a_word_unless_it_is_empty():
     copied = Copied(empty=(3,))
     copied.brokers.add_group("a", {("orders", p): 17 for p in (0, 1)})
-    with pytest.raises(RefusedError, match="no position in partition 2$"):
+    with pytest.raises(RefusedError, match=r"no position in partition 2$"):
         copied.open().translate(PLAN, ["a"], missing="")
     early = copied.open().translate(PLAN, ["a"], missing="earliest")["a"]
     late = copied.open().translate(PLAN, ["a"], missing="latest")["a"]

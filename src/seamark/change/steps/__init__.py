@@ -6,7 +6,7 @@ from seamark.change.step import Step
 from seamark.change.steps.aside import BringBack, SetAside
 from seamark.change.steps.await_progress import AwaitProgress
 from seamark.change.steps.await_running import AwaitRunning
-from seamark.change.steps.carry_reader import CarryReader, ReturnReader
+from seamark.change.steps.carry_reader import CarryReader, CarryReaderBack, ReturnReader
 from seamark.change.steps.cleaning import AwaitCleaned, LendTopicConfig, LevelRecords
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
 from seamark.change.steps.copy_looks import CatchUp, ProveCopy, ProveStill, ProveUntouched
@@ -23,6 +23,7 @@ from seamark.change.steps.poison import AwaitPoison
 from seamark.change.steps.preview import CheckPreview
 from seamark.change.steps.progress import CheckProgress
 from seamark.change.steps.relocate import CarryOffsets, MakeOffsetsTopic, VerifyCarried
+from seamark.change.steps.restored import BeginBack, StartRestored
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
 from seamark.change.steps.switch_config import StartSwitched, SwitchConfig
@@ -54,9 +55,12 @@ _CUTOVER = (
     ProveStill,
     ProveUntouched,
     CarryReader,
+    CarryReaderBack,
     ReturnReader,
     SwitchConfig,
     StartSwitched,
+    BeginBack,
+    StartRestored,
 )
 
 _ALL = (*_CONNECT, *_OFFSETS, *_CARRIED, *_KAFKA, *_MENDING, *_SKIPPING, *_CUTOVER)

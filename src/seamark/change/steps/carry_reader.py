@@ -152,3 +152,11 @@ class CarryReader:
                 hint="let it read committed records only: --read-committed does that for sinks; or accept the repeats: "
                 "--accept-debris",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class CarryReaderBack(CarryReader):
+    """The same for the second copy of a cut-over in place, back to the old name: another side of the same group."""
+
+    kind: ClassVar[str] = "carry-reader-back"
+    aspect: ClassVar[str] = f"{POSITION} back"

@@ -18,7 +18,7 @@ _SETTLE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class _CopyLook(Look):
+class CopyLook(Look):
     """What these looks share: the copy, and what people call it."""
 
     kind: ClassVar[str] = ""
@@ -43,7 +43,7 @@ class _CopyLook(Look):
 
 
 @dataclass(frozen=True, slots=True)
-class CatchUp(_CopyLook):
+class CatchUp(CopyLook):
     """All that the source holds is copied, by Spark."""
 
     kind: ClassVar[str] = "catch-up"
@@ -61,7 +61,7 @@ class CatchUp(_CopyLook):
 
 
 @dataclass(frozen=True, slots=True)
-class ProveCopy(_CopyLook):
+class ProveCopy(CopyLook):
     """Source and target are compared, by Spark."""
 
     kind: ClassVar[str] = "prove-copy"
@@ -86,7 +86,7 @@ class ProveCopy(_CopyLook):
 
 
 @dataclass(frozen=True, slots=True)
-class ProveStill(_CopyLook):
+class ProveStill(CopyLook):
     """Nobody writes to the source for so long: everything that it holds is copied, and stays so."""
 
     kind: ClassVar[str] = "prove-still"
@@ -127,7 +127,7 @@ class ProveStill(_CopyLook):
 
 
 @dataclass(frozen=True, slots=True)
-class ProveUntouched(_CopyLook):
+class ProveUntouched(CopyLook):
     """Nobody has written to the target since the cut-over: then, and only then, it can be taken back."""
 
     kind: ClassVar[str] = "prove-untouched"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from seamark.change.locks import group_lock, topic_lock
 from seamark.change.precondition import build_preconditions
 from seamark.errors import NotFoundError, SeamarkError
-from seamark.fleet.copies.cutover_steps import Cutover, Mark, Party
+from seamark.fleet.copies.cutover_steps import Cutover, Party, build_data
 from seamark.fleet.copies.parties import CutoverWish, Parties
 from seamark.fleet.copies.readers import read_copy_users
 from seamark.fleet.copies.source import find_topic, read_stable_bounds
@@ -62,10 +61,7 @@ class CutoverPlanner:
             context=self._context.name,
             made_at=self._actor.timestamp(),
             made_by=self._actor.name,
-            steps=tuple(
-                replace(step.to_data(lane=lane, always=mark is Mark.ALWAYS), fallback=mark is Mark.FALLBACK)
-                for step, mark in marked
-            ),
+            steps=tuple(build_data(step, mark, lane=lane) for step, mark in marked),
             locks=self._build_locks(cutover),
             preconditions=build_preconditions(steps, self._world),
             notes=(*notes, *self._build_notes(cutover), *self._say_access(steps), _OTHERS, _UNTIL),
