@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from seamark.errors import RefusedError, UsageError
-from seamark.kafka.topics import TopicFound
+from seamark.errors import ConfigurationError, RefusedError, UsageError
 from seamark.model.control import Amount, Claim, ControlRecord, Copied
 from seamark.model.copy_run import Run
+from seamark.model.reading import Reading
+from seamark.model.topic import PartitionStatus, TopicStatus
 from seamark.pipelines.copy_plan import CopyPlan, TopicEnd
 from seamark.pipelines.routing import Routing, Rule
 from seamark.pipelines.slices import OffsetRange, Slice
 from seamark.spark import copy_job
 from seamark.spark.copy_job import CopyEnds, run_copy
 from seamark.spark.copy_sink import CopySink, CopyWriter
+from seamark.spark.copy_topics import build_source_client
 
 SERVERS = {"kafka.bootstrap.servers": "nowhere:1"}
 ENDS = CopyEnds(SERVERS, target=SERVERS)
@@ -51,8 +54,8 @@ def test_copy_is_refused_before_a_server_is_asked(source, target, words):
 class Target:
     """A target of one partition, with so many offsets, and a control topic."""
 
-    def __init__(self, end=0, *, records=(), control=()):
-        self.end, self.records, self.control = end, records, control
+    def __init__(self, end=0, *, records=(), control=(), ids=None):
+        self.end, self.records, self.control, self.ids = end, records, control, ids or {}
 
     def __call__(self, *_, **__):
         return self
@@ -63,8 +66,9 @@ class Target:
     def __exit__(self, *_):
         pass
 
-    def read_found(self, names):
-        return {name: TopicFound(name, 1, 1) for name in names}
+    def read_topics(self, names):
+        found = (TopicStatus(name, self.ids.get(name, "?"), (PartitionStatus(0, 1, (1,), (1,)),)) for name in names)
+        return Reading(items=tuple(found))
 
     def read_end_offsets(self, spots):
         return dict.fromkeys(spots, self.end)
@@ -80,14 +84,14 @@ class Target:
 def run(monkeypatch):
     """Run the plan against a target that is told; gives the slices that were written."""
 
-    def against(target):
+    def against(target, plan=PLAN, **keywords):
         written = []
         monkeypatch.setattr(copy_job, "TopicAdmin", target)
         monkeypatch.setattr(copy_job, "PartitionLog", target)
         monkeypatch.setattr(copy_job, "read_records", target.read_control)
         monkeypatch.setattr(copy_job, "ensure_control_topic", lambda *_: None)
         monkeypatch.setattr(copy_job, "write_slice", lambda _, __, part, **___: written.append(part.number))
-        run_copy(SimpleNamespace(dataSource=SimpleNamespace(register=lambda _: None)), PLAN, ENDS)
+        run_copy(SimpleNamespace(dataSource=SimpleNamespace(register=lambda _: None)), plan, ENDS, **keywords)
         return written
 
     return against
@@ -127,6 +131,41 @@ def test_task_of_an_earlier_run_that_commits_meanwhile_is_no_stranger(run):
 def test_target_that_was_made_anew_is_refused(run):
     with pytest.raises(RefusedError, match="partition 0 of the target ends at 0"):
         run(Target(0, control=FIVE))
+
+
+@pytest.mark.parametrize("role", ["source", "target"])
+def test_topic_that_is_not_the_one_of_the_plan_is_refused(run, role):
+    end = replace(getattr(PLAN, role), topic_id="then")
+    plan = replace(PLAN, **{role: end})
+    with pytest.raises(RefusedError, match=f"the {role} of the copy, the topic {end.topic}, was deleted and made anew"):
+        run(Target(ids={end.topic: "now"}), plan)
+    assert run(Target(ids={end.topic: "then"}), plan) == [0]
+
+
+@pytest.mark.parametrize("role", ["source", "target"])
+def test_topic_with_other_partitions_than_the_plan_is_refused(run, role):
+    shape = {"source": 1, "target": 1, role: 2}
+    ends = {name: replace(getattr(PLAN, name), partitions=count) for name, count in shape.items()}
+    plan = replace(PLAN, routing=Routing(Rule.MURMUR2, shape["source"], shape["target"]), **ends)
+    with pytest.raises(RefusedError, match="has 1 partitions, and the plan is for 2") as caught:
+        run(Target(), plan)
+    assert f"added to the {role}" in caught.value.cause
+
+
+def test_settings_of_the_source_are_those_of_java():
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
+    given = {"kafka.bootstrap.servers": "a:1", "kafka.security.protocol": "SASL_PLAINTEXT", "groupIdPrefix": "x"}
+    found = build_source_client({**given, "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.jaas.config": login})
+    assert (found["bootstrap.servers"], found["sasl.username"], found["sasl.password"]) == ("a:1", "u", "p")
+    with pytest.raises(ConfigurationError, match="can't be looked at") as caught:
+        build_source_client({**given, "kafka.sasl.mechanism": "GSSAPI"})
+    assert "source_client" in caught.value.hint
+
+
+def test_each_slice_is_told_when_it_is_done(run):
+    told = []
+    run(Target(), on_slice=lambda part, done, every: told.append((part.number, done, every)))
+    assert told == [(0, 1, 1)]
 
 
 def options(**more):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from seamark.fleet.brokers.topics import Topics
     from seamark.fleet.changes import Changes
     from seamark.fleet.connector_life.plans import ConnectorPlans
+    from seamark.fleet.copies.copies import Copies
     from seamark.fleet.doctor import Doctor
     from seamark.fleet.journal import Journal
     from seamark.fleet.kip199.plans import Imports
@@ -163,6 +164,22 @@ class Fleet:
         from seamark.fleet.brokers.groups import Groups  # noqa: PLC0415
 
         return Groups(clusters=self._clusters, world=self._world, planner=lambda: self._planner)
+
+    @cached_property
+    def copies(self) -> Copies:
+        """Copies of topics: planning them, running them on Spark, how far they are, and the proof."""
+        from seamark.fleet.copies.copies import Copies  # noqa: PLC0415
+        from seamark.fleet.copies.logs import KafkaLogs  # noqa: PLC0415
+
+        return Copies(
+            self.context,
+            clusters=self._clusters,
+            world=self._world,
+            planner=lambda: self._planner,
+            apply=self.apply,
+            actor=lambda: self._actor,
+            logs=lambda: KafkaLogs(self.context.kafka.client_config),
+        )
 
     def lag(self, *, seconds: bool = True) -> Reading[GroupLag]:
         """How many records, and seconds, every group and every sink is behind, the worst first."""

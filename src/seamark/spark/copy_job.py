@@ -7,13 +7,13 @@ the task of their target, and sorted by where they come from. Either way the tar
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from seamark.errors import NotFoundError, RefusedError
+from seamark.errors import RefusedError
 from seamark.kafka.control import read_records
 from seamark.kafka.control_topic import ensure_control_topic
 from seamark.kafka.log import PartitionLog
@@ -24,6 +24,7 @@ from seamark.pipelines.progress import Progress, read_progress
 from seamark.pipelines.routing import Routing
 from seamark.pipelines.slices import Slice
 from seamark.spark.copy_sink import HASH, SOURCE_OFFSET, SOURCE_PARTITION, TARGET, CopySink
+from seamark.spark.copy_topics import build_source_client, check_topic
 from seamark.spark.options import SinkOptions, read_copy_options
 from seamark.spark.placing import build_target_column
 from seamark.spark.source_options import build_source_options
@@ -31,40 +32,50 @@ from seamark.spark.source_options import build_source_options
 # A transaction whose owner died is ended by the brokers at their next look after its time, which is 10 s away at most.
 _SLACK_SECONDS = 30.0
 
+OnSlice = Callable[[Slice, int, int], None]
+"""Called after each slice: the slice, how many are done now, and how many there are."""
+
 
 @dataclass(frozen=True, slots=True)
 class CopyEnds:
     """The settings of both ends. `source` are options of Spark's own Kafka source, `target` those of our sink.
 
     Both name Kafka's settings with `kafka.` before them: for the source as Java's client has them, for the target as
-    librdkafka has them.
+    librdkafka has them. `source_client` is needed only where librdkafka can't take Java's for the source: its own,
+    without `kafka.`, to look at the topic before a run.
     """
 
     source: Mapping[str, str] = field(repr=False)
     target: Mapping[str, str] = field(repr=False)
     control_topic: str = CONTROL_TOPIC
+    source_client: Mapping[str, str] | None = field(default=None, repr=False)
 
     def read_sink_options(self, topic: str) -> SinkOptions:
         """The options of the sink, checked."""
         return read_copy_options({**self.target, "topic": topic, "control.topic": self.control_topic})
 
 
-def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds) -> Progress:
+def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: OnSlice | None = None) -> Progress:
     """Copy what is left of a plan. What an earlier run has done is not done again.
 
+    `on_slice` may wait, to leave the brokers to others, and may raise, to end the run between two slices.
+
     Raises:
-        RefusedError: the plan can't be run, or its control records contradict each other or the target.
+        RefusedError: the plan can't be run, its topics are not those that it was made for, or its control records
+            contradict each other or the target.
     """
     routing = plan.require_accepted()
     # Refused before anything is made, and not by the first slice.
     build_source_options(ends.source)
     options = ends.read_sink_options(plan.target.topic)
-    _prepare(plan, options)
+    _prepare(plan, ends, options)
     spark.dataSource.register(CopySink)
     before = _read_progress(plan, options)
     _check_target(plan, before, options)
-    for part in before.slices[before.done :]:
+    for done, part in enumerate(before.slices[before.done :], start=before.done + 1):
         write_slice(spark, plan, part, ends=ends, routing=routing)
+        if on_slice is not None:
+            on_slice(part, done, len(before.slices))
     return _read_progress(plan, options)
 
 
@@ -111,18 +122,15 @@ def build_hash() -> Column:
     )
 
 
-def _prepare(plan: CopyPlan, options: SinkOptions) -> None:
-    """Check the target before a task starts."""
-    topic = plan.target.topic
-    with TopicAdmin(options.build_settings().reader) as admin:
-        found = admin.read_found([topic]).get(topic)
-        if found is None:
-            raise NotFoundError(f"the topic {topic} is not there", hint="make it with the configs of the plan")
-        if found.partitions != plan.target.partitions:
-            raise RefusedError(
-                f"the topic {topic} has {found.partitions} partitions, and the plan is for {plan.target.partitions}",
-                hint="make the plan anew",
-            )
+def _prepare(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> None:
+    """Check both topics before a task starts."""
+    target = options.build_settings().reader
+    is_one_cluster = bool(plan.source.cluster_id) and plan.source.cluster_id == plan.target.cluster_id
+    source = ends.source_client or (target if is_one_cluster else build_source_client(ends.source))
+    with TopicAdmin(source) as admin:
+        check_topic(admin, plan.source, role="source")
+    with TopicAdmin(target) as admin:
+        check_topic(admin, plan.target, role="target")
         ensure_control_topic(admin, options.control_topic)
 
 
