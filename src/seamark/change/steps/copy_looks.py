@@ -31,7 +31,7 @@ class CopyLook(Look):
 
     @property
     def subject(self) -> str:
-        return f"copy/{self.copy}"
+        return f"topic/{self.target}"
 
     def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
         arguments = {"copy": self.copy, "source": self.source, "target": self.target}
@@ -49,7 +49,7 @@ class CatchUp(CopyLook):
     kind: ClassVar[str] = "catch-up"
 
     def describe(self) -> str:
-        return f"copy the rest of {self.source} to {self.target}"
+        return f"copy the rest of {self.source} to {self.subject}"
 
     def perform(self, world: World, intent: Intent) -> str:
         del intent
@@ -70,7 +70,7 @@ class ProveCopy(CopyLook):
     level: str = "standard"
 
     def describe(self) -> str:
-        return f"make sure that all of {self.source} is in {self.target} ({self.level} verification)"
+        return f"make sure that all of {self.source} is in {self.subject} ({self.level} verification)"
 
     def perform(self, world: World, intent: Intent) -> str:
         del intent
@@ -95,8 +95,12 @@ class ProveStill(CopyLook):
 
     quiet_seconds: float = 2.0
 
+    @property
+    def subject(self) -> str:
+        return f"topic/{self.source}"
+
     def describe(self) -> str:
-        return f"make sure that nobody writes to {self.source}"
+        return f"make sure that nobody writes to {self.subject}"
 
     def perform(self, world: World, intent: Intent) -> None:
         del intent
@@ -137,7 +141,7 @@ class ProveUntouched(CopyLook):
     ends: Mapping[int, int] = field(default_factory=dict)
 
     def describe(self) -> str:
-        return f"make sure that nobody has written to {self.target} since"
+        return f"make sure that nobody has written to {self.subject} since"
 
     def perform(self, world: World, intent: Intent) -> None:
         del intent

@@ -27,8 +27,12 @@ class BeginBack(CopyLook):
     kind: ClassVar[str] = "begin-back"
     aspect: ClassVar[str] = "back"
 
+    @property
+    def subject(self) -> str:
+        return f"topic/{self.source}"
+
     def describe(self) -> str:
-        return f"plan the copy of {self.target} back to {self.source}"
+        return f"plan the copy of {self.target} back to {self.subject}"
 
     def perform(self, world: World, intent: Intent) -> str:
         del intent

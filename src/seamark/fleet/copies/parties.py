@@ -28,7 +28,7 @@ class CutoverWish:
 
     `leave` are groups that stay with the source. `sources` are connectors that write to it, though nothing tells so.
     With `read_committed` sinks are told to read committed records only, so that debris is nothing to them;
-    `accept_debris` takes the repeats.
+    `accept_debris` takes the repeats. With `in_place` the source is made anew under its own name from the target.
     """
 
     missing: str = ""
@@ -38,6 +38,7 @@ class CutoverWish:
     read_committed: bool = False
     accept_debris: bool = False
     accept_zombies: bool = False
+    in_place: bool = False
 
 
 class Parties:
@@ -91,6 +92,8 @@ class Parties:
 
     def _build_sink(self, name: str) -> Party:
         connector = self._read(name)
+        if self._wish.in_place:
+            return self._build(connector, {})
         values = dict(switch_sink(connector.owner, connector.config, source=self._source, target=self._target))
         if self._wish.read_committed and connector.config.get(ISOLATION) != COMMITTED:
             values[ISOLATION] = COMMITTED
@@ -98,6 +101,8 @@ class Parties:
 
     def _build_source(self, name: str) -> Party:
         connector = self._read(name)
+        if self._wish.in_place:
+            return self._build(connector, {})
         return self._build(connector, switch_source(connector.config, source=self._source, target=self._target))
 
     def _build(self, connector: Connector, values: Mapping[str, str | None]) -> Party:

@@ -22,7 +22,7 @@ Positions = dict[int, int]
 
 
 class CopyEngine(Protocol):
-    """Whoever moves and reads the data: Spark. `seamark.fleet.copies.copies.Copies` is one."""
+    """Whoever moves and reads the data: Spark. `SparkEngine` is one."""
 
     def read(self, copy: str) -> tuple[CopyPlan, Progress]:
         """The plan as it is registered, and how far it is."""
@@ -40,6 +40,10 @@ class CopyEngine(Protocol):
         """Whoever can read the source again."""
         ...
 
+    def begin_back(self, copy: str) -> str:
+        """Register the copy that leads back to the old name, unless it is; what was done."""
+        ...
+
 
 class CopyWork:
     """A `CopyPort` over Kafka's clients and an engine."""
@@ -55,6 +59,10 @@ class CopyWork:
     def catch_up(self, copy: str) -> str:
         """Copy all that the source holds now."""
         return self._engine.catch_up(copy)
+
+    def begin_back(self, copy: str) -> str:
+        """Plan the copy back to the old name."""
+        return self._engine.begin_back(copy)
 
     def verify(self, copy: str, level: str) -> str:
         """Compare source and target."""
