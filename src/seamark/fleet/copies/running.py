@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from seamark.change.actor import Actor
-from seamark.errors import RefusedError
+from seamark.fleet.copies.looks import check_cluster, count_behind, find_target_debris, read_ends
 from seamark.fleet.copies.pace import CopyEvents, CopyPace
 from seamark.fleet.copies.ports import CopyLogs, Hold
 from seamark.fleet.copies.registry import KnownPlan, read_body, register
 from seamark.fleet.copies.session import SparkWish, open_spark
 from seamark.fleet.copies.slicing import choose_limits, read_time_index
-from seamark.fleet.copies.source import find_topic, read_stable_bounds
 from seamark.fleet.copies.spark_ends import build_ends
 from seamark.fleet.ports import BrokersPort
 from seamark.fleet.world import SystemClock
@@ -21,7 +21,7 @@ from seamark.model.copy_registration import Registration
 from seamark.pipelines.copy_plan import CopyPlan
 from seamark.pipelines.copy_planner import extend_plan
 from seamark.pipelines.cutting import Limits
-from seamark.pipelines.progress import Progress
+from seamark.pipelines.progress import Progress, read_progress
 from seamark.pipelines.slices import OffsetRange
 
 if TYPE_CHECKING:
@@ -91,10 +91,23 @@ class CopyRun:
         hold = self._logs.hold(self._control_topic, plan=known.plan.id)
         try:
             plan, registration = self._register(known, hold)
+            if (done := self._find_done(plan, wish)) is not None:
+                return done
             with open_spark(spark_wish, plan=plan.id) as spark:
                 return self._work(spark, plan, registration, hold=hold, wish=wish)
         finally:
             hold.close()
+
+    def _find_done(self, plan: CopyPlan, wish: RunWish) -> CopyOutcome | None:
+        """What is to be told of a plan that is done, without starting Spark; None where there is work left."""
+        records = self._logs.read_records(self._control_topic, jobs=[plan.id])[plan.id]
+        progress = read_progress(plan.id, plan.slices, records)
+        if not progress.is_complete:
+            return None
+        find_target_debris(self._kafka, plan, progress)
+        behind = count_behind(plan, read_ends(self._kafka, plan))
+        is_enough = not wish.follow or behind <= wish.lag
+        return CopyOutcome(plan, progress, written=0, behind=behind) if is_enough else None
 
     def _register(self, known: KnownPlan, hold: Hold) -> tuple[CopyPlan, Registration]:
         """Only now that no other driver can register it is it known which generation is the newest."""
@@ -112,18 +125,17 @@ class CopyRun:
     ) -> CopyOutcome:
         ends = build_ends(self._context, control_topic=self._control_topic)
         progress, written = self._copy(spark, plan, ends, rate=wish.rate)
-        rounds = 0
-        while True:
+        for rounds in itertools.count():
             last = read_ends(self._kafka, plan)
-            behind = sum(last[one.partition] - one.end for one in plan.ranges)
+            behind = count_behind(plan, last)
             if not wish.follow or behind <= wish.lag:
                 return CopyOutcome(plan, progress, written, rounds=rounds, behind=behind)
-            rounds += 1
-            self._events.said(f"round {rounds}: {behind} records have come to the source since")
+            self._events.said(f"round {rounds + 1}: {behind} records have come to the source since")
             plan = self._extend(plan, last)
             registration = register(hold, plan, former=registration, actor=self._actor)
             progress, more = self._copy(spark, plan, ends, rate=wish.rate)
             written += more
+        raise AssertionError
 
     def _copy(self, spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, rate: int | None) -> tuple[Progress, int]:
         from seamark.spark.copy_job import run_copy  # noqa: PLC0415
@@ -138,29 +150,6 @@ class CopyRun:
         since_ms = plan.slices[-1].from_ms if plan.slices else None
         index = read_time_index(self._kafka, plan.source.topic, later, limits=limits, since_ms=since_ms)
         return extend_plan(plan, ends, index, limits=limits)
-
-
-def check_cluster(plan: CopyPlan, kafka: BrokersPort) -> None:
-    """Refuse a plan that was made for another cluster."""
-    cluster = kafka.read_cluster().cluster_id
-    if plan.source.cluster_id != cluster:
-        raise RefusedError(
-            f"the plan {plan.id} was made for another Kafka cluster",
-            cause=f"its source is in {plan.source.cluster_id}, and this context is for {cluster}",
-            hint="choose the context that it was made with: --context NAME",
-        )
-
-
-def read_ends(kafka: BrokersPort, plan: CopyPlan) -> dict[int, int]:
-    """Where the source ends now for readers of committed records; never before the plan's own end."""
-    status = find_topic(kafka, plan.source.topic)
-    if status is None or (plan.source.topic_id and status.topic_id != plan.source.topic_id):
-        raise RefusedError(
-            f"the source of the copy, {plan.source.topic}, is not there any more, or is another one",
-            hint="what was copied is in the target; make a new plan for what is there now",
-        )
-    bounds = read_stable_bounds(kafka, status)
-    return {one.partition: max(one.end, bounds[one.partition].latest) for one in plan.ranges}
 
 
 def _find_limits(plan: CopyPlan) -> Limits:

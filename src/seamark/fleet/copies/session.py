@@ -55,12 +55,9 @@ def open_spark(wish: SparkWish, *, plan: str) -> Iterator[SparkSession]:
     from seamark.spark.session import open_session  # noqa: PLC0415
 
     with _translating(plan):
-        spark = open_session(
-            wish.master, app=f"seamark copy {plan}", jars=wish.jars, conf=wish.conf, spark=wish.session
-        )
-        if wish.session is None:
-            # Its own log is for those who look for it; what matters is told by us.
-            spark.sparkContext.setLogLevel("ERROR")
+        # Its own log is for those who ask for it; what matters is told by us.
+        conf = {"spark.log.level": "ERROR", **wish.conf}
+        spark = open_session(wish.master, app=f"seamark copy {plan}", jars=wish.jars, conf=conf, spark=wish.session)
         try:
             yield spark
         finally:

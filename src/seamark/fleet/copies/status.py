@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from seamark.errors import NotFoundError, RefusedError, SeamarkError
+from seamark.errors import RefusedError, SeamarkError
+from seamark.fleet.copies.looks import count_behind, find_target_debris, read_ends
 from seamark.fleet.copies.ports import CopyLogs
 from seamark.fleet.copies.registry import read_body
-from seamark.fleet.copies.running import read_ends
-from seamark.fleet.copies.source import find_topic
 from seamark.fleet.ports import BrokersPort
 from seamark.model.control import ControlRecord
 from seamark.model.copy_registration import Registration
-from seamark.model.spot import Edge
 from seamark.pipelines.copy_plan import CopyPlan
-from seamark.pipelines.debris import Debris, find_debris
+from seamark.pipelines.debris import Debris
 from seamark.pipelines.progress import Progress, read_progress
 
 
@@ -122,8 +120,8 @@ class CopyStatuses:
         notes: list[str] = []
         behind = self._count_behind(plan, notes)
         try:
-            debris = self._find_debris(plan, progress)
-        except (RefusedError, NotFoundError) as error:
+            debris = find_target_debris(self._kafka, plan, progress)
+        except RefusedError as error:
             return CopyStatus(plan, registration, progress, behind=behind, trouble=error, notes=tuple(notes))
         return CopyStatus(plan, registration, progress, behind=behind, debris=debris, notes=tuple(notes))
 
@@ -133,16 +131,4 @@ class CopyStatuses:
         except SeamarkError as error:
             notes.append(f"how much has come to the source since is not known: {error.message}")
             return None
-        return sum(ends[one.partition] - one.end for one in plan.ranges)
-
-    def _find_debris(self, plan: CopyPlan, progress: Progress) -> tuple[Debris, ...]:
-        target = find_topic(self._kafka, plan.target.topic)
-        if target is None or (plan.target.topic_id and plan.target.topic_id != target.topic_id):
-            raise RefusedError(
-                f"the target of the copy, {plan.target.topic}, is not there any more, or is another one",
-                hint="make a new plan, with a new target",
-            )
-        found = self._kafka.read_log_offsets(target.spots, at=Edge.LATEST).require_complete(what="the end")
-        ends = {spot[1]: stamp.offset for spot, stamp in found.items() if stamp is not None}
-        progress.check_target(ends)
-        return find_debris(progress.records, ends=ends)
+        return count_behind(plan, ends)
