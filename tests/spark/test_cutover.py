@@ -73,12 +73,9 @@ class Yard(Moved):
 
     def count_bucket(self):
         """How often each row is in the bucket."""
-        lines = (line for file in self.bucket.iterdir() for line in file.read_text().splitlines())
-        return Counter(
-            json.loads(line)["payload"]["seq"] if "payload" in line else json.loads(line)["seq"]
-            for line in lines
-            if line
-        )
+        files = [file for file in self.bucket.iterdir() if file.is_file()]
+        rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        return Counter(row["seq"] for row in rows)
 
     def await_all(self):
         wait_for(lambda: len(self.count_bucket()), lambda found: found >= self.written, f"all {self.written} rows")

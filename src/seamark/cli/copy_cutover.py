@@ -91,9 +91,7 @@ def cutover(
 @change_options
 @global_options
 @pass_session
-def finish(
-    session: Session, *, plan: str, abandon: tuple[str, ...], control_topic: str, how: ChangeOptions
-) -> None:
+def finish(session: Session, *, plan: str, abandon: tuple[str, ...], control_topic: str, how: ChangeOptions) -> None:
     """Delete the topic that nobody needs after a cut-over: the source, or the temporary copy of one in place."""
     with session.fleet() as fleet:
         carry_out(session, fleet, fleet.copies.finish(plan, abandon=abandon, control_topic=control_topic), how)

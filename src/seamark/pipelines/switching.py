@@ -65,6 +65,23 @@ def is_read_by_pattern(config: Mapping[str, str], topic: str) -> bool:
         return True
 
 
+def find_route(config: Mapping[str, str], topic: str) -> str | None:
+    """Where the last transform of a source sends what would go to a topic; None where it leaves it alone.
+
+    One that depends on a predicate, or that nobody here understands, counts as leaving it alone.
+    """
+    aliases = [alias.strip() for alias in config.get(_TRANSFORMS, "").split(",") if alias.strip()]
+    own = f"{_TRANSFORMS}.{aliases[-1]}" if aliases else ""
+    if not own or config.get(f"{own}.type") != ROUTER or config.get(f"{own}.predicate"):
+        return None
+    replacement = config.get(f"{own}.replacement", "")
+    try:
+        fits = re.fullmatch(config.get(f"{own}.regex", ""), topic) is not None
+    except re.error:
+        return None
+    return replacement if fits and "$" not in replacement and "\\" not in replacement else None
+
+
 def _choose_alias(present: list[str]) -> str:
     if _ALIAS not in present:
         return _ALIAS

@@ -17,7 +17,7 @@ from seamark.model.copy_reader import CarriedReader
 from seamark.model.plan import Plan
 from tests.unit.change.brokers import FakeBrokers
 
-CLUSTER, COPY, BACK = "c", "copy-1", "copy-1.back"
+CLUSTER, COPY, BACK = "c", "copy-1", "copy-1-back"
 TIMING = ChangeTiming(
     in_flight_seconds=10.0,
     begin_seconds=100.0,
@@ -130,7 +130,7 @@ class Harbour:
         assert copy == COPY
         assert len(self.brokers.topics["orders"].logs) == 1
         self.log.append("begin back")
-        return f"{copy}.back"
+        return f"{copy}-back"
 
     def _catch_up_back(self):
         if "catch up back" in self.failing:

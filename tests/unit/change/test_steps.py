@@ -119,7 +119,7 @@ EXAMPLES += (
     ProveStill("c1", "orders", "orders-6", 3.0),
     ProveUntouched("c1", "orders", "orders-6", {0: 7, 11: 2**40}),
     CarryReader("billing", "c1", "orders", "orders-6", ("billing", "lake"), "earliest", sees_debris=True),
-    CarryReaderBack("billing", "c1.back", "orders-6", "orders"),
+    CarryReaderBack("billing", "c1-back", "orders-6", "orders"),
     ReturnReader("billing", {"orders-6": {0: Committed(7), 1: None}}, "c1", "orders", "orders-6", {0: 9}),
     SWITCH,
     StartSwitched(CLUSTER, "orders", "RUNNING", (SWITCH,)),

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from seamark.errors import RefusedError
-from seamark.pipelines.switching import ROUTER, is_read_by_pattern, switch_sink, switch_source
+from seamark.pipelines.switching import ROUTER, find_route, is_read_by_pattern, switch_sink, switch_source
 
 
 def test_sink_gets_the_other_name_in_its_place():
@@ -58,3 +58,13 @@ def test_pattern_that_takes_the_target_too_is_seen():
     assert not is_read_by_pattern({"topics": "orders"}, "orders-6")
     # Java knows patterns that Python does not.
     assert is_read_by_pattern({"topics.regex": "(?<name>x.*)"}, "orders-6")
+
+
+def test_source_that_was_turned_is_known_to_write_elsewhere():
+    config = {"topic.prefix": "shop.", "transforms": "a", "transforms.a.type": ROUTER}
+    turned = {**config, **switch_source(config, source="shop.orders", target="orders-6")}
+    assert find_route(turned, "shop.orders") == "orders-6"
+    assert find_route(turned, "shop.bills") is None
+    assert find_route({**turned, "transforms.seamarkCopy.predicate": "p"}, "shop.orders") is None
+    assert find_route({**turned, "transforms.seamarkCopy.replacement": "$1-x"}, "shop.orders") is None
+    assert find_route({}, "shop.orders") is None

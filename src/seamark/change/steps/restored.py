@@ -16,8 +16,9 @@ from seamark.model.plan import StepData
 
 
 def name_back(copy: str) -> str:
-    """The id of the copy that leads back to the old name."""
-    return f"{copy}.back"
+    """The name of the copy that leads back to the old name; a control topic behind `@` stays there."""
+    plan, at, control_topic = copy.partition("@")
+    return f"{plan}-back{at}{control_topic}"
 
 
 @dataclass(frozen=True, slots=True)

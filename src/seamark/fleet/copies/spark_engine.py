@@ -19,6 +19,7 @@ from seamark.fleet.copies.session import SparkWish, open_spark
 from seamark.fleet.copies.spark_ends import build_ends
 from seamark.model.control import CONTROL_TOPIC
 from seamark.pipelines.progress import Progress, read_progress
+from seamark.pipelines.verif_words import describe_verification
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -81,10 +82,10 @@ class SparkEngine:
         if not report.is_passed:
             raise RefusedError(
                 "source and target differ; nobody was turned over",
-                cause=report.words,
+                cause="; ".join(line.strip() for line in describe_verification(report)[2:]),
                 hint=f"seamark copy verify {plan} --level full shows where",
             )
-        return report.words
+        return f"{report.compared.target_records} records compared" if level != "quick" else "control records compared"
 
     def build_recounter(self, plan: CopyPlan) -> Recounting:
         """Whoever can read the source again."""
