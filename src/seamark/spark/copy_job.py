@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from seamark.errors import RefusedError
@@ -27,6 +27,7 @@ from seamark.spark.copy_sink import HASH, SOURCE_OFFSET, SOURCE_PARTITION, TARGE
 from seamark.spark.copy_topics import build_source_client, check_topic
 from seamark.spark.options import SinkOptions, read_copy_options
 from seamark.spark.placing import build_target_column
+from seamark.spark.source_frame import build_hash, read_ranges
 from seamark.spark.source_options import build_source_options
 
 # A transaction whose owner died is ended by the brokers at their next look after its time, which is 10 s away at most.
@@ -92,13 +93,7 @@ def build_frame(
     spark: SparkSession, topic: str, part: Slice, *, options: Mapping[str, str], routing: Routing
 ) -> DataFrame:
     """The records of a slice, in the tasks that are to write them."""
-    begins = {str(one.partition): one.begin for one in part.ranges}
-    limits = {str(one.partition): one.end for one in part.ranges}
-    reader = spark.read.format("kafka").options(**build_source_options(options))
-    reader = reader.option("assign", json.dumps({topic: [one.partition for one in part.ranges]}))
-    reader = reader.option("startingOffsets", json.dumps({topic: begins}))
-    reader = reader.option("endingOffsets", json.dumps({topic: limits}))
-    chosen = reader.load().select(
+    chosen = read_ranges(spark, topic, part.ranges, options=options).select(
         "key",
         "value",
         "headers",
@@ -112,14 +107,6 @@ def build_frame(
     target = build_target_column(sf.col("key"), sf.col(SOURCE_PARTITION), routing=routing)
     shuffled = chosen.withColumn(TARGET, target).repartitionById(routing.targets, TARGET)
     return shuffled.sortWithinPartitions(SOURCE_PARTITION, SOURCE_OFFSET)
-
-
-def build_hash() -> Column:
-    """The hash of a record, `xxhash64` in control records. Spark passes over nulls, so it is told of each."""
-    headers = sf.transform("headers", lambda one: sf.struct(one["key"], one["value"].isNull(), one["value"]))
-    return sf.xxhash64(
-        sf.col("key").isNull(), "key", sf.col("value").isNull(), "value", headers, sf.unix_micros("timestamp")
-    )
 
 
 def _prepare(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> None:
