@@ -6,22 +6,16 @@ The brokers are those of the current context.
 import sys
 import time
 
-from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer
 
 import seamark
 
-PARTITIONS, PLAYERS = 12, 5000
+PLAYERS = 5000
 
 
 def main(topic: str, count: int) -> None:
-    """Make the topic where it is missing, and write to it."""
+    """Write to the topic; the newest record is of now."""
     client = seamark.open().context.kafka.client_config()
-    try:
-        AdminClient(client).create_topics([NewTopic(topic, PARTITIONS, -1)])[topic].result(timeout=30)
-    except KafkaException as error:
-        if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
-            raise
     # librdkafka's own default places keys by another hash than Java's.
     producer = Producer({**client, "partitioner": "murmur2_random", "linger.ms": 20})
     now_ms = int(time.time() * 1000)
