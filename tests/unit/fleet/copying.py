@@ -6,6 +6,7 @@ from collections import defaultdict
 from contextlib import contextmanager
 
 from seamark.errors import FencedError
+from seamark.fleet.copies.ports import ControlReading
 from seamark.model.control import Amount, Claim, ControlRecord, Copied
 from seamark.model.copy_registration import decode_registrations, encode_registration
 from seamark.model.copy_run import Run
@@ -50,7 +51,7 @@ class FakeLogs:
 
     def __init__(self):
         self.keys, self.plans, self.records = {}, defaultdict(list), defaultdict(list)
-        self.holders, self.asked = {}, []
+        self.holders, self.asked, self.is_whole = {}, [], True
 
     def read_known_configs(self, topic):
         return KNOWN
@@ -67,6 +68,9 @@ class FakeLogs:
 
     def read_records(self, control_topic, *, jobs):
         return {job: tuple(self.records[job]) for job in jobs}
+
+    def look_at_records(self, control_topic, *, jobs):
+        return ControlReading(self.read_records(control_topic, jobs=jobs), is_whole=self.is_whole)
 
 
 def sample_keys(partitions, *, rule=Rule.MURMUR2, count=200):

@@ -167,11 +167,11 @@ def test_unknown_and_ambiguous_ids_are_told(desk, plan):
 
 
 def test_all_copies_are_listed_the_newest_first(desk, plan):
-    assert desk.fleet.copies.all() == ()
+    assert desk.fleet.copies.all().items == ()
     desk.fleet.copies.run(plan)
     other = desk.plan(to="u").plan
     desk.fleet.copies.run(other)
-    found = desk.fleet.copies.all()
+    found = desk.fleet.copies.all().items
     assert {status.plan.id for status in found} == {plan.id, other.id}
     assert [status.registration.registered_at for status in found] == sorted(
         (status.registration.registered_at for status in found), reverse=True
@@ -188,6 +188,28 @@ def test_status_tells_debris_and_contradictions(desk, plan):
     assert status.state is CopyState.BROKEN
     assert "contradict" in status.trouble.message
     assert status.next_step == status.trouble.hint
+
+
+def test_open_transaction_on_the_control_topic_is_no_contradiction(desk, plan):
+    desk.fleet.copies.run(plan)
+    desk.logs.is_whole = False
+    status = desk.fleet.copies.status(plan.id)
+    assert status.state is CopyState.COPIED
+    assert "may be done" in status.notes[0]
+    desk.logs.records[plan.id] = desk.logs.records[plan.id][2:]
+    status = desk.fleet.copies.status(plan.id)
+    assert status.trouble.retryable
+    assert "try again" in status.next_step
+
+
+def test_plan_that_can_not_be_read_hides_no_other(desk, plan):
+    desk.fleet.copies.run(plan)
+    desk.logs.plans[CONTROL].append((b"/plan/01BAD/0", b"nonsense"))
+    reading = desk.fleet.copies.all()
+    assert [status.plan.id for status in reading.items] == [plan.id]
+    assert list(reading.failures) == ["01BAD"]
+    with pytest.raises(RefusedError, match="01BAD"):
+        desk.fleet.copies.find("01BAD")
 
 
 def test_source_that_is_gone_is_a_note_of_the_status(desk, plan):
