@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from seamark.cli.answer import Answer
+from seamark.cli.answer import Answer, build_answer
 from seamark.cli.complete import complete_topics
 from seamark.cli.confirm import confirm
 from seamark.cli.copy_cutover import cutover, finish
@@ -142,7 +142,9 @@ def copy_status(session: Session, *, plan: str | None, control_topic: str) -> No
 
     with session.fleet() as fleet:
         if plan is None:
-            session.give(Answer(build_statuses_view(fleet.copies.all(control_topic=control_topic))))
+            reading = fleet.copies.all(control_topic=control_topic)
+            asked = len(reading.items) + len(reading.failures)
+            session.give(build_answer(build_statuses_view(reading), reading.failures, asked=asked))
         else:
             session.give(Answer(build_status_view(fleet.copies.status(plan, control_topic=control_topic))))
 

@@ -23,6 +23,7 @@ from seamark.fleet.copies.verifying import verify
 from seamark.fleet.copies.wish import build_wish
 from seamark.fleet.copies.work import CopyWork
 from seamark.model.control import CONTROL_TOPIC
+from seamark.model.reading import Reading
 from seamark.pipelines.copy_plan import CopyPlan
 
 if TYPE_CHECKING:
@@ -154,9 +155,10 @@ class Copies:
             raise _build_never(known, control_topic)
         return self._statuses(control_topic).read({known.plan.id: known.registration})[0]
 
-    def all(self, *, control_topic: str = CONTROL_TOPIC) -> tuple[CopyStatus, ...]:
+    def all(self, *, control_topic: str = CONTROL_TOPIC) -> Reading[CopyStatus]:
         """How far every copy is that was run with that control topic, the newest first."""
-        return self._statuses(control_topic).read(self.logs.read_registered(control_topic).found)
+        registered = self.logs.read_registered(control_topic)
+        return Reading(self._statuses(control_topic).read(registered.found), failures=registered.failures)
 
     def verify(
         self,

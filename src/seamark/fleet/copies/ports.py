@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from seamark.model.control import ControlRecord
 from seamark.model.copy_registration import Registered, Registration
 
 Sample = tuple[int, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ControlReading:
+    """Control records by job. They are not whole where a transaction that nobody has ended hides some."""
+
+    records: Mapping[str, tuple[ControlRecord, ...]]
+    is_whole: bool = True
 
 
 class Hold(Protocol):
@@ -40,4 +49,7 @@ class CopyLogs(Protocol):
         """Take the registration of a plan."""
 
     def read_records(self, control_topic: str, *, jobs: Collection[str]) -> Mapping[str, tuple[ControlRecord, ...]]:
+        """The control records of jobs: all that were acknowledged before. It waits for transactions that are open."""
+
+    def look_at_records(self, control_topic: str, *, jobs: Collection[str]) -> ControlReading:
         """The control records of jobs, as far as they are committed now."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from seamark.context import Context
-    from seamark.spark.copy_job import CopyEnds
+    from seamark.spark.copy_job import CopyEnds, OnSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +138,9 @@ class CopyRun:
         raise AssertionError
 
     def _copy(self, spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, rate: int | None) -> tuple[Progress, int]:
-        from seamark.spark.copy_job import run_copy  # noqa: PLC0415
-
         pace = CopyPace(plan.slices, self._events, now=self._clock.now, sleep=self._clock.sleep, limit=rate)
         pace.begin()
-        return run_copy(spark, plan, ends, on_slice=pace.on_slice), pace.written
+        return run_slices(spark, plan, ends, on_slice=pace.on_slice), pace.written
 
     def _extend(self, plan: CopyPlan, ends: dict[int, int]) -> CopyPlan:
         limits = _find_limits(plan)
@@ -150,6 +148,13 @@ class CopyRun:
         since_ms = plan.slices[-1].from_ms if plan.slices else None
         index = read_time_index(self._kafka, plan.source.topic, later, limits=limits, since_ms=since_ms)
         return extend_plan(plan, ends, index, limits=limits)
+
+
+def run_slices(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: OnSlice) -> Progress:
+    """Have Spark work off what is left of a plan."""
+    from seamark.spark.copy_job import run_copy  # noqa: PLC0415
+
+    return run_copy(spark, plan, ends, on_slice=on_slice)
 
 
 def _find_limits(plan: CopyPlan) -> Limits:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from seamark.errors import RefusedError, SeamarkError
+from seamark.errors import RefusedError, SeamarkError, UnreachableError
 from seamark.fleet.copies.looks import count_behind, find_target_debris, read_ends
 from seamark.fleet.copies.ports import CopyLogs
 from seamark.fleet.copies.registry import read_body
@@ -17,6 +17,8 @@ from seamark.model.copy_registration import Registration
 from seamark.pipelines.copy_plan import CopyPlan
 from seamark.pipelines.debris import Debris
 from seamark.pipelines.progress import Progress, read_progress
+
+_HELD = "a transaction that nobody has ended hides what comes after it"
 
 
 class CopyState(StrEnum):
@@ -107,23 +109,33 @@ class CopyStatuses:
 
     def read(self, registrations: Mapping[str, Registration]) -> tuple[CopyStatus, ...]:
         """Those of these plans, the newest first."""
-        records = self._logs.read_records(self._control_topic, jobs=list(registrations)) if registrations else {}
+        if not registrations:
+            return ()
+        read = self._logs.look_at_records(self._control_topic, jobs=list(registrations))
         ordered = sorted(registrations.values(), key=lambda one: one.registered_at, reverse=True)
-        return tuple(self._build(one, records.get(one.plan, ())) for one in ordered)
+        return tuple(self._build(one, read.records[one.plan], is_whole=read.is_whole) for one in ordered)
 
-    def _build(self, registration: Registration, records: tuple[ControlRecord, ...]) -> CopyStatus:
+    def _build(self, registration: Registration, records: tuple[ControlRecord, ...], *, is_whole: bool) -> CopyStatus:
         plan = read_body(registration)
+        notes = [] if is_whole else [f"{_HELD} in {self._control_topic}: some slices may be done that are not counted"]
         try:
             progress = read_progress(plan.id, plan.slices, records)
         except RefusedError as error:
-            return CopyStatus(plan, registration, None, trouble=error)
-        notes: list[str] = []
+            trouble = error if is_whole else self._build_held(plan)
+            return CopyStatus(plan, registration, None, trouble=trouble)
         behind = self._count_behind(plan, notes)
         try:
             debris = find_target_debris(self._kafka, plan, progress)
         except RefusedError as error:
             return CopyStatus(plan, registration, progress, behind=behind, trouble=error, notes=tuple(notes))
         return CopyStatus(plan, registration, progress, behind=behind, debris=debris, notes=tuple(notes))
+
+    def _build_held(self, plan: CopyPlan) -> UnreachableError:
+        return UnreachableError(
+            f"it can't be told just now how far the copy {plan.id} is",
+            cause=f"{_HELD} in {self._control_topic}",
+            hint="the brokers end it after some minutes at most: try again then",
+        )
 
     def _count_behind(self, plan: CopyPlan, notes: list[str]) -> int | None:
         try:

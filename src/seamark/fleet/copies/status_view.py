@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from seamark.fleet.copies.status import CopyState, CopyStatus
+from seamark.model.reading import Reading
 from seamark.report.listing import Column, Listing, View
 from seamark.report.text import Line, Span, Style, line
+from seamark.report.views.error import build_failures
 from seamark.report.words import render_count, render_number
 
 _MOST_DEBRIS = 5
@@ -54,12 +56,15 @@ LISTING: Listing[CopyStatus] = Listing(
 )
 
 
-def build_statuses_view(copies: Sequence[CopyStatus]) -> View[CopyStatus]:
-    """All copies."""
+def build_statuses_view(reading: Reading[CopyStatus]) -> View[CopyStatus]:
+    """All copies, and the plans that can't be read."""
     return View(
         LISTING,
-        copies,
-        body=lambda: {"items": [copy.to_dict() for copy in copies]},
+        reading.items,
+        body=lambda: {
+            "items": [copy.to_dict() for copy in reading.items],
+            "failures": build_failures(reading.failures),
+        },
         empty="no copy was run with this control topic",
     )
 
