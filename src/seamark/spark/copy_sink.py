@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -30,7 +30,7 @@ from seamark.spark.placing import build_placer
 from seamark.spark.telling import tell
 
 SOURCE_PARTITION, SOURCE_OFFSET, HASH, TARGET = "source_partition", "source_offset", "hash", "partition"
-_OURS = ("plan", "slice", "routing")
+_OURS = ("plan", "slice", "routing", "control.id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +95,25 @@ class CopySink(DataSource):
         if overwrite:
             raise UsageError("a topic can't be overwritten", hint='mode("append")')
         given = dict(self.options)
-        plan, part, routing = (given.pop(name) for name in _OURS)
+        plan, part, routing, control_id = (given.pop(name, "") for name in _OURS)
         return CopyWriter(
-            read_copy_options(given), plan=plan, part=part, routing=Routing.from_dict(json.loads(routing))
+            read_copy_options(given),
+            plan=plan,
+            part=part,
+            routing=Routing.from_dict(json.loads(routing)),
+            control_id=control_id,
         )
 
 
 class CopyWriter(DataSourceArrowWriter):
     """Writes the tasks of one slice."""
 
-    def __init__(self, options: SinkOptions, *, plan: str, part: str, routing: Routing) -> None:
+    def __init__(self, options: SinkOptions, *, plan: str, part: str, routing: Routing, control_id: str = "") -> None:
         self._options = options
         self._plan = plan
         self._part = part
         self._routing = routing
+        self._control_id = control_id
 
     @tell
     def write(self, iterator: Iterator[pa.RecordBatch]) -> CopyMessage:
@@ -137,7 +142,8 @@ class CopyWriter(DataSourceArrowWriter):
         claim = Claim(self._plan, task=task.number, part=self._part)
         trace = CopyTrace(len(build_tasks(self._routing)))
         pieces = (CopyPiece(build_piece(_check(batch, task), self._options.topic)) for batch in batches)
-        return ExactTask(self._options.build_settings(), claim, trace=trace).write(pieces)
+        settings = replace(self._options.build_settings(), control_id=self._control_id)
+        return ExactTask(settings, claim, trace=trace).write(pieces)
 
     def _place(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """With target partitions. Where nothing was shuffled, nobody has asked for them yet."""

@@ -56,7 +56,7 @@ class Broker:
             CLAIM,
             trace=trace,
             open_producer=lambda: FakeProducer(self, trace),
-            read=lambda: self.control.get(CLAIM.key),
+            read=lambda one: self.control.get(one.key),
         )
 
 
