@@ -69,13 +69,17 @@ def copy_shape(spark, sources, shape):
     assert len(source.read) == ROWS
     target = kafka.topic(partitions=shape[1])
     plan = build_plan(source.topic, target, found=source.read, shape=shape, limit=LIMIT)
+    return run_whole(spark, kafka, plan, read=source.read)
+
+
+def run_whole(spark, kafka, plan, *, read):
     progress = run_copy(spark, plan, build_ends(kafka))
-    assert (progress.is_complete, progress.count) == (True, ROWS)
+    assert (progress.is_complete, progress.count) == (True, len(read))
     # Each has a timestamp of its own, which tells who it is without asking the copy.
-    origins = {record.timestamp_ms: (record.partition, record.offset) for record in source.read}
-    assert len(origins) == ROWS
+    origins = {record.timestamp_ms: (record.partition, record.offset) for record in read}
+    assert len(origins) == len(read)
     layout = defaultdict(list)
-    for record in sorted(kafka.read(target), key=lambda one: one.offset):
+    for record in sorted(kafka.read(plan.target.topic), key=lambda one: one.offset):
         layout[record.partition].append((record.offset, *origins.pop(record.timestamp_ms)))
     assert not origins, f"{len(origins)} records are not in the target"
     return Copied(plan, progress, build_ends(kafka), layout=layout)
@@ -190,14 +194,16 @@ def test_source_whose_oldest_records_were_deleted_after_its_copy(spark, sources)
     kafka = sources.kafka
     source, target = kafka.topic(partitions=4), kafka.topic(partitions=2)
     fill(kafka, source, rows=5000, partitions=4)
-    plan = build_plan(source, target, found=kafka.read(source), shape=(4, 2), limit=5000)
-    progress = run_copy(spark, plan, build_ends(kafka))
+    read = kafka.read(source)
+    plan = build_plan(source, target, found=read, shape=(4, 2), limit=5000)
+    copied = run_whole(spark, kafka, plan, read=read)
     admin = AdminClient({"bootstrap.servers": kafka.servers})
     cut = TopicPartition(source, 0, plan.ranges[0].end // 2)
     admin.delete_records([cut])[cut].result(timeout=30)
     left = len(kafka.read(source))
     assert left < 5000
-    report = verify_copy(spark, plan, build_ends(kafka), level=Level.FULL, progress=progress)
+    report = verify_copy(spark, plan, copied.ends, level=Level.FULL, progress=copied.progress)
     assert (report.is_passed, report.findings) == (True, ())
     assert sum(one.count for one in report.gone) == 5000 - left
     assert {one.source.partition for one in report.gone} == {0}
+    check_readers(spark, copied, is_exact=False)
