@@ -72,8 +72,8 @@ def test_what_is_gone_is_said_and_is_no_failure():
     assert report.is_passed
     assert describe_verification(report)[-2:] == (
         (
-            "not compared with the source: 14 records that compaction or retention has taken from it since, among 0@0-9, "
-            "1@0-9, 2@0-9, 3@0-9, 4@0-9 and 2 more places"
+            "not compared with the source: 14 records that compaction or retention has taken from it since, among "
+            "0@0-9, 1@0-9, 2@0-9, 3@0-9, 4@0-9 and 2 more places"
         ),
         "note: a transaction is open",
     )
