@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from pyspark.sql import functions as sf
 
 from seamark.errors import DeadlineError, RefusedError
+from seamark.kafka import task_hold
 from seamark.kafka.control import read_progress
 from seamark.kafka.exact_task import ExactTask
 from seamark.model.control import Claim
@@ -207,7 +208,7 @@ def test_twins_fence_each_other_and_one_of_them_writes(spark, kafka, save):
     assert sum(kafka.count(topic, committed=False).values()) > 1000
 
 
-def test_hung_transaction_of_others_does_not_cause_a_repeat(spark, kafka, save):
+def test_hung_transaction_of_others_does_not_cause_a_repeat(spark, kafka, save, monkeypatch):
     """It hides our own control record from readers of committed records; the repeat waits instead of writing again."""
     topic = kafka.topic()
     save(spark.range(1).selectExpr("'x' AS value"), kafka.topic())
@@ -224,6 +225,14 @@ def test_hung_transaction_of_others_does_not_cause_a_repeat(spark, kafka, save):
     assert not ExactTask(settings_of(kafka), claim).write(rows()).is_repeat
     with pytest.raises(DeadlineError, match="to its end"):
         read_progress(settings_of(kafka).reader, kafka.control, claim=claim, patience_seconds=1)
+    # An attempt whose patience ends before that transaction does refuses: it does not take silence for "not done".
+    with monkeypatch.context() as patched:
+        patched.setattr(task_hold, "_SLACK_SECONDS", 0.0)
+        hasty = settings_of(kafka, **{"kafka.transaction.timeout.ms": "1000"})
+        with pytest.raises(DeadlineError, match="to its end") as caught:
+            ExactTask(hasty, claim).write([piece(topic, 0, 1000)])
+        assert "a transaction that nobody ended" in caught.value.cause
+    assert kafka.count(topic, committed=False) == numbers(1000)
     began_at = time.monotonic()
     assert ExactTask(settings_of(kafka), claim).write([piece(topic, 0, 1000)]).is_repeat
     assert time.monotonic() - began_at > 1

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from seamark.errors import FencedError, RefusedError
+from seamark.errors import FencedError, RefusedError, UnreachableError
 from seamark.kafka.control import read_progress
 from seamark.kafka.task_failures import Outcome, build_task_error, judge
-from seamark.kafka.task_producer import ProducerFailure, TaskProducer
+from seamark.kafka.task_producer import ANSWER_SECONDS, ProducerFailure, TaskProducer
 from seamark.kafka.task_settings import TaskSettings
 from seamark.model.control import Claim, ControlRecord, build_first_claim
 
@@ -38,7 +38,7 @@ class TaskHold:
         self._control_start = control_start
         self._on_written = on_written
         self._open_producer = open_producer or self._build_producer
-        self._read = read or self._read_control
+        self._read_once = read or self._read_control
         self._producer: TaskProducer | None = None
 
     @property
@@ -119,6 +119,17 @@ class TaskHold:
             "was broken off has written would be written again",
             hint="name the control.topic that it was begun with, or start it with a new checkpoint",
         )
+
+    def _read(self, claim: Claim) -> ControlRecord | None:
+        """What is written of a claim. A broker that does not answer is asked again, until another leads."""
+        deadline = time.monotonic() + min(ANSWER_SECONDS, self._patience_seconds)
+        while True:
+            try:
+                return self._read_once(claim)
+            except UnreachableError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOOK_AGAIN_SECONDS)
 
     def _build_producer(self) -> TaskProducer:
         return TaskProducer(

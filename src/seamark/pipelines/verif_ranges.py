@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from seamark.model.copy_run import Run
 from seamark.pipelines.slices import OffsetRange
@@ -34,7 +34,7 @@ def join_ranges(ranges: Iterable[OffsetRange], *, near: int = _NEAR) -> tuple[Of
     return tuple(joined)
 
 
-def clip_ranges(ranges: Iterable[OffsetRange], begins: dict[int, int], ends: dict[int, int]) -> list[OffsetRange]:
+def clip_ranges(ranges: Iterable[OffsetRange], begins: Mapping[int, int], ends: Mapping[int, int]) -> list[OffsetRange]:
     """What of the ranges a topic still has, by where its partitions begin and end."""
     kept = []
     for one in ranges:

@@ -89,26 +89,29 @@ def judge_sums(
         is_gone = left < run.count and forgetting.explains(run)
         if is_gone:
             gone.append(Gone(Coordinates(run.source, run.first_source, run.last_source), run.count - left))
-        found = [*_judge_target(run, theirs), *(() if is_gone else _judge_source(run, ours))]
+        found = [*_judge_target(run, theirs, ours), *(() if is_gone else _judge_source(run, ours))]
         if not found and not is_gone and is_ordered and ours and theirs and ours.ordered != theirs.ordered:
             found.append(_build(Kind.REORDERED, run, "the records are those of the source, in another order"))
         findings += found
         # Of what is left of a run the places are not known by counting: its order takes a closer look.
         if found or (is_gone and is_ordered and left):
-            suspects.append(Suspect(number, run, is_told=not _judge_target(run, theirs), is_gone=is_gone))
+            suspects.append(Suspect(number, run, is_told=not _judge_target(run, theirs, ours), is_gone=is_gone))
     strays, foreign = _find_strays(source), _find_strays(target)
     findings += _judge_strays(source, target)
     return Judgement(tuple(findings), tuple(gone), tuple(suspects), source_strays=strays, target_strays=foreign)
 
 
-def _judge_target(run: Run, found: Sums | None) -> list[Finding]:
+def _judge_target(run: Run, found: Sums | None, ours: Sums | None) -> list[Finding]:
     """The target against the control record."""
     count = found.count if found else 0
     if count < run.count:
         words = f"{run.count} records were written there, and {count} are there"
         return [_build(Kind.LOST, run, words, count=run.count - count)]
     if found is not None and found.checksum != run.checksum:
-        return [_build(Kind.DIFFERENT, run, "the target has other records than were written there")]
+        words = "the target has other records than were written there"
+        if ours is not None and ours.count == found.count and ours.times != found.times:
+            words += f", stamped {found.times[0]} to {found.times[1]} and not {ours.times[0]} to {ours.times[1]}"
+        return [_build(Kind.DIFFERENT, run, words)]
     return []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -29,7 +29,7 @@ class SparkRecounter:
 
     def recount(self, questions: Sequence[Question]) -> Answers:
         """Answer them all. Of a run that is gone from the source nothing is found, which is an answer too."""
-        cuts = _list_cuts(questions)
+        cuts = list_cuts(questions)
         if not cuts:
             return {}
         numbers = {run: number for number, run in enumerate(cuts)}
@@ -39,13 +39,16 @@ class SparkRecounter:
         step = _build_step(table, {numbers[run]: offsets for run, offsets in cuts.items()})
         stepped = frame.select(step("key", "partition", "offset").alias("placed")).select("placed.*")
         found = stepped.where("run >= 0").groupBy("run", "step").agg(sf.count("*").alias("total")).collect()
-        totals = {(row["run"], row["step"]): row["total"] for row in found}
+        steps: dict[int, dict[int, int]] = {}
+        for row in found:
+            steps.setdefault(row["run"], {})[row["step"]] = row["total"]
         return {
-            one: _answer(cuts[one.run].index(one.source_offset), numbers[one.run], totals=totals) for one in questions
+            one: build_answer(bisect_left(cuts[one.run], one.source_offset), steps.get(numbers[one.run], {}))
+            for one in questions
         }
 
 
-def _list_cuts(questions: Iterable[Question]) -> dict[Run, list[int]]:
+def list_cuts(questions: Iterable[Question]) -> dict[Run, list[int]]:
     """The offsets that are asked for of each run, in order."""
     asked: dict[Run, set[int]] = {}
     for one in questions:
@@ -69,7 +72,7 @@ def _build_step(table: RunTable, cuts: Mapping[int, Sequence[int]]) -> Callable[
     return sf.arrow_udf(locate, "struct<run: int, step: int>").asNondeterministic()  # type: ignore[no-any-return]
 
 
-def _answer(place: int, number: int, *, totals: Mapping[tuple[int, int], int]) -> Recount:
-    mine = {step: total for (run, step), total in totals.items() if run == number}
-    before = sum(total for step, total in mine.items() if step <= place)
-    return Recount(before=before, after=sum(mine.values()) - before)
+def build_answer(place: int, steps: Mapping[int, int]) -> Recount:
+    """What lies before the nth offset that was asked for of a run, and what does not."""
+    before = sum(total for step, total in steps.items() if step <= place)
+    return Recount(before=before, after=sum(steps.values()) - before)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from seamark.errors import RefusedError
 from seamark.model.control import ControlRecord
 from seamark.model.copy_run import Run
 from seamark.pipelines.copy_plan import CopyPlan
 from seamark.pipelines.progress import Progress, read_progress
-from seamark.pipelines.slices import OffsetRange
 from seamark.pipelines.verif_control import describe_debris, describe_held, find_cut_runs, find_missing_records
-from seamark.pipelines.verif_match import index_hashes, tell_apart, tell_rest
-from seamark.pipelines.verif_ranges import clip_ranges, join_ranges, list_source_ranges, list_target_ranges
-from seamark.pipelines.verif_sums import Judgement, Scan, judge_sums
+from seamark.pipelines.verif_sums import Scan, judge_sums
 from seamark.pipelines.verification import (
     EXAMPLES,
     Compared,
-    Coordinates,
     Finding,
     Gone,
     Kind,
@@ -30,14 +26,13 @@ from seamark.pipelines.verification import (
     count_findings,
 )
 from seamark.spark.copy_job import CopyEnds
-from seamark.spark.source_frame import read_ranges
-from seamark.spark.verify_match import Unpaired, find_hashes, match_records
+from seamark.spark.verify_closer import OnStage, look_closer
 from seamark.spark.verify_places import RunTable
+from seamark.spark.verify_sides import Sides, list_begun
 from seamark.spark.verify_sums import scan_source, scan_target
-from seamark.spark.verify_topics import TopicsFound, build_target_source, read_control_records, read_topics
+from seamark.spark.verify_topics import build_target_source, read_control_records, read_source, read_target
 
-OnStage = Callable[[str], None]
-"""Called before each stage, with what it does."""
+_HASH_NAME = "xxhash64"
 
 
 def verify_copy(
@@ -99,108 +94,72 @@ class _Job:
 
     def run(self, level: Level, progress: Progress | None, *, examples: int) -> Verification:
         self._on_stage("looking at both topics and the control records")
-        topics = read_topics(self._plan, self._ends, self._options)
+        sides = self._look_at_topics()
         records = progress.records if progress else tuple(read_control_records(self._plan, self._options))
         missing = tuple(find_missing_records(self._plan, records))
         try:
             known = progress or read_progress(self._plan.id, self._plan.slices, records)
         except RefusedError as error:
             # Nobody knows then what should be where: there is nothing to compare with.
-            words = f"{error.message}: {error.cause}"
-            found = _Found((*missing, Finding(Kind.MISSING_CONTROL, words=words)))
-            return self._report(level, found, records=records, runs=(), examples=examples)
-        runs = tuple(run for one in known.records for run in one.runs)
-        found = self._look(level, known, runs=runs, topics=topics, examples=examples)
-        held = tuple(describe_held(topics.ends, topics.true_ends))
-        whole = _Found(
-            (*missing, *found.findings), found.gone, (*held, *found.notes), found.source_records, found.target_records
-        )
-        return self._report(level, whole, records=known.records, runs=runs, examples=examples)
-
-    def _look(
-        self, level: Level, known: Progress, *, runs: tuple[Run, ...], topics: TopicsFound, examples: int
-    ) -> _Found:
+            contradiction = Finding(Kind.MISSING_CONTROL, words=f"{error.message}: {error.cause}")
+            return self._report(level, _Found((*missing, contradiction)), records=records, examples=examples)
+        check_hashes(known.records)
         if level is Level.QUICK:
-            cut = tuple(find_cut_runs(runs, topics.begins, topics.ends))
-            return _Found(cut, notes=tuple(describe_debris(known.records, topics.ends)))
-        covered = {one.partition: one.end for one in known.cover(self._plan.ranges)}
-        table = RunTable(self._routing, tuple(enumerate(runs)), covered=covered)
-        self._on_stage("reading the source")
-        begun = _list_begun(self._plan, known)
-        source = self._scan(self._read_source(begun, topics), table, scan=scan_source)
-        self._on_stage("reading the target")
-        whole = [OffsetRange(number, 0, topics.ends[number]) for number in range(self._plan.target.partitions)]
-        target = self._scan(self._read_target(whole, topics), table, scan=scan_target)
-        judged = judge_sums(runs, source, target, forgetting=topics.forgetting, is_ordered=level is Level.FULL)
-        findings = judged.findings
-        if level is Level.FULL and not judged.is_clean:
-            findings = self._look_closer(judged, table, topics=topics, begun=begun, examples=examples)
-        counts = (sum(one.count for one in side.values()) for side in (source, target))
-        return _Found(findings, judged.gone, (), *counts)
-
-    def _look_closer(
-        self,
-        judged: Judgement,
-        table: RunTable,
-        *,
-        topics: TopicsFound,
-        begun: Sequence[OffsetRange],
-        examples: int,
-    ) -> tuple[Finding, ...]:
-        """Name the records of what the sums found."""
-        self._on_stage(f"comparing {len(judged.suspects)} runs record by record")
-        runs = [one.run for one in judged.suspects]
-        everything = self._read_source(begun, topics)
-        if everything is None:
-            # Nothing is left of the source.
-            return judged.findings
-        source = self._read_source([*list_source_ranges(runs), *judged.source_strays], topics)
-        target = self._read_target([*list_target_ranges(runs), *judged.target_strays], topics)
-        nothing = everything.where("false")
-        source, target = (nothing if side is None else side for side in (source, target))
-        matched = match_records(source, target, table, suspects=judged.suspects, examples=examples)
-        told = tell_apart(matched.unpaired.wanted, matched.unpaired.lying)
-        named = [*matched.findings, *told.findings]
-        if told.left:
-            self._on_stage(f"looking for {len(told.left)} records of the target in the whole source")
-            hashes = find_hashes(everything, (one.hash for one in told.left))
-            named += tell_rest(told.left, index_hashes(hashes), covered=table.covered)
-        return _settle(judged, [*named, *_list_untold(matched.unpaired)])
-
-    def _read_source(self, ranges: Sequence[OffsetRange], topics: TopicsFound) -> DataFrame | None:
-        left = clip_ranges(join_ranges(ranges), dict(topics.forgetting.begins), {})
-        return self._read(self._plan.source.topic, left, self._ends.source)
-
-    def _read_target(self, ranges: Sequence[OffsetRange], topics: TopicsFound) -> DataFrame | None:
-        left = clip_ranges(join_ranges(ranges), dict(topics.begins), dict(topics.ends))
-        return self._read(self._plan.target.topic, left, self._target_source)
-
-    def _read(self, topic: str, ranges: Sequence[OffsetRange], options: Mapping[str, str]) -> DataFrame | None:
-        if not ranges:
-            return None
-        # What retention takes while this reads is missed by its count.
-        return read_ranges(self._spark, topic, ranges, options=options, may_be_gone=True)
-
-    @staticmethod
-    def _scan(frame: DataFrame | None, table: RunTable, *, scan: Callable[[DataFrame, RunTable], Scan]) -> Scan:
-        return {} if frame is None else scan(frame, table)
-
-    def _report(
-        self, level: Level, found: _Found, *, records: Sequence[ControlRecord], runs: Sequence[Run], examples: int
-    ) -> Verification:
-        compared = Compared(
-            control_records=len(records),
-            runs=len(runs),
-            told_records=sum(run.count for run in runs),
+            found = _look_quickly(known, sides)
+        else:
+            found = self._look(known, sides, is_full=level is Level.FULL, examples=examples)
+        held = describe_held(sides.target.ends, sides.target.true_ends)
+        whole = _Found(
+            (*missing, *found.findings),
+            gone=found.gone,
+            notes=(*held, *found.notes),
             source_records=found.source_records,
             target_records=found.target_records,
         )
+        return self._report(level, whole, records=known.records, examples=examples)
+
+    def _look_at_topics(self) -> Sides:
+        return Sides(
+            self._spark,
+            self._plan,
+            begins=read_source(self._plan, self._ends, self._options).begins,
+            target=read_target(self._plan, self._options),
+            source_options=self._ends.source,
+            target_options=self._target_source,
+        )
+
+    def _look(self, known: Progress, sides: Sides, *, is_full: bool, examples: int) -> _Found:
+        """Read both topics once, and what differs once more."""
+        runs = _list_runs(known.records)
+        covered = {one.partition: one.end for one in known.cover(self._plan.ranges)}
+        table = RunTable(self._routing, tuple(enumerate(runs)), covered=covered)
+        begun = list_begun(self._plan, known)
+        self._on_stage("reading the source")
+        source = {} if (frame := sides.read_source(begun)) is None else scan_source(frame, table)
+        # Asked after it was read: what retention took meanwhile was not seen.
+        forgetting = read_source(self._plan, self._ends, self._options)
+        self._on_stage("reading the target")
+        target = {} if (frame := sides.read_whole_target()) is None else scan_target(frame, table)
+        judged = judge_sums(runs, source, target, forgetting=forgetting, is_ordered=is_full)
+        findings = judged.findings
+        if is_full and not judged.is_clean:
+            findings = look_closer(judged, table, sides, begun=begun, on_stage=self._on_stage, examples=examples)
+        return _Found(findings, gone=judged.gone, source_records=_count(source), target_records=_count(target))
+
+    def _report(self, level: Level, found: _Found, *, records: Sequence[ControlRecord], examples: int) -> Verification:
+        runs = _list_runs(records)
         return Verification(
             self._plan.id,
             source=self._plan.source.topic,
             target=self._plan.target.topic,
             level=level,
-            compared=compared,
+            compared=Compared(
+                control_records=len(records),
+                runs=len(runs),
+                told_records=sum(run.count for run in runs),
+                source_records=found.source_records,
+                target_records=found.target_records,
+            ),
             counts=count_findings(found.findings),
             findings=choose_examples(found.findings, limit=examples),
             gone=found.gone,
@@ -208,37 +167,25 @@ class _Job:
         )
 
 
-def _list_begun(plan: CopyPlan, known: Progress) -> list[OffsetRange]:
-    """The offsets of the source that any control record may tell of."""
-    begun = {one.claim.part for one in known.records}
-    return [part for one in plan.slices if one.id in begun for part in one.ranges]
+def _look_quickly(known: Progress, sides: Sides) -> _Found:
+    """The control records against where the target begins and ends."""
+    cut = find_cut_runs(_list_runs(known.records), sides.target.begins, sides.target.ends)
+    return _Found(tuple(cut), notes=tuple(describe_debris(known.records, sides.target.ends)))
 
 
-def _settle(judged: Judgement, named: Sequence[Finding]) -> tuple[Finding, ...]:
-    """What was named record by record, and what of the sums it leaves unsaid: nothing found may go unsaid."""
-    kinds = {one.kind for one in named}
-    vague = {
-        Coordinates(one.run.target, one.run.first_target, one.run.last_target)
-        for one in judged.suspects
-        if one.is_gone and not one.is_told
-    }
-    kept = [
-        one
-        for one in judged.findings
-        if not named
-        or (one.kind is Kind.WRONG_PARTITION and one.kind not in kinds)
-        or (one.target in vague and one.kind is not Kind.WRONG_PARTITION)
-    ]
-    return (*kept, *named)
+def _list_runs(records: Sequence[ControlRecord]) -> tuple[Run, ...]:
+    return tuple(run for one in records for run in one.runs)
 
 
-def _list_untold(unpaired: Unpaired) -> Iterator[Finding]:
-    """What is only counted, as there is too much of it."""
-    untold = {
-        "source": unpaired.wanted_count - len(unpaired.wanted),
-        "target": unpaired.lying_count - len(unpaired.lying),
-    }
-    for side, count in untold.items():
-        if count:
-            words = f"more records of the {side} have no equal; what became of those is not told"
-            yield Finding(Kind.DIFFERENT, count=count, words=words)
+def _count(scan: Scan) -> int:
+    return sum(one.count for one in scan.values())
+
+
+def check_hashes(records: Sequence[ControlRecord]) -> None:
+    """Refuse control records whose checksums can't be computed here."""
+    strange = {one.copied.hash_name for one in records if one.copied} - {_HASH_NAME}
+    if strange:
+        raise RefusedError(
+            f"the records of this copy were hashed by {', '.join(sorted(strange))}, which this seamark does not know",
+            hint="verify it with the version that made it, or a later one",
+        )

@@ -45,9 +45,13 @@ class RunTable:
         """The same for one task, batch by batch."""
         return _SourceSide(self).place
 
+    def open_target(self) -> Place:
+        """The same for one task of the target."""
+        return _TargetSide(self).place
+
     def locate_target(self, frame: DataFrame) -> DataFrame:
         """Records of the target: which run each of them is of, and the partition that its key says."""
-        return _add(frame, lambda: _TargetSide(self).place)
+        return _add(frame, self.open_target)
 
 
 def _add(frame: DataFrame, open_place: Callable[[], Place]) -> DataFrame:

@@ -25,31 +25,33 @@ _SHARED = ("bootstrap.servers", "client.id", "security.protocol")
 
 
 @dataclass(frozen=True, slots=True)
-class TopicsFound:
-    """Where the target begins and ends, for readers of committed records and for all; what the source may have lost."""
+class TargetFound:
+    """Where the target begins and ends, for readers of committed records and for all."""
 
     begins: Mapping[int, int]
     ends: Mapping[int, int]
     true_ends: Mapping[int, int]
-    forgetting: Forgetting
 
 
-def read_topics(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> TopicsFound:
-    """Look at both topics once. One that is gone, or was made anew, is an error."""
+def read_source(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> Forgetting:
+    """What the source may have lost by now. A source that is gone, or was made anew, is an error."""
     target = options.build_settings().reader
     source = ends.source_client or (target if is_one_cluster(plan) else build_source_client(ends.source))
     with TopicAdmin(source) as admin:
         check_topic(admin, plan.source, role="source")
         policy = admin.read_found([plan.source.topic])[plan.source.topic].configs.get("cleanup.policy", "")
     with LogOffsetsAdmin(source) as offsets:
-        source_begins = _read_edge(offsets, plan.source, Edge.EARLIEST)
+        return Forgetting("compact" in policy, begins=_read_edge(offsets, plan.source, Edge.EARLIEST))
+
+
+def read_target(plan: CopyPlan, options: SinkOptions) -> TargetFound:
+    """Where the target begins and ends. A target that is gone, or was made anew, is an error."""
+    target = options.build_settings().reader
     with TopicAdmin(target) as admin:
         check_topic(admin, plan.target, role="target")
     with LogOffsetsAdmin(target) as offsets:
-        begins, stable, latest = (
-            _read_edge(offsets, plan.target, edge) for edge in (Edge.EARLIEST, Edge.STABLE, Edge.LATEST)
-        )
-    return TopicsFound(begins, stable, latest, forgetting=Forgetting("compact" in policy, begins=source_begins))
+        edges = (Edge.EARLIEST, Edge.STABLE, Edge.LATEST)
+        return TargetFound(*(_read_edge(offsets, plan.target, edge) for edge in edges))
 
 
 def read_control_records(plan: CopyPlan, options: SinkOptions) -> Sequence[ControlRecord]:

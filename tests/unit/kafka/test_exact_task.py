@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.errors import FencedError, RefusedError, RejectedError, UnreachableError
+from seamark.errors import DeadlineError, FencedError, RefusedError, RejectedError, UnreachableError
 from seamark.kafka import task_hold
 from seamark.kafka.exact_task import ExactTask
 from seamark.kafka.task_producer import ProducerFailure
@@ -327,6 +327,28 @@ def test_task_without_rows_leaves_a_record_where_it_is_noted(broker):
     other = replace(CLAIM, task=4)
     assert not broker.task(other, is_noted=True).write(pieces()).is_repeat
     assert broker.control[other.key].is_done
+
+
+def test_control_topic_whose_leader_does_not_answer_is_asked_again(broker):
+    answers = [UnreachableError("no answer"), UnreachableError("no answer"), None]
+
+    def read(_):
+        answer = answers.pop(0)
+        if answer is not None:
+            raise answer
+
+    ExactTask(SETTINGS, CLAIM, open_producer=lambda: FakeProducer(broker), read=read).write(pieces("abc"))
+    assert (broker.committed, broker.taken, answers) == ("abc", 1, [])
+
+
+def test_silence_of_the_control_topic_is_not_taken_for_not_done(broker, monkeypatch):
+    def read(_):
+        raise DeadlineError("nothing came")
+
+    monkeypatch.setattr(task_hold.time, "monotonic", Clock(40.0))
+    with pytest.raises(DeadlineError):
+        ExactTask(SETTINGS, CLAIM, open_producer=lambda: FakeProducer(broker), read=read).write(pieces("abc"))
+    assert broker.committed == ""
 
 
 def test_as_many_rows_and_others_are_told(broker):
