@@ -17,6 +17,8 @@ import pytest
 from seamark.demo.chapters import CHAPTERS
 from seamark.demo.chapters.rewind import HOUR_ROWS
 from seamark.demo.chapters.rewind import ROWS as VISITS
+from seamark.demo.chapters.shrink import MORE as MORE_CLICKS
+from seamark.demo.chapters.shrink import RECORDS as CLICKS
 from seamark.demo.chapters.table import ROWS
 
 # All chapters took 154 s on 2 cores that others kept busy (load 9).
@@ -109,7 +111,7 @@ def test_demo_runs_to_its_end_and_leaves_nothing(place):
     assert process.returncode == 0, output[-6000:]
     shown = split(output)
     left_out = set(re.findall(r"chapter \d, ([a-z-]+), is left out: it needs", output))
-    assert left_out <= {"table", "rewind"}
+    assert left_out <= {"table", "rewind", "shrink"}
     assert set(shown) == {chapter.name for chapter in CHAPTERS} - left_out
 
     fleet = shown["fleet"]
@@ -160,10 +162,23 @@ def test_demo_runs_to_its_end_and_leaves_nothing(place):
         assert f"{VISITS + HOUR_ROWS:,} records".replace(",", " ") in answer(rewind, "topics show")
         assert "stands there already and is left alone" in answer(rewind, "journal undo")
 
+    if "shrink" in shown:
+        check_shrink(shown["shrink"])
+
     assert "That was the demo" in output
     assert "Traceback" not in output
     assert not (place / "state").exists()
     check_nothing_is_left(place)
+
+
+def check_shrink(text):
+    assert "seamark copy plan game-click --partitions 12:6" in answer(text, "topics grow")
+    assert "passed" in answer(text, "copy verify").lower()
+    cutover = answer(text, "copy cutover", which=1)
+    assert "nothing again" in cutover
+    assert "done" in cutover
+    assert f"until {CLICKS + MORE_CLICKS} clicks were in the file" in answer(text, "clicks.py game-click-6")
+    assert "done" in answer(text, "copy finish")
 
 
 def test_interrupted_demo_ends_its_servers(place):

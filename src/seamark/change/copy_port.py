@@ -11,6 +11,10 @@ from seamark.model.copy_reader import CarriedReader
 class CopyPort(Protocol):
     """The copies of one context. `seamark.fleet.copies` has the real one."""
 
+    def approach(self, copy: str) -> str:
+        """Copy what has come to the source so far, while it is written to; gives what was done, in a few words."""
+        ...
+
     def catch_up(self, copy: str) -> str:
         """Copy all that the source holds now; gives what was done, in a few words. Done again, it does nothing.
 

@@ -20,6 +20,7 @@ class Need(StrEnum):
     JDBC = "the JDBC connector"
     S3 = "the S3 server"
     S3_SINK = "the S3 connector"
+    SPARK = "PySpark"
 
 
 EVERYWHERE = (Need.JAVA, Need.JARS)

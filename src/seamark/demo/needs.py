@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from seamark.demo.chapter import Need
 from seamark.errors import DevstackError
@@ -103,6 +104,15 @@ def _check_plugin(name: str) -> None:
         _check_jar_set(release.dependencies)
 
 
+def _check_spark() -> None:
+    from seamark.devstack.spec import SPARK_VERSION  # noqa: PLC0415
+
+    missing = [package for package in ("pyspark", "pyarrow") if find_spec(package) is None]
+    if missing:
+        raise DevstackError(f"{' and '.join(missing)} is not installed", hint="pip install 'seamark[spark]'")
+    _check_jar_set(f"spark-{SPARK_VERSION}")
+
+
 _CHECKS: Mapping[Need, Callable[[], None]] = {
     Need.JAVA: _check_java,
     Need.JARS: _check_jars,
@@ -110,4 +120,5 @@ _CHECKS: Mapping[Need, Callable[[], None]] = {
     Need.JDBC: lambda: _check_plugin("jdbc"),
     Need.S3: _check_s3,
     Need.S3_SINK: lambda: _check_plugin("s3"),
+    Need.SPARK: _check_spark,
 }

@@ -132,6 +132,12 @@ class Harbour:
         self.log.append("begin back")
         return f"{copy}-back"
 
+    def approach(self, copy):
+        assert copy == COPY
+        assert set(self.states.values()) == {"RUNNING"}
+        self.log.append("approach")
+        return "nothing new"
+
     def _catch_up_back(self):
         if "catch up back" in self.failing:
             raise self.failing.pop("catch up back")

@@ -24,7 +24,8 @@ def test_readers_stop_first_and_writers_start_last(harbour):
     result = harbour.apply(harbour.plan(harbour.build_cutover()))
     assert str(result.ending) == "done"
     assert harbour.log == [
-        "stop lake", "stop shop", "catch up", "verify standard", "put lake", "put shop", "start lake", "start shop",
+        "approach", "stop lake", "stop shop", "catch up", "verify standard", "put lake", "put shop", "start lake",
+        "start shop",
     ]  # fmt: skip
     assert harbour.configs == NEW
     assert harbour.commits["connect-lake"] == {**BEFORE["connect-lake"], ("orders-1", 0): 14}

@@ -30,8 +30,8 @@ def test_topic_is_made_anew_and_readers_go_on_in_it(harbour):
     result = harbour.apply(harbour.plan(harbour.build_in_place()))
     assert str(result.ending) == "done", [step.error for step in result.steps if step.error]
     assert harbour.log == [
-        "stop lake", "stop shop", "catch up", "verify standard", "begin back", "catch up back", "verify standard",
-        "start lake", "start shop",
+        "approach", "stop lake", "stop shop", "catch up", "verify standard", "begin back", "catch up back",
+        "verify standard", "start lake", "start shop",
     ]  # fmt: skip
     made = harbour.brokers.topics["orders"]
     assert (made.id != old, len(made.logs), made.configs) == (True, 1, {})

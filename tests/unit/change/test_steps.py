@@ -17,7 +17,7 @@ from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.carry_reader import CarryReader, CarryReaderBack, ReturnReader
 from seamark.change.steps.cleaning import CLEANING, AwaitCleaned, LendTopicConfig, LevelRecords
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
-from seamark.change.steps.copy_looks import CatchUp, ProveCopy, ProveStill, ProveUntouched
+from seamark.change.steps.copy_looks import Approach, CatchUp, ProveCopy, ProveStill, ProveUntouched
 from seamark.change.steps.copy_offsets import CopyOffsets, VerifyCopied
 from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.logger import SetLogger
@@ -114,6 +114,7 @@ EXAMPLES = (
 )
 SWITCH = SwitchConfig(CLUSTER, "orders", {"topics": "orders-6", "transforms": None})
 EXAMPLES += (
+    Approach("c1", "orders", "orders-6"),
     CatchUp("c1", "orders", "orders-6"),
     ProveCopy("c1", "orders", "orders-6", "full"),
     ProveStill("c1", "orders", "orders-6", 3.0),

@@ -9,7 +9,7 @@ from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.carry_reader import CarryReader, CarryReaderBack, ReturnReader
 from seamark.change.steps.cleaning import AwaitCleaned, LendTopicConfig, LevelRecords
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
-from seamark.change.steps.copy_looks import CatchUp, ProveCopy, ProveStill, ProveUntouched
+from seamark.change.steps.copy_looks import Approach, CatchUp, ProveCopy, ProveStill, ProveUntouched
 from seamark.change.steps.copy_offsets import CopyOffsets, VerifyCopied
 from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.logger import SetLogger
@@ -50,6 +50,7 @@ _KAFKA = (CreateTopic, DeleteNewTopic, DeleteTopic, GrowTopic, AlterTopicConfig,
 _MENDING = (MendOffsets, VerifyMended, LendTopicConfig, AwaitCleaned, LevelRecords)
 _SKIPPING = (LendConfig, RunMeanwhile, AwaitPoison, MakeParkingTopic, ParkRecord, AwaitProgress)
 _CUTOVER = (
+    Approach,
     CatchUp,
     ProveCopy,
     ProveStill,

@@ -43,6 +43,28 @@ class CopyLook(Look):
 
 
 @dataclass(frozen=True, slots=True)
+class Approach(CopyLook):
+    """What has come to the source is copied while everybody goes on: so little is left when they stop.
+
+    It also starts Spark, for which nobody has to stand still.
+    """
+
+    kind: ClassVar[str] = "approach"
+    aspect: ClassVar[str] = "approached"
+
+    def describe(self) -> str:
+        return f"copy what has come to {self.source} to {self.subject}, while everybody goes on"
+
+    def perform(self, world: World, intent: Intent) -> str:
+        del intent
+        return world.copies().approach(self.copy)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        del world, intent
+        return Observed.BEFORE
+
+
+@dataclass(frozen=True, slots=True)
 class CatchUp(CopyLook):
     """All that the source holds is copied, by Spark."""
 

@@ -1,8 +1,9 @@
 """The steps of a cut-over in their order.
 
-Readers stop first, so that what they have read stands still; then writers, so that the source does. What is left is
-copied and proven, readers get their places, everybody is turned over, and writers start last: until they write, all of
-it can be taken back. After a failure whatever was turned is turned back, and everybody goes on where they were.
+What has come to the source is copied first, while everybody goes on. Readers stop before writers, so that what they
+have read stands still; then writers, so that the source does. What is left is copied and proven, readers get their
+places, everybody is turned over, and writers start last: until they write, all of it can be taken back. After a failure
+whatever was turned is turned back, and everybody goes on where they were.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.carry_reader import CarryReader, CarryReaderBack
-from seamark.change.steps.copy_looks import CatchUp, ProveCopy, ProveStill
+from seamark.change.steps.copy_looks import Approach, CatchUp, ProveCopy, ProveStill
 from seamark.change.steps.restored import BeginBack, StartRestored, name_back
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import ProveStopped
@@ -119,7 +120,8 @@ class Cutover:
 
     def list_steps(self) -> tuple[Marked, ...]:
         """Every step, in order."""
-        turn = [*self._stand_still(), *self.list_copying(), *self.list_carrying()]
+        near = Approach(self.copy, self.source, self.target)
+        turn = [near, *self._stand_still(), *self.list_copying(), *self.list_carrying()]
         on: list[Step] = []
         if self.in_place:
             turn += [self._still, DeleteTopic(self.source)]

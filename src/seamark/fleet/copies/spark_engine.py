@@ -57,12 +57,19 @@ class SparkEngine:
         records = self._copies.logs.read_records(control_topic, jobs=[found.id])[found.id]
         return found, read_progress(found.id, found.slices, records)
 
+    def approach(self, copy: str) -> str:
+        """Copy what has come to the source so far. Whoever writes all the time is not followed for ever."""
+        return self._run(copy, RunWish(follow=True))
+
     def catch_up(self, copy: str) -> str:
         """Copy all that the source holds now."""
+        return self._run(copy, RunWish(follow=True, lag=0))
+
+    def _run(self, copy: str, wish: RunWish) -> str:
         plan, control_topic = _split(copy)
         outcome = self._copies.run(
             plan,
-            wish=RunWish(follow=True, lag=0),
+            wish=wish,
             spark=self._get_spark(plan),
             control_topic=control_topic,
             events=self._events,

@@ -28,6 +28,10 @@ class CopyEngine(Protocol):
         """The plan as it is registered, and how far it is."""
         ...
 
+    def approach(self, copy: str) -> str:
+        """Copy what has come to the source so far; what was done, in a few words."""
+        ...
+
     def catch_up(self, copy: str) -> str:
         """Copy all that the source holds; what was done, in a few words."""
         ...
@@ -55,6 +59,10 @@ class CopyWork:
         self._is_recounting = is_recounting
         # What was answered for readers that have not moved since; a recount is a job of its own.
         self._answers: dict[object, Mapping[str, Translation]] = {}
+
+    def approach(self, copy: str) -> str:
+        """Copy what has come to the source so far."""
+        return self._engine.approach(copy)
 
     def catch_up(self, copy: str) -> str:
         """Copy all that the source holds now."""
