@@ -10,6 +10,7 @@ import click
 from seamark.cli.answer import Answer, build_answer
 from seamark.cli.complete import complete_topics
 from seamark.cli.confirm import confirm
+from seamark.cli.copy_cutover import cutover, finish
 from seamark.cli.copy_options import SparkOptions, control_option, spark_options
 from seamark.cli.copy_progress import CopyLines
 from seamark.cli.options import global_options, option, pass_session
@@ -175,6 +176,10 @@ def verify_copy(session: Session, *, plan: str, level: str, where: SparkOptions,
             plan, level=level, spark=where.build_wish(), control_topic=control_topic, on_stage=lines.said
         )
     session.give(Answer(build_verification_view(report), exit_code=0 if report.is_passed else 1))
+
+
+copy.add_command(cutover)
+copy.add_command(finish)
 
 
 def _agree(session: Session, fleet: Fleet, known: KnownPlan, *, yes: bool) -> None:

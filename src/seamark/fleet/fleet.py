@@ -103,6 +103,8 @@ class Fleet:
         """Close every connection. The fleet can be used again; it then opens new ones."""
         self._clusters.close()
         self._hands.close()
+        if "copies" in self.__dict__:
+            self.copies.close()
         if "_world" in self.__dict__:
             self._world.close()
         opened, self._opened = self._opened, None
@@ -179,6 +181,7 @@ class Fleet:
             apply=self.apply,
             actor=lambda: self._actor,
             logs=lambda: KafkaLogs(self.context.kafka.client_config),
+            delete_topic=self.topics.delete,
         )
 
     def lag(self, *, seconds: bool = True) -> Reading[GroupLag]:
@@ -323,7 +326,11 @@ class Fleet:
         from seamark.fleet.world import FleetWorld  # noqa: PLC0415
 
         return FleetWorld(
-            self.context, clusters=self._hands, build_brokers=self._build_brokers, open_scan=self._open_scan
+            self.context,
+            clusters=self._hands,
+            build_brokers=self._build_brokers,
+            open_scan=self._open_scan,
+            open_copies=lambda: self.copies.work,
         )
 
     @cached_property

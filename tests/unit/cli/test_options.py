@@ -63,6 +63,8 @@ def test_commands_are_the_ones_of_the_design():
         "copy run",
         "copy status",
         "copy verify",
+        "copy cutover",
+        "copy finish",
         "lag",
         "init",
         "workers list",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from seamark.fleet.copies.ports import CopyLogs, Hold
 from seamark.model.copy_registration import Registered, Registration
 from seamark.pipelines.copy_plan import CopyPlan
 
-_ULID = 26
+# A ULID or the beginning of one; that of a copy back to the old name has a word more.
+_ID = re.compile(r"[0-9A-Za-z]{1,26}(-back)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,9 @@ def find_plan(logs: CopyLogs, control_topic: str, what: str | Path | CopyPlan) -
 def pick_registered(registered: Registered, text: str, *, control_topic: str) -> KnownPlan:
     """The one plan whose id begins so."""
     wanted = text.upper()
-    fits = sorted(plan for plan in {*registered.found, *registered.failures} if plan.upper().startswith(wanted))
+    known = {plan.upper(): plan for plan in (*registered.found, *registered.failures)}
+    # A whole id is one, though another one goes on behind it.
+    fits = [known[wanted]] if wanted in known else sorted(known[plan] for plan in known if plan.startswith(wanted))
     if not fits:
         raise NotFoundError(
             f"there is no copy {text}",
@@ -89,8 +93,7 @@ def register(hold: Hold, plan: CopyPlan, *, former: Registration | None, actor: 
 def _read_file(what: str | Path) -> CopyPlan | None:
     """The plan of a file; None where the text is an id."""
     path = Path(what).expanduser()
-    text = str(what)
-    is_id = isinstance(what, str) and "/" not in text and "." not in text and len(text) <= _ULID
+    is_id = isinstance(what, str) and _ID.fullmatch(what) is not None
     if is_id and not path.is_file():
         return None
     return read_copy_plan(path)
