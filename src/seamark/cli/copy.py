@@ -16,6 +16,7 @@ from seamark.cli.copy_progress import CopyLines
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.errors import InterruptedRunError, RefusedError, SeamarkError, UsageError
+from seamark.report.words import render_count
 
 if TYPE_CHECKING:
     from seamark.fleet import Fleet
@@ -191,7 +192,8 @@ def _agree(session: Session, fleet: Fleet, known: KnownPlan, *, yes: bool) -> No
     made = "exists already" if target.topic_id else "is made"
     session.reporter.note(
         f"{plan.source.topic} ({plan.source.partitions} partitions) is copied to {target.topic} "
-        f"({target.partitions}), which {made}; {plan.size} records at most, in {len(plan.slices)} slices"
+        f"({target.partitions}), which {made}; {render_count(plan.size, 'record')} at most, in "
+        f"{render_count(len(plan.slices), 'slice')}"
     )
     try:
         confirm(session, yes=yes, word=target.topic if fleet.context.protected else "yes")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from seamark.errors import ConfigurationError, RefusedError, SeamarkError
@@ -29,6 +31,18 @@ def test_missing_jars_are_told_with_the_way_to_get_them():
     error = explain_failure(Exception("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafka."), plan="01A")
     assert isinstance(error, ConfigurationError)
     assert "--jars" in error.hint
+
+
+def test_java_that_does_not_start_is_no_failure_of_the_copy():
+    error = explain_failure(Exception("[JAVA_GATEWAY_EXITED] Java gateway process exited"), plan="01A")
+    assert isinstance(error, ConfigurationError)
+    assert "java is of version" in error.hint
+
+
+def test_log_of_spark_is_quiet_unless_somebody_has_set_it_up():
+    option = session._build_quiet({})["spark.driver.extraJavaOptions"]
+    assert Path(option.partition("=")[2]).is_file()
+    assert session._build_quiet({"SPARK_CONF_DIR": "/etc/spark"}) == {}
 
 
 def test_other_failures_say_how_to_go_on_and_no_secret():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ _OURS = re.compile(
     r"(?:\n\s+cause: (?P<cause>[^\n]*))?(?:\n\s+hint: (?P<hint>[^\n]*))?"
 )
 _NO_SOURCE = re.compile(r"DATA_SOURCE_NOT_FOUND|find (the )?data source: kafka", re.IGNORECASE)
+_NO_JAVA = "JAVA_GATEWAY_EXITED"
 _LONGEST = 500
 # A plan whose offsets are gone: retention has passed them, or somebody deleted records.
 _LOST = re.compile(r"OffsetOutOfRange|Some data may have been lost|KAFKA_DATA_LOSS", re.IGNORECASE)
@@ -55,14 +57,23 @@ def open_spark(wish: SparkWish, *, plan: str) -> Iterator[SparkSession]:
     from seamark.spark.session import open_session  # noqa: PLC0415
 
     with _translating(plan):
-        # Its own log is for those who ask for it; what matters is told by us.
-        conf = {"spark.log.level": "ERROR", **wish.conf}
+        conf = {**_build_quiet(os.environ), **wish.conf}
         spark = open_session(wish.master, app=f"seamark copy {plan}", jars=wish.jars, conf=conf, spark=wish.session)
         try:
             yield spark
         finally:
             if wish.session is None:
                 spark.stop()
+
+
+def _build_quiet(environ: Mapping[str, str]) -> dict[str, str]:
+    """Have Spark tell errors alone: what matters is told by us. Who has set up its log gets what they set up."""
+    from importlib.resources import files  # noqa: PLC0415
+
+    place = str(files("seamark.spark") / "quiet.properties")
+    if environ.get("SPARK_CONF_DIR") or " " in place:
+        return {}
+    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={place}", "spark.log.level": "ERROR"}
 
 
 @contextmanager
@@ -87,6 +98,12 @@ def explain_failure(failure: Exception, *, plan: str) -> SeamarkError:
             cause="the jars of spark-sql-kafka-0-10 are not on its path",
             hint="name their folder with --jars or SEAMARK_SPARK_JARS, or let Spark fetch them: "
             "--conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        )
+    if _NO_JAVA in text:
+        return ConfigurationError(
+            "Spark could not be started",
+            cause="its Java process ended at once; what it said stands above",
+            hint="check --master, --conf and that java is of version 17 or 21",
         )
     if said := list(_OURS.finditer(text)):
         found = said[-1]

@@ -119,7 +119,9 @@ def _read_bytes(kafka: BrokersPort, status: TopicStatus) -> tuple[int | None, tu
     size = next(iter(reading.items), None)
     if size is None or reading.failures:
         return None, tuple(f"its size is not known: {error.message}" for error in reading.failures.values())
-    return sum(size.by_partition.values()), ()
+    total = sum(size.by_partition.values())
+    # Brokers that don't let us see their logs answer with none. An empty log has a size of zero as well.
+    return (total, ()) if total else (None, ())
 
 
 def _read_ranges(
