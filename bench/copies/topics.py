@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
-from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from bench.harness.definition import BenchError
 from bench.harness.record import ROOT
 
-_SECONDS = 60
+_SECONDS, _STEP_SECONDS = 60, 0.1
+_NOT_YET = {"NOT_LEADER_FOR_PARTITION", "UNKNOWN_TOPIC_OR_PART", "LEADER_NOT_AVAILABLE"}
 # Old timestamps stay, and nothing is cleaned while a leg reads.
 _CONFIGS = {"retention.ms": "-1", "cleanup.policy": "delete", "message.timestamp.type": "CreateTime"}
 
@@ -43,7 +45,22 @@ class Topics:
         new = NewTopic(called, partitions, 1, config=_CONFIGS)
         self._admin.create_topics([new])[called].result(_SECONDS)
         self._made.add(called)
+        # A topic that is made may have no leader yet: who asks then is refused.
+        deadline = time.monotonic() + _SECONDS
+        while not self._is_led(called, partitions=partitions):
+            if time.monotonic() > deadline:
+                raise BenchError(f"waited {_SECONDS} s for the leaders of {called}")
+            time.sleep(_STEP_SECONDS)
         return called
+
+    def _is_led(self, topic: str, *, partitions: int) -> bool:
+        try:
+            self.read_ends(topic, partitions=partitions)
+        except KafkaException as failure:
+            if failure.args[0].name() not in _NOT_YET:
+                raise
+            return False
+        return True
 
     def fill(self, partitions: int, *, records: int, size: int) -> str:
         """A new topic with so many records of so many bytes."""
