@@ -32,6 +32,8 @@ from seamark.pipelines.tasks import build_tasks
 
 WAIT_SECONDS = 60
 OLD_MS = 1_700_000_000_000
+# Who runs beside this one must not fence it.
+PLAN, OTHER = (f"01{word}{uuid4().hex[:8].upper()}" for word in ("PLAN", "OTHER"))
 
 
 class Desk:
@@ -49,7 +51,7 @@ class Desk:
     def topic(self, partitions, **configs):
         name = f"copy-{uuid4().hex[:8]}"
         settings = {"retention.ms": "-1", **{key.replace("_", "."): value for key, value in configs.items()}}
-        self.admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(timeout=30)
+        self.admin.create_topics([NewTopic(name, partitions, -1, config=settings)])[name].result(timeout=30)
         self.made.append(name)
         deadline = time.monotonic() + WAIT_SECONDS
         with TopicAdmin(self.config) as admin:
@@ -158,7 +160,7 @@ def test_times_and_offsets_bound_the_plan(desk):
     assert sum(one.end for one in plan.ranges) == 700
 
 
-def build_registration(plan="01PLAN", generation=1, size=10):
+def build_registration(plan=PLAN, generation=1, size=10):
     return Registration(
         plan, generation, "2026-11-16T00:00:00Z", by="me", body={"n": [uuid4().hex] * 1, "s": "x" * size}
     )
@@ -167,36 +169,36 @@ def build_registration(plan="01PLAN", generation=1, size=10):
 def test_registry_gives_the_newest_generation_and_leaves_no_others_keys(desk):
     assert read_registered(desk.config, desk.control).found == {}
     large = replace(build_registration(), body={"n": [uuid4().hex for _ in range(60_000)]})
-    with RegistryHold(desk.config, desk.control, plan="01PLAN") as hold:
+    with RegistryHold(desk.config, desk.control, plan=PLAN) as hold:
         assert hold.read() is None
         first = hold.write(large, former=None)
         assert first.pieces > 1
         assert hold.read() == large
         second = hold.write(build_registration(generation=2), former=first)
         assert second.pieces == 1
-    assert read_registered(desk.config, desk.control).found == {"01PLAN": second}
+    assert read_registered(desk.config, desk.control).found == {PLAN: second}
     # What compaction will leave of the keys: one piece, and tombstones for the rest.
     newest = {}
     for record in read_all(desk.config, desk.control):
         newest[record.key()] = record.value()
     assert {key: value is None for key, value in newest.items() if key.startswith(PREFIX)} == {
-        b"/plan/01PLAN/0": False,
-        **{b"/plan/01PLAN/%d" % number: True for number in range(1, first.pieces)},
+        f"/plan/{PLAN}/0".encode(): False,
+        **{f"/plan/{PLAN}/{number}".encode(): True for number in range(1, first.pieces)},
     }
 
 
 def test_second_driver_fences_the_first(desk):
-    first = RegistryHold(desk.config, desk.control, plan="01PLAN")
+    first = RegistryHold(desk.config, desk.control, plan=PLAN)
     written = first.write(build_registration(), former=None)
-    other = RegistryHold(desk.config, desk.control, plan="01OTHER")
-    other.write(build_registration("01OTHER"), former=None)
-    with RegistryHold(desk.config, desk.control, plan="01PLAN") as second:
+    other = RegistryHold(desk.config, desk.control, plan=OTHER)
+    other.write(build_registration(OTHER), former=None)
+    with RegistryHold(desk.config, desk.control, plan=PLAN) as second:
         assert second.read() == written
-        with pytest.raises(FencedError, match="somebody else has begun to run the copy 01PLAN"):
+        with pytest.raises(FencedError, match=f"somebody else has begun to run the copy {PLAN}"):
             first.write(build_registration(generation=2), former=written)
         assert second.read() == written
         # Another plan is nobody's business.
-        other.write(build_registration("01OTHER", generation=2), former=None)
+        other.write(build_registration(OTHER, generation=2), former=None)
     for hold in (first, other):
         hold.close()
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ISOLATION, COMMITTED = "consumer.override.isolation.level", "read_committed"
 _CONNECTOR = "connector/"
+_ELSEWHERE = ("consumer.override.bootstrap.servers", "producer.override.bootstrap.servers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,12 @@ class Parties:
         return self._build(connector, switch_source(connector.config, source=self._source, target=self._target))
 
     def _build(self, connector: Connector, values: Mapping[str, str | None]) -> Party:
+        if elsewhere := [key for key in _ELSEWHERE if connector.config.get(key)]:
+            raise RefusedError(
+                f"{connector.owner} uses another Kafka cluster than this copy, and can't be turned over",
+                cause=f"its config has {', '.join(elsewhere)}",
+                hint="stop it and turn it yourself; or copy the topic where it is",
+            )
         state = require_run_state(connector, self._world)
         return Party(connector, state, find_workers(connector), values)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from seamark.change.actor import Actor
 from seamark.errors import RefusedError
 from seamark.fleet.clusters import Clusters
@@ -10,6 +12,7 @@ from seamark.fleet.copies.ports import CopyLogs
 from seamark.fleet.copies.readers import read_copy_users
 from seamark.fleet.copies.slicing import choose_limits, read_time_index
 from seamark.fleet.copies.source import SourceFacts, find_topic, read_source
+from seamark.fleet.copies.strangers import refuse_strangers
 from seamark.fleet.copies.wish import CopyWish
 from seamark.fleet.ports import BrokersPort
 from seamark.model.topic import TopicStatus
@@ -61,6 +64,8 @@ class CopyPlanner:
         users = read_copy_users(
             source.status, source.bounds, clusters=self._clusters, kafka=self._kafka, now=self._actor.now()
         )
+        strangers = refuse_strangers(self._clusters, wish.target)
+        plan = replace(plan, refusals=(*plan.refusals, *strangers))
         return CopyDraft(plan, users=users, bytes=source.wanted_bytes, notes=source.notes)
 
     def _probe(self, source: SourceFacts) -> Probe:
