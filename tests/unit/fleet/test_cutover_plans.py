@@ -1,0 +1,119 @@
+"""Plans of cut-overs: who takes part, what is said of each, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from seamark.errors import NotFoundError, RefusedError
+from seamark.fleet.copies.parties import CutoverWish
+from seamark.model.group import GroupMember
+from tests.unit.fleet.living import SINK_CONFIG, SOURCE
+from tests.unit.fleet.test_copy_plans import Desk
+
+SOURCE_CONFIG = {"connector.class": SOURCE, "topic": "t"}
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    made = Desk(tmp_path, monkeypatch)
+    made.game.add("lake", SINK_CONFIG)
+    made.game.add("shop", SOURCE_CONFIG)
+    made.brokers.add_group("connect-lake", {("t", n): 990 for n in range(4)})
+    made.brokers.add_group("report", {("t", n): 10 for n in range(4)})
+    made.copy = made.plan().plan
+    made.fleet.copies.run(made.copy)
+    return made
+
+
+def plan(desk, **wish):
+    return desk.fleet.copies.cutover(desk.copy.id, CutoverWish(**wish))
+
+
+def test_plan_names_everybody_and_what_becomes_of_them(desk):
+    planned = plan(desk, accept_debris=True)
+    subjects = [effect.subject for effect in planned.effects]
+    assert subjects == [
+        "connector/game/lake", "connector/game/shop", "group/connect-lake", "group/report", "topic/t-2",
+    ]  # fmt: skip
+    fields = {field.key: (field.before, field.after) for effect in planned.effects[:2] for field in effect.fields}
+    assert fields == {"topics": ("t", "t-2"), "topic": ("t", "t-2")}
+    assert set(planned.plan.locks) >= {"data.t", "data.t-2", "group.report"}
+    assert any(lock.startswith("group.connect-lake@") for lock in planned.plan.locks)
+    assert any("until somebody writes to the new topic" in note for note in planned.plan.notes)
+    assert any("records again" in outlook for effect in planned.effects for outlook in effect.outlook)
+    # Nothing but the target was made.
+    assert [write[0] for write in desk.brokers.writes] == ["create_topic"]
+
+
+def test_plan_for_the_same_name_deletes_the_topic_and_says_so(desk):
+    planned = plan(desk, in_place=True, accept_debris=True)
+    assert [effect.subject for effect in planned.effects if effect.sign.value == "-"] == ["topic/t"]
+    assert any("can't be undone once the topic is deleted" in note for note in planned.plan.notes)
+    assert not any(field.key == "topics" for effect in planned.effects for field in effect.fields)
+    assert any(step.insists for step in planned.plan.steps)
+
+
+def test_sinks_are_told_to_read_committed_records(desk):
+    planned = plan(desk, read_committed=True)
+    (sink,) = [effect for effect in planned.effects if effect.subject == "connector/game/lake"]
+    assert ("consumer.override.isolation.level", None, "read_committed") in [
+        (field.key, field.before, field.after) for field in sink.fields
+    ]
+    sees = {
+        data.arguments["group"]: data.arguments["sees_debris"]
+        for data in planned.plan.steps
+        if data.kind == "carry-reader"
+    }
+    # How a plain group reads nobody can tell.
+    assert sees == {"connect-lake": False, "report": True}
+
+
+def test_group_with_members_is_refused_or_left(desk):
+    member = GroupMember("m", "c", "h", assignment=(("t", 0),))
+    desk.brokers.add_group("report", {("t", 0): 10}, state="STABLE", members=(member,))
+    with pytest.raises(RefusedError, match="somebody reads t that seamark can't stop") as caught:
+        plan(desk)
+    assert "--leave report" in caught.value.hint
+    planned = plan(desk, leave=("report",))
+    assert "group/report" not in [effect.subject for effect in planned.effects]
+    assert any("report stays with t" in note for note in planned.plan.notes)
+
+
+def test_sink_with_a_pattern_can_only_go_in_place(desk):
+    desk.game.add("wide", {"connector.class": SINK_CONFIG["connector.class"], "topics.regex": "t"})
+    with pytest.raises(RefusedError, match="game/wide can't be turned to t-2"):
+        plan(desk)
+    assert "connector/game/wide" in [effect.subject for effect in plan(desk, in_place=True).effects]
+
+
+def test_name_that_a_pattern_takes_is_no_target(desk):
+    desk.game.add("wide", {"connector.class": SINK_CONFIG["connector.class"], "topics.regex": "t-.*"})
+    draft = desk.plan("4:3")
+    assert draft.plan.is_refused
+    assert "connector/game/wide finds its topics by 't-.*'" in draft.plan.refusals[0]
+
+
+def test_connector_of_another_kafka_is_refused(desk):
+    desk.game.add("far", {**SINK_CONFIG, "consumer.override.bootstrap.servers": "far:9092"})
+    with pytest.raises(RefusedError, match="game/far uses another Kafka cluster"):
+        plan(desk)
+
+
+def test_copy_that_was_never_run_is_not_cut_over(desk):
+    with pytest.raises(NotFoundError, match="was never run"):
+        desk.fleet.copies.cutover(desk.plan("4:3").plan)
+
+
+def test_finish_refuses_a_topic_that_a_reader_was_not_carried_from(desk):
+    with pytest.raises(RefusedError, match="t is still needed") as caught:
+        desk.fleet.copies.finish(desk.copy.id)
+    assert "connect-lake, report has positions in it, and none in t-2" in caught.value.cause
+
+
+def test_finish_deletes_what_nobody_uses(desk):
+    desk.game.add("lake", {**SINK_CONFIG, "topics": "t-2"})
+    desk.game.add("shop", {**SOURCE_CONFIG, "topic": "t-2"})
+    for group in ("connect-lake", "report"):
+        desk.brokers.groups[group].offsets |= {("t-2", 0): desk.brokers.groups[group].offsets["t", 0]}
+    planned = desk.fleet.copies.finish(desk.copy.id)
+    assert [(effect.sign.value, effect.subject) for effect in planned.effects] == [("-", "topic/t")]
