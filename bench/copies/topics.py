@@ -18,7 +18,7 @@ from bench.harness.definition import BenchError
 from bench.harness.record import ROOT
 
 _SECONDS, _STEP_SECONDS = 60, 0.1
-_NOT_YET = {"NOT_LEADER_FOR_PARTITION", "UNKNOWN_TOPIC_OR_PART", "LEADER_NOT_AVAILABLE"}
+_NOT_YET = {"NOT_LEADER_FOR_PARTITION", "UNKNOWN_TOPIC_OR_PART", "LEADER_NOT_AVAILABLE", "_NOENT"}
 # Old timestamps stay, and nothing is cleaned while a leg reads.
 _CONFIGS = {"retention.ms": "-1", "cleanup.policy": "delete", "message.timestamp.type": "CreateTime"}
 
@@ -52,15 +52,6 @@ class Topics:
                 raise BenchError(f"waited {_SECONDS} s for the leaders of {called}")
             time.sleep(_STEP_SECONDS)
         return called
-
-    def _is_led(self, topic: str, *, partitions: int) -> bool:
-        try:
-            self.read_ends(topic, partitions=partitions)
-        except KafkaException as failure:
-            if failure.args[0].name() not in _NOT_YET:
-                raise
-            return False
-        return True
 
     def fill(self, partitions: int, *, records: int, size: int) -> str:
         """A new topic with so many records of so many bytes."""
@@ -98,3 +89,17 @@ class Topics:
         asked = {TopicPartition(topic, partition): latest for partition in range(partitions)}
         found = self._admin.list_offsets(asked, isolation_level=level, request_timeout=_SECONDS)
         return {place.partition: future.result(_SECONDS).offset for place, future in found.items()}
+
+    def _is_led(self, topic: str, *, partitions: int) -> bool:
+        # By the list first: a client that was told of no leader for an offset says so for minutes.
+        listed = self._admin.list_topics(topic, timeout=_SECONDS).topics[topic]
+        leaders = [one.leader for one in listed.partitions.values()]
+        if listed.error is not None or len(leaders) < partitions or min(leaders) < 0:
+            return False
+        try:
+            self.read_ends(topic, partitions=partitions)
+        except KafkaException as failure:
+            if failure.args[0].name() not in _NOT_YET:
+                raise
+            return False
+        return True
