@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import signal
 from pathlib import Path
 
 import pytest
 
 from seamark.errors import ConfigurationError, RefusedError, SeamarkError
 from seamark.fleet.copies import session
+from seamark.fleet.copies.interrupts import taking_interrupts
 from seamark.fleet.copies.session import SparkWish, explain_failure, open_spark, require_spark
 
 TASK = """Job aborted due to stage failure: Task 3 in stage 7.0 failed 4 times
@@ -43,6 +46,27 @@ def test_log_of_spark_is_quiet_unless_somebody_has_set_it_up():
     option = session._build_quiet({})["spark.driver.extraJavaOptions"]
     assert Path(option.partition("=")[2]).is_file()
     assert session._build_quiet({"SPARK_CONF_DIR": "/etc/spark"}) == {}
+
+
+def test_interrupt_raises_once_and_is_not_logged(caplog):
+    def spark_handler(*_):
+        raise AssertionError
+
+    def work():
+        with taking_interrupts():
+            for module, words in (("clientserver", "noise"), ("elsewhere", "news")):
+                record = {"module": module, "msg": words, "levelno": logging.ERROR, "levelname": "ERROR"}
+                logging.getLogger().handle(logging.makeLogRecord(record))
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, spark_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            work()
+        assert signal.getsignal(signal.SIGINT) is spark_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert caplog.messages == ["news"]
 
 
 def test_other_failures_say_how_to_go_on_and_no_secret():

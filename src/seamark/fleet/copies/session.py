@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from seamark import errors
 from seamark.errors import ConfigurationError, SeamarkError
+from seamark.fleet.copies.interrupts import taking_interrupts
 from seamark.model.sensitive import mask_text
 
 if TYPE_CHECKING:
@@ -59,10 +60,13 @@ def open_spark(wish: SparkWish, *, plan: str) -> Iterator[SparkSession]:
     with _translating(plan):
         conf = {**_build_quiet(os.environ), **wish.conf}
         spark = open_session(wish.master, app=f"seamark copy {plan}", jars=wish.jars, conf=conf, spark=wish.session)
-        try:
+        if wish.session is not None:
             yield spark
-        finally:
-            if wish.session is None:
+            return
+        with taking_interrupts():
+            try:
+                yield spark
+            finally:
                 spark.stop()
 
 
