@@ -24,7 +24,9 @@ def main(servers: str, source: str, target: str, job: str) -> None:
     read = read.option("kafka.isolation.level", "read_committed").option("includeHeaders", "true")
     # One task for each partition of the source, with its records in their order.
     frame = read.option("subscribe", source).options(**bounds).load()
-    write = frame.select("key", "value", "headers", "timestamp").write.format("seamark.kafka").mode("append")
+    # The repeat of a job must know whose rows these are, whatever order Spark lists the partitions in.
+    chosen = frame.selectExpr("key", "value", "headers", "timestamp", "partition AS task")
+    write = chosen.write.format("seamark.kafka").mode("append")
     write = write.option("kafka.bootstrap.servers", servers).option("topic", target)
     write.option("job", job).option("ordered", "true").save()
     spark.stop()

@@ -1,4 +1,4 @@
-"""CPU seconds by process: this one, its ended children, and servers named by their pid."""
+"""CPU seconds by process: this one, its ended children, servers named by their pid, and families of processes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.harness.definition import BenchError
+from bench.harness.family import count_ticks
 
 SELF = "bench"
 CHILDREN = "children"
@@ -19,8 +20,11 @@ class CpuMeter:
     Linux counts it in ticks of 10 ms, so a leg should last a second or so.
     """
 
-    def __init__(self, pids: Mapping[str, int], *, proc: Path = Path("/proc")) -> None:
-        if taken := {SELF, CHILDREN} & set(pids):
+    def __init__(
+        self, pids: Mapping[str, int], *, families: Mapping[str, int] | None = None, proc: Path = Path("/proc")
+    ) -> None:
+        self._families = dict(families or {})
+        if taken := {SELF, CHILDREN} & {*pids, *self._families}:
             raise BenchError(f"a watched process can't be called {', '.join(sorted(taken))}")
         self._proc = proc
         self._pids = dict(pids)
@@ -36,6 +40,8 @@ class CpuMeter:
             if start != self._starts[name]:
                 raise BenchError(f"process {name} ended and its pid {self._pids[name]} belongs to another one")
             seconds[name] = ticks / _TICKS_PER_SECOND
+        for name, pid in self._families.items():
+            seconds[name] = count_ticks(pid, proc=self._proc) / _TICKS_PER_SECOND
         return seconds
 
     def _read_stat(self, name: str) -> tuple[int, int]:

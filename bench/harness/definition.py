@@ -78,10 +78,14 @@ Claim = Ratio | Growth | Limit
 
 @dataclass(frozen=True, slots=True)
 class Prepared(Generic[S]):
-    """What a setup gives: the subject of the legs, and the servers whose CPU time counts."""
+    """What a setup gives: the subject of the legs, and the servers whose CPU time counts.
+
+    `families` are pids too, of which all descendants count together, and they themselves do not.
+    """
 
     subject: S
     pids: Mapping[str, int] = field(default_factory=dict)
+    families: Mapping[str, int] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -47,7 +47,8 @@ def measure_series(
     """
     note(f"{bench.name}: setting up, size {size}")
     with bench.setup(size) as prepared:
-        turns = _Turns(bench, subject=prepared.subject, meter=CpuMeter(prepared.pids), note=note, clock=clock)
+        meter = CpuMeter(prepared.pids, families=prepared.families)
+        turns = _Turns(bench, subject=prepared.subject, meter=meter, note=note, clock=clock)
         warmups = turns.run(bench.warmups, word="warm-up")
         runs = turns.run(pairs, word="pair")
         return Series(size=size, runs=runs, warmups=warmups, versions=dict(prepared.versions))

@@ -13,7 +13,7 @@ from seamark.spark import open_session
 from tests.spark.kafka_side import KafkaSide
 
 ROOT = Path(__file__).parents[2]
-SPARK = StackSpec(brokers=1, workers=0, spark=True, spark_workers=2)
+SPARK = StackSpec(brokers=1, workers=1, spark=True, spark_workers=2, postgres=True, s3=True)
 
 
 def pytest_collection_modifyitems(items):

@@ -50,6 +50,19 @@ class Planted(DataSourceArrowWriter):
         )
         self.inner.commit(messages)
 
+    def one_fails(self, iterator, attempt):
+        """Task 1 fails when task 0 is committed."""
+        done = Path(self.folder) / "done"
+        if TaskContext.get().partitionId() == 0:
+            message = self.inner.write(iterator)
+            done.touch()
+            return message
+        deadline = time.monotonic() + 120
+        while not done.exists():
+            assert time.monotonic() < deadline, "waited 120 s until task 0 was done"
+            time.sleep(0.05)
+        raise RuntimeError("planted: one fails")
+
 
 class AfterCommit(KafkaSink):
     fault = "after_commit"
@@ -69,6 +82,14 @@ class Midway(AfterCommit):
     @classmethod
     def name(cls):
         return "faulty.midway"
+
+
+class OneFails(AfterCommit):
+    fault = "one_fails"
+
+    @classmethod
+    def name(cls):
+        return "faulty.one_fails"
 
 
 class SlowWriter(Planted):

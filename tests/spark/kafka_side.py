@@ -10,6 +10,7 @@ from uuid import uuid4
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from seamark.kafka.topics import TopicAdmin, TopicSpec
 from seamark.model.control_codec import decode_control
 
 # On a busy machine a broker is slow by the minute.
@@ -50,6 +51,23 @@ class KafkaSide:
         self._admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(timeout=30)
         self._made.append(name)
         return name
+
+    def topic_id(self, topic):
+        """What tells a topic from another of the same name."""
+        with TopicAdmin({"bootstrap.servers": self.servers}) as admin:
+            return admin.read_found([topic])[topic].topic_id
+
+    def make_anew(self, topic, *, partitions, **configs):
+        """Delete a topic and make another of its name."""
+        former = self.topic_id(topic)
+        self._admin.delete_topics([topic])[topic].result(timeout=30)
+        with TopicAdmin({"bootstrap.servers": self.servers}) as admin:
+            settings = {key.replace("_", "."): value for key, value in configs.items()}
+            deadline = time.monotonic() + WAIT_SECONDS
+            while not admin.create_topics([TopicSpec(topic, partitions, 1, settings)]):
+                assert time.monotonic() < deadline, f"waited {WAIT_SECONDS} s until {topic} was gone"
+                time.sleep(0.2)
+        assert self.topic_id(topic) != former
 
     def fill(self, topic, rows):
         """Numbers from 0 on, each with itself as its key and in a header, and a second of 2001 as its time.

@@ -24,7 +24,31 @@ def build(origins):
     return CopyPiece(build_piece(pa.RecordBatch.from_pydict(columns), "orders"))
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 99), st.just(7)), max_size=30))
+ORIGINS = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 99), st.integers(-(2**63), 2**63 - 1)), max_size=30
+)
+
+
+def list_origins(piece):
+    return [
+        (stretch.target, stretch.source, offset, hashed)
+        for stretch in piece.stretches()
+        for offset, hashed in zip(stretch.offsets, stretch.hashes, strict=True)
+    ]
+
+
+@given(ORIGINS, st.integers(0, 5))
+def test_stretches_have_every_row_in_the_order_of_its_target(origins, begin):
+    # A piece that was split lies in the middle of a batch.
+    _, piece = build(origins).split(begin)
+    found = list_origins(piece)
+    for target in range(3):
+        wanted = [origin for origin in origins[begin:] if origin[0] == target]
+        assert [origin for origin in found if origin[0] == target] == wanted
+    assert len(found) == len(origins[begin:])
+
+
+@given(ORIGINS)
 def test_spans_are_those_of_the_rows(origins):
     wanted = {}
     for target, source, offset, _ in origins:
@@ -39,5 +63,5 @@ def test_spans_are_those_of_the_rows(origins):
 def test_piece_can_be_split(records):
     origins = [(0, 1, 5, 9), (1, 1, 6, 8)]
     first, rest = build(origins).split(records)
-    assert [*first.origins(), *rest.origins()] == origins
+    assert [*list_origins(first), *list_origins(rest)] == origins
     assert (first.amount.records, rest.amount.records) == (records, 2 - records)

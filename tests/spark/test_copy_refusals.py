@@ -86,12 +86,16 @@ def run(monkeypatch):
 
     def against(target, plan=PLAN, **keywords):
         written = []
+        taken = []
         monkeypatch.setattr(copy_job, "TopicAdmin", target)
         monkeypatch.setattr(copy_job, "PartitionLog", target)
         monkeypatch.setattr(copy_job, "read_records", target.read_control)
-        monkeypatch.setattr(copy_job, "ensure_control_topic", lambda *_: None)
+        monkeypatch.setattr(copy_job, "ensure_control_topic", lambda *_: "")
+        monkeypatch.setattr(copy_job, "take_over", lambda *_, **__: taken.append(len(written)))
         monkeypatch.setattr(copy_job, "write_slice", lambda _, __, part, **___: written.append(part.number))
         run_copy(SimpleNamespace(dataSource=SimpleNamespace(register=lambda _: None)), plan, ENDS, **keywords)
+        # A run that died may have left something open wherever there is something.
+        assert taken == ([0] if target.end else [])
         return written
 
     return against

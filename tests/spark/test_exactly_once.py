@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from uuid import uuid4
 
 import pyarrow as pa
@@ -12,13 +13,14 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import functions as sf
 
-from seamark.errors import DeadlineError
+from seamark.errors import DeadlineError, RefusedError
+from seamark.kafka import task_hold
 from seamark.kafka.control import read_progress
 from seamark.kafka.exact_task import ExactTask
 from seamark.model.control import Claim
 from seamark.spark.columns import build_piece
 from seamark.spark.options import read_options
-from tests.spark.faulty import AfterCommit, Midway
+from tests.spark.faulty import AfterCommit, Midway, OneFails
 from tests.spark.kafka_side import WAIT_SECONDS, numbers
 
 ROWS = 40_000
@@ -93,20 +95,70 @@ def test_repeat_of_a_finished_job_is_a_no_op(spark, kafka, save, frame):
     assert kafka.count(topic) == numbers(ROWS) + numbers(ROWS)
 
 
-def test_job_that_died_goes_on(spark, kafka, save, frame):
-    """One task of two was done; the repeat writes the other alone."""
+@pytest.fixture
+def half(spark, kafka, save, frame, tmp_path):
+    """A topic with the rows of task 0; the job died before task 1 was done."""
+    spark.dataSource.register(OneFails)
     topic = kafka.topic()
-    broken = frame.select(
-        sf.when(sf.spark_partition_id() == 1, sf.raise_error(sf.lit("planted")))
-        .otherwise(sf.col("value"))
-        .alias("value"),
-        "partition",
-    )
     with pytest.raises(Exception, match="planted"):
-        save(broken, topic, job="half")
+        save(frame, topic, format="faulty.one_fails", folder=str(tmp_path), job="half")
     assert sum(kafka.count(topic).values()) == ROWS // 2
-    save(frame, topic, job="half")
-    assert kafka.count(topic) == numbers(ROWS)
+    return topic
+
+
+def test_job_that_died_goes_on(kafka, save, frame, half):
+    """One task of two was done; the repeat writes the other alone."""
+    save(frame, half, job="half")
+    assert kafka.count(half) == numbers(ROWS)
+
+
+def test_rows_that_changed_their_tasks_are_refused(kafka, save, frame, half):
+    swapped = frame.withColumn("task", 1 - sf.spark_partition_id())
+    with pytest.raises(Exception, match="task 0 of job half has other rows than when it was written"):
+        save(swapped, half, job="half")
+
+
+def test_sum_of_rows_is_the_same_in_any_order_and_of_no_others():
+    rows = [(b"k", b"1", 7), (None, b"2", 8), (b"k", None, None)]
+
+    def total(*chosen):
+        columns = {
+            name: pa.array([rows[place][at] for place in chosen], pa.binary())
+            for at, name in enumerate(("key", "value"))
+        }
+        stamps = pa.array([rows[place][2] for place in chosen], pa.timestamp("us", tz="UTC"))
+        return build_piece(pa.record_batch({**columns, "timestamp": stamps}), "t", is_summed=True).amount
+
+    assert total(0, 1, 2) == total(2, 0, 1) == total(1) + total(0, 2)
+    assert len({total(0).sum, total(1).sum, total(2).sum, total(0, 1).sum}) == 4
+    assert total(0, 0).records == total(0, 1).records
+
+
+def test_job_with_fewer_tasks_than_before_is_refused(kafka, save, frame, half):
+    with pytest.raises(Exception, match="task 0 of job half has other rows than when it was written"):
+        save(frame.coalesce(1), half, job="half")
+    assert sum(kafka.count(half).values()) == ROWS // 2
+    # None of the tasks of the first time is among these.
+    with pytest.raises(Exception, match="no task 0, which had been written before") as caught:
+        save(frame.coalesce(1).withColumn("task", sf.lit(7)), half, job="half")
+    assert f"{ROWS // 2} rows are there twice" in str(caught.value)
+
+
+def test_task_that_had_rows_and_has_none_is_refused(kafka, save, frame, half):
+    empty = frame.where(sf.spark_partition_id() == 1)
+    with pytest.raises(Exception, match="has other rows than when it was written: 0 records"):
+        save(empty, half, job="half")
+
+
+def test_control_topic_made_anew_under_a_job_is_refused(spark, kafka, save, frame):
+    save(frame, kafka.topic(), job="known")
+    settings = replace(settings_of(kafka), control_id=kafka.topic_id(kafka.control))
+    topic, claim = kafka.topic(), Claim("anew", task=0)
+    ExactTask(settings, claim).write([piece(topic, 0, 10)])
+    kafka.make_anew(kafka.control, partitions=8, cleanup_policy="compact")
+    with pytest.raises(RefusedError, match="was deleted and made anew while the job ran"):
+        ExactTask(settings, claim).write([piece(topic, 0, 10)])
+    assert kafka.count(topic, committed=False) == numbers(10)
 
 
 def settings_of(kafka, **kafka_options):
@@ -156,7 +208,7 @@ def test_twins_fence_each_other_and_one_of_them_writes(spark, kafka, save):
     assert sum(kafka.count(topic, committed=False).values()) > 1000
 
 
-def test_hung_transaction_of_others_does_not_cause_a_repeat(spark, kafka, save):
+def test_hung_transaction_of_others_does_not_cause_a_repeat(spark, kafka, save, monkeypatch):
     """It hides our own control record from readers of committed records; the repeat waits instead of writing again."""
     topic = kafka.topic()
     save(spark.range(1).selectExpr("'x' AS value"), kafka.topic())
@@ -173,6 +225,14 @@ def test_hung_transaction_of_others_does_not_cause_a_repeat(spark, kafka, save):
     assert not ExactTask(settings_of(kafka), claim).write(rows()).is_repeat
     with pytest.raises(DeadlineError, match="to its end"):
         read_progress(settings_of(kafka).reader, kafka.control, claim=claim, patience_seconds=1)
+    # An attempt whose patience ends before that transaction does refuses: it does not take silence for "not done".
+    with monkeypatch.context() as patched:
+        patched.setattr(task_hold, "_SLACK_SECONDS", 0.0)
+        hasty = settings_of(kafka, **{"kafka.transaction.timeout.ms": "1000"})
+        with pytest.raises(DeadlineError, match="to its end") as caught:
+            ExactTask(hasty, claim).write([piece(topic, 0, 1000)])
+        assert "a transaction that nobody ended" in caught.value.cause
+    assert kafka.count(topic, committed=False) == numbers(1000)
     began_at = time.monotonic()
     assert ExactTask(settings_of(kafka), claim).write([piece(topic, 0, 1000)]).is_repeat
     assert time.monotonic() - began_at > 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from pyspark.sql import functions as sf
 
 from tests.spark.kafka_side import OLD_MS, numbers
 
@@ -25,7 +26,8 @@ def run(spark, kafka, source, target, *, checkpoint, **options):
     read = spark.readStream.format("kafka").option("subscribe", source).option("startingOffsets", "earliest")
     read = read.option("kafka.bootstrap.servers", kafka.servers).option("kafka.isolation.level", "read_committed")
     frame = read.option("includeHeaders", "true").option("maxOffsetsPerTrigger", "2000").load()
-    write = frame.select("key", "value", "headers", "timestamp").writeStream.format("seamark.kafka")
+    columns = ("key", "value", "headers", "timestamp", sf.col("partition").alias("task"))
+    write = frame.select(*columns).writeStream.format("seamark.kafka")
     given = {"topic": target, "control.topic": kafka.control, "kafka.bootstrap.servers": kafka.servers, **options}
     for key, value in given.items():
         write = write.option(key, value)
@@ -53,17 +55,19 @@ def test_stream_writes_each_record_once_with_all_that_is_in_it(spark, kafka, sou
     assert all(record.headers == (("from", record.value),) for record in found)
     assert all(record.timestamp_ms == OLD_MS + int(record.value) for record in found)
     assert len(batches(tmp_path)) >= 3
-    assert {record.claim.batch for record in kafka.records_of_tasks()} == set(batches(tmp_path))
+    records = [record for record in kafka.records_of_tasks() if record.claim.query]
+    assert {record.claim.batch for record in records} == set(batches(tmp_path))
+    assert len(kafka.records_of_tasks()) == len(records) + 1, "no record says that the stream has begun"
 
 
 def test_batch_that_runs_again_writes_nothing(spark, kafka, source, tmp_path):
     """A driver that dies between the sink's commit and its own note runs the batch again."""
     target = kafka.topic(partitions=3)
-    run(spark, kafka, source, target, checkpoint=tmp_path, job="pipe")
+    run(spark, kafka, source, target, checkpoint=tmp_path)
     done = batches(tmp_path)
     written = len(kafka.records_of_tasks())
     forget(tmp_path, "commits", done[-1])
-    run(spark, kafka, source, target, checkpoint=tmp_path, job="pipe")
+    run(spark, kafka, source, target, checkpoint=tmp_path)
     assert batches(tmp_path) == done
     assert len(kafka.records_of_tasks()) == written
     assert kafka.count(target, committed=False) == numbers(ROWS)
@@ -71,17 +75,29 @@ def test_batch_that_runs_again_writes_nothing(spark, kafka, source, tmp_path):
 
 def test_stream_that_is_set_back_is_refused(spark, kafka, source, tmp_path):
     target = kafka.topic(partitions=3)
-    run(spark, kafka, source, target, checkpoint=tmp_path, job="pipe")
+    run(spark, kafka, source, target, checkpoint=tmp_path)
     for batch in batches(tmp_path)[1:]:
         forget(tmp_path, "commits", batch)
         forget(tmp_path, "offsets", batch)
     with pytest.raises(Exception, match=r"comes too late: batch \d+ is written"):
-        run(spark, kafka, source, target, checkpoint=tmp_path, job="pipe")
+        run(spark, kafka, source, target, checkpoint=tmp_path)
     assert kafka.count(target, committed=False) == numbers(ROWS)
 
 
 def test_new_checkpoint_is_a_new_stream(spark, kafka, source, tmp_path):
     target = kafka.topic(partitions=3)
     for name in ("one", "two"):
-        run(spark, kafka, source, target, checkpoint=tmp_path / name, job="pipe")
+        run(spark, kafka, source, target, checkpoint=tmp_path / name)
     assert kafka.count(target) == numbers(ROWS) + numbers(ROWS)
+
+
+def test_stream_that_goes_on_with_another_control_topic_is_refused(spark, kafka, source, tmp_path):
+    """What it has written of a batch that was broken off stands in the first one."""
+    target, other = kafka.topic(partitions=3), kafka.topic(partitions=8, cleanup_policy="compact")
+    run(spark, kafka, source, target, checkpoint=tmp_path)
+    forget(tmp_path, "commits", batches(tmp_path)[-1])
+    with pytest.raises(Exception, match="does not know the stream"):
+        run(spark, kafka, source, target, checkpoint=tmp_path, **{"control.topic": other})
+    with pytest.raises(Exception, match="a stream takes no option job"):
+        run(spark, kafka, source, target, checkpoint=tmp_path, job="pipe")
+    assert kafka.count(target, committed=False) == numbers(ROWS)

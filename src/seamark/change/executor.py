@@ -243,12 +243,13 @@ class Executor:
 
     def _act(self, task: Task, intent: Intent, writer: JournalWriter, *, walk: Walk, entered_at: float) -> Sent:
         unknown: SeamarkError | None = None
+        note = ""
         try:
             with self._writers.sending(task.step.subject):
                 looked = self._look_again(task, walk, writer)
                 # Its newest entry must be of this step.
                 self._confirm(task, writer, entered_at=-math.inf if looked else entered_at)
-                task.step.perform(self.world, intent)
+                note = task.step.perform(self.world, intent) or ""
         except (FencedError, JournalError):
             raise
         except UnknownOutcomeError as error:
@@ -257,7 +258,8 @@ class Executor:
             return Sent(intent, settled=(Outcome.DID_NOT_HAPPEN, error))
         finally:
             reach("after-perform", task.number)
-        return Sent(intent, unknown=unknown, quiet_at=self.world.clock.now() + self.timing.in_flight_seconds)
+        quiet_at = self.world.clock.now() + self.timing.in_flight_seconds
+        return Sent(intent, unknown=unknown, quiet_at=quiet_at, note=note)
 
     def _look_again(self, task: Task, walk: Walk, writer: JournalWriter) -> bool:
         """Take the looks again that the step relies on, where they are of another process or this one slept since."""

@@ -40,7 +40,12 @@ def build_precondition(step: Step, intent: Intent) -> Precondition:
 
 def is_expected(step: Step) -> bool:
     """Whether a plan can expect to find what a step found when it was made."""
-    return not step.drifts and step.aspect != POSITION
+    return not step.drifts and not is_position(step)
+
+
+def is_position(step: Step) -> bool:
+    """Whether a step shows where a reader stands. One that is carried twice has two of them."""
+    return step.aspect.startswith(POSITION)
 
 
 def aspect_of(step: Step) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from seamark.change.executor import Executor, write_outcome
 from seamark.change.journal import JournalWriter
 from seamark.change.past import Past, read_past
-from seamark.change.precondition import POSITION
+from seamark.change.precondition import is_position
 from seamark.change.result import ChangeResult
 from seamark.change.settle import Settled
 from seamark.change.step import Outcome
@@ -134,8 +134,8 @@ class Recovery:
 def _find_settled(past: Past, tasks: Tasks, task: Task) -> Settled | None:
     """How a step ended as far as the journal knows; None if it was not begun or nobody knows how it ended."""
     outcome = past.outcomes.get(task.number)
-    if outcome is None or (outcome is Outcome.DID_NOT_HAPPEN and task.always):
-        # What must always be done is tried again by everybody who takes the change over.
+    if outcome is None or (outcome is Outcome.DID_NOT_HAPPEN and (task.always or task.insists)):
+        # What must be done in any case is tried again by everybody who takes the change over.
         return None
     known = outcome in GOOD or outcome is Outcome.DID_NOT_HAPPEN or _is_acted_upon(past, tasks, task)
     if known or (task.number not in past.intents and _is_passed(past, tasks, task)):
@@ -162,7 +162,7 @@ def _is_passed(past: Past, tasks: Tasks, task: Task) -> bool:
 def _is_let_go(past: Past, tasks: Tasks, task: Task) -> bool:
     """Whether it is a position whose owner may run again: then it has moved on by itself."""
     later = (other for other in tasks.of_lane(task.lane) if other.number > task.number)
-    return task.step.aspect == POSITION and any(other.step.acts and other.number in past.intents for other in later)
+    return is_position(task.step) and any(other.step.acts and other.number in past.intents for other in later)
 
 
 def _find_premises(past: Past, walk: Walk) -> Iterator[Task]:

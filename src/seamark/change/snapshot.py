@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from seamark.change.copy_port import CopyPort
 from seamark.change.file_port import OffsetFilePort
 from seamark.change.record_port import RecordPort
 from seamark.change.snapshot_brokers import SnapshotBrokers
@@ -73,6 +74,10 @@ class SnapshotWorld:
     def offset_file(self, cluster: str) -> OffsetFilePort:
         """The file as it is."""
         return self._world.offset_file(cluster)
+
+    def copies(self) -> CopyPort:
+        """The copies, as they are."""
+        return self._world.copies()
 
     def reveal(self, reference: str) -> str:
         """The value behind a reference."""

@@ -87,7 +87,7 @@ class Step(Protocol):
     def perform(self, world: World, intent: Intent) -> str | None:
         """Act. Errors say whether it happened: UnknownOutcomeError and JournalError aside, it did not.
 
-        One that only looks may give what it saw in a few words, for people and the journal.
+        It may give what it saw or did in a few words, for people and the journal.
         """
         ...
 

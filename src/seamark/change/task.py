@@ -20,6 +20,7 @@ class Task:
     lane: str
     always: bool
     fallback: bool = False
+    insists: bool = False
 
     @property
     def aspect(self) -> str:
@@ -72,12 +73,13 @@ def build_tasks(plan: Plan, steps: Sequence[Step] | None = None) -> Tasks:
     """The plan's steps with their places, in order. `steps` are the same ones with their secrets."""
     chosen = list(steps) if steps is not None else [build_step(data) for data in plan.steps]
     tasks = Tasks(
-        Task(number, step, lane=data.lane, always=data.always, fallback=data.fallback)
+        Task(number, step, data.lane, always=data.always, fallback=data.fallback, insists=data.insists)
         for number, (step, data) in enumerate(zip(chosen, plan.steps, strict=False))
     )
     # What is applied must be what was shown and is journalled; secrets aside, which neither shows.
     same = all(
-        replace(task.step.to_data(lane=task.lane, always=task.always), fallback=task.fallback) == data
+        replace(task.step.to_data(lane=task.lane, always=task.always), fallback=task.fallback, insists=task.insists)
+        == data
         for task, data in zip(tasks, plan.steps, strict=False)
     )
     if len(chosen) != len(plan.steps) or not same:

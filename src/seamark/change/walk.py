@@ -171,8 +171,8 @@ class Walk:
             return False
         outcome = self._results[task.number].outcome
         if outcome is Outcome.DID_NOT_HAPPEN:
-            # A run state that the change touched and did not restore is not its end.
-            return not (task.always and self.has_acted(task))
+            # A run state that the change touched and did not restore is not its end; nor is a place without a way back.
+            return not (task.insists or (task.always and self.has_acted(task)))
         return leaving and outcome is Outcome.FOREIGN
 
     def _has_begun(self, task: Task) -> bool:

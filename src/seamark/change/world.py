@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from seamark.change.copy_port import CopyPort
 from seamark.change.file_port import OffsetFilePort
 from seamark.change.record_port import RecordPort
 from seamark.model.connector import Connector, ConnectorStatus
@@ -204,6 +205,10 @@ class World(Protocol):
 
     def records(self, cluster: str, name: str) -> RecordPort:
         """The records that one sink reads."""
+        ...
+
+    def copies(self) -> CopyPort:
+        """The copies of topics."""
         ...
 
     def reveal(self, reference: str) -> str:

@@ -27,6 +27,7 @@ COMMANDS = {
     "offsets": ("seamark.cli.offsets:offsets", "Look at reading positions, back them up, and move them."),
     "topics": ("seamark.cli.topics:topics", "Look at topics, and change them."),
     "groups": ("seamark.cli.groups:groups", "Look at consumer groups, and move them."),
+    "copy": ("seamark.cli.copy:copy", "Copy a topic to another number of partitions, on Spark."),
     "lag": ("seamark.cli.lag:lag", "Show how far every group and sink is behind, or with --sources every source."),
     "plan": ("seamark.cli.plan:plan", "Show the way from what runs to what the files say; nothing is changed."),
     "apply": ("seamark.cli.apply:apply", "Make what runs as the files say, or apply a saved plan."),

@@ -78,6 +78,7 @@ def _spec(options: argparse.Namespace) -> StackSpec:
         spark_workers=options.spark_workers,
         exactly_once=options.exactly_once,
         toxiproxy=options.toxiproxy,
+        broker_doors=options.broker_doors,
         authorizer=options.authorizer,
         full_jit=options.full_jit,
     )
@@ -103,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--spark-workers", type=int, default=1, metavar="N", help="workers of Spark, each on its own host")
     up.add_argument("--exactly-once", action="store_true", help="exactly-once sources on")
     up.add_argument("--toxiproxy", action="store_true", help="a proxy before each worker that can break off answers")
+    up.add_argument("--broker-doors", action="store_true", help="a proxy before a second listener of each broker")
     up.add_argument("--authorizer", action="store_true", help="brokers with ACLs, and a listener with a login for them")
     up.add_argument("--full-jit", action="store_true", help="slower start, faster servers: for measuring")
     up.add_argument("--foreground", action="store_true", help="stay, and end with the caller")

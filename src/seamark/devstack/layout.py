@@ -38,7 +38,7 @@ def fetch_parts(spec: StackSpec) -> None:
         find_programs()
     if spec.s3:
         read_gateway()
-    if spec.toxiproxy:
+    if spec.toxiproxy or spec.broker_doors:
         read_toxiproxy()
     if spec.spark:
         find_spark()
@@ -48,6 +48,7 @@ def fetch_parts(spec: StackSpec) -> None:
 def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: int, ports: PortReservation) -> Layout:
     """Lay out every server's files under a folder."""
     (folder / "logs").mkdir()
+    doors = Doors(ports) if spec.toxiproxy or spec.broker_doors else None
     kafka, servers = build_brokers(
         spec.brokers,
         libs=kafka_jars(),
@@ -55,6 +56,7 @@ def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: in
         ports=ports,
         full_jit=spec.full_jit,
         authorizer=spec.authorizer,
+        doors=doors if spec.broker_doors else None,
     )
     wanted = frozenset(kind for kind, is_there in (("jdbc", spec.postgres), ("s3", spec.s3)) if is_there)
     plugins = build_plugins(folder / "plugins", wanted=wanted)
@@ -65,7 +67,6 @@ def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: in
     if spec.s3:
         s3, server = build_s3(folder=folder, ports=ports, program=read_gateway())
         servers.append(server)
-    doors = Doors(ports) if spec.toxiproxy else None
     clusters: dict[str, ConnectEndpoint] = {}
     for cluster, version in spec.clusters().items():
         clusters[cluster], workers = build_cluster(
@@ -79,7 +80,7 @@ def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: in
             ports=ports,
             exactly_once=spec.exactly_once,
             full_jit=spec.full_jit,
-            doors=doors,
+            doors=doors if spec.toxiproxy else None,
         )
         servers += workers
     toxiproxy = None

@@ -31,6 +31,8 @@ class StackSpec:
     authorizer: bool = False
     # A proxy before each worker's REST API, for faults of the network.
     toxiproxy: bool = False
+    # A proxy before a second listener of each broker: who comes through a door is sent to doors only.
+    broker_doors: bool = False
     # The JVM's second compiler doubles the CPU of a start (34 s against 18 s for five JVMs here) and pays only in
     # long runs: tests go without it, benches ask for it.
     full_jit: bool = False

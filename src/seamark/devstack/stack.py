@@ -32,7 +32,8 @@ class ServerEntry:
 class KafkaEndpoint:
     """The brokers. `libs` holds the jars, also of Kafka's own tools.
 
-    With an authorizer, `login_servers` are where `login_user` may do what ACLs allow, and nothing else.
+    With an authorizer, `login_servers` are where `login_user` may do what ACLs allow, and nothing else. `door_servers`
+    are the doors of a proxy before the brokers, if there is one; each is named after its broker.
     """
 
     bootstrap_servers: str
@@ -42,6 +43,7 @@ class KafkaEndpoint:
     login_servers: str = ""
     login_user: str = ""
     login_password: str = ""
+    door_servers: str = ""
 
 
 @dataclass(frozen=True, slots=True)

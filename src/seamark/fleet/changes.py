@@ -19,6 +19,7 @@ from seamark.errors import RefusedError
 from seamark.fleet.brokers.topic_safety import refuse_deletes
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.validation import refuse_invalid
+from seamark.fleet.copies.way_back import guard_way_back
 from seamark.fleet.moving.access import refuse_denied
 from seamark.fleet.moving.guards import refresh_guards, stop_running
 from seamark.fleet.moving.progress import watch_progress
@@ -103,7 +104,8 @@ class Changes:
         self.check_seals(entries)
         plan = self._carry_spec(self.recovery().plan_undo(change), entries)
         refuse_foreign_context(plan, self._context.name)
-        plan, steps = refresh_guards(plan, build_steps(plan), clusters=self._clusters, context=self._context)
+        plan, steps = guard_way_back(plan, build_steps(plan), world=self._world)
+        plan, steps = refresh_guards(plan, steps, clusters=self._clusters, context=self._context)
         plan, steps = carry_first(plan, steps)
         plan, steps = stop_running(plan, steps, clusters=self._clusters, world=self._world)
         plan, steps = keep_state(plan, steps, clusters=self._clusters, world=self._world)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from seamark.fleet.brokers.topics import Topics
     from seamark.fleet.changes import Changes
     from seamark.fleet.connector_life.plans import ConnectorPlans
+    from seamark.fleet.copies.copies import Copies
     from seamark.fleet.doctor import Doctor
     from seamark.fleet.journal import Journal
     from seamark.fleet.kip199.plans import Imports
@@ -102,6 +103,8 @@ class Fleet:
         """Close every connection. The fleet can be used again; it then opens new ones."""
         self._clusters.close()
         self._hands.close()
+        if "copies" in self.__dict__:
+            self.copies.close()
         if "_world" in self.__dict__:
             self._world.close()
         opened, self._opened = self._opened, None
@@ -163,6 +166,23 @@ class Fleet:
         from seamark.fleet.brokers.groups import Groups  # noqa: PLC0415
 
         return Groups(clusters=self._clusters, world=self._world, planner=lambda: self._planner)
+
+    @cached_property
+    def copies(self) -> Copies:
+        """Copies of topics: planning them, running them on Spark, how far they are, and the proof."""
+        from seamark.fleet.copies.copies import Copies  # noqa: PLC0415
+        from seamark.fleet.copies.logs import KafkaLogs  # noqa: PLC0415
+
+        return Copies(
+            self.context,
+            clusters=self._clusters,
+            world=self._world,
+            planner=lambda: self._planner,
+            apply=self.apply,
+            actor=lambda: self._actor,
+            logs=lambda: KafkaLogs(self.context.kafka.client_config),
+            delete_topic=self.topics.delete,
+        )
 
     def lag(self, *, seconds: bool = True) -> Reading[GroupLag]:
         """How many records, and seconds, every group and every sink is behind, the worst first."""
@@ -306,7 +326,11 @@ class Fleet:
         from seamark.fleet.world import FleetWorld  # noqa: PLC0415
 
         return FleetWorld(
-            self.context, clusters=self._hands, build_brokers=self._build_brokers, open_scan=self._open_scan
+            self.context,
+            clusters=self._hands,
+            build_brokers=self._build_brokers,
+            open_scan=self._open_scan,
+            open_copies=lambda: self.copies.work,
         )
 
     @cached_property

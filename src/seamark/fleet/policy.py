@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from seamark.change.step import Step
 from seamark.change.steps.aside import BringBack
 from seamark.change.steps.connector import CreateConnector, PutConfig
-from seamark.change.steps.meanwhile import LendConfig
+from seamark.change.steps.edit_config import EditConfig
 from seamark.errors import NotFoundError, RefusedError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.ports import ConnectPort
@@ -143,7 +143,7 @@ def refuse_forbidden_steps(steps: Sequence[Step], clusters: Clusters, context: C
     A step that puts back what Connect holds now is let through: it is how a failed change goes back.
     """
     changes = [step for step in steps if isinstance(step, PutConfig)]
-    lent = [step for step in steps if isinstance(step, LendConfig)]
+    lent = [step for step in steps if isinstance(step, EditConfig)]
     brought = [step for step in steps if isinstance(step, BringBack)]
     held = _read_held([*changes, *lent, *brought], clusters)
     new = [step for step in steps if isinstance(step, CreateConnector)]
@@ -159,7 +159,7 @@ def refuse_forbidden_steps(steps: Sequence[Step], clusters: Clusters, context: C
     refuse_violations(wanted, context, present=held)
 
 
-def _read_held(steps: Sequence[PutConfig | LendConfig | BringBack], clusters: Clusters) -> Present:
+def _read_held(steps: Sequence[PutConfig | EditConfig | BringBack], clusters: Clusters) -> Present:
     """What Connect holds for the subjects of the steps that are there."""
     found: dict[tuple[str | None, str], Mapping[str, str]] = {}
     names: dict[str, set[str]] = {}

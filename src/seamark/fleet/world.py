@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from seamark.change.timing import build_timing
 from seamark.connect.boards import StatusBoard
+from seamark.errors import RefusedError
 from seamark.fleet.clusters import Clusters, build_connect_client
 from seamark.fleet.ports import BrokersPort, ConnectPort
 from seamark.fleet.seal import SealKey, read_seal_key
 from seamark.model.connector import Connector, ConnectorStatus
 
 if TYPE_CHECKING:
+    from seamark.change.copy_port import CopyPort
     from seamark.change.world import OffsetPort
     from seamark.context import ConnectSettings, Context
     from seamark.fleet.kip199.standalone_file import StandaloneFile
@@ -58,8 +60,10 @@ class FleetWorld:
         clusters: Clusters,
         build_brokers: Callable[[Context], BrokersPort] | None = None,
         open_scan: OpenScan | None = None,
+        open_copies: Callable[[], CopyPort] | None = None,
     ) -> None:
         self._open_scan = open_scan
+        self._open_copies = open_copies
         self._context = context
         self._clusters = clusters
         self._build_brokers = build_brokers or build_changing_brokers
@@ -149,6 +153,12 @@ class FleetWorld:
             settings=self._clusters.settings(cluster),
             brokers=self.kafka,
         )
+
+    def copies(self) -> CopyPort:
+        """The copies of topics."""
+        if self._open_copies is None:
+            raise RefusedError("nobody here can copy topics")
+        return self._open_copies()
 
     def worker_urls(self, cluster: str) -> tuple[str, ...]:
         """The workers that are up, as the brokers know them; none where all are down."""

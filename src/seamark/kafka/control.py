@@ -5,15 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from seamark.errors import NotFoundError, SeamarkError
+from seamark.errors import DeadlineError, NotFoundError, SeamarkError
+from seamark.kafka.control_topic import read_control_id
 from seamark.kafka.failures import is_passing
 from seamark.kafka.log import PartitionLog
 from seamark.kafka.reading import ANSWER_SECONDS, POLL_SECONDS
 from seamark.kafka.topics import TopicAdmin
 from seamark.model.control import CONTROL_PARTITIONS, Claim, ControlRecord
 from seamark.model.control_codec import decode_control
+
+# Records that are there come within milliseconds; what stands behind an open transaction is left to the tasks.
+_LOOK_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +57,29 @@ _MEMORY = _Memory()
 
 
 def read_progress(
-    config: Mapping[str, str], topic: str, *, claim: Claim, patience_seconds: float, start: int | None = None
+    config: Mapping[str, str],
+    topic: str,
+    *,
+    claim: Claim,
+    patience_seconds: float,
+    start: int | None = None,
+    topic_id: str = "",
 ) -> ControlRecord | None:
-    """The newest control record of a task, or None.
+    """The newest control record of a task, or None. `topic_id` is that of the topic when the job began, if known.
 
     Everything that was acknowledged before this call is seen: the true end of the partition is asked for first, and
     then committed records are read until it is reached. Where somebody else's transaction is open before that end,
     this waits; the last stable offset alone could hide our own record behind it.
     """
-    name = (config.get("bootstrap.servers", ""), topic, str(claim.partition), claim.family)
+    with TopicAdmin(config) as admin:
+        # A topic that was made anew may have come further than the old one by now: its end does not tell.
+        known = read_control_id(admin, topic, expected=topic_id)
+    name = (config.get("bootstrap.servers", ""), topic, known, str(claim.partition), claim.family)
     seen = _MEMORY.find(name, start=start)
     with PartitionLog(config, topic, partition=claim.partition, patience_seconds=patience_seconds) as log:
         low, high = log.read_bounds()
         if seen.position is None or seen.position > high:
-            # Behind its end: the topic has been made anew.
+            # Behind its end: the partition has lost records.
             seen = _Seen(low)
         # A copy: another thread may be reading for the same job, and be elsewhere.
         newest = dict(seen.newest)
@@ -97,6 +111,23 @@ def read_records(
                 if record.key is not None and record.key.startswith(family) and record.value is not None
             )
     return tuple(found)
+
+
+def read_known(config: Mapping[str, str], topic: str, *, job: str) -> dict[int, ControlRecord]:
+    """What is known of the tasks of a batch job, by task. More may come: this does not wait for open transactions."""
+    family = f"{job}/".encode()
+    found: dict[int, ControlRecord] = {}
+    for partition in range(CONTROL_PARTITIONS):
+        with (
+            PartitionLog(config, topic, partition=partition, patience_seconds=_LOOK_SECONDS) as log,
+            suppress(DeadlineError),
+        ):
+            for record in log.read():
+                if record.key is not None and record.key.startswith(family) and record.value is not None:
+                    known = decode_control(record.value, place=f"{topic}-{partition}@{record.offset}")
+                    if known.claim == Claim(job, known.claim.task):
+                        found[known.claim.task] = known
+    return found
 
 
 def read_ends(admin: TopicAdmin, topic: str) -> dict[int, int]:

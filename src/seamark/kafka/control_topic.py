@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from seamark.errors import RejectedError
+import time
+
+from seamark.errors import RefusedError, RejectedError, UnreachableError
+from seamark.kafka.failures import is_passing
+from seamark.kafka.reading import ANSWER_SECONDS, POLL_SECONDS
 from seamark.kafka.topics import TopicAdmin, TopicSpec
 from seamark.model.control import CONTROL_PARTITIONS
 
@@ -10,8 +14,8 @@ _COPIES = 3
 _NO_LIMIT = "-1"
 
 
-def ensure_control_topic(admin: TopicAdmin, topic: str) -> None:
-    """Make the control topic where it is missing; refuse one that can't serve."""
+def ensure_control_topic(admin: TopicAdmin, topic: str) -> str:
+    """Make the control topic where it is missing; refuse one that can't serve. Gives its id."""
     found = admin.read_found([topic]).get(topic)
     if found is None:
         admin.create_topics([_build_spec(topic, copies=min(_COPIES, len(admin.read_cluster().brokers)))])
@@ -30,6 +34,26 @@ def ensure_control_topic(admin: TopicAdmin, topic: str) -> None:
             cause=", ".join(forgetting),
             hint="set cleanup.policy=compact, or retention.ms=-1 and retention.bytes=-1",
         )
+    return found.topic_id
+
+
+def read_control_id(admin: TopicAdmin, topic: str, *, expected: str = "") -> str:
+    """The id of the control topic. Another one than expected is refused: what it has forgotten would be done again."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while not (reading := admin.read_topics([topic])).items:
+        error = next(iter(reading.failures.values()))
+        may_pass = is_passing(error) or isinstance(error, UnreachableError)
+        if not may_pass or time.monotonic() > deadline:
+            raise error
+        time.sleep(POLL_SECONDS)
+    found = reading.items[0].topic_id
+    if expected and found != expected:
+        raise RefusedError(
+            f"the control topic {topic} was deleted and made anew while the job ran",
+            cause=f"its id is {found}, and it was {expected}; what was written before is no longer known",
+            hint="see what is in the target before you run the job again: it would write everything once more",
+        )
+    return found
 
 
 def _build_spec(topic: str, *, copies: int) -> TopicSpec:

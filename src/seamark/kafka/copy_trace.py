@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any
+from functools import reduce
+from itertools import groupby
+from operator import xor
+from typing import Any, NamedTuple
 
 from seamark.errors import RefusedError
 from seamark.model.control import Copied
@@ -11,8 +16,17 @@ from seamark.model.copy_run import Checksum, Run
 
 _MASK = (1 << 64) - 1
 
-Origin = tuple[int, int, int, int]
-"""Of one record: the target partition, the source partition, the source offset, and the record's hash."""
+
+class Stretch(NamedTuple):
+    """Records of one source for one target, as they are written: the offset of each in the source, and its hash.
+
+    Arrays of numbers, not objects: a task may hold millions.
+    """
+
+    target: int
+    source: int
+    offsets: array[int]
+    hashes: array[int]
 
 
 class CopyTrace:
@@ -24,28 +38,27 @@ class CopyTrace:
 
     def __init__(self, tasks: int) -> None:
         self._tasks = tasks
-        self._origins: dict[int, list[tuple[int, int, int]]] = {}
-        self._offsets: dict[int, list[int]] = {}
+        self.begin()
 
     def begin(self) -> None:
         """A new transaction: whatever was written before is not in it."""
-        self._origins = {}
-        self._offsets = {}
+        self._stretches: dict[int, list[Stretch]] = defaultdict(list)
+        self._written: dict[int, array[int]] = defaultdict(_build_longs)
 
     def add(self, piece: Any) -> None:
         """Rows that are about to be produced, in this order."""
-        origins: Iterable[Origin] = piece.origins()
-        for target, source, offset, hashed in origins:
-            self._origins.setdefault(target, []).append((source, offset, hashed))
+        stretches: Iterable[Stretch] = piece.stretches()
+        for stretch in stretches:
+            self._stretches[stretch.target].append(stretch)
 
     def note(self, partition: int, offset: int) -> None:
         """The brokers have a record."""
-        self._offsets.setdefault(partition, []).append(offset)
+        self._written[partition].append(offset)
 
     def build(self) -> Copied:
         """What goes into the control record, when all reports are in."""
-        found = {target: len(offsets) for target, offsets in self._offsets.items()}
-        wanted = {target: len(origins) for target, origins in self._origins.items()}
+        found = {target: len(offsets) for target, offsets in self._written.items()}
+        wanted = {target: sum(len(one.offsets) for one in own) for target, own in self._stretches.items()}
         if found != wanted:
             raise RefusedError(
                 "the brokers have other records than were sent",
@@ -56,31 +69,46 @@ class CopyTrace:
         return Copied(self._tasks, runs=tuple(sorted(runs, key=lambda run: (run.source, run.target, run.first_source))))
 
     def _build_runs(self, target: int) -> Iterator[Run]:
-        origins, offsets = self._origins[target], self._offsets[target]
+        written = self._written[target]
         begin = 0
-        for place in range(1, len(origins) + 1):
-            # Something else in between, such as the late marker of another transaction, cuts a run in two.
-            is_end = place == len(origins) or (
-                origins[place][0] != origins[begin][0] or offsets[place] != offsets[place - 1] + 1
-            )
-            if is_end:
-                yield _build_run(target, origins[begin:place], offsets[begin:place])
-                begin = place
+        for source, stretches in groupby(self._stretches[target], key=lambda one: one.source):
+            offsets, hashes = _build_longs(), _build_longs()
+            for one in stretches:
+                offsets += one.offsets
+                hashes += one.hashes
+            places = written[begin : begin + len(offsets)]
+            begin += len(offsets)
+            for first, last in _cut(places):
+                yield Run(
+                    source,
+                    target,
+                    last - first + 1,
+                    first_source=offsets[first],
+                    last_source=offsets[last],
+                    first_target=places[first],
+                    last_target=places[last],
+                    checksum=_sum(hashes[first : last + 1]),
+                )
 
 
-def _build_run(target: int, origins: list[tuple[int, int, int]], offsets: list[int]) -> Run:
-    total = xor = 0
-    for _, _, hashed in origins:
-        bits = hashed & _MASK
-        total += bits
-        xor ^= bits
-    return Run(
-        origins[0][0],
-        target,
-        len(origins),
-        first_source=origins[0][1],
-        last_source=origins[-1][1],
-        first_target=offsets[0],
-        last_target=offsets[-1],
-        checksum=Checksum(total & _MASK, xor),
-    )
+def _build_longs() -> array[int]:
+    return array("q")
+
+
+def _cut(places: array[int]) -> Iterator[tuple[int, int]]:
+    """The first and the last index of what lies side by side.
+
+    Something else in between, such as the late marker of another transaction, cuts a run in two.
+    """
+    if places == array("q", range(places[0], places[0] + len(places))):
+        yield 0, len(places) - 1
+        return
+    begin = 0
+    for place in range(1, len(places) + 1):
+        if place == len(places) or places[place] != places[place - 1] + 1:
+            yield begin, place - 1
+            begin = place
+
+
+def _sum(hashes: array[int]) -> Checksum:
+    return Checksum(sum(hashes) & _MASK, reduce(xor, hashes, 0) & _MASK)

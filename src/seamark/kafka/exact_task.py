@@ -34,7 +34,7 @@ class ExactTask:
     """One attempt at a task. For one thread, and one call of `write`.
 
     With a `trace` it is a task of a copy, whose record also says where its records lie, and is written also if there
-    were none.
+    were none. `is_noted` has the same done for any other task: without rows it leaves no record otherwise.
     """
 
     def __init__(
@@ -44,12 +44,14 @@ class ExactTask:
         *,
         control_start: int | None = None,
         trace: CopyTrace | None = None,
+        is_noted: bool = False,
         open_producer: Callable[[], TaskProducer] | None = None,
-        read: Callable[[], ControlRecord | None] | None = None,
+        read: Callable[[Claim], ControlRecord | None] | None = None,
     ) -> None:
         self._settings = settings
         self._claim = claim
         self._trace = trace
+        self._is_noted = is_noted or trace is not None
         self._hold = TaskHold(
             settings,
             claim,
@@ -65,7 +67,7 @@ class ExactTask:
     def write(self, pieces: Iterable[Piece]) -> TaskReport:
         """Write all rows, or find that they are written."""
         rows = TaskInput(pieces) if self._trace is None else CopyInput(pieces)
-        if rows.is_empty and self._trace is None:
+        if rows.is_empty and not self._is_noted:
             return TaskReport(self._claim, amount=Amount())
         try:
             return self._write(rows)

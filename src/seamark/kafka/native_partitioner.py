@@ -16,7 +16,16 @@ def build_partitioner(partitions: int) -> Callable[[bytes], int]:
     native = _find_native()
     if native is None:
         return lambda key: choose_partition(key, partitions=partitions)
-    return lambda key: native(None, key, len(key), partitions, None, None)
+    sizes = _Sizes()
+    return lambda key: native(None, key, sizes[len(key)], partitions, None, None)
+
+
+class _Sizes(dict[int, ctypes.c_size_t]):
+    """Lengths as C has them, each made once."""
+
+    def __missing__(self, length: int) -> ctypes.c_size_t:
+        made = self[length] = ctypes.c_size_t(length)
+        return made
 
 
 def _find_native() -> Callable[..., int] | None:
@@ -28,8 +37,8 @@ def _find_native() -> Callable[..., int] | None:
         found = ctypes.PyDLL(cimpl.__file__).rd_kafka_msg_partitioner_murmur2
     except (ImportError, AttributeError, OSError):
         return None
-    pointer = ctypes.c_void_p
-    found.argtypes = [pointer, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int32, pointer, pointer]
+    # No argtypes: to check six arguments takes longer than the function. None is a null pointer, bytes are a pointer
+    # and numbers are an int, as it wants them; but the length is a size_t, and whoever calls must give one.
     found.restype = ctypes.c_int32
-    answer = found(None, _PROOF, len(_PROOF), _PROOF_PARTITIONS, None, None)
+    answer = found(None, _PROOF, ctypes.c_size_t(len(_PROOF)), _PROOF_PARTITIONS, None, None)
     return found if answer == _PROOF_ANSWER else None

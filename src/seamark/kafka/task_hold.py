@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from seamark.errors import FencedError, RefusedError
+from seamark.errors import FencedError, RefusedError, UnreachableError
 from seamark.kafka.control import read_progress
 from seamark.kafka.task_failures import Outcome, build_task_error, judge
-from seamark.kafka.task_producer import ProducerFailure, TaskProducer
+from seamark.kafka.task_producer import ANSWER_SECONDS, ProducerFailure, TaskProducer
 from seamark.kafka.task_settings import TaskSettings
-from seamark.model.control import Claim, ControlRecord
+from seamark.model.control import Claim, ControlRecord, build_first_claim
 
 TRIES = 3
 """Of what failed through no fault of the rows. Each takes up to a minute."""
@@ -31,14 +31,14 @@ class TaskHold:
         control_start: int | None = None,
         on_written: Callable[[int, int], None] | None = None,
         open_producer: Callable[[], TaskProducer] | None = None,
-        read: Callable[[], ControlRecord | None] | None = None,
+        read: Callable[[Claim], ControlRecord | None] | None = None,
     ) -> None:
         self._settings = settings
         self._claim = claim
         self._control_start = control_start
         self._on_written = on_written
         self._open_producer = open_producer or self._build_producer
-        self._read = read or self._read_control
+        self._read_once = read or self._read_control
         self._producer: TaskProducer | None = None
 
     @property
@@ -53,12 +53,14 @@ class TaskHold:
         self.close()
         self._producer = self._open_producer()
         self._producer.take()
-        found = self._read()
+        found = self._read(self._claim)
+        if found is None and self._claim.batch > 0:
+            self._expect_known()
         return found if found is not None and self._is_own(found) else None
 
     def take_patiently(self) -> ControlRecord | None:
         """Take it, and try again where the brokers don't answer. A finished task of a copy is left alone."""
-        if self._claim.part and (found := self._read()) is not None and found.is_done:
+        if self._claim.part and (found := self._read(self._claim)) is not None and found.is_done:
             # The id is that of all slices: to take it would fence the slice that is being written now. A look costs a
             # copy little, as its tasks take seconds; those of a stream may not.
             return found
@@ -75,7 +77,7 @@ class TaskHold:
         last: ControlRecord | None = None
         deadline = time.monotonic() + self._patience_seconds
         while time.monotonic() < deadline:
-            found = self._read()
+            found = self._read(self._claim)
             if found is not None and self._is_own(found) and found.is_done:
                 return found
             if found != last:
@@ -107,16 +109,39 @@ class TaskHold:
             )
         return found.claim == self._claim
 
+    def _expect_known(self) -> None:
+        """Refuse a stream in its middle of which the control topic knows nothing: it was begun with another one."""
+        if self._read(build_first_claim(self._claim.query)) is not None:
+            return
+        raise RefusedError(
+            f"the control topic {self._settings.control_topic} does not know the stream of {self._claim}",
+            cause="the stream was begun with another control.topic, or the topic has lost records: what a batch that "
+            "was broken off has written would be written again",
+            hint="name the control.topic that it was begun with, or start it with a new checkpoint",
+        )
+
+    def _read(self, claim: Claim) -> ControlRecord | None:
+        """What is written of a claim. A broker that does not answer is asked again, until another leads."""
+        deadline = time.monotonic() + min(ANSWER_SECONDS, self._patience_seconds)
+        while True:
+            try:
+                return self._read_once(claim)
+            except UnreachableError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_LOOK_AGAIN_SECONDS)
+
     def _build_producer(self) -> TaskProducer:
         return TaskProducer(
             self._settings.client, transactional_id=self._claim.transactional_id, on_written=self._on_written
         )
 
-    def _read_control(self) -> ControlRecord | None:
+    def _read_control(self, claim: Claim) -> ControlRecord | None:
         return read_progress(
             self._settings.reader,
             self._settings.control_topic,
-            claim=self._claim,
+            claim=claim,
             patience_seconds=self._patience_seconds,
             start=self._control_start,
+            topic_id=self._settings.control_id,
         )

@@ -64,8 +64,11 @@ class TaskInput:
 
 def _expect_amount(seen: Amount, found: ControlRecord) -> None:
     if seen != found.amount:
+        is_as_much = (seen.records, seen.bytes) == (found.amount.records, found.amount.bytes)
+        now = "as many, and others" if is_as_much else f"{seen} now, {found.amount} then"
         raise RejectedError(
-            f"{found.claim} has other rows than when it was written: {seen} now, {found.amount} then",
+            f"{found.claim} has other rows than when it was written: {now}",
             cause="its input has changed since, or Spark shared the rows out to the tasks in another way",
-            hint="give the job a new name, or the input it had: explicit offsets, the same partitions",
+            hint="run it with the input it had: explicit offsets, the same partitions. Tasks that were not done before "
+            "this run may have written rows of those that were: see the control records, or write to a new topic",
         )

@@ -20,6 +20,8 @@ class TaskSettings:
     client: Mapping[str, str] = field(repr=False)
     reader: Mapping[str, str] = field(repr=False)
     control_topic: str = CONTROL_TOPIC
+    # What the control topic was when the job began; "" where nobody asked.
+    control_id: str = ""
     is_ordered: bool = False
     # A few seconds of work: what a retry loses, and what a reader of committed records waits for.
     transaction_records: int = 200_000

@@ -33,6 +33,7 @@ class TopicFound:
     partitions: int
     replication_factor: int
     configs: Mapping[str, str] = field(default_factory=dict)
+    topic_id: str = ""
 
 
 class TopicAdmin(KafkaAdmin):
@@ -91,6 +92,7 @@ class TopicAdmin(KafkaAdmin):
                 partitions=len(topic.partitions),
                 replication_factor=topic.replication_factor,
                 configs=_plain(configs[topic.name]),
+                topic_id=topic.topic_id,
             )
             for topic in reading.items
             if topic.name in configs

@@ -17,6 +17,9 @@ from seamark.model.copy_run import Run
 CONTROL_TOPIC = "seamark-control"
 """Where control records are kept by default."""
 
+# JSON readers elsewhere take no more than 63 bits.
+_MASK = (1 << 63) - 1
+
 CONTROL_PARTITIONS = 8
 """The partitions that tasks are spread over: the first eight. A topic that is grown later changes nothing."""
 
@@ -72,16 +75,26 @@ class Claim:
         return f"{where}, batch {self.batch}" if self.batch >= 0 else where
 
 
+def build_first_claim(query: str) -> Claim:
+    """What a stream leaves in its first batch, whatever rows that has: by it the control topic knows the stream."""
+    return Claim(f"{query}.begun", task=0)
+
+
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """So many records, and the bytes of their keys and values. Two inputs that differ here are not the same."""
+    """So many records, the bytes of their keys and values, and the sum of the hashes of the records.
+
+    Two inputs that differ here are not the same. The sum is the same in any order of the records. Of a copy it is 0:
+    its runs have checksums of their own.
+    """
 
     records: int = 0
     bytes: int = 0
+    sum: int = 0
 
     def __add__(self, other: Amount) -> Amount:
         """Both together."""
-        return Amount(self.records + other.records, self.bytes + other.bytes)
+        return Amount(self.records + other.records, self.bytes + other.bytes, (self.sum + other.sum) & _MASK)
 
     def __str__(self) -> str:
         """In words, for messages."""

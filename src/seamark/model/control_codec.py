@@ -10,9 +10,9 @@ from seamark.model import strict
 from seamark.model.control import Amount, Claim, ControlRecord, Copied
 from seamark.model.copy_run import Run
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
-_KEYS = ("format", "job", "part", "query", "batch", "task", "records", "bytes", "done", "transactions", "copy")
+_KEYS = ("format", "job", "part", "query", "batch", "task", "records", "bytes", "sum", "done", "transactions", "copy")
 _COPY_KEYS = ("tasks", "hash", "runs")
 
 
@@ -28,6 +28,7 @@ def encode_control(record: ControlRecord) -> bytes:
         "task": claim.task,
         "records": record.amount.records,
         "bytes": record.amount.bytes,
+        "sum": record.amount.sum,
         "done": record.is_done,
         "transactions": record.transactions,
         "copy": None if record.copied is None else _encode_copied(record.copied),
@@ -69,6 +70,7 @@ def _decode(value: bytes) -> ControlRecord:
         amount=Amount(
             strict.read_count(fields["records"], what="the count of its records"),
             bytes=strict.read_count(fields["bytes"], what="the count of its bytes"),
+            sum=strict.read_count(fields["sum"], what="the sum of its hashes"),
         ),
         is_done=strict.read_truth(fields["done"], what="its word done"),
         transactions=strict.read_count(fields["transactions"], what="the count of its transactions"),

@@ -18,6 +18,8 @@ class StepData:
     `lane` groups steps that stand or fall together; a failure in one lane leaves the others alone.
     `always` marks a step that runs even after a failure before it in its lane, such as restoring a run state.
     `fallback` marks one that runs only after such a failure, where the lane had acted: the way back to what stood.
+    `insists` marks one behind which there is no way back: where it fails, the change stays open, and a resume tries it
+    again.
     """
 
     kind: str
@@ -26,6 +28,7 @@ class StepData:
     lane: str = ""
     always: bool = False
     fallback: bool = False
+    insists: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The step as JSON takes it."""
@@ -36,6 +39,8 @@ class StepData:
             "lane": self.lane,
             "always": self.always,
             "fallback": self.fallback,
+            # Most plans have none: they look as they did before there was such a mark.
+            **({"insists": True} if self.insists else {}),
         }
 
     @classmethod
@@ -48,6 +53,7 @@ class StepData:
             lane=data.get("lane", ""),
             always=bool(data.get("always", False)),
             fallback=bool(data.get("fallback", False)),
+            insists=bool(data.get("insists", False)),
         )
 
 

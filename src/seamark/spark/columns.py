@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +25,7 @@ from seamark.model.control import Amount
 
 _HEADER = "array<struct<key: string, value: binary>>"
 _BYTES = (BinaryType, StringType)
+_MASK = (1 << 63) - 1
 _WANTED: dict[str, tuple[tuple[type[DataType], ...], str, str]] = {
     "key": (_BYTES, "binary or string", "cast(key as binary)"),
     "value": (_BYTES, "binary or string", "cast(value as binary), or to_json(struct(…))"),
@@ -31,7 +33,35 @@ _WANTED: dict[str, tuple[tuple[type[DataType], ...], str, str]] = {
     "partition": ((IntegerType,), "int", "cast(partition as int)"),
     "timestamp": ((TimestampType,), "timestamp", "timestamp_millis(timestamp) for milliseconds"),
     "headers": ((ArrayType,), _HEADER, "array(struct('name' as key, cast('…' as binary) as value))"),
+    "task": ((IntegerType,), "int", "cast(task as int)"),
 }
+
+
+def read_task(batches: Iterator[pa.RecordBatch], *, number: int) -> tuple[int, Iterator[pa.RecordBatch]]:
+    """Which task these rows are of: as the column `task` says, else Spark's own `number`. Gives them with it.
+
+    Spark may number the partitions of a source otherwise when it reads them again.
+    """
+    rows = (batch for batch in batches if batch.num_rows)
+    first = next(rows, None)
+    if first is None:
+        return number, iter(())
+    if first.schema.get_field_index("task") < 0:
+        return number, chain([first], rows)
+    task = first.column("task")[0].as_py()
+    if task is None or task < 0:
+        raise RejectedError(f"a row has the task {task}", hint="fill the column task with numbers from 0 on")
+    return task, (_expect_task(batch, task) for batch in chain([first], rows))
+
+
+def _expect_task(batch: pa.RecordBatch, task: int) -> pa.RecordBatch:
+    found = pc.unique(batch.column("task")).to_pylist()
+    if found != [task]:
+        raise RejectedError(
+            f"rows of the tasks {', '.join(map(str, found))} came together, after those of task {task}",
+            hint="give all rows of a partition of the frame the same number, and no other partition that number",
+        )
+    return batch
 
 
 def check_schema(schema: StructType, *, has_topic: bool) -> None:
@@ -72,6 +102,7 @@ class ArrowPiece:
     batch: pa.RecordBatch
     topic: str | None
     amount: Amount
+    is_summed: bool = False
 
     def rows(self) -> Iterable[tuple[Any, ...]]:
         """Topic, key, value, headers, partition, timestamp in milliseconds; None where there is none."""
@@ -89,8 +120,8 @@ class ArrowPiece:
     def split(self, records: int) -> tuple[ArrowPiece, ArrowPiece]:
         """The first rows, and the rest."""
         return (
-            build_piece(self.batch.slice(0, records), self.topic),
-            build_piece(self.batch.slice(records), self.topic),
+            build_piece(self.batch.slice(0, records), self.topic, is_summed=self.is_summed),
+            build_piece(self.batch.slice(records), self.topic, is_summed=self.is_summed),
         )
 
     def _column(self, name: str) -> Any:
@@ -140,11 +171,25 @@ def _name_headers(found: list[dict[str, Any] | None] | None) -> list[tuple[str, 
     return pairs
 
 
-def build_piece(batch: pa.RecordBatch, topic: str | None) -> ArrowPiece:
-    """Some rows with their amount: the bytes of keys and values, headers not counted."""
+def build_piece(batch: pa.RecordBatch, topic: str | None, *, is_summed: bool = False) -> ArrowPiece:
+    """Some rows with their amount: the bytes of keys and values, headers not counted; and, if asked, their sum."""
     total = 0
     for name in ("key", "value"):
         place = batch.schema.get_field_index(name)
         if place >= 0:
             total += pc.sum(pc.binary_length(batch.column(place))).as_py() or 0
-    return ArrowPiece(batch, topic=topic, amount=Amount(batch.num_rows, bytes=total))
+    amount = Amount(batch.num_rows, bytes=total, sum=_sum_rows(batch) if is_summed else 0)
+    return ArrowPiece(batch, topic=topic, amount=amount, is_summed=is_summed)
+
+
+def _sum_rows(batch: pa.RecordBatch) -> int:
+    """The sum of the hashes of keys and values, in any order the same, with that of the timestamps."""
+    hashed: Iterable[int] = repeat(0)
+    for name in ("key", "value"):
+        place = batch.schema.get_field_index(name)
+        if place >= 0:
+            # The hash of a key is where that of its value goes on.
+            hashed = map(crc32, batch.column(place).cast(pa.binary()).fill_null(b"").to_pylist(), hashed)
+    place = batch.schema.get_field_index("timestamp")
+    stamps = 0 if place < 0 else pc.sum(batch.column(place).cast(pa.int64())).as_py() or 0
+    return (sum(hashed) + stamps) & _MASK

@@ -17,12 +17,14 @@ from seamark.errors import RefusedError
 from seamark.kafka.control import read_records
 from seamark.kafka.control_topic import ensure_control_topic
 from seamark.kafka.log import PartitionLog
+from seamark.kafka.takeover import take_over
 from seamark.kafka.topics import TopicAdmin
 from seamark.model.control import CONTROL_TOPIC
 from seamark.pipelines.copy_plan import CopyPlan
 from seamark.pipelines.progress import Progress, read_progress
 from seamark.pipelines.routing import Routing
 from seamark.pipelines.slices import Slice
+from seamark.pipelines.tasks import build_tasks
 from seamark.spark.copy_sink import HASH, SOURCE_OFFSET, SOURCE_PARTITION, TARGET, CopySink
 from seamark.spark.copy_topics import build_source_client, check_topic
 from seamark.spark.options import SinkOptions, read_copy_options
@@ -69,23 +71,29 @@ def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: O
     # Refused before anything is made, and not by the first slice.
     build_source_options(ends.source)
     options = ends.read_sink_options(plan.target.topic)
-    _prepare(plan, ends, options)
+    control_id = _prepare(plan, ends, options)
     spark.dataSource.register(CopySink)
+    ends_before = _read_ends(plan, options)
+    if any(ends_before.values()):
+        take_over(plan.id, options.build_settings(), tasks=len(build_tasks(routing)))
     before = _read_progress(plan, options)
     _check_target(plan, before, options)
     for done, part in enumerate(before.slices[before.done :], start=before.done + 1):
-        write_slice(spark, plan, part, ends=ends, routing=routing)
+        write_slice(spark, plan, part, ends=ends, routing=routing, control_id=control_id)
         if on_slice is not None:
             on_slice(part, done, len(before.slices))
     return _read_progress(plan, options)
 
 
-def write_slice(spark: SparkSession, plan: CopyPlan, part: Slice, *, ends: CopyEnds, routing: Routing) -> None:
-    """Copy one slice."""
+def write_slice(
+    spark: SparkSession, plan: CopyPlan, part: Slice, *, ends: CopyEnds, routing: Routing, control_id: str = ""
+) -> None:
+    """Copy one slice. `control_id` is what the control topic was when the run began."""
     frame = build_frame(spark, plan.source.topic, part, options=ends.source, routing=routing)
     writer = frame.write.format(CopySink.name()).mode("append").options(**ends.target)
     writer = writer.option("topic", plan.target.topic).option("control.topic", ends.control_topic)
     writer = writer.option("plan", plan.id).option("slice", part.id)
+    writer = writer.option("control.id", control_id)
     writer.option("routing", json.dumps(routing.to_dict())).save()
 
 
@@ -109,8 +117,8 @@ def build_frame(
     return shuffled.sortWithinPartitions(SOURCE_PARTITION, SOURCE_OFFSET)
 
 
-def _prepare(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> None:
-    """Check both topics before a task starts."""
+def _prepare(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> str:
+    """Check both topics before a task starts. Gives the id of the control topic."""
     target = options.build_settings().reader
     is_one_cluster = bool(plan.source.cluster_id) and plan.source.cluster_id == plan.target.cluster_id
     source = ends.source_client or (target if is_one_cluster else build_source_client(ends.source))
@@ -118,7 +126,7 @@ def _prepare(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> None:
         check_topic(admin, plan.source, role="source")
     with TopicAdmin(target) as admin:
         check_topic(admin, plan.target, role="target")
-        ensure_control_topic(admin, options.control_topic)
+        return ensure_control_topic(admin, options.control_topic)
 
 
 def _read_progress(plan: CopyPlan, options: SinkOptions) -> Progress:
@@ -128,12 +136,17 @@ def _read_progress(plan: CopyPlan, options: SinkOptions) -> Progress:
     return read_progress(plan.id, plan.slices, records)
 
 
+def _read_ends(plan: CopyPlan, options: SinkOptions) -> dict[int, int]:
+    """Where each partition of the target ends now."""
+    with TopicAdmin(options.build_settings().reader) as admin:
+        found = admin.read_end_offsets((plan.target.topic, number) for number in range(plan.target.partitions))
+    return {partition: end for (_, partition), end in found.items()}
+
+
 def _check_target(plan: CopyPlan, progress: Progress, options: SinkOptions) -> None:
     """Make sure that the target is the one that the control records tell of, before more is written to it."""
     settings, topic = options.build_settings(), plan.target.topic
-    with TopicAdmin(settings.reader) as admin:
-        found = admin.read_end_offsets((topic, partition) for partition in range(plan.target.partitions))
-    ends = {partition: end for (_, partition), end in found.items()}
+    ends = _read_ends(plan, options)
     progress.check_target(ends)
     if progress.records:
         return

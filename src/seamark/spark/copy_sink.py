@@ -7,18 +7,20 @@ Each task owns a source partition or a target one (`pipelines.tasks`), which its
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka.copy_input import SourceSpan
-from seamark.kafka.copy_trace import CopyTrace, Origin
+from seamark.kafka.copy_trace import CopyTrace, Stretch
 from seamark.kafka.exact_task import ExactTask
 from seamark.kafka.task_settings import TaskReport
 from seamark.model.control import Amount, Claim
@@ -30,7 +32,7 @@ from seamark.spark.placing import build_placer
 from seamark.spark.telling import tell
 
 SOURCE_PARTITION, SOURCE_OFFSET, HASH, TARGET = "source_partition", "source_offset", "hash", "partition"
-_OURS = ("plan", "slice", "routing")
+_OURS = ("plan", "slice", "routing", "control.id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +57,18 @@ class CopyPiece:
         """As the producer takes them."""
         return self.piece.rows()
 
-    def origins(self) -> Iterable[Origin]:
-        """Target partition, source partition, source offset and hash of each row."""
-        names = (TARGET, SOURCE_PARTITION, SOURCE_OFFSET, HASH)
-        return zip(*(self.piece.batch.column(name).to_pylist() for name in names), strict=True)  # type: ignore[return-value]
+    def stretches(self) -> Iterator[Stretch]:
+        """The rows by target and, as long as it stays the same, by source."""
+        whole = self.piece.batch.select([TARGET, SOURCE_PARTITION, SOURCE_OFFSET, HASH])
+        targets = pc.unique(whole.column(TARGET)).to_pylist()
+        for target in targets:
+            own = whole if len(targets) == 1 else whole.filter(pc.equal(whole.column(TARGET), target))
+            sources = pc.run_end_encode(own.column(SOURCE_PARTITION))
+            begin = 0
+            for source, end in zip(sources.values.to_pylist(), sources.run_ends.to_pylist(), strict=True):
+                part = own.slice(begin, end - begin)
+                yield Stretch(target, source, _read_longs(part, SOURCE_OFFSET), _read_longs(part, HASH))
+                begin = end
 
     def spans(self) -> Iterable[SourceSpan]:
         """How many rows there are of each source and target partition, and from which offset to which."""
@@ -73,6 +83,14 @@ class CopyPiece:
         """The first rows, and the rest."""
         first, rest = self.piece.split(records)
         return CopyPiece(first), CopyPiece(rest)
+
+
+def _read_longs(batch: pa.RecordBatch, name: str) -> array[int]:
+    """A column of longs as Python's own array, without an object for each."""
+    column = batch.column(name)
+    found = array("q")
+    found.frombytes(memoryview(column.buffers()[1])[8 * column.offset : 8 * (column.offset + len(column))])
+    return found
 
 
 class CopySink(DataSource):
@@ -95,20 +113,25 @@ class CopySink(DataSource):
         if overwrite:
             raise UsageError("a topic can't be overwritten", hint='mode("append")')
         given = dict(self.options)
-        plan, part, routing = (given.pop(name) for name in _OURS)
+        plan, part, routing, control_id = (given.pop(name, "") for name in _OURS)
         return CopyWriter(
-            read_copy_options(given), plan=plan, part=part, routing=Routing.from_dict(json.loads(routing))
+            read_copy_options(given),
+            plan=plan,
+            part=part,
+            routing=Routing.from_dict(json.loads(routing)),
+            control_id=control_id,
         )
 
 
 class CopyWriter(DataSourceArrowWriter):
     """Writes the tasks of one slice."""
 
-    def __init__(self, options: SinkOptions, *, plan: str, part: str, routing: Routing) -> None:
+    def __init__(self, options: SinkOptions, *, plan: str, part: str, routing: Routing, control_id: str = "") -> None:
         self._options = options
         self._plan = plan
         self._part = part
         self._routing = routing
+        self._control_id = control_id
 
     @tell
     def write(self, iterator: Iterator[pa.RecordBatch]) -> CopyMessage:
@@ -137,7 +160,8 @@ class CopyWriter(DataSourceArrowWriter):
         claim = Claim(self._plan, task=task.number, part=self._part)
         trace = CopyTrace(len(build_tasks(self._routing)))
         pieces = (CopyPiece(build_piece(_check(batch, task), self._options.topic)) for batch in batches)
-        return ExactTask(self._options.build_settings(), claim, trace=trace).write(pieces)
+        settings = replace(self._options.build_settings(), control_id=self._control_id)
+        return ExactTask(settings, claim, trace=trace).write(pieces)
 
     def _place(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """With target partitions. Where nothing was shuffled, nobody has asked for them yet."""
@@ -150,12 +174,14 @@ class CopyWriter(DataSourceArrowWriter):
 
 def _check(batch: pa.RecordBatch, task: Task) -> pa.RecordBatch:
     """Stop at a record that the plan does not foresee: another task may be writing to the same partition."""
-    pairs = list(zip(batch.column(SOURCE_PARTITION).to_pylist(), batch.column(TARGET).to_pylist(), strict=True))
-    sources, targets = set(task.sources), set(task.targets)
-    wrong = {pair for pair in set(pairs) if pair[0] not in sources or pair[1] not in targets}
-    if wrong:
-        place = next(place for place, pair in enumerate(pairs) if pair in wrong)
-        source, target = pairs[place]
+    foreseen = {SOURCE_PARTITION: set(task.sources), TARGET: set(task.targets)}
+    if any(not allowed.issuperset(pc.unique(batch.column(name)).to_pylist()) for name, allowed in foreseen.items()):
+        pairs = zip(*(batch.column(name).to_pylist() for name in foreseen), strict=True)
+        place, (source, target) = next(
+            (place, pair)
+            for place, pair in enumerate(pairs)
+            if pair[0] not in foreseen[SOURCE_PARTITION] or pair[1] not in foreseen[TARGET]
+        )
         raise RefusedError(
             f"the record at {batch.column(SOURCE_OFFSET)[place].as_py()} of partition {source} does not lie where its "
             f"key belongs: it would go to partition {target}",

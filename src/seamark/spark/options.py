@@ -61,7 +61,7 @@ class SinkOptions:
             control_topic=self.control_topic,
             is_ordered=self.is_ordered,
             is_checked=self.is_checked,
-            **self.limits,
+            **self.limits,  # type: ignore[arg-type]
         )
 
 
@@ -93,6 +93,17 @@ def read_options(given: Mapping[str, str]) -> SinkOptions:
             if name in ours
         },
     )
+
+
+def read_stream_options(given: Mapping[str, str]) -> SinkOptions:
+    """Check the options of a stream's write."""
+    if "job" in given:
+        raise UsageError(
+            "a stream takes no option job",
+            cause="its checkpoint says which stream it is; under another name it would write a broken batch again",
+            hint="leave it out",
+        )
+    return read_options(given)
 
 
 def read_copy_options(given: Mapping[str, str]) -> SinkOptions:

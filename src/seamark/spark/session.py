@@ -22,7 +22,7 @@ CONFS: Mapping[str, str] = {
     "spark.sql.adaptive.enabled": "false",
     # Spark's own word list, and the keys of Kafka clients that it does not know: options with these are not shown.
     "spark.sql.redaction.options.regex": (
-        "(?i)url|secret|password|passphrase|token|credential|jaas|oauthbearer|[.]pem|access[.]?key"
+        "(?i)url|secret|password|passphrase|token|credential|jaas|oauthbearer|[.]pem|access[.]?key|keystore[.]key"
     ),
     "spark.ui.showConsoleProgress": "false",
 }

@@ -7,8 +7,8 @@ the caller promises that its rows come in the same order again; see `seamark.kaf
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
@@ -22,15 +22,15 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from seamark.errors import NotFoundError, UsageError
-from seamark.kafka.control import read_ends
+from seamark.errors import NotFoundError, RejectedError, UsageError
+from seamark.kafka.control import read_ends, read_known
 from seamark.kafka.control_topic import ensure_control_topic
 from seamark.kafka.exact_task import ExactTask
 from seamark.kafka.task_settings import TaskReport
 from seamark.kafka.topics import TopicAdmin
-from seamark.model.control import Claim
-from seamark.spark.columns import build_piece, check_schema
-from seamark.spark.options import SinkOptions, read_options
+from seamark.model.control import Claim, build_first_claim
+from seamark.spark.columns import build_piece, check_schema, read_task
+from seamark.spark.options import SinkOptions, read_options, read_stream_options
 from seamark.spark.telling import tell
 
 _LOGGER = logging.getLogger("seamark.spark")
@@ -64,34 +64,57 @@ class KafkaSink(DataSource):
         if overwrite:
             raise UsageError("a topic can't be overwritten", hint='mode("append")')
         options = read_options(dict(self.options))
-        job = options.job or uuid4().hex
-        return KafkaWriter(options, job=job, starts=_prepare(schema, options))
+        return KafkaWriter(options, job=options.job or uuid4().hex, outset=_prepare(schema, options))
 
     @tell
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         """The writer of a stream."""
         if overwrite:
             raise UsageError("a topic can't be overwritten", hint='outputMode("append") or "update"')
-        options = read_options(dict(self.options))
-        _prepare(schema, options)
-        return KafkaStreamWriter(options)
+        options = read_stream_options(dict(self.options))
+        return KafkaStreamWriter(options, outset=_prepare(schema, options))
 
 
-def _prepare(schema: StructType, options: SinkOptions) -> dict[int, int]:
-    """Check what can be checked before a task starts. Gives where a job without a name must look for its records."""
+@dataclass(frozen=True, slots=True)
+class Outset:
+    """How things stood when a job began: the control topic's id, and what it knew.
+
+    A job without a name has no record before the `starts`. Of one with a name, `records` says how many the tasks have
+    written before.
+    """
+
+    control_id: str
+    starts: Mapping[int, int] = field(default_factory=dict)
+    records: Mapping[int, int] = field(default_factory=dict)
+
+
+def _prepare(schema: StructType, options: SinkOptions) -> Outset:
+    """Check what can be checked before a task starts."""
     check_schema(schema, has_topic=options.topic is not None)
-    with TopicAdmin(options.build_settings().reader) as admin:
+    reader, topic = options.build_settings().reader, options.control_topic
+    with TopicAdmin(reader) as admin:
         # A producer would have the brokers make a misspelt topic.
         if options.topic is not None and options.topic not in admin.read_found([options.topic]):
             raise NotFoundError(f"the topic {options.topic} is not there", hint="make it first, or check its name")
-        ensure_control_topic(admin, options.control_topic)
-        return read_ends(admin, options.control_topic) if options.job is None else {}
+        control_id = ensure_control_topic(admin, topic)
+        if options.job is None:
+            return Outset(control_id, starts=read_ends(admin, topic))
+    known = read_known(reader, topic, job=options.job)
+    return Outset(control_id, records={task: record.amount.records for task, record in known.items()})
 
 
-def _write(options: SinkOptions, claim: Claim, batches: Iterator[pa.RecordBatch], *, start: int | None) -> TaskMessage:
-    task = ExactTask(options.build_settings(), claim, control_start=start)
-    report = task.write(build_piece(batch, options.topic) for batch in batches)
-    return TaskMessage(report)
+def _write(
+    options: SinkOptions,
+    claim: Claim,
+    batches: Iterator[pa.RecordBatch],
+    *,
+    outset: Outset,
+    start: int | None = None,
+    is_noted: bool = False,
+) -> TaskMessage:
+    settings = replace(options.build_settings(), control_id=outset.control_id)
+    task = ExactTask(settings, claim, control_start=start, is_noted=is_noted)
+    return TaskMessage(task.write(build_piece(batch, options.topic, is_summed=True) for batch in batches))
 
 
 def _context() -> Any:
@@ -104,19 +127,25 @@ def _context() -> Any:
 class KafkaWriter(DataSourceArrowWriter):
     """Writes the tasks of one batch job."""
 
-    def __init__(self, options: SinkOptions, *, job: str, starts: dict[int, int]) -> None:
+    def __init__(self, options: SinkOptions, *, job: str, outset: Outset) -> None:
         self._options = options
         self._job = job
-        self._starts = starts
+        self._outset = outset
 
     @tell
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write one task, on an executor."""
-        claim = Claim(self._job, task=_context().partitionId())
-        return _write(self._options, claim, iterator, start=self._starts.get(claim.partition))
+        task, batches = read_task(iterator, number=_context().partitionId())
+        claim, outset = Claim(self._job, task=task), self._outset
+        # A task that had rows and has none now is not the task that it was.
+        is_noted = outset.records.get(claim.task, 0) > 0
+        start = outset.starts.get(claim.partition)
+        return _write(self._options, claim, batches, outset=outset, start=start, is_noted=is_noted)
 
+    @tell
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Say what was written. There is nothing left to do: each task's commit was its own."""
+        self._expect_tasks({message.report.claim.task for message in messages if isinstance(message, TaskMessage)})
         reports = [message.report for message in messages if isinstance(message, TaskMessage)]
         _LOGGER.info(
             "job %s: %d records by %d tasks, %d of which had been done before",
@@ -131,12 +160,24 @@ class KafkaWriter(DataSourceArrowWriter):
         done = sum(message is not None for message in messages)
         _LOGGER.warning("job %s failed; %d tasks are written and stay", self._job, done)
 
+    def _expect_tasks(self, tasks: set[int]) -> None:
+        """Refuse a job without some of the tasks that have written before: others have written their rows now."""
+        gone = {task: records for task, records in self._outset.records.items() if task not in tasks and records}
+        if gone:
+            raise RejectedError(
+                f"job {self._job} has {len(tasks)} tasks now, and no task {max(gone)}, which had been written before",
+                cause="its rows were shared out among tasks in another way than the first time",
+                hint=f"{sum(gone.values())} rows are there twice, those of {len(gone)} tasks of the first time: write "
+                "to a new topic under another name, and always into as many partitions",
+            )
+
 
 class KafkaStreamWriter(DataSourceStreamArrowWriter):
     """Writes the tasks of every batch of a stream."""
 
-    def __init__(self, options: SinkOptions) -> None:
+    def __init__(self, options: SinkOptions, *, outset: Outset) -> None:
         self._options = options
+        self._outset = outset
 
     @tell
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
@@ -149,5 +190,8 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
                 hint="seamark.kafka writes micro-batches; continuous and real-time mode are not supported",
             )
         # The query's id lives in its checkpoint: a stream with a new one is another stream, whatever its batch numbers.
-        claim = Claim(self._options.job or query, task=context.partitionId(), query=query, batch=int(batch))
-        return _write(self._options, claim, iterator, start=None)
+        if context.partitionId() == 0 and batch == "0":
+            _write(self._options, build_first_claim(query), iter(()), outset=self._outset, is_noted=True)
+        task, batches = read_task(iterator, number=context.partitionId())
+        claim = Claim(query, task=task, query=query, batch=int(batch))
+        return _write(self._options, claim, batches, outset=self._outset)

@@ -22,8 +22,19 @@ input()
 """
 
 
-def write_stat(proc: Path, *, pid: int, user: int, system: int, start: int, command: str = "java") -> None:
-    fields = ["S", *["0"] * 10, str(user), str(system), *["0"] * 6, str(start), *["0"] * 20]
+def write_stat(
+    proc: Path,
+    *,
+    pid: int,
+    user: int,
+    system: int,
+    start: int,
+    command: str = "java",
+    parent: int = 0,
+    ended: int = 0,
+) -> None:
+    times = [str(user), str(system), str(ended), "0"]
+    fields = ["S", str(parent), *["0"] * 9, *times, *["0"] * 4, str(start), *["0"] * 20]
     (proc / str(pid)).mkdir(exist_ok=True)
     (proc / str(pid) / "stat").write_text(f"{pid} ({command}) {' '.join(fields)}\n")
 
@@ -67,3 +78,34 @@ def test_a_real_child_is_seen_working() -> None:
             deadline = time.monotonic() + 10
             child.communicate("\n", timeout=max(0.1, deadline - time.monotonic()))
     assert child.returncode == 0
+
+
+def write_family(proc: Path) -> None:
+    """A JVM, its daemon of Python, two workers of that, and a stranger."""
+    write_stat(proc, pid=7, user=1000, system=0, start=5)
+    write_stat(proc, pid=8, user=10, system=0, start=5, parent=7)
+    write_stat(proc, pid=9, user=200, system=0, start=5, parent=8)
+    write_stat(proc, pid=10, user=300, system=0, start=5, parent=8)
+    write_stat(proc, pid=11, user=5000, system=0, start=5, parent=1)
+    (proc / "self").mkdir(exist_ok=True)
+
+
+def test_descendants_count_together_and_their_elder_does_not(tmp_path: Path) -> None:
+    write_family(tmp_path)
+    meter = CpuMeter({"jvm": 7}, families={"python": 7}, proc=tmp_path)
+    read = meter.read()
+    assert (read["jvm"], read["python"]) == (1000 / TICKS, 510 / TICKS)
+
+
+def test_time_of_a_descendant_stays_when_it_ends(tmp_path: Path) -> None:
+    write_family(tmp_path)
+    meter = CpuMeter({}, families={"python": 7}, proc=tmp_path)
+    before = meter.read()
+    (tmp_path / "10" / "stat").unlink()
+    write_stat(tmp_path, pid=8, user=10, system=0, start=5, parent=7, ended=300 + TICKS)
+    assert build_used(before, meter.read())["python"] == 1.0
+
+
+def test_a_family_may_not_take_our_own_name(tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match="can't be called children"):
+        CpuMeter({}, families={"children": 7}, proc=tmp_path)

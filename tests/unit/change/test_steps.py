@@ -14,8 +14,10 @@ from seamark.change.steps import STEPS, build_step
 from seamark.change.steps.aside import BringBack, SetAside
 from seamark.change.steps.await_progress import AwaitProgress
 from seamark.change.steps.await_running import AwaitRunning
+from seamark.change.steps.carry_reader import CarryReader, CarryReaderBack, ReturnReader
 from seamark.change.steps.cleaning import CLEANING, AwaitCleaned, LendTopicConfig, LevelRecords
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.change.steps.copy_looks import CatchUp, ProveCopy, ProveStill, ProveUntouched
 from seamark.change.steps.copy_offsets import CopyOffsets, VerifyCopied
 from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.logger import SetLogger
@@ -29,9 +31,11 @@ from seamark.change.steps.poison import AwaitPoison
 from seamark.change.steps.preview import CheckPreview
 from seamark.change.steps.progress import CheckProgress
 from seamark.change.steps.relocate import CarryOffsets, MakeOffsetsTopic, VerifyCarried
+from seamark.change.steps.restored import BeginBack, StartRestored
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.change.steps.stillness import Kept
 from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
+from seamark.change.steps.switch_config import StartSwitched, SwitchConfig
 from seamark.change.steps.topic import CreateTopic, DeleteNewTopic, DeleteTopic
 from seamark.change.steps.topic_change import AlterTopicConfig, GrowTopic
 from seamark.change.steps.unused import ProveUnused
@@ -107,6 +111,20 @@ EXAMPLES = (
     MakeParkingTopic("orders-dlq", partitions=1, configs={"retention.ms": "-1"}),
     ParkRecord(CLUSTER, "orders", Place("events", 3, 2**40), "orders-dlq", Failure("TASK_PUT", "a.Sink", "b.Odd", 2)),
     AwaitProgress(CLUSTER, "orders", Place("events", 3, 2**40), deadline_seconds=9.0),
+)
+SWITCH = SwitchConfig(CLUSTER, "orders", {"topics": "orders-6", "transforms": None})
+EXAMPLES += (
+    CatchUp("c1", "orders", "orders-6"),
+    ProveCopy("c1", "orders", "orders-6", "full"),
+    ProveStill("c1", "orders", "orders-6", 3.0),
+    ProveUntouched("c1", "orders", "orders-6", {0: 7, 11: 2**40}),
+    CarryReader("billing", "c1", "orders", "orders-6", ("billing", "lake"), "earliest", sees_debris=True),
+    CarryReaderBack("billing", "c1-back", "orders-6", "orders"),
+    ReturnReader("billing", {"orders-6": {0: Committed(7), 1: None}}, "c1", "orders", "orders-6", {0: 9}),
+    SWITCH,
+    StartSwitched(CLUSTER, "orders", "RUNNING", (SWITCH,)),
+    BeginBack("c1", "orders", "orders-6"),
+    StartRestored(CLUSTER, "orders", "PAUSED", "c1", "orders", "id-1", ("billing",)),
 )
 KINDS = [step.kind for step in EXAMPLES]
 

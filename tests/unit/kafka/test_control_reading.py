@@ -23,6 +23,7 @@ class Log:
 
     records: ClassVar[list[LogRecord]] = []
     end = 0
+    topic_id = "first"
     asked: ClassVar[list[tuple[int, int]]] = []
 
     def __init__(self, config, topic, *, partition, patience_seconds):
@@ -37,7 +38,7 @@ class Log:
     def read_bounds(self):
         return 0, Log.end
 
-    def read(self, start, end):
+    def read(self, start=0, end=1000):
         Log.asked.append((start, end))
         return (record for record in Log.records if start <= record.offset < end)
 
@@ -45,7 +46,9 @@ class Log:
 @pytest.fixture
 def claim(monkeypatch):
     monkeypatch.setattr(control, "PartitionLog", Log)
-    Log.records, Log.end, Log.asked = [], 0, []
+    monkeypatch.setattr(control, "TopicAdmin", lambda config: nullcontext())
+    monkeypatch.setattr(control, "read_control_id", lambda *_, **__: Log.topic_id)
+    Log.records, Log.end, Log.asked, Log.topic_id = [], 0, [], "first"
     return Claim(uuid4().hex, task=0)
 
 
@@ -86,8 +89,28 @@ def test_topic_that_was_made_anew_is_read_from_its_start(claim):
     for _ in range(3):
         add(ControlRecord(claim, amount=Amount(5), is_done=True))
     assert read(claim).is_done
+    Log.records, Log.end, Log.topic_id = [], 0, "second"
+    # By now it has come further than the first one was.
+    for _ in range(4):
+        add(ControlRecord(Claim("another", task=0), amount=Amount(1), is_done=True))
+    assert read(claim) is None
+    assert Log.asked == [(0, 6), (0, 8)]
+
+
+def test_partition_that_has_lost_records_is_read_from_its_start(claim):
+    for _ in range(3):
+        add(ControlRecord(claim, amount=Amount(5), is_done=True))
+    assert read(claim).is_done
     Log.records, Log.end = [], 0
     assert read(claim) is None
+
+
+def test_what_is_known_of_a_job_is_that_of_its_tasks_alone(claim):
+    add(ControlRecord(claim, amount=Amount(5), is_done=False))
+    add(ControlRecord(claim, amount=Amount(9), is_done=True))
+    add(ControlRecord(replace(claim, query="q", batch=1), amount=Amount(1), is_done=True))
+    found = control.read_known(CONFIG, "control", job=claim.job)
+    assert {task: record.amount for task, record in found.items()} == {0: Amount(9)}
 
 
 class SlowLog(Log):

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.errors import RejectedError
-from seamark.kafka.control_topic import ensure_control_topic
+from seamark.errors import AuthorizationError, NotFoundError, RefusedError, RejectedError
+from seamark.kafka.control_topic import ensure_control_topic, read_control_id
 from seamark.kafka.topics import TopicFound
+from seamark.model.reading import Reading
+from seamark.model.topic import TopicStatus
 
 KEPT = {"cleanup.policy": "compact", "retention.ms": "604800000", "retention.bytes": "-1"}
 
@@ -72,3 +74,29 @@ def test_topic_that_keeps_everything_is_taken(configs):
 def test_topic_with_too_few_partitions_is_refused():
     with pytest.raises(RejectedError, match="4 partitions and needs 8"):
         ensure_control_topic(Admin(TopicFound("c", 4, 3, KEPT)), "c")
+
+
+class Answers:
+    """Brokers that answer one thing after the other."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+
+    def read_topics(self, names):
+        answer = self.answers.pop(0)
+        if isinstance(answer, str):
+            return Reading(items=(TopicStatus(names[0], answer, ()),))
+        return Reading(failures={names[0]: answer})
+
+
+def test_id_of_the_control_topic_is_asked_for_until_a_broker_knows_it():
+    busy = NotFoundError("x", context={"kafka_error": "LEADER_NOT_AVAILABLE"})
+    assert read_control_id(Answers(busy, "now"), "c") == "now"
+    with pytest.raises(AuthorizationError):
+        read_control_id(Answers(AuthorizationError("no")), "c")
+
+
+def test_control_topic_that_was_made_anew_under_a_job_is_refused():
+    assert read_control_id(Answers("then"), "c", expected="then") == "then"
+    with pytest.raises(RefusedError, match="was deleted and made anew while the job ran"):
+        read_control_id(Answers("now"), "c", expected="then")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from confluent_kafka import KafkaError
 
 from seamark.errors import RefusedError, RejectedError
 from seamark.kafka.copy_input import SourceSpan
-from seamark.kafka.copy_trace import CopyTrace
+from seamark.kafka.copy_trace import CopyTrace, Stretch
 from seamark.kafka.exact_task import ExactTask
 from seamark.kafka.task_producer import ProducerFailure
 from seamark.kafka.task_settings import TaskSettings
@@ -31,8 +32,11 @@ class Rows:
     def amount(self):
         return Amount(len(self.found), bytes=len(self.found))
 
-    def origins(self):
-        return self.found
+    def stretches(self):
+        return [
+            Stretch(target, source, offsets=array("q", [offset]), hashes=array("q", [hashed]))
+            for target, source, offset, hashed in self.found
+        ]
 
     def spans(self):
         return [SourceSpan(source, target, 1, first=offset, last=offset) for target, source, offset, _ in self.found]
@@ -56,7 +60,7 @@ class Broker:
             CLAIM,
             trace=trace,
             open_producer=lambda: FakeProducer(self, trace),
-            read=lambda: self.control.get(CLAIM.key),
+            read=lambda one: self.control.get(one.key),
         )
 
 
@@ -71,7 +75,7 @@ class FakeProducer:
         pass
 
     def produce(self, piece, *, deadline):
-        self.waiting += [target for target, *_ in piece.origins()]
+        self.waiting += [stretch.target for stretch in piece.stretches()]
 
     def flush(self, *, deadline):
         for target in self.waiting:

@@ -9,12 +9,12 @@ from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.errors import FencedError, RefusedError, RejectedError, UnreachableError
+from seamark.errors import DeadlineError, FencedError, RefusedError, RejectedError, UnreachableError
 from seamark.kafka import task_hold
 from seamark.kafka.exact_task import ExactTask
 from seamark.kafka.task_producer import ProducerFailure
 from seamark.kafka.task_settings import TaskSettings
-from seamark.model.control import Amount, Claim
+from seamark.model.control import Amount, Claim, build_first_claim
 from seamark.model.control_codec import decode_control
 
 CLAIM = Claim("job", task=3)
@@ -37,6 +37,14 @@ class Words:
 
     def split(self, records):
         return Words(self.text[:records]), Words(self.text[records:])
+
+
+class Summed(Words):
+    """The same amount of other rows."""
+
+    @property
+    def amount(self):
+        return Amount(len(self.text), bytes=len(self.text) * 10, sum=7)
 
 
 def failure(name):
@@ -64,9 +72,13 @@ class Broker:
         if kind:
             raise failure(kind)
 
-    def task(self, claim=CLAIM, *, settings=SETTINGS):
+    def task(self, claim=CLAIM, *, settings=SETTINGS, **more):
         return ExactTask(
-            settings, claim, open_producer=lambda: FakeProducer(self), read=lambda: self.control.get(claim.key)
+            settings,
+            claim,
+            **more,
+            open_producer=lambda: FakeProducer(self),
+            read=lambda one: self.control.get(one.key),
         )
 
 
@@ -288,10 +300,61 @@ def test_batches_of_a_stream_follow_each_other(broker):
 
 
 def test_old_attempt_does_not_wait_while_its_stream_goes_on(broker):
-    first, second = (Claim("job", task=0, query="q", batch=number) for number in (0, 1))
-    with pytest.raises(RefusedError, match="batch 1 is written"):
+    begun, first, second = (Claim("q", task=0, query="q", batch=number) for number in (0, 1, 2))
+    broker.task(begun).write(pieces("c"))
+    with pytest.raises(RefusedError, match="batch 2 is written"):
         broker.task(first).write(overtaken(broker, lambda: broker.task(second).write(pieces("d"))))
-    assert broker.committed == "d"
+    assert broker.committed == "cd"
+
+
+def test_stream_that_the_control_topic_does_not_know_is_refused_in_its_middle(broker):
+    later = {task: Claim("q", task=task, query="q", batch=3) for task in (0, 5)}
+    for claim in later.values():
+        with pytest.raises(RefusedError, match="does not know the stream") as caught:
+            broker.task(claim).write(pieces("a"))
+        assert "another control.topic" in caught.value.cause
+    assert broker.committed == ""
+    broker.task(build_first_claim("q"), is_noted=True).write(pieces())
+    for claim in later.values():
+        assert not broker.task(claim).write(pieces("a")).is_repeat
+    assert broker.committed == "aa"
+
+
+def test_task_without_rows_leaves_a_record_where_it_is_noted(broker):
+    broker.task().write(pieces("abc"))
+    with pytest.raises(RejectedError, match="has other rows than when it was written: 0 records"):
+        broker.task(is_noted=True).write(pieces())
+    other = replace(CLAIM, task=4)
+    assert not broker.task(other, is_noted=True).write(pieces()).is_repeat
+    assert broker.control[other.key].is_done
+
+
+def test_control_topic_whose_leader_does_not_answer_is_asked_again(broker):
+    answers = [UnreachableError("no answer"), UnreachableError("no answer"), None]
+
+    def read(_):
+        answer = answers.pop(0)
+        if answer is not None:
+            raise answer
+
+    ExactTask(SETTINGS, CLAIM, open_producer=lambda: FakeProducer(broker), read=read).write(pieces("abc"))
+    assert (broker.committed, broker.taken, answers) == ("abc", 1, [])
+
+
+def test_silence_of_the_control_topic_is_not_taken_for_not_done(broker, monkeypatch):
+    def read(_):
+        raise DeadlineError("nothing came")
+
+    monkeypatch.setattr(task_hold.time, "monotonic", Clock(40.0))
+    with pytest.raises(DeadlineError):
+        ExactTask(SETTINGS, CLAIM, open_producer=lambda: FakeProducer(broker), read=read).write(pieces("abc"))
+    assert broker.committed == ""
+
+
+def test_as_many_rows_and_others_are_told(broker):
+    broker.task().write([Words("abc")])
+    with pytest.raises(RejectedError, match="as many, and others"):
+        broker.task().write([Summed("abc")])
 
 
 @given(

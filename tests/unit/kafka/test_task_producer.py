@@ -6,13 +6,15 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from seamark.errors import AuthorizationError, FencedError, RejectedError, UnreachableError
 from seamark.kafka.task_failures import Outcome, build_task_error, judge
 from seamark.kafka.task_producer import OURS, ProducerFailure, TaskProducer
 from seamark.model.control import Amount, Claim
 
+# In this order the client takes what is not named; see the test with a real one.
+PLACES = ("value", "key", "partition", "callback", "on_delivery", "timestamp", "headers")
 CONFIG = {"bootstrap.servers": "nowhere:1", "linger.ms": "7"}
 
 
@@ -22,6 +24,7 @@ class Librdkafka:
     def __init__(self, settings):
         self.settings, self.calls, self.full, self.lost, self.late = settings, [], 0, [], 0
         self.raised = {}
+        self.callbacks = []
 
     def __getattr__(self, name):
         def call(*arguments, **keywords):
@@ -31,11 +34,14 @@ class Librdkafka:
 
         return call
 
-    def produce(self, topic, **record):
+    def produce(self, topic, *arguments, **keywords):
         if self.full:
             self.full -= 1
             raise BufferError
-        self.calls.append(("produce", topic, record))
+        record = {**dict(zip(PLACES, arguments, strict=False)), **keywords}
+        own = record.pop("callback", None) or record.pop("on_delivery", None)
+        self.callbacks.append(own or self.settings["on_delivery"])
+        self.calls.append(("produce", topic, {key: value for key, value in record.items() if key != "on_delivery"}))
 
     def poll(self, _seconds):
         for name in self.lost:
@@ -98,6 +104,40 @@ def test_record_is_handed_over_whole(producer, made):
     first, second = (call[2] for call in made[0].calls)
     assert first == {"key": b"k", "value": b"v", "headers": [("h", b"1")], "partition": 2, "timestamp": 5000}
     assert second == {"key": None, "value": None, "headers": None, "partition": -1, "timestamp": 0}
+
+
+def test_real_client_takes_a_record_by_places():
+    reports = []
+    note = lambda *report: reports.append(report)  # noqa: E731
+    client = Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0, "on_delivery": note})
+    record = ("t", b"v", b"k", 2, None, None, 5000, [("h", b"1")])
+    client.produce(*record)
+    client.purge()
+    client.poll(5)
+    ((error, message),) = reports
+    assert error.name() == "_PURGE_QUEUE"
+    assert (message.topic(), message.partition(), message.key(), message.value()) == ("t", 2, b"k", b"v")
+    # A report has neither time nor headers; so that they are where they are is seen by what is refused there.
+    for place, wrong, word in ((6, "soon", "str"), (7, 7, "header")):
+        with pytest.raises(TypeError, match=word):
+            client.produce(*record[:place], wrong, *record[place + 1 :])
+
+
+def test_offsets_of_rows_are_told_and_not_that_of_the_control_record(made):
+    offsets = []
+
+    def build(settings):
+        made.append(Librdkafka(settings))
+        return made[-1]
+
+    note = lambda *place: offsets.append(place)  # noqa: E731
+    producer = TaskProducer(CONFIG, transactional_id="id", on_written=note, build_producer=build)
+    producer.produce(Letters([ROW]), deadline=soon())
+    commit(producer)
+    for offset, callback in enumerate(made[0].callbacks, start=40):
+        callback(None, SimpleNamespace(topic=lambda: "t", partition=lambda: 2, offset=lambda offset=offset: offset))
+    assert len(made[0].callbacks) == 2
+    assert offsets == [(2, 40)]
 
 
 def test_control_record_goes_behind_everything_else(producer, made):

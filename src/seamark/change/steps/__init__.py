@@ -6,8 +6,10 @@ from seamark.change.step import Step
 from seamark.change.steps.aside import BringBack, SetAside
 from seamark.change.steps.await_progress import AwaitProgress
 from seamark.change.steps.await_running import AwaitRunning
+from seamark.change.steps.carry_reader import CarryReader, CarryReaderBack, ReturnReader
 from seamark.change.steps.cleaning import AwaitCleaned, LendTopicConfig, LevelRecords
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.change.steps.copy_looks import CatchUp, ProveCopy, ProveStill, ProveUntouched
 from seamark.change.steps.copy_offsets import CopyOffsets, VerifyCopied
 from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.logger import SetLogger
@@ -21,8 +23,10 @@ from seamark.change.steps.poison import AwaitPoison
 from seamark.change.steps.preview import CheckPreview
 from seamark.change.steps.progress import CheckProgress
 from seamark.change.steps.relocate import CarryOffsets, MakeOffsetsTopic, VerifyCarried
+from seamark.change.steps.restored import BeginBack, StartRestored
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
+from seamark.change.steps.switch_config import StartSwitched, SwitchConfig
 from seamark.change.steps.topic import CreateTopic, DeleteNewTopic, DeleteTopic
 from seamark.change.steps.topic_change import AlterTopicConfig, GrowTopic
 from seamark.change.steps.unused import ProveUnused
@@ -45,8 +49,21 @@ _CARRIED = (
 _KAFKA = (CreateTopic, DeleteNewTopic, DeleteTopic, GrowTopic, AlterTopicConfig, MoveGroup, DeleteGroup)
 _MENDING = (MendOffsets, VerifyMended, LendTopicConfig, AwaitCleaned, LevelRecords)
 _SKIPPING = (LendConfig, RunMeanwhile, AwaitPoison, MakeParkingTopic, ParkRecord, AwaitProgress)
+_CUTOVER = (
+    CatchUp,
+    ProveCopy,
+    ProveStill,
+    ProveUntouched,
+    CarryReader,
+    CarryReaderBack,
+    ReturnReader,
+    SwitchConfig,
+    StartSwitched,
+    BeginBack,
+    StartRestored,
+)
 
-_ALL = (*_CONNECT, *_OFFSETS, *_CARRIED, *_KAFKA, *_MENDING, *_SKIPPING)
+_ALL = (*_CONNECT, *_OFFSETS, *_CARRIED, *_KAFKA, *_MENDING, *_SKIPPING, *_CUTOVER)
 
 STEPS: dict[str, type[Step]] = {step.kind: step for step in _ALL}
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
-from seamark.change.image import build_config_image
-from seamark.change.step import CanNotUndo, Intent, Observed, Step
-from seamark.change.steps.config import SETTLE_SECONDS, compare_image, read_config_image
+from seamark.change.step import CanNotUndo, Intent, Step
+from seamark.change.steps.config import read_config_image
+from seamark.change.steps.edit_config import EditConfig
 from seamark.change.steps.last_look import take_last_look
-from seamark.change.steps.read import read_config
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stillness import Kept, build_kept_image, pack_kept, unpack_kept
 from seamark.change.steps.topic import CreateTopic
@@ -35,50 +34,20 @@ def refuse_lent(keys: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class LendConfig:
-    """Some keys of a connector's config get other values; None takes a key out. The others stay as Connect holds them.
-
-    With `returns` it is the way back within the same change. The connector should be stopped: from 3.9 on Connect
-    restarts tasks for a key that is not theirs, before it does not.
-    """
+class LendConfig(EditConfig):
+    """Some keys of a connector's config get other values for a while. With `returns` it is the way back."""
 
     kind: ClassVar[str] = "lend-config"
-    aspect: ClassVar[str] = "config"
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
-    settle_seconds: ClassVar[float] = SETTLE_SECONDS
 
-    cluster: str
-    name: str
-    values: Mapping[str, str | None]
     returns: bool = False
-
-    @property
-    def subject(self) -> str:
-        return f"connector/{self.cluster}/{self.name}"
 
     def describe(self) -> str:
         if self.returns:
             return f"put the config of {self.subject} back"
-        said = [f"no {key}" if value is None else f"{key}={value}" for key, value in self.values.items()]
-        return f"lend {self.subject} for a while {', '.join(said)}"
+        return f"lend {self.subject} for a while {self.say_values()}"
 
-    def intend(self, world: World) -> Intent:
+    def refuse_keys(self) -> None:
         refuse_lent(self.values)
-        before = read_config_image(world, self.cluster, self.name, secret=())
-        return Intent(before=before, after=None if before is None else {"config": self._merge(before["config"])})
-
-    def perform(self, world: World, intent: Intent) -> None:
-        config = take_last_look(world, self.subject, lambda: read_config(world, self.cluster, self.name))
-        if config is None:
-            raise RefusedError(f"{self.subject} is not there", hint="seamark connectors list shows what is there")
-        # The journal holds no secrets, so the rest is sent as it is read now; it must be what was seen.
-        if {"config": build_config_image(config, world)} != intent.before:
-            raise RefusedError(f"{self.subject} was changed a moment ago by somebody else; nothing was sent")
-        world.connect(self.cluster).put_config(self.name, self._merge(config))
-
-    def observe(self, world: World, intent: Intent) -> Observed:
-        return compare_image(read_config_image(world, self.cluster, self.name, secret=()), intent)
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         # The change gives back what it lends, in every case: it does not end before.
@@ -97,10 +66,6 @@ class LendConfig:
     @classmethod
     def from_data(cls, data: StepData) -> Self:
         return cls(**data.arguments)
-
-    def _merge(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        merged = {**config, **self.values}
-        return {key: value for key, value in merged.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from seamark.devstack.java import BROKER_HEAP, LOG4J2, java_command, write_properties
 from seamark.devstack.ports import PortReservation, answers
 from seamark.devstack.process import Server
+from seamark.devstack.servers.toxiproxy import Doors
 from seamark.devstack.spec import KAFKA_VERSION
 from seamark.devstack.stack import KafkaEndpoint
 from seamark.errors import DevstackError
@@ -28,7 +29,14 @@ def new_cluster_id() -> str:
 
 
 def build_brokers(
-    count: int, *, libs: Path, folder: Path, ports: PortReservation, full_jit: bool, authorizer: bool = False
+    count: int,
+    *,
+    libs: Path,
+    folder: Path,
+    ports: PortReservation,
+    full_jit: bool,
+    authorizer: bool = False,
+    doors: Doors | None = None,
 ) -> tuple[KafkaEndpoint, list[Server]]:
     """Lay out the brokers' files, format their storage, and say how each starts."""
     cluster_id = new_cluster_id()
@@ -36,6 +44,8 @@ def build_brokers(
     controllers = {node: ports.take() for node in range(1, count + 1)}
     voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in controllers.items())
     logins = {node: ports.take() for node in listeners} if authorizer else {}
+    behind = {node: ports.take() for node in listeners} if doors is not None else {}
+    before = {node: doors.open(f"broker-{node}", port) for node, port in behind.items()} if doors is not None else {}
     servers = []
     for node, port in listeners.items():
         data = folder / f"broker-{node}"
@@ -43,6 +53,8 @@ def build_brokers(
         config = _config(node, port=port, controller=controllers[node], voters=voters, data=data, brokers=count)
         if node in logins:
             config |= _authorize(config, port=logins[node])
+        if node in behind:
+            config |= _add_listener(config, "DOOR", port=behind[node], advertised=before[node])
         write_properties(data / "broker.properties", config)
         (data / "log4j2.properties").write_text(LOG4J2)
         servers.append(_server(node, port=port, data=data, libs=libs, folder=folder, full_jit=full_jit))
@@ -52,7 +64,18 @@ def build_brokers(
     if logins:
         where = ",".join(f"127.0.0.1:{port}" for port in logins.values())
         endpoint = replace(endpoint, login_servers=where, login_user=_USER, login_password=_PASSWORD)
+    if before:
+        endpoint = replace(endpoint, door_servers=",".join(f"127.0.0.1:{port}" for port in before.values()))
     return endpoint, servers
+
+
+def _add_listener(config: dict[str, str], name: str, *, port: int, advertised: int) -> dict[str, str]:
+    """One more listener, which clients are told to reach elsewhere."""
+    return {
+        "listeners": f"{config['listeners']},{name}://127.0.0.1:{port}",
+        "advertised.listeners": f"{config['advertised.listeners']},{name}://127.0.0.1:{advertised}",
+        "listener.security.protocol.map": f"{config['listener.security.protocol.map']},{name}:PLAINTEXT",
+    }
 
 
 def _server(node: int, *, port: int, data: Path, libs: Path, folder: Path, full_jit: bool) -> Server:

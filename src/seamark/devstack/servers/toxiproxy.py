@@ -1,4 +1,4 @@
-"""Toxiproxy before each Connect worker: a door that can be slow, shut, or break off in the middle of an answer.
+"""Toxiproxy before Connect workers or brokers: doors that can be slow, shut, or break off in the middle of an answer.
 
 Built once by Go into the cache. A worker tells the others the address of its door, so that what a follower hands on
 to the leader goes through one too.

@@ -80,7 +80,7 @@ def refuse_shrink(topic: TopicStatus, *, to: int) -> None:
 def build_copy_hint(topic: TopicStatus, *, to: int) -> str:
     """The copy that has fewer partitions."""
     have = len(topic.partitions)
-    return f"only a copy has fewer: seamark copy plan {topic.name} --partitions {have}:{to}, once there is copy"
+    return f"only a copy has fewer: seamark copy plan {topic.name} --partitions {have}:{to}"
 
 
 def build_delete_notes(users: TopicUsers) -> tuple[str, ...]:

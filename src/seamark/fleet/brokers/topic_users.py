@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from seamark.errors import SeamarkError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.fanout import fan_out
+from seamark.fleet.lock_names import find_group
 from seamark.fleet.ports import BrokersPort
 from seamark.model.connector import Connector, ConnectorType, State
 from seamark.model.group import GroupListing, GroupType
 from seamark.model.topic import TopicStatus
 from seamark.model.topic_report import TopicUser, Use
+from seamark.pipelines.switching import find_route
 
 _AT_REST = frozenset({State.PAUSED, State.STOPPED})
 _QUIET = frozenset({"EMPTY", "DEAD"})
@@ -45,7 +47,7 @@ def read_users(topic: TopicStatus, *, clusters: Clusters, kafka: BrokersPort) ->
     connectors = [connector for found in answers.results.values() for connector in found]
     users = [user for connector in connectors for user in find_uses(connector, topic.name)]
     users = _settle_guesses(users, connectors, topic.name, clusters)
-    groups, failures, notes = _read_groups(topic, kafka)
+    groups, failures, notes = _read_groups(topic, kafka, elsewhere=_find_elsewhere(connectors, topic.name, clusters))
     return TopicUsers((*users, *groups), {**answers.failures, **failures}, notes)
 
 
@@ -90,6 +92,9 @@ def _find_kinds(connector: Connector, topic: str) -> Iterator[Use]:
             fits = _fits(pattern, topic)
             if fits is not False:
                 yield Use.READS if fits else Use.MAY_READ
+    if connector.type is ConnectorType.SOURCE and find_route(config, topic) not in (None, topic):
+        # It is sent elsewhere, whatever Connect remembers of the time before.
+        return
     keys = _WRITES if connector.type is not ConnectorType.SINK else _WRITES[-1:]
     if topic in [config.get(key, "").strip() for key in keys]:
         yield Use.WRITES
@@ -107,8 +112,22 @@ def _fits(pattern: str, topic: str) -> bool | None:
         return None
 
 
+def _find_elsewhere(connectors: Sequence[Connector], topic: str, clusters: Clusters) -> set[str]:
+    """The groups of sinks none of which reads the topic: what they have committed on it is of the time before."""
+    by_group: dict[str, list[Connector]] = {}
+    for one in connectors:
+        if one.type is ConnectorType.SINK:
+            by_group.setdefault(find_group(one.name, one.config, clusters.settings(one.cluster)), []).append(one)
+    reading = (Use.READS, Use.MAY_READ)
+    return {
+        group
+        for group, sinks in by_group.items()
+        if not any(use in reading for sink in sinks for use in _find_kinds(sink, topic))
+    }
+
+
 def _read_groups(
-    topic: TopicStatus, kafka: BrokersPort
+    topic: TopicStatus, kafka: BrokersPort, *, elsewhere: Collection[str]
 ) -> tuple[list[TopicUser], dict[str, SeamarkError], tuple[str, ...]]:
     listings = kafka.read_all_groups()
     named = {found.name: found for found in listings.items}
@@ -122,17 +141,20 @@ def _read_groups(
         if any(spot[0] == topic.name for member in found.members for spot in member.assignment)
     }
     holding = {found.group for found in committed.items if found.offsets}
-    users = [_build_user(named[name], reads=name in reading) for name in sorted(reading | holding)]
+    users = [
+        _build_user(named[name], reads=name in reading, is_elsewhere=name in elsewhere)
+        for name in sorted(reading | holding)
+    ]
     share = [found.name for found in listings.items if found.type is GroupType.SHARE]
     notes = (f"nobody tells which topics share groups read: {', '.join(share)}",) if share else ()
     return users, {**listings.failures, **committed.failures, **members.failures}, notes
 
 
-def _build_user(listing: GroupListing, *, reads: bool) -> TopicUser:
+def _build_user(listing: GroupListing, *, reads: bool, is_elsewhere: bool) -> TopicUser:
     return TopicUser(
         f"group/{listing.name}",
         Use.READS if reads else Use.COMMITTED,
         state=listing.state,
         # Whoever has committed on it and is at work may be given its partitions again at any time.
-        is_active=reads or listing.state not in _QUIET,
+        is_active=reads or (listing.state not in _QUIET and not is_elsewhere),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from seamark.change.steps.carry_reader import CarryReader
 from seamark.change.steps.cleaning import LendTopicConfig
 from seamark.change.steps.copy_offsets import CopyOffsets
 from seamark.change.steps.group import DeleteGroup, MoveGroup
@@ -96,6 +97,9 @@ def find_rights(steps: Iterable[Step], *, clusters: Clusters) -> Iterator[Right]
         if isinstance(step, MoveGroup):
             yield Right(_GROUP, step.group, "READ")
             yield from (Right(_TOPIC, topic, "READ") for topic in step.positions)
+        elif isinstance(step, CarryReader):
+            yield Right(_GROUP, step.group, "READ")
+            yield from (Right(_TOPIC, topic, "READ") for topic in (step.source, step.target))
         elif isinstance(step, DeleteGroup):
             yield Right(_GROUP, step.group, "DELETE")
         elif isinstance(step, WriteOffsets):

@@ -82,7 +82,7 @@ def refresh_guards(
         for step in name_workers(steps, {subject: find_workers(one) for subject, one in found.items()})
     )
     data = tuple(
-        replace(step.to_data(lane=old.lane, always=old.always), fallback=old.fallback)
+        replace(step.to_data(lane=old.lane, always=old.always), fallback=old.fallback, insists=old.insists)
         for step, old in zip(named, plan.steps, strict=True)
     )
     return replace(plan, steps=data), named

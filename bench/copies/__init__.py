@@ -1,0 +1,1 @@
+"""What the benches of copies share: topics, records, sums of them, and each way to copy."""

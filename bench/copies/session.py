@@ -1,0 +1,65 @@
+"""One Spark session for all legs, and what is known of its process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from bench.harness.definition import BenchError
+from bench.harness.record import ROOT
+from seamark.devstack.jars import spark_jars
+from seamark.spark.session import CONFS, open_session
+
+# As much as the worker has that MirrorMaker runs in.
+HEAP = "1g"
+V1_LIST = "spark.sql.sources.useV1SourceList"
+# Spark's own default, in which the Kafka source takes the older path.
+V1_DEFAULT = "avro,csv,json,kafka,orc,parquet,text"
+
+
+@contextmanager
+def open_spark() -> Iterator[SparkSession]:
+    """A session with two slots. It tells of warnings only: what Kafka's clients say of each partition takes time."""
+    os.environ["PYTHONPATH"] = f"{ROOT}{os.pathsep}{ROOT / 'src'}"
+    conf = {"spark.ui.enabled": "false", "spark.driver.memory": HEAP}
+    session = open_session("local[2]", app="bench", jars=spark_jars(), conf=conf)
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def choose_path(spark: SparkSession, *, is_default: bool) -> None:
+    """Have Kafka read and written by the path that Spark takes by default, or by the newer one."""
+    spark.conf.set(V1_LIST, V1_DEFAULT if is_default else CONFS[V1_LIST])
+
+
+def read_jvm_pid(spark: SparkSession) -> int:
+    """The process of driver and executor."""
+    return int(_java(spark).lang.ProcessHandle.current().pid())
+
+
+def reset_peak() -> None:
+    """Have the system forget the most memory that this process had so far."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def read_live_heap(spark: SparkSession) -> int:
+    """The bytes that the JVM can't let go of."""
+    java = _java(spark)
+    java.lang.System.gc()
+    runtime = java.lang.Runtime.getRuntime()
+    return int(runtime.totalMemory() - runtime.freeMemory())
+
+
+def _java(spark: SparkSession) -> Any:
+    jvm = spark.sparkContext._jvm  # noqa: SLF001 - there is no other way to ask the JVM
+    if jvm is None:
+        raise BenchError("the session has no JVM")
+    return jvm.java

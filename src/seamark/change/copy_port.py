@@ -1,0 +1,52 @@
+"""What steps need of the copies of topics. They are told apart by the ids of their plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from seamark.model.copy_reader import CarriedReader
+
+
+class CopyPort(Protocol):
+    """The copies of one context. `seamark.fleet.copies` has the real one."""
+
+    def catch_up(self, copy: str) -> str:
+        """Copy all that the source holds now; gives what was done, in a few words. Done again, it does nothing.
+
+        Raises:
+            SeamarkError: it did not come to its end. It can be begun again, and goes on from there.
+        """
+        ...
+
+    def begin_back(self, copy: str) -> str:
+        """Plan the copy from the target back to a topic of the source's name; its id. Done again, it is the same.
+
+        Raises:
+            RefusedError: the topic of the source's name is still the source, or is not as the target is.
+        """
+        ...
+
+    def verify(self, copy: str, level: str) -> str:
+        """Compare source and target; gives what was compared, in a few words.
+
+        Raises:
+            RefusedError: they differ. It says where.
+        """
+        ...
+
+    def count_left(self, copy: str) -> int:
+        """How many offsets of the source lie behind what was copied; also those of transactions that are open."""
+        ...
+
+    def read_target_ends(self, copy: str) -> Mapping[int, int]:
+        """Where each partition of the target ends now."""
+        ...
+
+    def translate(self, copy: str, groups: Sequence[str], *, missing: str) -> Mapping[str, CarriedReader]:
+        """Where groups that stand still go on in the target. `missing` is `earliest`, `latest` or "".
+
+        Raises:
+            RefusedError: a group can't be carried over: it is further than the copy, or nobody says where it starts.
+        """
+        ...

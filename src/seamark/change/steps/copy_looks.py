@@ -1,0 +1,172 @@
+"""What a cut-over waits for and makes sure of. The copy keeps its own memory: a crash in one of these loses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
+
+from seamark.change.step import Intent, Observed
+from seamark.change.steps.look import Look
+from seamark.change.world import World
+from seamark.errors import RefusedError
+from seamark.model.plan import StepData
+
+_LOOK_SECONDS = 0.5
+# A recount or a scan may take as long as the copy did; nobody waits for it to show after it came back.
+_SETTLE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class CopyLook(Look):
+    """What these looks share: the copy, and what people call it."""
+
+    kind: ClassVar[str] = ""
+    aspect: ClassVar[str] = "copied"
+    settle_seconds: ClassVar[float] = _SETTLE_SECONDS
+
+    copy: str
+    source: str
+    target: str
+
+    @property
+    def subject(self) -> str:
+        return f"topic/{self.target}"
+
+    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
+        arguments = {"copy": self.copy, "source": self.source, "target": self.target}
+        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
+
+    @classmethod
+    def from_data(cls, data: StepData) -> Self:
+        return cls(**data.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUp(CopyLook):
+    """All that the source holds is copied, by Spark."""
+
+    kind: ClassVar[str] = "catch-up"
+
+    def describe(self) -> str:
+        return f"copy the rest of {self.source} to {self.subject}"
+
+    def perform(self, world: World, intent: Intent) -> str:
+        del intent
+        return world.copies().catch_up(self.copy)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        del intent
+        return Observed.BEFORE if world.copies().count_left(self.copy) else Observed.AFTER
+
+
+@dataclass(frozen=True, slots=True)
+class ProveCopy(CopyLook):
+    """Source and target are compared, by Spark."""
+
+    kind: ClassVar[str] = "prove-copy"
+    aspect: ClassVar[str] = "proven"
+
+    level: str = "standard"
+
+    def describe(self) -> str:
+        return f"make sure that all of {self.source} is in {self.subject} ({self.level} verification)"
+
+    def perform(self, world: World, intent: Intent) -> str:
+        del intent
+        return world.copies().verify(self.copy, self.level)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        del world, intent
+        return Observed.BEFORE
+
+    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
+        arguments = {"copy": self.copy, "source": self.source, "target": self.target, "level": self.level}
+        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
+
+
+@dataclass(frozen=True, slots=True)
+class ProveStill(CopyLook):
+    """Nobody writes to the source for so long: everything that it holds is copied, and stays so."""
+
+    kind: ClassVar[str] = "prove-still"
+    aspect: ClassVar[str] = "still"
+    expires: ClassVar[bool] = True
+
+    quiet_seconds: float = 2.0
+
+    @property
+    def subject(self) -> str:
+        return f"topic/{self.source}"
+
+    def describe(self) -> str:
+        return f"make sure that nobody writes to {self.subject}"
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del intent
+        began_at = world.clock.now()
+        while True:
+            if left := world.copies().count_left(self.copy):
+                raise RefusedError(
+                    f"somebody still writes to {self.source}: {left} offsets came since it was copied",
+                    cause="a producer that is no connector of this plan, or a transaction that nobody has ended",
+                    hint="stop it, then repeat the cut-over; seamark topics show names who writes",
+                )
+            if world.clock.now() - began_at >= self.quiet_seconds:
+                return
+            world.clock.sleep(min(_LOOK_SECONDS, self.quiet_seconds))
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        del intent
+        return Observed.BEFORE if world.copies().count_left(self.copy) else Observed.AFTER
+
+    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
+        arguments = {
+            "copy": self.copy,
+            "source": self.source,
+            "target": self.target,
+            "quiet_seconds": self.quiet_seconds,
+        }
+        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
+
+
+@dataclass(frozen=True, slots=True)
+class ProveUntouched(CopyLook):
+    """Nobody has written to the target since the cut-over: then, and only then, it can be taken back."""
+
+    kind: ClassVar[str] = "prove-untouched"
+    aspect: ClassVar[str] = "untouched"
+    expires: ClassVar[bool] = True
+
+    ends: Mapping[int, int] = field(default_factory=dict)
+
+    def describe(self) -> str:
+        return f"make sure that nobody has written to {self.subject} since"
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del intent
+        if new := self._count_new(world):
+            raise RefusedError(
+                f"{new} offsets were written to {self.target} since the cut-over; it can't be taken back",
+                cause=f"those records are not in {self.source}: whoever reads that would never see them",
+                hint=f"copy them back the other way: seamark copy plan {self.target} --to …",
+            )
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        del intent
+        return Observed.BEFORE if self._count_new(world) else Observed.AFTER
+
+    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
+        ends = {str(partition): end for partition, end in sorted(self.ends.items())}
+        arguments = {"copy": self.copy, "source": self.source, "target": self.target, "ends": ends}
+        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
+
+    @classmethod
+    def from_data(cls, data: StepData) -> Self:
+        found = data.arguments
+        ends = {int(partition): end for partition, end in found["ends"].items()}
+        return cls(found["copy"], found["source"], found["target"], ends)
+
+    def _count_new(self, world: World) -> int:
+        now = world.copies().read_target_ends(self.copy)
+        return sum(max(0, now[partition] - end) for partition, end in self.ends.items())

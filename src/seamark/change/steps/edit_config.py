@@ -1,0 +1,65 @@
+"""Some keys of a connector's config get other values; the rest stays as Connect holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from seamark.change.image import build_config_image
+from seamark.change.step import Intent, Observed
+from seamark.change.steps.config import SETTLE_SECONDS, compare_image, read_config_image
+from seamark.change.steps.last_look import take_last_look
+from seamark.change.steps.read import read_config
+from seamark.change.world import World
+from seamark.errors import RefusedError
+
+
+@dataclass(frozen=True, slots=True)
+class EditConfig:
+    """What the steps share that change some keys. None takes a key out.
+
+    The connector should be stopped: from 3.9 on Connect restarts tasks for a key that is not theirs, before it does
+    not.
+    """
+
+    aspect: ClassVar[str] = "config"
+    drifts: ClassVar[bool] = False
+    acts: ClassVar[bool] = True
+    settle_seconds: ClassVar[float] = SETTLE_SECONDS
+
+    cluster: str
+    name: str
+    values: Mapping[str, str | None]
+
+    @property
+    def subject(self) -> str:
+        return f"connector/{self.cluster}/{self.name}"
+
+    def intend(self, world: World) -> Intent:
+        self.refuse_keys()
+        before = read_config_image(world, self.cluster, self.name, secret=())
+        return Intent(before=before, after=None if before is None else {"config": self._merge(before["config"])})
+
+    def perform(self, world: World, intent: Intent) -> None:
+        config = take_last_look(world, self.subject, lambda: read_config(world, self.cluster, self.name))
+        if config is None:
+            raise RefusedError(f"{self.subject} is not there", hint="seamark connectors list shows what is there")
+        # The journal holds no secrets, so the rest is sent as it is read now; it must be what was seen.
+        if {"config": build_config_image(config, world)} != intent.before:
+            raise RefusedError(f"{self.subject} was changed a moment ago by somebody else; nothing was sent")
+        world.connect(self.cluster).put_config(self.name, self._merge(config))
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        return compare_image(read_config_image(world, self.cluster, self.name, secret=()), intent)
+
+    def refuse_keys(self) -> None:
+        """Refuse keys that this step must not touch."""
+
+    def say_values(self) -> str:
+        """The values in words."""
+        return ", ".join(f"no {key}" if value is None else f"{key}={value}" for key, value in self.values.items())
+
+    def _merge(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        merged = {**config, **self.values}
+        return {key: value for key, value in merged.items() if value is not None}

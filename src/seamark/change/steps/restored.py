@@ -1,0 +1,96 @@
+"""A topic is made anew under its own name, from a copy: what a cut-over in place needs beside the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from seamark.change.step import Intent, Observed
+from seamark.change.steps.copy_looks import CopyLook
+from seamark.change.steps.group_image import read_commits
+from seamark.change.steps.run_state import SetRunState
+from seamark.change.steps.topic_image import read_topic
+from seamark.change.world import World
+from seamark.errors import RefusedError
+from seamark.model.plan import StepData
+
+
+def name_back(copy: str) -> str:
+    """The name of the copy that leads back to the old name; a control topic behind `@` stays there."""
+    plan, at, control_topic = copy.partition("@")
+    return f"{plan}-back{at}{control_topic}"
+
+
+@dataclass(frozen=True, slots=True)
+class BeginBack(CopyLook):
+    """The way back from the copy to the old name is planned: its offsets are known now."""
+
+    kind: ClassVar[str] = "begin-back"
+    aspect: ClassVar[str] = "back"
+
+    @property
+    def subject(self) -> str:
+        return f"topic/{self.source}"
+
+    def describe(self) -> str:
+        return f"plan the copy of {self.target} back to {self.subject}"
+
+    def perform(self, world: World, intent: Intent) -> str:
+        del intent
+        return world.copies().begin_back(self.copy)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        del world, intent
+        return Observed.BEFORE
+
+
+@dataclass(frozen=True, slots=True)
+class StartRestored(SetRunState):
+    """A connector of a cut-over in place starts. It does not, while the topic is not whole.
+
+    The topic is whole as long as it is the old one, by its id; or when all of the copy is in the new one and each of
+    `groups` has its positions there. Whoever started before would find an empty topic, or make another one.
+    """
+
+    kind: ClassVar[str] = "start-restored"
+
+    copy: str = ""
+    topic: str = ""
+    topic_id: str = ""
+    groups: tuple[str, ...] = ()
+
+    def intend(self, world: World) -> Intent:
+        if reason := self._find_reason(world):
+            raise RefusedError(
+                f"{self.subject} is not started: {self.topic} is not whole",
+                cause=reason,
+                hint="seamark journal resume finishes it; nothing is lost, the copy holds every record",
+            )
+        return SetRunState.intend(self, world)
+
+    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
+        arguments = {
+            "cluster": self.cluster,
+            "name": self.name,
+            "state": self.state,
+            "copy": self.copy,
+            "topic": self.topic,
+            "topic_id": self.topic_id,
+            "groups": list(self.groups),
+        }
+        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
+
+    @classmethod
+    def from_data(cls, data: StepData) -> Self:
+        return cls(**{**data.arguments, "groups": tuple(data.arguments["groups"])})
+
+    def _find_reason(self, world: World) -> str:
+        topic = read_topic(world, self.topic)
+        if topic is None:
+            return "it was deleted, and is not there yet"
+        if topic.topic_id == self.topic_id:
+            return ""
+        if left := world.copies().count_left(name_back(self.copy)):
+            return f"{left} offsets of the copy are not in it yet"
+        missing = [group for group in self.groups if len(read_commits(world, group, topic.spots)) < len(topic.spots)]
+        return f"{', '.join(missing)} have no positions in it yet" if missing else ""

@@ -1,0 +1,75 @@
+"""Options that the commands of a copy share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from seamark.cli.options import option, put_options
+from seamark.errors import UsageError
+
+if TYPE_CHECKING:
+    from seamark.fleet.copies.session import SparkWish
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+control_option = option(
+    "--control-topic",
+    default="seamark-control",
+    show_default=True,
+    metavar="TOPIC",
+    help="The topic that knows the plans and how far they are.",
+)
+
+
+class SparkOptions:
+    """Where Spark runs, as it was asked for."""
+
+    def __init__(self, master: str | None, jars: Path | None, confs: tuple[str, ...]) -> None:
+        self.master = master
+        self.jars = jars
+        self.conf = parse_confs(confs)
+
+    def build_wish(self) -> SparkWish:
+        """For the service."""
+        from seamark.fleet.copies.session import SparkWish  # noqa: PLC0415
+
+        return SparkWish(self.master, jars=self.jars, conf=self.conf)
+
+
+def spark_options(command: F) -> F:
+    """Add `--master`, `--jars` and `--conf`; the command gets them as one value, `where`."""
+
+    @wraps(command)
+    def gather(*args: Any, master: str | None, jars: Path | None, confs: tuple[str, ...], **kwargs: Any) -> Any:
+        return command(*args, where=SparkOptions(master, jars, confs), **kwargs)
+
+    decorators = (
+        option("--master", metavar="URL", help="Spark's master; by default SEAMARK_SPARK_MASTER, else local[*]."),
+        option(
+            "--jars",
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            metavar="FOLDER",
+            help="The jars of Spark's Kafka source; by default the folder in SEAMARK_SPARK_JARS.",
+        ),
+        option("--conf", "confs", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
+    )
+    result: F = put_options(gather, decorators)
+    return result
+
+
+def parse_confs(texts: tuple[str, ...]) -> dict[str, str]:
+    """KEY=VALUE, each key once."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key.startswith("spark.") or not equals:
+            raise UsageError(f"{text!r} is no setting of Spark", hint="as in --conf spark.executor.memory=2g")
+        if key in found:
+            raise UsageError(f"{key} is given twice")
+        found[key] = value
+    return found

@@ -1,0 +1,1 @@
+"""Copies of topics: planning them, running them, and turning readers and writers over to them."""

@@ -1,0 +1,47 @@
+"""The end of a copy: which of its two topics nobody needs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from seamark.errors import RefusedError
+from seamark.fleet.copies.source import find_topic
+
+if TYPE_CHECKING:
+    from seamark.fleet.ports import BrokersPort
+    from seamark.model.topic import TopicStatus
+    from seamark.pipelines.copy_plan import CopyPlan
+
+
+def find_leftover(plan: CopyPlan, *, kafka: BrokersPort, abandon: Sequence[str] = ()) -> str:
+    """The topic to delete: the source; or the temporary copy, where the source was made anew under its name.
+
+    Raises:
+        RefusedError: it is gone already, or a group has a position in it and none in the other one.
+    """
+    source, target = find_topic(kafka, plan.source.topic), find_topic(kafka, plan.target.topic)
+    if source is None or target is None:
+        gone = plan.source.topic if source is None else plan.target.topic
+        raise RefusedError(f"the copy {plan.id} is finished: {gone} is gone")
+    is_anew = bool(plan.source.topic_id) and source.topic_id != plan.source.topic_id
+    left, kept = (target, source) if is_anew else (source, target)
+    _refuse_stranded(left, kept, kafka=kafka, abandon=abandon)
+    return left.name
+
+
+def _refuse_stranded(left: TopicStatus, kept: TopicStatus, *, kafka: BrokersPort, abandon: Sequence[str]) -> None:
+    names = [found.name for found in kafka.read_all_groups().items if found.has_offsets]
+    committed = kafka.read_committed(dict.fromkeys(names, (*left.spots, *kept.spots)), with_metadata=False)
+    committed.require_complete(what="the positions of the readers")
+    stranded = [
+        found.group
+        for found in committed.items
+        if {spot[0] for spot in found.offsets} == {left.name} and found.group not in abandon
+    ]
+    if stranded:
+        raise RefusedError(
+            f"{left.name} is still needed; nothing was deleted",
+            cause=f"{', '.join(stranded)} has positions in it, and none in {kept.name}",
+            hint=f"cut over first: seamark copy cutover; or, if nobody misses it: --abandon {stranded[0]}",
+        )

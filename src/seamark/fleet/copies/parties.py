@@ -1,0 +1,134 @@
+"""Who takes part in a cut-over: sinks, sources and groups, each with what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from seamark.errors import RefusedError
+from seamark.fleet.copies.cutover_steps import Party, Reader
+from seamark.fleet.copies.readers import CopyReader, CopyUsers, ReaderKind
+from seamark.fleet.moving.guards import find_workers, require_run_state
+from seamark.model.topic_report import Use
+from seamark.pipelines.switching import switch_sink, switch_source
+
+if TYPE_CHECKING:
+    from seamark.change.world import World
+    from seamark.fleet.clusters import Clusters
+    from seamark.model.connector import Connector
+
+ISOLATION, COMMITTED = "consumer.override.isolation.level", "read_committed"
+_CONNECTOR = "connector/"
+
+
+@dataclass(frozen=True, slots=True)
+class CutoverWish:
+    """What somebody wants of a cut-over.
+
+    `leave` are groups that stay with the source. `sources` are connectors that write to it, though nothing tells so.
+    With `read_committed` sinks are told to read committed records only, so that debris is nothing to them;
+    `accept_debris` takes the repeats. With `in_place` the source is made anew under its own name from the target.
+    """
+
+    missing: str = ""
+    level: str = "standard"
+    leave: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    read_committed: bool = False
+    accept_debris: bool = False
+    accept_zombies: bool = False
+    in_place: bool = False
+
+
+class Parties:
+    """Finds who takes part in the cut-over from one topic to another."""
+
+    def __init__(
+        self, source: str, target: str, *, wish: CutoverWish, clusters: Clusters, world: World, users: CopyUsers
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._wish = wish
+        self._clusters = clusters
+        self._world = world
+        self._users = users
+
+    def list_sinks(self) -> tuple[Party, ...]:
+        """The sinks that read the source. Sinks of one group are named together."""
+        readers = [reader for reader in self._users.readers if reader.kind is ReaderKind.SINK]
+        names = dict.fromkeys(name for reader in readers for name in reader.name.split(", "))
+        return tuple(self._build_sink(name) for name in names)
+
+    def list_sources(self) -> tuple[Party, ...]:
+        """The sources that write to it: those of which it is known, and those that were named."""
+        known = [user.subject for user in self._users.writers if user.use is Use.WRITES]
+        names = [one.removeprefix(_CONNECTOR) for one in known if one.startswith(_CONNECTOR)]
+        return tuple(self._build_source(name) for name in dict.fromkeys((*names, *self._wish.sources)))
+
+    def list_readers(self, sinks: Sequence[Party]) -> tuple[Reader, ...]:
+        """Every group that is carried over.
+
+        Raises:
+            RefusedError: somebody is in one that is no sink's.
+        """
+        chosen = [reader for reader in self._users.readers if reader.group and reader.group not in self._wish.leave]
+        self._refuse_active(chosen)
+        by_name = {party.connector.owner: party for party in sinks}
+        return tuple(
+            Reader(reader.group, sees_debris=self._sees_debris(reader, by_name))
+            for reader in {reader.group: reader for reader in chosen}.values()
+        )
+
+    def list_notes(self) -> tuple[str, ...]:
+        """What is not done for anybody, by name."""
+        notes = [f"{group} stays with {self._source}: it is left as it is" for group in self._wish.leave]
+        named = {f"{_CONNECTOR}{name}" for name in self._wish.sources}
+        for user in self._users.writers:
+            if user.use is Use.MAY_WRITE and user.subject not in named:
+                name = user.subject.removeprefix(_CONNECTOR)
+                notes.append(f"{user.subject} may write to {self._source}; if it does: --source {name}")
+        return tuple(notes)
+
+    def _build_sink(self, name: str) -> Party:
+        connector = self._read(name)
+        if self._wish.in_place:
+            return self._build(connector, {})
+        values = dict(switch_sink(connector.owner, connector.config, source=self._source, target=self._target))
+        if self._wish.read_committed and connector.config.get(ISOLATION) != COMMITTED:
+            values[ISOLATION] = COMMITTED
+        return self._build(connector, values)
+
+    def _build_source(self, name: str) -> Party:
+        connector = self._read(name)
+        if self._wish.in_place:
+            return self._build(connector, {})
+        return self._build(connector, switch_source(connector.config, source=self._source, target=self._target))
+
+    def _build(self, connector: Connector, values: Mapping[str, str | None]) -> Party:
+        state = require_run_state(connector, self._world)
+        return Party(connector, state, find_workers(connector), values)
+
+    def _read(self, name: str) -> Connector:
+        cluster, _, bare = name.rpartition("/")
+        if not cluster:
+            (cluster,) = self._clusters.names
+        return self._clusters.client(cluster).read_connector(bare)
+
+    def _refuse_active(self, readers: Sequence[CopyReader]) -> None:
+        busy = [reader for reader in readers if reader.kind is ReaderKind.GROUP and reader.is_active]
+        if busy:
+            raise RefusedError(
+                f"somebody reads {self._source} that seamark can't stop; nothing was changed",
+                cause=", ".join(f"group {reader.group} is {reader.state}" for reader in busy),
+                hint=f"stop its members, or leave it with the source: --leave {busy[0].group}",
+            )
+
+    def _sees_debris(self, reader: CopyReader, sinks: Mapping[str, Party]) -> bool:
+        if self._wish.accept_debris:
+            return False
+        own = [sinks[name] for name in reader.name.split(", ") if name in sinks]
+        if not own:
+            # Nobody can tell how a consumer reads; most read all.
+            return True
+        return any({**party.connector.config, **party.values}.get(ISOLATION) != COMMITTED for party in own)

@@ -1,0 +1,55 @@
+"""What a copy needs of the brokers beyond what everybody does: samples, all configs, the control topic."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from seamark.model.control import ControlRecord
+from seamark.model.copy_registration import Registered, Registration
+
+Sample = tuple[int, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ControlReading:
+    """Control records by job. They are not whole where a transaction that nobody has ended hides some."""
+
+    records: Mapping[str, tuple[ControlRecord, ...]]
+    is_whole: bool = True
+
+
+class Hold(Protocol):
+    """The registration of one plan, in the hand of one driver. `seamark.kafka.copy_registry.RegistryHold` is it."""
+
+    def read(self) -> Registration | None:
+        """The newest generation."""
+
+    def write(self, registration: Registration, *, former: Registration | None) -> Registration:
+        """Write the next one, and give it with the number of its pieces."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+class CopyLogs(Protocol):
+    """The logs that a copy looks into. `fleet.copies.logs.KafkaLogs` is the real one."""
+
+    def read_known_configs(self, topic: str) -> frozenset[str]:
+        """The names of all configs that the brokers know for a topic."""
+
+    def read_samples(self, topic: str, *, ranges: Mapping[int, tuple[int, int]], most: int) -> Iterable[Sample]:
+        """Keys of old and new records of each partition."""
+
+    def read_registered(self, control_topic: str) -> Registered:
+        """The plans that were run."""
+
+    def hold(self, control_topic: str, *, plan: str) -> Hold:
+        """Take the registration of a plan."""
+
+    def read_records(self, control_topic: str, *, jobs: Collection[str]) -> Mapping[str, tuple[ControlRecord, ...]]:
+        """The control records of jobs: all that were acknowledged before. It waits for transactions that are open."""
+
+    def look_at_records(self, control_topic: str, *, jobs: Collection[str]) -> ControlReading:
+        """The control records of jobs, as far as they are committed now."""

@@ -1,0 +1,107 @@
+"""Spark for a copy: a session of ours or the caller's, and its errors in our words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seamark import errors
+from seamark.errors import ConfigurationError, SeamarkError
+from seamark.model.sensitive import mask_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PACKAGES = ("pyspark", "pyarrow")
+_OURS = re.compile(
+    r"seamark\.errors\.(?P<kind>\w+): (?P<message>[^\n]*)"
+    r"(?:\n\s+cause: (?P<cause>[^\n]*))?(?:\n\s+hint: (?P<hint>[^\n]*))?"
+)
+_NO_SOURCE = re.compile(r"DATA_SOURCE_NOT_FOUND|find (the )?data source: kafka", re.IGNORECASE)
+_LONGEST = 500
+# A plan whose offsets are gone: retention has passed them, or somebody deleted records.
+_LOST = re.compile(r"OffsetOutOfRange|Some data may have been lost|KAFKA_DATA_LOSS", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkWish:
+    """Where a copy runs. `session` is the caller's own, which is left open; else one is made and closed."""
+
+    master: str | None = None
+    jars: str | Path | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    session: Any = None
+
+
+def require_spark() -> None:
+    """Refuse early where Spark is not installed."""
+    missing = [package for package in _PACKAGES if find_spec(package) is None]
+    if missing:
+        raise ConfigurationError(
+            f"a copy is run by Spark, and {' and '.join(missing)} is not installed",
+            hint="pip install 'seamark[spark]'",
+        )
+
+
+@contextmanager
+def open_spark(wish: SparkWish, *, plan: str) -> Iterator[SparkSession]:
+    """The session, for the time of a run; what Spark raises comes as an error of ours."""
+    require_spark()
+    from seamark.spark.session import open_session  # noqa: PLC0415
+
+    with _translating(plan):
+        # Its own log is for those who ask for it; what matters is told by us.
+        conf = {"spark.log.level": "ERROR", **wish.conf}
+        spark = open_session(wish.master, app=f"seamark copy {plan}", jars=wish.jars, conf=conf, spark=wish.session)
+        try:
+            yield spark
+        finally:
+            if wish.session is None:
+                spark.stop()
+
+
+@contextmanager
+def _translating(plan: str) -> Iterator[None]:
+    try:
+        yield
+    except (SeamarkError, KeyboardInterrupt, OSError):
+        raise
+    except Exception as failure:
+        if not _is_of_spark(failure):
+            raise
+        raise explain_failure(failure, plan=plan) from failure
+
+
+def explain_failure(failure: Exception, *, plan: str) -> SeamarkError:
+    """What Spark says, as an error of ours: that of the task which failed, where it was one of ours."""
+    text = str(failure)
+    again = f"nothing is lost: seamark copy run {plan} goes on where it stopped"
+    if _NO_SOURCE.search(text):
+        return ConfigurationError(
+            "Spark has no Kafka source",
+            cause="the jars of spark-sql-kafka-0-10 are not on its path",
+            hint="name their folder with --jars or SEAMARK_SPARK_JARS, or let Spark fetch them: "
+            "--conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        )
+    if said := list(_OURS.finditer(text)):
+        found = said[-1]
+        kind = getattr(errors, found["kind"], SeamarkError)
+        kind = kind if isinstance(kind, type) and issubclass(kind, SeamarkError) else SeamarkError
+        kind = SeamarkError if kind is errors.PartialError else kind
+        return kind(mask_text(found["message"]), cause=mask_text(found["cause"] or ""), hint=found["hint"] or again)
+    hint = again
+    if _LOST.search(text):
+        hint = "records of the plan are gone from the source: make a new plan"
+    first = next((part for part in text.splitlines() if part.strip()), type(failure).__name__)
+    return SeamarkError(
+        "Spark could not go on with the copy", cause=mask_text(first[:_LONGEST]), hint=f"{hint}; -v shows more"
+    )
+
+
+def _is_of_spark(failure: Exception) -> bool:
+    return type(failure).__module__.partition(".")[0] in {"pyspark", "py4j"}

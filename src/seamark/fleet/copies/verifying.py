@@ -1,0 +1,41 @@
+"""The proof of a copy, by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from seamark.errors import RefusedError, UsageError
+from seamark.fleet.copies.registry import KnownPlan
+from seamark.fleet.copies.session import SparkWish, open_spark
+from seamark.fleet.copies.spark_ends import build_ends
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+    from seamark.pipelines.verification import Verification
+
+
+def verify(
+    context: Context,
+    known: KnownPlan,
+    *,
+    level: str,
+    spark_wish: SparkWish,
+    control_topic: str,
+    on_stage: Callable[[str], None] | None,
+) -> Verification:
+    """The report of a verification. What it finds is in the report, and raises nothing."""
+    from seamark.pipelines.verification import Level  # noqa: PLC0415
+
+    if level not in list(Level):
+        raise UsageError(f"{level!r} is no level of verification", hint=f"one of {', '.join(Level)}")
+    if known.registration is None:
+        raise RefusedError(
+            f"the copy {known.plan.id} was never run, so there is nothing to verify",
+            hint="seamark copy run PLANFILE",
+        )
+    with open_spark(spark_wish, plan=known.plan.id) as spark:
+        from seamark.spark.verify_job import verify_copy  # noqa: PLC0415
+
+        ends = build_ends(context, control_topic=control_topic)
+        return verify_copy(spark, known.plan, ends, level=Level(level), on_stage=on_stage)

@@ -1,0 +1,153 @@
+"""The copies of a context as the steps of a cut-over see them: what is left, where readers go on, what was proven."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from seamark.errors import UsageError
+from seamark.model.copy_reader import CarriedReader
+from seamark.pipelines.copy_map import CopyMap, build_map
+from seamark.pipelines.debris import Debris, find_debris, list_ahead
+from seamark.pipelines.translation import Missing, Translation, translate_all
+
+if TYPE_CHECKING:
+    from seamark.fleet.ports import BrokersPort
+    from seamark.model.spot import Bounds
+    from seamark.pipelines.copy_plan import CopyPlan, TopicEnd
+    from seamark.pipelines.progress import Progress
+    from seamark.pipelines.recount import Recounter
+
+Positions = dict[int, int]
+
+
+class CopyEngine(Protocol):
+    """Whoever moves and reads the data: Spark. `SparkEngine` is one."""
+
+    def read(self, copy: str) -> tuple[CopyPlan, Progress]:
+        """The plan as it is registered, and how far it is."""
+        ...
+
+    def catch_up(self, copy: str) -> str:
+        """Copy all that the source holds; what was done, in a few words."""
+        ...
+
+    def prove(self, copy: str, level: str) -> str:
+        """Compare both topics; what was compared. A difference is a RefusedError."""
+        ...
+
+    def build_recounter(self, plan: CopyPlan) -> Recounter:
+        """Whoever can read the source again."""
+        ...
+
+    def begin_back(self, copy: str) -> str:
+        """Register the copy that leads back to the old name, unless it is; what was done."""
+        ...
+
+
+class CopyWork:
+    """A `CopyPort` over Kafka's clients and an engine."""
+
+    def __init__(self, engine: CopyEngine, *, kafka: Callable[[], BrokersPort], is_recounting: bool = True) -> None:
+        """Without recounting nothing is started for a look: replays may then be bounds."""
+        self._engine = engine
+        self._kafka = kafka
+        self._is_recounting = is_recounting
+        # What was answered for readers that have not moved since; a recount is a job of its own.
+        self._answers: dict[object, Mapping[str, Translation]] = {}
+
+    def catch_up(self, copy: str) -> str:
+        """Copy all that the source holds now."""
+        return self._engine.catch_up(copy)
+
+    def begin_back(self, copy: str) -> str:
+        """Plan the copy back to the old name."""
+        return self._engine.begin_back(copy)
+
+    def verify(self, copy: str, level: str) -> str:
+        """Compare source and target."""
+        return self._engine.prove(copy, level)
+
+    def count_left(self, copy: str) -> int:
+        """How many offsets of the source lie behind what was copied."""
+        plan, progress = self._engine.read(copy)
+        ends = {partition: found.latest for partition, found in self._read_bounds(plan.source).items()}
+        return sum(max(0, ends[one.partition] - one.end) for one in progress.cover(plan.ranges))
+
+    def read_target_ends(self, copy: str) -> Mapping[int, int]:
+        """Where each partition of the target ends now."""
+        plan, _ = self._engine.read(copy)
+        return {partition: found.latest for partition, found in self._read_bounds(plan.target).items()}
+
+    def translate(self, copy: str, groups: Sequence[str], *, missing: str) -> Mapping[str, CarriedReader]:
+        """Where groups that stand still go on in the target."""
+        plan, progress = self._engine.read(copy)
+        ends = {partition: found.latest for partition, found in self._read_bounds(plan.target).items()}
+        copied = build_map(
+            progress, plan.ranges, targets=plan.target.partitions, ends=ends if progress.is_complete else None
+        )
+        readers = self._read_positions(plan, copied, groups)
+        found = self._translate(plan, progress, copied, readers, missing=missing)
+        debris = find_debris(progress.records, ends=ends)
+        return {group: _build_carried(translation, debris) for group, translation in found.items()}
+
+    def _translate(
+        self, plan: CopyPlan, progress: Progress, copied: CopyMap, readers: Mapping[str, Positions], *, missing: str
+    ) -> Mapping[str, Translation]:
+        known = (plan.id, progress.done, missing, tuple((name, tuple(at.items())) for name, at in readers.items()))
+        if known not in self._answers:
+            is_recounting = self._is_recounting and progress.is_complete
+            self._answers[known] = translate_all(
+                copied,
+                readers,
+                recounter=self._engine.build_recounter(plan) if is_recounting else None,
+                missing=_parse_missing(missing),
+                allow_behind=self._is_gone(plan, copied, readers),
+            )
+        return self._answers[known]
+
+    def _read_positions(self, plan: CopyPlan, copied: CopyMap, groups: Sequence[str]) -> dict[str, Positions]:
+        spots = [(plan.source.topic, partition) for partition in range(plan.source.partitions)]
+        reading = self._kafka().read_committed(dict.fromkeys(groups, spots), only_stable=True)
+        reading.require_complete(what="the positions of the readers")
+        held = {one.group: {spot[1]: commit.offset for spot, commit in one.offsets.items()} for one in reading.items}
+        # In a partition that never held a record of the copy, no position is as good as any.
+        empty = {partition: whole.begin for partition, whole in copied.covered.items() if not whole.size}
+        return {group: {**empty, **held.get(group, {})} for group in groups}
+
+    def _is_gone(self, plan: CopyPlan, copied: CopyMap, readers: Mapping[str, Positions]) -> bool:
+        """Whether what readers have not had before the copy's begin is gone from the source too."""
+        behind = {
+            partition
+            for positions in readers.values()
+            for partition, at in positions.items()
+            if partition in copied.covered and at < copied.covered[partition].begin
+        }
+        if not behind:
+            return False
+        bounds = self._read_bounds(plan.source)
+        return all(bounds[partition].earliest >= copied.covered[partition].begin for partition in behind)
+
+    def _read_bounds(self, end: TopicEnd) -> Mapping[int, Bounds]:
+        spots = [(end.topic, partition) for partition in range(end.partitions)]
+        found = self._kafka().read_bounds(spots).require_complete(what=f"the bounds of {end.topic}")
+        return {spot[1]: bounds for spot, bounds in found.items()}
+
+
+def _parse_missing(text: str) -> Missing | None:
+    try:
+        return Missing(text) if text else None
+    except ValueError:
+        raise UsageError(f"{text!r} is no place to start", hint="earliest or latest") from None
+
+
+def _build_carried(translation: Translation, debris: Sequence[Debris]) -> CarriedReader:
+    replayed = translation.replayed
+    ahead = list_ahead(debris, translation.offsets)
+    return CarriedReader(
+        translation.offsets,
+        to_read=translation.to_read,
+        replayed_least=replayed.least,
+        replayed_most=replayed.most,
+        debris=sum(one.size for one in ahead),
+    )

@@ -1,0 +1,255 @@
+"""A world in memory for cut-overs: a topic, its copy, a sink, a source, a group, and a journal in a folder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from seamark.change.actor import Actor
+from seamark.change.executor import Executor
+from seamark.change.file_journal import FileJournal
+from seamark.change.precondition import build_preconditions
+from seamark.change.recovery import Recovery
+from seamark.change.timing import ChangeTiming
+from seamark.errors import NotFoundError, RefusedError, UnknownOutcomeError
+from seamark.fleet.copies.cutover_steps import Cutover, InPlace, Party, Reader, build_data
+from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
+from seamark.model.copy_reader import CarriedReader
+from seamark.model.plan import Plan
+from tests.unit.change.brokers import FakeBrokers
+
+CLUSTER, COPY, BACK = "c", "copy-1", "copy-1-back"
+TIMING = ChangeTiming(
+    in_flight_seconds=10.0,
+    begin_seconds=100.0,
+    send_seconds=10.0,
+    shows_seconds=2.0,
+    foreign_seconds=1.0,
+    look_seconds=0.25,
+)
+
+
+class Harbour:
+    """A `World`. Its clock goes when somebody sleeps. What happens is written down in `log`."""
+
+    def __init__(self, folder):
+        self.time = 1_000_000.0
+        self.folder = folder
+        self.brokers = FakeBrokers()
+        self.brokers.add_topic("orders", partitions=2, records=10)
+        self.brokers.add_topic("orders-1", partitions=1, records=0, configs={"retention.ms": "-1"})
+        self.brokers.add_group("connect-lake", {("orders", 0): 7, ("orders", 1): 9})
+        self.brokers.add_group("report", {("orders", 0): 2, ("orders", 1): 2})
+        self.configs = {"lake": {"topics": "orders,other"}, "shop": {"topic": "orders"}}
+        self.types = {"lake": ConnectorType.SINK, "shop": ConnectorType.SOURCE}
+        self.states = {"lake": "RUNNING", "shop": "RUNNING"}
+        self.log = []
+        self.failing = {}
+        self.unknown = set()
+        self.copied = 15
+        self.proof = None
+
+    # the world
+
+    @property
+    def clock(self):
+        return self
+
+    def now(self):
+        return self.time
+
+    def sleep(self, seconds):
+        self.time += seconds
+
+    def connect(self, _cluster):
+        return self
+
+    def kafka(self):
+        return self.brokers
+
+    def copies(self):
+        return self
+
+    def offsets(self, _cluster, name, *, kept=None):
+        del kept
+        return Still(self, name)
+
+    def reveal(self, reference):
+        return reference
+
+    def seal(self, value):
+        return f"seal of {len(value)}"
+
+    # Connect
+
+    def read_config(self, name):
+        if name not in self.configs:
+            raise NotFoundError(name)
+        return {**self.configs[name], "name": name}
+
+    def read_connector(self, name):
+        return Connector(name, CLUSTER, self.types[name], self.read_config(name), self.read_status(CLUSTER, name))
+
+    def read_names(self):
+        return tuple(self.configs)
+
+    def read_connectors(self):
+        return tuple(map(self.read_connector, self.configs))
+
+    def read_status(self, *where):
+        state = self.states[where[-1]]
+        tasks = () if state == "STOPPED" else (Task(0, self._task_state(where[-1], state)),)
+        return ConnectorStatus(State(state), tasks=tasks)
+
+    def _task_state(self, name, state):
+        return State.FAILED if self.configs[name].get("fails") in self.configs[name].values() else State(state)
+
+    def put_config(self, name, config):
+        self._act(f"put {name}", lambda: self.configs.update({name: {k: v for k, v in config.items() if k != "name"}}))
+
+    def stop(self, name):
+        self._act(f"stop {name}", lambda: self.states.update({name: "STOPPED"}))
+
+    def pause(self, name):
+        self._act(f"pause {name}", lambda: self.states.update({name: "PAUSED"}))
+
+    def resume(self, name):
+        self._act(f"start {name}", lambda: self.states.update({name: "RUNNING"}))
+
+    def _act(self, words, act):
+        if words in self.failing:
+            raise self.failing.pop(words)
+        self.log.append(words)
+        if words in self.unknown:
+            self.unknown.discard(words)
+            raise UnknownOutcomeError(words)
+        act()
+
+    # copies
+
+    def begin_back(self, copy):
+        assert copy == COPY
+        assert len(self.brokers.topics["orders"].logs) == 1
+        self.log.append("begin back")
+        return f"{copy}-back"
+
+    def _catch_up_back(self):
+        if "catch up back" in self.failing:
+            raise self.failing.pop("catch up back")
+        self.log.append("catch up back")
+        self.brokers.topics["orders"].logs[0] = [0] * 22
+        return "20 records"
+
+    def catch_up(self, copy):
+        if copy == BACK:
+            return self._catch_up_back()
+        assert copy == COPY
+        if "catch up" in self.failing:
+            raise self.failing.pop("catch up")
+        self.log.append("catch up")
+        done, self.copied = self.copied, 20
+        self.brokers.topics["orders-1"].logs[0] = [0] * 21
+        return f"{20 - done} records"
+
+    def verify(self, copy, level):
+        assert copy in (COPY, BACK)
+        self.log.append(f"verify {level}")
+        if self.proof:
+            raise RefusedError(self.proof)
+        return "all the same"
+
+    def count_left(self, copy):
+        if copy == BACK:
+            return 20 if not self.brokers.topics["orders"].logs[0] else 0
+        assert copy == COPY
+        return sum(len(log) for log in self.brokers.topics["orders"].logs) - self.copied
+
+    def read_target_ends(self, copy):
+        target = "orders" if copy == BACK else "orders-1"
+        return {n: len(log) for n, log in enumerate(self.brokers.topics[target].logs)}
+
+    def translate(self, copy, groups, *, missing):
+        if copy == BACK:
+            return {group: CarriedReader({0: self.commits[group]["orders-1", 0] + 1}, to_read=20) for group in groups}
+        assert copy == COPY
+        if self.copied < 20:
+            raise RefusedError("let the copy catch up first")
+        del missing
+        places = {"connect-lake": (14, 2), "report": (3, 0)}
+        return {
+            group: CarriedReader({0: places[group][0]}, to_read=20, replayed_least=at, replayed_most=at, debris=1)
+            for group in groups
+            for at in (places[group][1],)
+        }
+
+    # plans
+
+    def build_cutover(self, **changes):
+        parties = {
+            name: Party(self.read_connector(name), self.states[name], ("w1",), values)
+            for name, values in (("lake", {"topics": "orders-1,other"}), ("shop", {"topic": "orders-1"}))
+        }
+        cutover = Cutover(
+            COPY,
+            "orders",
+            "orders-1",
+            sinks=(parties["lake"],),
+            sources=(parties["shop"],),
+            readers=(Reader("connect-lake", sees_debris=False), Reader("report", sees_debris=False)),
+            configs={"retention.ms": None},
+            held={"retention.ms": "-1"},
+        )
+        return replace(cutover, **changes)
+
+    def build_in_place(self):
+        parties = {name: Party(self.read_connector(name), self.states[name], ("w1",), {}) for name in self.configs}
+        new = InPlace(self.brokers.topics["orders"].id, partitions=1, replication_factor=1)
+        return self.build_cutover(sinks=(parties["lake"],), sources=(parties["shop"],), in_place=new)
+
+    def plan(self, cutover):
+        marked = cutover.list_steps()
+        return Plan(
+            title="cut over",
+            context="dev",
+            made_at="2026-01-01T00:00:00Z",
+            made_by="somebody",
+            steps=tuple(build_data(step, mark, lane="copy") for step, mark in marked),
+            locks=("data.orders",),
+            preconditions=build_preconditions([step for step, _ in marked], self),
+        )
+
+    def apply(self, plan):
+        return self.build_executor().apply(plan)
+
+    def undo_plan(self, change):
+        return Recovery(self.build_executor()).plan_undo(change)
+
+    def resume_change(self, change):
+        return Recovery(self.build_executor()).resume(change)
+
+    def build_executor(self):
+        return Executor(FileJournal(self.folder), self, actor=Actor("me", now=self.now), timing=TIMING)
+
+    def produce(self, topic, count=1):
+        self.brokers.topics[topic].logs[0] += [0] * count
+
+    @property
+    def open_change(self):
+        (head,) = FileJournal(self.folder).open_heads()
+        return head.change
+
+    @property
+    def commits(self):
+        return {name: {k: v.offset for k, v in group.offsets.items()} for name, group in self.brokers.groups.items()}
+
+
+class Still:
+    """The offsets of a connector, as the proof of a stop asks for them."""
+
+    def __init__(self, world, name):
+        self._world, self._name = world, name
+
+    def read_members(self):
+        return None
+
+    def find_silent(self, _workers):
+        return ()

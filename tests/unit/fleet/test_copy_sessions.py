@@ -1,0 +1,54 @@
+"""What Spark says, in our words."""
+
+from __future__ import annotations
+
+import pytest
+
+from seamark.errors import ConfigurationError, RefusedError, SeamarkError
+from seamark.fleet.copies import session
+from seamark.fleet.copies.session import SparkWish, explain_failure, open_spark, require_spark
+
+TASK = """Job aborted due to stage failure: Task 3 in stage 7.0 failed 4 times
+  File "seamark/spark/telling.py", line 20, in told
+seamark.errors.RefusedError: the record at 7 of partition 1 does not lie where its key belongs
+  cause: the plan took its rule from samples
+  hint: make the plan anew, and say that keys may lie anywhere
+	at org.apache.spark.api.python.BasePythonRunner
+"""
+
+
+def test_error_of_a_task_is_told_as_it_was_raised():
+    error = explain_failure(Exception(TASK), plan="01A")
+    assert isinstance(error, RefusedError)
+    assert error.message == "the record at 7 of partition 1 does not lie where its key belongs"
+    assert error.cause == "the plan took its rule from samples"
+    assert error.hint == "make the plan anew, and say that keys may lie anywhere"
+
+
+def test_missing_jars_are_told_with_the_way_to_get_them():
+    error = explain_failure(Exception("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafka."), plan="01A")
+    assert isinstance(error, ConfigurationError)
+    assert "--jars" in error.hint
+
+
+def test_other_failures_say_how_to_go_on_and_no_secret():
+    error = explain_failure(Exception("\njava.lang.X: password=hunter2\n at y"), plan="01A")
+    assert type(error) is SeamarkError
+    assert "seamark copy run 01A" in error.hint
+    assert "hunter2" not in error.cause
+    gone = explain_failure(Exception("Some data may have been lost because they are not available"), plan="01A")
+    assert "make a new plan" in gone.hint
+
+
+@pytest.mark.parametrize("kind", ["PartialError", "dict", "NoSuchError"])
+def test_name_of_an_error_is_not_trusted(kind):
+    assert type(explain_failure(Exception(f"seamark.errors.{kind}: x"), plan="01A")) is SeamarkError
+
+
+def test_missing_extra_is_named_before_anything_is_done(monkeypatch):
+    monkeypatch.setattr(session, "find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match="pyspark and pyarrow") as caught:
+        require_spark()
+    assert caught.value.hint == "pip install 'seamark[spark]'"
+    with pytest.raises(ConfigurationError), open_spark(SparkWish(), plan="01A"):
+        pass
