@@ -197,10 +197,10 @@ def roll(kafka, topic, plan):
 
 def test_source_whose_oldest_records_were_deleted_after_its_copy(spark, sources):
     kafka = sources.kafka
-    source, target = kafka.topic(partitions=4), kafka.topic(partitions=2)
+    source, target = kafka.topic(partitions=4), kafka.topic(partitions=3)
     fill(kafka, source, rows=5000, partitions=4)
     read = kafka.read(source)
-    plan = build_plan(source, target, found=read, shape=(4, 2), limit=5000)
+    plan = build_plan(source, target, found=read, shape=(4, 3), limit=5000)
     copied = run_whole(spark, kafka, plan, read=read)
     admin = AdminClient({"bootstrap.servers": kafka.servers})
     cut = TopicPartition(source, 0, plan.ranges[0].end // 2)
