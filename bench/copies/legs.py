@@ -11,7 +11,6 @@ from seamark.pipelines.copy_plan import CopyPlan, TopicEnd
 from seamark.pipelines.cutting import Limits, cut_slices
 from seamark.pipelines.routing import Routing, Rule
 from seamark.pipelines.slices import OffsetRange
-from seamark.spark.copy_job import CopyEnds, run_copy
 
 CODEC = "lz4"
 # A slice of a million: each of six tasks is one transaction of some seconds.
@@ -31,6 +30,8 @@ PLAIN = Kept(timestamps=False, order=False)
 
 def copy_ours(stage: Stage, shape: Shape) -> Copied:
     """`run_copy`, from the plan to the last control record."""
+    from seamark.spark.copy_job import CopyEnds, run_copy  # noqa: PLC0415 - the list of benches needs no Spark
+
     choose_path(stage.spark, is_default=False)
     plan = build_plan(stage, shape)
     servers = {"kafka.bootstrap.servers": stage.servers}

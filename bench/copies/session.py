@@ -6,14 +6,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING, Any
 
 from bench.harness.definition import BenchError
 from bench.harness.record import ROOT
 from seamark.devstack.jars import spark_jars
-from seamark.spark.session import CONFS, open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # As much as the worker has that MirrorMaker runs in.
 HEAP = "1g"
@@ -25,6 +25,8 @@ V1_DEFAULT = "avro,csv,json,kafka,orc,parquet,text"
 @contextmanager
 def open_spark() -> Iterator[SparkSession]:
     """A session with two slots. It tells of warnings only: what Kafka's clients say of each partition takes time."""
+    from seamark.spark.session import open_session  # noqa: PLC0415 - the list of benches needs no Spark
+
     os.environ["PYTHONPATH"] = f"{ROOT}{os.pathsep}{ROOT / 'src'}"
     conf = {"spark.ui.enabled": "false", "spark.driver.memory": HEAP}
     session = open_session("local[2]", app="bench", jars=spark_jars(), conf=conf)
@@ -37,6 +39,8 @@ def open_spark() -> Iterator[SparkSession]:
 
 def choose_path(spark: SparkSession, *, is_default: bool) -> None:
     """Have Kafka read and written by the path that Spark takes by default, or by the newer one."""
+    from seamark.spark.session import CONFS  # noqa: PLC0415
+
     spark.conf.set(V1_LIST, V1_DEFAULT if is_default else CONFS[V1_LIST])
 
 

@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
-
-from pyspark.sql import SparkSession
 
 from bench.copies.session import choose_path, open_spark, read_jvm_pid
 from bench.copies.sums import Sums, count_disorder, read_sums
 from bench.copies.topics import Topics
 from bench.harness.definition import Prepared, WrongResultError
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)

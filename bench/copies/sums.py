@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as sf
+from typing import TYPE_CHECKING
 
 from bench.copies.filling import NUMBER_DIGITS, SOURCE_DIGITS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 # Sums of whole hashes would run over the long that Spark adds in.
 _LOW = 0xFFFFFFFF
@@ -24,6 +25,8 @@ class Sums:
 
 def read_sums(spark: SparkSession, servers: str, topic: str) -> Sums:
     """Read a topic once, and sum it up. Neither sum depends on the order."""
+    from pyspark.sql import functions as sf  # noqa: PLC0415 - the list of benches needs no Spark
+
     plain = sf.xxhash64("key", "value")
     stamped = sf.xxhash64("key", "value", sf.unix_micros("timestamp"))
     row = (
@@ -46,6 +49,9 @@ def read_sums(spark: SparkSession, servers: str, topic: str) -> Sums:
 
 def count_disorder(spark: SparkSession, servers: str, topic: str) -> int:
     """How many records come after a later one of the same source partition."""
+    from pyspark.sql import Window  # noqa: PLC0415
+    from pyspark.sql import functions as sf  # noqa: PLC0415
+
     head = sf.col("value").cast("string")
     source = sf.substring(head, 1, SOURCE_DIGITS).cast("int")
     number = sf.substring(head, SOURCE_DIGITS + 1, NUMBER_DIGITS).cast("long")

@@ -11,8 +11,9 @@ from seamark.cli.answer import Answer, build_answer
 from seamark.cli.complete import complete_topics
 from seamark.cli.confirm import confirm
 from seamark.cli.copy_cutover import cutover, finish
-from seamark.cli.copy_options import SparkOptions, control_option, spark_options
+from seamark.cli.copy_options import SparkOptions, control_option, far_option, open_copies, spark_options
 from seamark.cli.copy_progress import CopyLines
+from seamark.cli.copy_readers import show_readers
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.errors import InterruptedRunError, RefusedError, SeamarkError, UsageError
@@ -38,6 +39,7 @@ def copy() -> None:
 @option("--replication-factor", type=int, metavar="N", help="Copies of each partition; by default as the source has.")
 @option("--slice-records", type=int, metavar="N", help="How many records a slice has, about.")
 @option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Save the plan for copy run.")
+@far_option
 @global_options
 @pass_session
 def plan_copy(
@@ -52,13 +54,14 @@ def plan_copy(
     replication_factor: int | None,
     slice_records: int | None,
     out: Path | None,
+    to_context: str | None,
 ) -> None:
     """Plan a copy: how records are placed, in which slices, and who reads the topic.
 
     Nothing is changed. Ends with 5 where the copy must not be run; the plan says why.
     """
-    with session.fleet() as fleet:
-        draft = fleet.copies.plan(
+    with open_copies(session, to_context) as (_, copies):
+        draft = copies.plan(
             topic,
             partitions,
             to=to,
@@ -86,6 +89,7 @@ def plan_copy(
 @option("--follow", is_flag=True, help="Copy also what comes to the source meanwhile, until little is left.")
 @option("--lag", type=click.IntRange(min=0), default=10_000, show_default=True, help="With --follow: so little.")
 @control_option
+@far_option
 @option("-y", "--yes", is_flag=True, help="Do not ask.")
 @global_options
 @pass_session
@@ -98,6 +102,7 @@ def run_copy(
     follow: bool,
     lag: int,
     control_topic: str,
+    to_context: str | None,
     yes: bool,
 ) -> None:
     """Run a plan, or go on with it: what is done is not done again.
@@ -108,12 +113,12 @@ def run_copy(
     from seamark.fleet.copies.running import RunWish  # noqa: PLC0415
     from seamark.fleet.copies.status_view import build_status_view  # noqa: PLC0415
 
-    with session.fleet() as fleet:
-        known = fleet.copies.find(plan, control_topic=control_topic)
+    with open_copies(session, to_context) as (fleet, copies):
+        known = copies.find(plan, control_topic=control_topic)
         _agree(session, fleet, known, yes=yes)
         lines = CopyLines(session)
         try:
-            outcome = fleet.copies.run(
+            outcome = copies.run(
                 known,
                 wish=RunWish(rate=rate, follow=follow, lag=lag),
                 spark=where.build_wish(),
@@ -129,25 +134,26 @@ def run_copy(
             lines.close()
         if outcome.is_repeat:
             session.reporter.note("all of it was copied already; nothing was written")
-        session.give(Answer(build_status_view(fleet.copies.status(known.plan.id, control_topic=control_topic))))
+        session.give(Answer(build_status_view(copies.status(known.plan.id, control_topic=control_topic))))
 
 
 @copy.command("status")
 @click.argument("plan", metavar="[PLANFILE|ID]", required=False)
 @control_option
+@far_option
 @global_options
 @pass_session
-def copy_status(session: Session, *, plan: str | None, control_topic: str) -> None:
+def copy_status(session: Session, *, plan: str | None, control_topic: str, to_context: str | None) -> None:
     """Show how far copies are, told from the control topic alone; with an ID one of them, and its next step."""
     from seamark.fleet.copies.status_view import build_status_view, build_statuses_view  # noqa: PLC0415
 
-    with session.fleet() as fleet:
+    with open_copies(session, to_context) as (_, copies):
         if plan is None:
-            reading = fleet.copies.all(control_topic=control_topic)
+            reading = copies.all(control_topic=control_topic)
             asked = len(reading.items) + len(reading.failures)
             session.give(build_answer(build_statuses_view(reading), reading.failures, asked=asked))
         else:
-            session.give(Answer(build_status_view(fleet.copies.status(plan, control_topic=control_topic))))
+            session.give(Answer(build_status_view(copies.status(plan, control_topic=control_topic))))
 
 
 @copy.command("verify")
@@ -161,18 +167,21 @@ def copy_status(session: Session, *, plan: str | None, control_topic: str) -> No
 )
 @spark_options
 @control_option
+@far_option
 @global_options
 @pass_session
-def verify_copy(session: Session, *, plan: str, level: str, where: SparkOptions, control_topic: str) -> None:
+def verify_copy(
+    session: Session, *, plan: str, level: str, where: SparkOptions, control_topic: str, to_context: str | None
+) -> None:
     """Compare the target with the source, and say what differs and where.
 
     Ends with 1 when something differs.
     """
     from seamark.fleet.copies.verify_view import build_verification_view  # noqa: PLC0415
 
-    with session.fleet() as fleet:
+    with open_copies(session, to_context) as (_, copies):
         lines = CopyLines(session)
-        report = fleet.copies.verify(
+        report = copies.verify(
             plan, level=level, spark=where.build_wish(), control_topic=control_topic, on_stage=lines.said
         )
     session.give(Answer(build_verification_view(report), exit_code=0 if report.is_passed else 1))
@@ -180,6 +189,7 @@ def verify_copy(session: Session, *, plan: str, level: str, where: SparkOptions,
 
 copy.add_command(cutover)
 copy.add_command(finish)
+copy.add_command(show_readers)
 
 
 def _agree(session: Session, fleet: Fleet, known: KnownPlan, *, yes: bool) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +14,9 @@ from seamark.cli.options import option, put_options
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
+    from seamark.cli.session import Session
+    from seamark.fleet import Fleet
+    from seamark.fleet.copies.copies import Copies
     from seamark.fleet.copies.session import SparkWish
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -24,6 +28,24 @@ control_option = option(
     metavar="TOPIC",
     help="The topic that knows the plans and how far they are.",
 )
+
+
+far_option = option(
+    "--to-context",
+    metavar="NAME",
+    help="The context of the target, where that is in another Kafka cluster.",
+)
+
+
+@contextmanager
+def open_copies(session: Session, to_context: str | None) -> Iterator[tuple[Fleet, Copies]]:
+    """The fleet of the source, and its copies to where the target is."""
+    with session.fleet() as fleet:
+        if to_context is None or to_context == fleet.context.name:
+            yield fleet, fleet.copies
+            return
+        with session.open_fleet(to_context) as far:
+            yield fleet, fleet.copies.to(far.copies)
 
 
 class SparkOptions:

@@ -172,15 +172,20 @@ class Fleet:
         """Copies of topics: planning them, running them on Spark, how far they are, and the proof."""
         from seamark.fleet.copies.copies import Copies  # noqa: PLC0415
         from seamark.fleet.copies.logs import KafkaLogs  # noqa: PLC0415
+        from seamark.fleet.copies.place import CopyPlace, CopyRoute  # noqa: PLC0415
 
-        return Copies(
+        place = CopyPlace(
             self.context,
-            clusters=self._clusters,
-            world=self._world,
+            open_kafka=self._world.kafka,
+            open_logs=lambda: KafkaLogs(self.context.kafka.client_config),
             planner=lambda: self._planner,
             apply=self.apply,
+        )
+        return Copies(
+            CopyRoute(place, place),
+            clusters=self._clusters,
+            world=self._world,
             actor=lambda: self._actor,
-            logs=lambda: KafkaLogs(self.context.kafka.client_config),
             delete_topic=self.topics.delete,
         )
 

@@ -65,6 +65,7 @@ def test_commands_are_the_ones_of_the_design():
         "copy verify",
         "copy cutover",
         "copy finish",
+        "copy readers",
         "lag",
         "init",
         "workers list",

@@ -7,6 +7,7 @@ import random as randoms
 import pytest
 
 from seamark.errors import RefusedError, UsageError
+from seamark.fleet.copies.place import CopyPlace, CopyRoute
 from seamark.fleet.copies.work import CopyWork
 from seamark.pipelines.copy_plan import CopyPlan, TopicEnd
 from seamark.pipelines.cutting import Limits, cut_slices
@@ -51,7 +52,8 @@ class Copied:
         return self.made
 
     def open(self, **options):
-        return CopyWork(self, kafka=lambda: self.brokers, **options)
+        place = CopyPlace(None, lambda: self.brokers, None, None, None)
+        return CopyWork(self, CopyRoute(place, place), **options)
 
 
 def routing_of(sources, key):

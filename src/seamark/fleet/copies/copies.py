@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seamark.errors import NotFoundError
+from seamark.errors import NotFoundError, RefusedError
 from seamark.fleet.copies.cutover import CutoverPlanner
 from seamark.fleet.copies.draft import CopyDraft
 from seamark.fleet.copies.ending import find_leftover
+from seamark.fleet.copies.looks import find_readers
 from seamark.fleet.copies.pace import CopyEvents, Silent
 from seamark.fleet.copies.parties import CutoverWish
+from seamark.fleet.copies.place import CopyRoute
 from seamark.fleet.copies.planning import CopyPlanner
 from seamark.fleet.copies.registry import KnownPlan, find_plan
 from seamark.fleet.copies.running import CopyOutcome, CopyRun, RunWish
@@ -28,14 +30,12 @@ from seamark.pipelines.copy_plan import CopyPlan
 
 if TYPE_CHECKING:
     from seamark.change.actor import Actor
-    from seamark.context import Context
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.copies.ports import CopyLogs
     from seamark.fleet.planned import Planned
-    from seamark.fleet.planner import Planner
     from seamark.fleet.ports import BrokersPort
     from seamark.fleet.world import FleetWorld
-    from seamark.model.result import ChangeResult
+    from seamark.model.copy_reader import CarriedReader
     from seamark.pipelines.verification import Verification
 
 PlanLike = str | Path | CopyPlan | CopyDraft
@@ -43,30 +43,34 @@ PlanLike = str | Path | CopyPlan | CopyDraft
 
 
 class Copies:
-    """The copies of a context. Both topics are in its cluster."""
+    """The copies from the topics of a context: within its cluster, or to that of another context (`to`)."""
 
     def __init__(
         self,
-        context: Context,
+        route: CopyRoute,
         *,
         clusters: Clusters,
         world: FleetWorld,
-        planner: Callable[[], Planner],
-        apply: Callable[[Planned], ChangeResult],
         actor: Callable[[], Actor],
-        logs: Callable[[], CopyLogs],
         delete_topic: Callable[[str], Planned],
     ) -> None:
-        self._context = context
+        self.route = route
         self._clusters = clusters
         self._world = world
-        self._planner = planner
-        self._apply = apply
         self._actor = actor
-        self._build_logs = logs
         self._delete_topic = delete_topic
         self._engine: SparkEngine | None = None
         self._work: CopyWork | None = None
+
+    def to(self, other: Copies) -> Copies:
+        """Copies from here to the cluster of another context, which keeps what is kept of them."""
+        return Copies(
+            CopyRoute(self.route.source, other.route.source),
+            clusters=self._clusters,
+            world=self._world,
+            actor=self._actor,
+            delete_topic=self._delete_topic,
+        )
 
     @property
     def work(self) -> CopyWork:
@@ -78,8 +82,8 @@ class Copies:
     def use_spark(self, spark: SparkWish, events: CopyEvents | None = None) -> None:
         """Say where cut-overs run from now on, and who hears of it."""
         self.close()
-        self._engine = SparkEngine(self, self._context, wish=spark, events=events or Silent())
-        self._work = CopyWork(self._engine, kafka=self._world.kafka)
+        self._engine = SparkEngine(self, wish=spark, events=events or Silent())
+        self._work = CopyWork(self._engine, self.route)
 
     def close(self) -> None:
         """Close Spark's session, if there is one."""
@@ -94,10 +98,47 @@ class Copies:
         known = self.find(what, control_topic=control_topic)
         if known.registration is None:
             raise _build_never(known, control_topic)
-        planner = CutoverPlanner(self._context, clusters=self._clusters, world=self._world, actor=self._actor())
-        engine = SparkEngine(self, self._context, wish=SparkWish(), events=Silent())
-        look = CopyWork(engine, kafka=self._world.kafka, is_recounting=False)
-        return planner.plan(known.plan, wish or CutoverWish(), name=name_copy(known.plan.id, control_topic), look=look)
+        if self.route.is_far:
+            raise RefusedError(
+                "connectors can't be turned over to another cluster; nothing was changed",
+                cause="their workers read and write one Kafka cluster",
+                hint=f"make them there anew; seamark copy readers {known.plan.id} tells where each reader goes on",
+            )
+        context = self.route.source.context
+        planner = CutoverPlanner(context, clusters=self._clusters, world=self._world, actor=self._actor())
+        name = name_copy(known.plan.id, control_topic)
+        return planner.plan(known.plan, wish or CutoverWish(), name=name, look=self._build_look())
+
+    def readers(
+        self,
+        what: PlanLike,
+        *,
+        missing: str = "",
+        groups: Sequence[str] = (),
+        spark: SparkWish | None = None,
+        control_topic: str = CONTROL_TOPIC,
+    ) -> Mapping[str, CarriedReader]:
+        """Where the readers of the source go on in the target, and how much each reads again.
+
+        Without `groups` it is every group that has a position in the source. With `spark` it is counted exactly;
+        without it may be a bound.
+        """
+        known = self.find(what, control_topic=control_topic)
+        if known.registration is None:
+            raise _build_never(known, control_topic)
+        chosen = groups or find_readers(self.route.source.kafka, known.plan.source)
+        name = name_copy(known.plan.id, control_topic)
+        if spark is None:
+            return self._build_look().translate(name, chosen, missing=missing)
+        engine = SparkEngine(self, wish=spark, events=Silent())
+        try:
+            return CopyWork(engine, self.route).translate(name, chosen, missing=missing)
+        finally:
+            engine.close()
+
+    def _build_look(self) -> CopyWork:
+        engine = SparkEngine(self, wish=SparkWish(), events=Silent())
+        return CopyWork(engine, self.route, is_recounting=False)
 
     def finish(self, what: PlanLike, *, abandon: Sequence[str] = (), control_topic: str = CONTROL_TOPIC) -> Planned:
         """Plan the end of a copy that was cut over: the topic that nobody uses any more is deleted.
@@ -105,7 +146,12 @@ class Copies:
         `abandon` are groups that have positions in it alone, and that nobody misses.
         """
         known = self.find(what, control_topic=control_topic)
-        topic = find_leftover(known.plan, kafka=self._world.kafka(), abandon=abandon)
+        if self.route.is_far:
+            raise RefusedError(
+                "source and target are in two clusters, and nobody here can tell who needs the source",
+                hint=f"when nobody does: seamark topics delete {known.plan.source.topic}",
+            )
+        topic = find_leftover(known.plan, kafka=self.kafka, abandon=abandon)
         return self._delete_topic(topic)
 
     def plan(self, topic: str, partitions: int | str, **wish: Any) -> CopyDraft:
@@ -117,7 +163,7 @@ class Copies:
             **wish: `to` (its name), `rule` (how records are placed), `since` and `until` (places in the log),
                 `replication_factor`, `slice_records`; see `build_wish`.
         """
-        planner = CopyPlanner(kafka=self._world.kafka(), clusters=self._clusters, logs=self.logs, actor=self._actor())
+        planner = CopyPlanner(self.route, clusters=self._clusters, actor=self._actor())
         return planner.plan(build_wish(topic, partitions, **wish))
 
     def find(self, what: PlanLike, *, control_topic: str = CONTROL_TOPIC) -> KnownPlan:
@@ -137,9 +183,7 @@ class Copies:
         require_spark()
         known = what if isinstance(what, KnownPlan) else self.find(what, control_topic=control_topic)
         run = CopyRun(
-            self._context,
-            kafka=self._world.kafka(),
-            logs=self.logs,
+            self.route,
             actor=self._actor(),
             clock=self._world.clock,
             control_topic=control_topic,
@@ -173,7 +217,7 @@ class Copies:
         require_spark()
         known = self.find(what, control_topic=control_topic)
         return verify(
-            self._context,
+            self.route,
             known,
             level=level,
             spark_wish=spark or SparkWish(),
@@ -183,13 +227,13 @@ class Copies:
 
     @property
     def logs(self) -> CopyLogs:
-        """The logs that copies are told by."""
-        return self._build_logs()
+        """The logs that copies are told by: those of the target."""
+        return self.route.target.logs
 
     @property
     def kafka(self) -> BrokersPort:
-        """The brokers of both topics."""
-        return self._world.kafka()
+        """The brokers of the target."""
+        return self.route.target.kafka
 
     @property
     def actor(self) -> Actor:
@@ -197,10 +241,11 @@ class Copies:
         return self._actor()
 
     def _statuses(self, control_topic: str) -> CopyStatuses:
-        return CopyStatuses(kafka=self._world.kafka(), logs=self.logs, control_topic=control_topic)
+        return CopyStatuses(self.route, control_topic=control_topic)
 
     def _ensure_target(self, plan: CopyPlan, is_begun: bool) -> CopyPlan:
-        target = TargetTopic(plan, kafka=self._world.kafka(), planner=self._planner(), apply=self._apply)
+        far = self.route.target
+        target = TargetTopic(plan, kafka=far.kafka, planner=far.planner(), apply=far.apply)
         return target.ensure(is_begun=is_begun)
 
 

@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from seamark.errors import RefusedError
+from seamark.fleet.copies.place import CopyRoute
 from seamark.fleet.copies.source import find_topic, read_stable_bounds
 from seamark.fleet.ports import BrokersPort
 from seamark.model.spot import Edge
-from seamark.pipelines.copy_plan import CopyPlan
+from seamark.pipelines.copy_plan import CopyPlan, TopicEnd
 from seamark.pipelines.debris import Debris, find_debris
 from seamark.pipelines.progress import Progress
 
 
-def check_cluster(plan: CopyPlan, kafka: BrokersPort) -> None:
+def check_cluster(plan: CopyPlan, route: CopyRoute) -> None:
     """Refuse a plan that was made for another cluster."""
-    cluster = kafka.read_cluster().cluster_id
-    if plan.source.cluster_id != cluster:
-        raise RefusedError(
-            f"the plan {plan.id} was made for another Kafka cluster",
-            cause=f"its source is in {plan.source.cluster_id}, and this context is for {cluster}",
-            hint="choose the context that it was made with: --context NAME",
-        )
+    for end, place, option in (
+        (plan.source, route.source, "--context"),
+        (plan.target, route.target, "--to-context"),
+    ):
+        cluster = place.kafka.read_cluster().cluster_id
+        if end.cluster_id != cluster:
+            raise RefusedError(
+                f"the plan {plan.id} was made for another Kafka cluster",
+                cause=f"{end.topic} is in {end.cluster_id}, and context {place.context.name} is for {cluster}",
+                hint=f"choose the context that it was made with: {option} NAME",
+            )
 
 
 def read_ends(kafka: BrokersPort, plan: CopyPlan) -> dict[int, int]:
@@ -34,6 +39,15 @@ def read_ends(kafka: BrokersPort, plan: CopyPlan) -> dict[int, int]:
         )
     bounds = read_stable_bounds(kafka, status)
     return {one.partition: max(one.end, bounds[one.partition].latest) for one in plan.ranges}
+
+
+def find_readers(kafka: BrokersPort, source: TopicEnd) -> tuple[str, ...]:
+    """Every group that has a position in the source."""
+    names = [found.name for found in kafka.read_all_groups().items if found.has_offsets]
+    spots = [(source.topic, partition) for partition in range(source.partitions)]
+    held = kafka.read_committed(dict.fromkeys(names, spots), with_metadata=False)
+    held.require_complete(what="the positions of the readers")
+    return tuple(sorted(found.group for found in held.items if found.offsets))
 
 
 def count_behind(plan: CopyPlan, ends: Mapping[int, int]) -> int:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from seamark.change.actor import Actor
 from seamark.fleet.copies.looks import check_cluster, count_behind, find_target_debris, read_ends
 from seamark.fleet.copies.pace import CopyEvents, CopyPace
-from seamark.fleet.copies.ports import CopyLogs, Hold
+from seamark.fleet.copies.place import CopyRoute
+from seamark.fleet.copies.ports import Hold
 from seamark.fleet.copies.registry import KnownPlan, read_body, register
 from seamark.fleet.copies.session import SparkWish, open_spark
 from seamark.fleet.copies.slicing import choose_limits, read_time_index
 from seamark.fleet.copies.spark_ends import build_ends
-from seamark.fleet.ports import BrokersPort
 from seamark.fleet.world import SystemClock
 from seamark.model.copy_registration import Registration
 from seamark.pipelines.copy_plan import CopyPlan
@@ -27,7 +27,6 @@ from seamark.pipelines.slices import OffsetRange
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from seamark.context import Context
     from seamark.spark.copy_job import CopyEnds, OnSlice
 
 
@@ -65,19 +64,15 @@ class CopyRun:
 
     def __init__(
         self,
-        context: Context,
+        route: CopyRoute,
         *,
-        kafka: BrokersPort,
-        logs: CopyLogs,
         actor: Actor,
         clock: SystemClock,
         control_topic: str,
         ensure_target: Callable[[CopyPlan, bool], CopyPlan],
         events: CopyEvents,
     ) -> None:
-        self._context = context
-        self._kafka = kafka
-        self._logs = logs
+        self._route = route
         self._actor = actor
         self._clock = clock
         self._control_topic = control_topic
@@ -87,8 +82,8 @@ class CopyRun:
     def run(self, known: KnownPlan, wish: RunWish, spark_wish: SparkWish) -> CopyOutcome:
         """Go on with the plan until it is done, and longer where somebody follows the source."""
         known.plan.require_accepted()
-        check_cluster(known.plan, self._kafka)
-        hold = self._logs.hold(self._control_topic, plan=known.plan.id)
+        check_cluster(known.plan, self._route)
+        hold = self._route.target.logs.hold(self._control_topic, plan=known.plan.id)
         try:
             plan, registration = self._register(known, hold)
             if (done := self._find_done(plan, wish)) is not None:
@@ -100,12 +95,12 @@ class CopyRun:
 
     def _find_done(self, plan: CopyPlan, wish: RunWish) -> CopyOutcome | None:
         """What is to be told of a plan that is done, without starting Spark; None where there is work left."""
-        records = self._logs.read_records(self._control_topic, jobs=[plan.id])[plan.id]
+        records = self._route.target.logs.read_records(self._control_topic, jobs=[plan.id])[plan.id]
         progress = read_progress(plan.id, plan.slices, records)
         if not progress.is_complete:
             return None
-        find_target_debris(self._kafka, plan, progress)
-        behind = count_behind(plan, read_ends(self._kafka, plan))
+        find_target_debris(self._route.target.kafka, plan, progress)
+        behind = count_behind(plan, read_ends(self._route.source.kafka, plan))
         is_enough = not wish.follow or behind <= wish.lag
         return CopyOutcome(plan, progress, written=0, behind=behind) if is_enough else None
 
@@ -123,10 +118,10 @@ class CopyRun:
     def _work(
         self, spark: SparkSession, plan: CopyPlan, registration: Registration, *, hold: Hold, wish: RunWish
     ) -> CopyOutcome:
-        ends = build_ends(self._context, control_topic=self._control_topic)
+        ends = build_ends(self._route, control_topic=self._control_topic)
         progress, written = self._copy(spark, plan, ends, rate=wish.rate)
         for rounds in itertools.count():
-            last = read_ends(self._kafka, plan)
+            last = read_ends(self._route.source.kafka, plan)
             behind = count_behind(plan, last)
             if not wish.follow or behind <= wish.lag:
                 return CopyOutcome(plan, progress, written, rounds=rounds, behind=behind)
@@ -146,7 +141,7 @@ class CopyRun:
         limits = _find_limits(plan)
         later = [OffsetRange(one.partition, one.end, ends[one.partition]) for one in plan.ranges]
         since_ms = plan.slices[-1].from_ms if plan.slices else None
-        index = read_time_index(self._kafka, plan.source.topic, later, limits=limits, since_ms=since_ms)
+        index = read_time_index(self._route.source.kafka, plan.source.topic, later, limits=limits, since_ms=since_ms)
         return extend_plan(plan, ends, index, limits=limits)
 
 

@@ -1,4 +1,4 @@
-"""The settings of both ends of a copy as Spark takes them, made from the context."""
+"""The settings of both ends of a copy as Spark takes them, made from their contexts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from seamark.context.java_options import build_java_config, embed_files
 
 if TYPE_CHECKING:
     from seamark.context import Context
+    from seamark.fleet.copies.place import CopyRoute
     from seamark.spark.copy_job import CopyEnds
 
 _KAFKA = "kafka."
@@ -15,15 +16,24 @@ _KAFKA = "kafka."
 _OF_THIS_PROCESS = ("debug", "log_level", "statistics.interval.ms")
 
 
-def build_ends(context: Context, *, control_topic: str) -> CopyEnds:
-    """Both ends in the cluster of a context. It holds secrets: Spark masks options of these names, see `session`."""
+def build_ends(route: CopyRoute, *, control_topic: str) -> CopyEnds:
+    """Both ends of a route. It holds secrets: Spark masks options of these names, see `session`."""
     from seamark.spark.copy_job import CopyEnds  # noqa: PLC0415
 
-    config = context.kafka.client_config()
-    client = {key: value for key, value in embed_files(config).items() if key not in _OF_THIS_PROCESS}
     return CopyEnds(
-        source={f"{_KAFKA}{key}": value for key, value in build_java_config(config).items()},
-        target={f"{_KAFKA}{key}": value for key, value in client.items()},
+        source=build_source(route.source.context),
+        target={f"{_KAFKA}{key}": value for key, value in _build_client(route.target.context).items()},
         control_topic=control_topic,
-        source_client=client,
+        source_client=_build_client(route.source.context),
     )
+
+
+def build_source(context: Context) -> dict[str, str]:
+    """The brokers of a context as Spark's own Kafka source takes them."""
+    config = context.kafka.client_config()
+    return {f"{_KAFKA}{key}": value for key, value in build_java_config(config).items()}
+
+
+def _build_client(context: Context) -> dict[str, str]:
+    found = embed_files(context.kafka.client_config())
+    return {key: value for key, value in found.items() if key not in _OF_THIS_PROCESS}

@@ -22,7 +22,6 @@ from seamark.pipelines.progress import Progress, read_progress
 from seamark.pipelines.verif_words import describe_verification
 
 if TYPE_CHECKING:
-    from seamark.context import Context
     from seamark.fleet.copies.copies import Copies
     from seamark.fleet.copies.pace import CopyEvents
     from seamark.pipelines.copy_plan import CopyPlan
@@ -37,9 +36,8 @@ def name_copy(plan: str, control_topic: str) -> str:
 class SparkEngine:
     """A `CopyEngine`. The session is opened when it is first needed, and closed with the engine."""
 
-    def __init__(self, copies: Copies, context: Context, *, wish: SparkWish, events: CopyEvents) -> None:
+    def __init__(self, copies: Copies, *, wish: SparkWish, events: CopyEvents) -> None:
         self._copies = copies
-        self._context = context
         self._wish = wish
         self._events = events
         self._open = ExitStack()
@@ -103,7 +101,7 @@ class SparkEngine:
         from seamark.spark.recount_job import SparkRecounter  # noqa: PLC0415
 
         with open_spark(self._get_spark(plan.id), plan=plan.id) as spark:
-            ends = build_ends(self._context, control_topic=CONTROL_TOPIC)
+            ends = build_ends(self._copies.route, control_topic=CONTROL_TOPIC)
             return SparkRecounter(spark, plan, ends).recount(questions)
 
     def begin_back(self, copy: str) -> str:

@@ -9,9 +9,8 @@ from typing import Any
 
 from seamark.errors import RefusedError, SeamarkError, UnreachableError
 from seamark.fleet.copies.looks import count_behind, find_target_debris, read_ends
-from seamark.fleet.copies.ports import CopyLogs
+from seamark.fleet.copies.place import CopyRoute
 from seamark.fleet.copies.registry import read_body
-from seamark.fleet.ports import BrokersPort
 from seamark.model.control import ControlRecord
 from seamark.model.copy_registration import Registration
 from seamark.pipelines.copy_plan import CopyPlan
@@ -102,16 +101,15 @@ class CopyStatus:
 class CopyStatuses:
     """Reads them."""
 
-    def __init__(self, *, kafka: BrokersPort, logs: CopyLogs, control_topic: str) -> None:
-        self._kafka = kafka
-        self._logs = logs
+    def __init__(self, route: CopyRoute, *, control_topic: str) -> None:
+        self._route = route
         self._control_topic = control_topic
 
     def read(self, registrations: Mapping[str, Registration]) -> tuple[CopyStatus, ...]:
         """Those of these plans, the newest first."""
         if not registrations:
             return ()
-        read = self._logs.look_at_records(self._control_topic, jobs=list(registrations))
+        read = self._route.target.logs.look_at_records(self._control_topic, jobs=list(registrations))
         ordered = sorted(registrations.values(), key=lambda one: one.registered_at, reverse=True)
         return tuple(self._build(one, read.records[one.plan], is_whole=read.is_whole) for one in ordered)
 
@@ -125,7 +123,7 @@ class CopyStatuses:
             return CopyStatus(plan, registration, None, trouble=trouble)
         behind = self._count_behind(plan, notes)
         try:
-            debris = find_target_debris(self._kafka, plan, progress)
+            debris = find_target_debris(self._route.target.kafka, plan, progress)
         except RefusedError as error:
             return CopyStatus(plan, registration, progress, behind=behind, trouble=error, notes=tuple(notes))
         return CopyStatus(plan, registration, progress, behind=behind, debris=debris, notes=tuple(notes))
@@ -139,7 +137,7 @@ class CopyStatuses:
 
     def _count_behind(self, plan: CopyPlan, notes: list[str]) -> int | None:
         try:
-            ends = read_ends(self._kafka, plan)
+            ends = read_ends(self._route.source.kafka, plan)
         except SeamarkError as error:
             notes.append(f"how much has come to the source since is not known: {error.message}")
             return None

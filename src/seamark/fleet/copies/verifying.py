@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from seamark.errors import RefusedError, UsageError
 from seamark.fleet.copies.registry import KnownPlan
 from seamark.fleet.copies.session import SparkWish, open_spark
-from seamark.fleet.copies.spark_ends import build_ends
+from seamark.fleet.copies.spark_ends import build_ends, build_source
 
 if TYPE_CHECKING:
-    from seamark.context import Context
+    from seamark.fleet.copies.place import CopyRoute
     from seamark.pipelines.verification import Verification
 
 
 def verify(
-    context: Context,
+    route: CopyRoute,
     known: KnownPlan,
     *,
     level: str,
@@ -37,5 +37,6 @@ def verify(
     with open_spark(spark_wish, plan=known.plan.id) as spark:
         from seamark.spark.verify_job import verify_copy  # noqa: PLC0415
 
-        ends = build_ends(context, control_topic=control_topic)
-        return verify_copy(spark, known.plan, ends, level=Level(level), on_stage=on_stage)
+        ends = build_ends(route, control_topic=control_topic)
+        far = build_source(route.target.context)
+        return verify_copy(spark, known.plan, ends, level=Level(level), on_stage=on_stage, target_source=far)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from seamark.errors import UsageError
@@ -12,7 +12,7 @@ from seamark.pipelines.debris import Debris, find_debris, list_ahead
 from seamark.pipelines.translation import Missing, Translation, translate_all
 
 if TYPE_CHECKING:
-    from seamark.fleet.ports import BrokersPort
+    from seamark.fleet.copies.place import CopyPlace, CopyRoute
     from seamark.model.spot import Bounds
     from seamark.pipelines.copy_plan import CopyPlan, TopicEnd
     from seamark.pipelines.progress import Progress
@@ -52,10 +52,10 @@ class CopyEngine(Protocol):
 class CopyWork:
     """A `CopyPort` over Kafka's clients and an engine."""
 
-    def __init__(self, engine: CopyEngine, *, kafka: Callable[[], BrokersPort], is_recounting: bool = True) -> None:
+    def __init__(self, engine: CopyEngine, route: CopyRoute, *, is_recounting: bool = True) -> None:
         """Without recounting nothing is started for a look: replays may then be bounds."""
         self._engine = engine
-        self._kafka = kafka
+        self._route = route
         self._is_recounting = is_recounting
         # What was answered for readers that have not moved since; a recount is a job of its own.
         self._answers: dict[object, Mapping[str, Translation]] = {}
@@ -79,18 +79,18 @@ class CopyWork:
     def count_left(self, copy: str) -> int:
         """How many offsets of the source lie behind what was copied."""
         plan, progress = self._engine.read(copy)
-        ends = {partition: found.latest for partition, found in self._read_bounds(plan.source).items()}
+        ends = {partition: found.latest for partition, found in _read_bounds(self._route.source, plan.source).items()}
         return sum(max(0, ends[one.partition] - one.end) for one in progress.cover(plan.ranges))
 
     def read_target_ends(self, copy: str) -> Mapping[int, int]:
         """Where each partition of the target ends now."""
         plan, _ = self._engine.read(copy)
-        return {partition: found.latest for partition, found in self._read_bounds(plan.target).items()}
+        return {partition: found.latest for partition, found in _read_bounds(self._route.target, plan.target).items()}
 
     def translate(self, copy: str, groups: Sequence[str], *, missing: str) -> Mapping[str, CarriedReader]:
         """Where groups that stand still go on in the target."""
         plan, progress = self._engine.read(copy)
-        ends = {partition: found.latest for partition, found in self._read_bounds(plan.target).items()}
+        ends = {partition: found.latest for partition, found in _read_bounds(self._route.target, plan.target).items()}
         copied = build_map(
             progress, plan.ranges, targets=plan.target.partitions, ends=ends if progress.is_complete else None
         )
@@ -116,7 +116,7 @@ class CopyWork:
 
     def _read_positions(self, plan: CopyPlan, copied: CopyMap, groups: Sequence[str]) -> dict[str, Positions]:
         spots = [(plan.source.topic, partition) for partition in range(plan.source.partitions)]
-        reading = self._kafka().read_committed(dict.fromkeys(groups, spots), only_stable=True)
+        reading = self._route.source.kafka.read_committed(dict.fromkeys(groups, spots), only_stable=True)
         reading.require_complete(what="the positions of the readers")
         held = {one.group: {spot[1]: commit.offset for spot, commit in one.offsets.items()} for one in reading.items}
         # In a partition that never held a record of the copy, no position is as good as any.
@@ -133,13 +133,14 @@ class CopyWork:
         }
         if not behind:
             return False
-        bounds = self._read_bounds(plan.source)
+        bounds = _read_bounds(self._route.source, plan.source)
         return all(bounds[partition].earliest >= copied.covered[partition].begin for partition in behind)
 
-    def _read_bounds(self, end: TopicEnd) -> Mapping[int, Bounds]:
-        spots = [(end.topic, partition) for partition in range(end.partitions)]
-        found = self._kafka().read_bounds(spots).require_complete(what=f"the bounds of {end.topic}")
-        return {spot[1]: bounds for spot, bounds in found.items()}
+
+def _read_bounds(place: CopyPlace, end: TopicEnd) -> Mapping[int, Bounds]:
+    spots = [(end.topic, partition) for partition in range(end.partitions)]
+    found = place.kafka.read_bounds(spots).require_complete(what=f"the bounds of {end.topic}")
+    return {spot[1]: bounds for spot, bounds in found.items()}
 
 
 def _parse_missing(text: str) -> Missing | None:
