@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 from uuid import uuid4
 
-from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from seamark.devstack.control import ask
@@ -89,8 +89,16 @@ class CopyStage:
 
     def read_ends(self, topic, partitions, *, isolation=IsolationLevel.READ_UNCOMMITTED):
         spots = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(partitions)}
-        futures = self._admin.list_offsets(spots, isolation_level=isolation, request_timeout=20)
-        return {spot.partition: future.result(30).offset for spot, future in futures.items()}
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            futures = self._admin.list_offsets(spots, isolation_level=isolation, request_timeout=20)
+            try:
+                return {spot.partition: future.result(30).offset for spot, future in futures.items()}
+            except KafkaException:
+                # Where a broker was killed, leaders have moved, and a client learns of it when it asks again.
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.5)
 
     def start_driver(self):
         """Start the driver, or start it again: it goes on with the same plan."""
