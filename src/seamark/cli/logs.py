@@ -23,3 +23,6 @@ def start_logging(stream: TextIO, *, verbose: int) -> None:
     logger = logging.getLogger("seamark" if verbose == 1 else None)
     logger.setLevel(logging.DEBUG)
     logger.addHandler(channel)
+    # It logs each word that goes to Spark's JVM, the passwords of Kafka among them, each on a line of its own: nothing
+    # there tells that it is one.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
