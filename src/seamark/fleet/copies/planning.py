@@ -95,7 +95,7 @@ class CopyPlanner:
                 hint=f"make its journal first: seamark --context {where} init",
             )
         given = {key: found.value for key, found in witness.configs.items() if not found.is_own}
-        return Surroundings(frozenset(witness.configs), given)
+        return Surroundings(self._route.target.logs.read_known_configs(witness.name), given)
 
     def _build_target(self, source: SourceFacts, found: TopicStatus | None, wish: CopyWish) -> TopicEnd:
         copies = found.replication_factor if found else wish.replication_factor or source.end.replication_factor
