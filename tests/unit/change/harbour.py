@@ -208,7 +208,8 @@ class Harbour:
 
     def build_in_place(self):
         parties = {name: Party(self.read_connector(name), self.states[name], ("w1",), {}) for name in self.configs}
-        new = InPlace(self.brokers.topics["orders"].id, partitions=1, replication_factor=1)
+        configs = {"retention.ms": "-1", "segment.bytes": "7"}
+        new = InPlace(self.brokers.topics["orders"].id, partitions=1, replication_factor=1, configs=configs)
         return self.build_cutover(sinks=(parties["lake"],), sources=(parties["shop"],), in_place=new)
 
     def plan(self, cutover):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.errors import NotFoundError, RefusedError
+from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.fleet.copies.parties import CutoverWish
 from seamark.model.group import GroupMember
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE
@@ -20,6 +20,7 @@ def desk(tmp_path, monkeypatch):
     made.game.add("shop", SOURCE_CONFIG)
     made.brokers.add_group("connect-lake", {("t", n): 990 for n in range(4)})
     made.brokers.add_group("report", {("t", n): 10 for n in range(4)})
+    made.brokers.topics["t"].configs = {"min.insync.replicas": "1"}
     made.copy = made.plan().plan
     made.fleet.copies.run(made.copy)
     return made
@@ -51,6 +52,24 @@ def test_plan_for_the_same_name_deletes_the_topic_and_says_so(desk):
     assert any("can't be undone once the topic is deleted" in note for note in planned.plan.notes)
     assert not any(field.key == "topics" for effect in planned.effects for field in effect.fields)
     assert any(step.insists for step in planned.plan.steps)
+    (made,) = [step for step in planned.plan.steps if step.kind == "create-topic"]
+    assert made.arguments["configs"] == {choice.key: choice.value for choice in desk.copy.configs}
+    assert made.arguments["configs"]["min.insync.replicas"] == "1"
+
+
+def test_topic_is_not_deleted_with_what_the_copy_left_out(desk):
+    part = desk.plan(to="part", since=400).plan
+    desk.fleet.copies.run(part)
+    with pytest.raises(RefusedError, match="t can't be made anew from this copy") as caught:
+        desk.fleet.copies.cutover(part.id, CutoverWish(in_place=True))
+    assert "1600 offsets before its begin" in caught.value.cause
+    planned = desk.fleet.copies.cutover(part.id, CutoverWish(accept_debris=True))
+    assert any("1600 offsets of t before the copy's begin are not in part" in note for note in planned.plan.notes)
+
+
+def test_nobody_can_be_left_with_a_topic_that_is_made_anew(desk):
+    with pytest.raises(UsageError, match="nobody can be left with t"):
+        plan(desk, in_place=True, leave=("report",))
 
 
 def test_sinks_are_told_to_read_committed_records(desk):

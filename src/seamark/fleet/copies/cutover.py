@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from seamark.change.locks import group_lock, topic_lock
 from seamark.change.precondition import build_preconditions
-from seamark.errors import NotFoundError, SeamarkError
+from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
 from seamark.fleet.copies.cutover_steps import Cutover, InPlace, Party, build_data
 from seamark.fleet.copies.parties import CutoverWish, Parties
 from seamark.fleet.copies.readers import read_copy_users
@@ -81,11 +81,19 @@ class CutoverPlanner:
             gone = source if status is None else target
             raise NotFoundError(f"there is no topic {gone}", hint=f"seamark copy status {copy.id} says what was done")
         bounds = read_stable_bounds(kafka, status)
+        left_out = sum(max(0, one.begin - bounds[one.partition].earliest) for one in copy.ranges)
+        if wish.in_place:
+            _refuse_loss(copy, wish, left_out=left_out)
         users = read_copy_users(status, bounds, clusters=self._clusters, kafka=kafka, now=self._world.clock.now())
         parties = Parties(source, target, wish=wish, clusters=self._clusters, world=self._world, users=users)
         sinks = parties.list_sinks()
         changed = [choice for choice in copy.configs if choice.value != choice.final]
-        new = InPlace(status.topic_id, copy.target.partitions, copy.target.replication_factor)
+        new = InPlace(
+            status.topic_id,
+            copy.target.partitions,
+            copy.target.replication_factor,
+            {choice.key: choice.value for choice in copy.configs},
+        )
         cutover = Cutover(
             name,
             source,
@@ -101,7 +109,8 @@ class CutoverPlanner:
             accepts_zombies=wish.accept_zombies,
             in_place=new if wish.in_place else None,
         )
-        return cutover, (*users.notes, *parties.list_notes())
+        gap = (f"{left_out} offsets of {source} before the copy's begin are not in {target}",) if left_out else ()
+        return cutover, (*gap, *users.notes, *parties.list_notes())
 
     def _build_locks(self, cutover: Cutover) -> tuple[str, ...]:
         locks = {topic_lock(cutover.source), topic_lock(cutover.target)}
@@ -140,6 +149,21 @@ class CutoverPlanner:
             else:
                 said[reader.group] = f"would read {found.replay_words} as it stands now"
         return said
+
+
+def _refuse_loss(copy: CopyPlan, wish: CutoverWish, *, left_out: int) -> None:
+    """Refuse to delete a topic that holds what the copy does not, or that somebody is to stay with."""
+    if left_out:
+        raise RefusedError(
+            f"{copy.source.topic} can't be made anew from this copy; nothing was changed",
+            cause=f"{left_out} offsets before its begin were left out, and would be gone with the topic",
+            hint="make a plan without --from; or cut over to the copy's own name",
+        )
+    if wish.leave:
+        raise UsageError(
+            f"nobody can be left with {copy.source.topic}: it is deleted and made anew",
+            hint="cut over without --in-place; or let the group be carried over",
+        )
 
 
 def _build_title(cutover: Cutover) -> str:

@@ -9,7 +9,7 @@ whatever was turned is turned back, and everybody goes on where they were.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -84,11 +84,12 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class InPlace:
-    """The topic that is made anew under its own name: the id it has now, and its new shape."""
+    """The topic that is made anew under its own name: the id it has now, its new shape, and what it is made with."""
 
     topic_id: str
     partitions: int
     replication_factor: int
+    configs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +178,7 @@ class Cutover:
 
     def _make_anew(self, new: InPlace) -> Iterator[Step]:
         """The source, which is deleted by now, gives way to a new one of its name. The way leads forward only."""
-        values = {key: value for key, value in self.held.items() if value is not None}
-        yield CreateTopic(self.source, new.partitions, new.replication_factor, values)
+        yield CreateTopic(self.source, new.partitions, new.replication_factor, new.configs)
         yield BeginBack(self.copy, self.source, self.target)
         back = replace(self, copy=name_back(self.copy), source=self.target, target=self.source)
         yield from back.list_copying()
