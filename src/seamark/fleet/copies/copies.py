@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from seamark.fleet.ports import BrokersPort
     from seamark.fleet.world import FleetWorld
     from seamark.model.copy_reader import CarriedReader
+    from seamark.model.copy_registration import Registration
     from seamark.pipelines.verification import Verification
 
 PlanLike = str | Path | CopyPlan | CopyDraft
@@ -95,9 +96,7 @@ class Copies:
         self, what: PlanLike, wish: CutoverWish | None = None, *, control_topic: str = CONTROL_TOPIC
     ) -> Planned:
         """Plan to turn everybody from the source of a copy to its target, or to a new topic of the old name."""
-        known = self.find(what, control_topic=control_topic)
-        if known.registration is None:
-            raise _build_never(known, control_topic)
+        known, _ = self._find_run(what, control_topic)
         if self.route.is_far:
             raise RefusedError(
                 "connectors can't be turned over to another cluster; nothing was changed",
@@ -123,9 +122,7 @@ class Copies:
         Without `groups` it is every group that has a position in the source. With `spark` it is counted exactly;
         without it may be a bound.
         """
-        known = self.find(what, control_topic=control_topic)
-        if known.registration is None:
-            raise _build_never(known, control_topic)
+        known, _ = self._find_run(what, control_topic)
         chosen = groups or find_readers(self.route.source.kafka, known.plan.source)
         name = name_copy(known.plan.id, control_topic)
         if spark is None:
@@ -194,10 +191,8 @@ class Copies:
 
     def status(self, what: PlanLike, *, control_topic: str = CONTROL_TOPIC) -> CopyStatus:
         """How far one copy is."""
-        known = self.find(what, control_topic=control_topic)
-        if known.registration is None:
-            raise _build_never(known, control_topic)
-        return self._statuses(control_topic).read({known.plan.id: known.registration})[0]
+        known, registration = self._find_run(what, control_topic)
+        return self._statuses(control_topic).read({known.plan.id: registration})[0]
 
     def all(self, *, control_topic: str = CONTROL_TOPIC) -> Reading[CopyStatus]:
         """How far every copy is that was run with that control topic, the newest first."""
@@ -248,10 +243,13 @@ class Copies:
         target = TargetTopic(plan, kafka=far.kafka, planner=far.planner(), apply=far.apply)
         return target.ensure(is_begun=is_begun)
 
-
-def _build_never(known: KnownPlan, control_topic: str) -> NotFoundError:
-    return NotFoundError(
-        f"the copy {known.plan.id} was never run",
-        cause=f"the control topic {control_topic} does not know it",
-        hint="seamark copy run PLANFILE",
-    )
+    def _find_run(self, what: PlanLike, control_topic: str) -> tuple[KnownPlan, Registration]:
+        """A plan that was run."""
+        known = self.find(what, control_topic=control_topic)
+        if known.registration is None:
+            raise NotFoundError(
+                f"the copy {known.plan.id} was never run",
+                cause=f"the control topic {control_topic} does not know it",
+                hint="seamark copy run PLANFILE",
+            )
+        return known, known.registration

@@ -79,18 +79,18 @@ class CopyWork:
     def count_left(self, copy: str) -> int:
         """How many offsets of the source lie behind what was copied."""
         plan, progress = self._engine.read(copy)
-        ends = {partition: found.latest for partition, found in _read_bounds(self._route.source, plan.source).items()}
+        ends = _read_latest(self._route.source, plan.source)
         return sum(max(0, ends[one.partition] - one.end) for one in progress.cover(plan.ranges))
 
     def read_target_ends(self, copy: str) -> Mapping[int, int]:
         """Where each partition of the target ends now."""
         plan, _ = self._engine.read(copy)
-        return {partition: found.latest for partition, found in _read_bounds(self._route.target, plan.target).items()}
+        return _read_latest(self._route.target, plan.target)
 
     def translate(self, copy: str, groups: Sequence[str], *, missing: str) -> Mapping[str, CarriedReader]:
         """Where groups that stand still go on in the target."""
         plan, progress = self._engine.read(copy)
-        ends = {partition: found.latest for partition, found in _read_bounds(self._route.target, plan.target).items()}
+        ends = _read_latest(self._route.target, plan.target)
         copied = build_map(
             progress, plan.ranges, targets=plan.target.partitions, ends=ends if progress.is_complete else None
         )
@@ -141,6 +141,10 @@ def _read_bounds(place: CopyPlace, end: TopicEnd) -> Mapping[int, Bounds]:
     spots = [(end.topic, partition) for partition in range(end.partitions)]
     found = place.kafka.read_bounds(spots).require_complete(what=f"the bounds of {end.topic}")
     return {spot[1]: bounds for spot, bounds in found.items()}
+
+
+def _read_latest(place: CopyPlace, end: TopicEnd) -> dict[int, int]:
+    return {partition: found.latest for partition, found in _read_bounds(place, end).items()}
 
 
 def _parse_missing(text: str) -> Missing | None:
