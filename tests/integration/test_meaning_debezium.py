@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -87,16 +88,19 @@ def test_offsets_are_places_in_the_log_and_a_rewind_ends_at_the_slot(shop):
     def read_offset():
         return next(iter(client.read_offsets("shop")), None)
 
-    def insert(first, last):
-        database.execute(
-            "INSERT INTO item SELECT n, 'item ' || n FROM generate_series(%s::bigint, %s) AS n", (first, last)
-        )
+    def insert(count):
+        """The next rows. Gives the number of the last."""
+        query = """
+            WITH last AS (SELECT max(id) AS id FROM item)
+            INSERT INTO item SELECT id + n, 'item ' || id + n FROM last, generate_series(1, %s) AS n RETURNING id
+        """
+        return max(number for (number,) in database.execute(query, [count]))
 
     wait_for(lambda: client.read_offsets("shop"), len, "the first offset")
-    insert(11, 20)
+    insert(10)
     wait_for(lambda: read_end(bootstrap), lambda end: end >= 20, "20 records")
     early = wait_for(read_offset, lambda found: "messageType" in (found.offset or {}), "an offset of the stream")
-    insert(21, 50)
+    insert(30)
     wait_for(lambda: read_end(bootstrap), lambda end: end >= 50, "50 records")
     meaning = find_meaning(CLASS, client.read_config("shop"))
     late = wait_for(
@@ -132,31 +136,73 @@ def test_offsets_are_places_in_the_log_and_a_rewind_ends_at_the_slot(shop):
 
 
 def check_rewind(stack, client, database, *, early, late, insert):
-    """What the slot has confirmed is not sent again, whatever the offset says; what came after it is."""
+    """What the slot has confirmed is not sent again, whatever the offset says; before its restart the task fails."""
     bootstrap = stack.kafka.bootstrap_servers
     meaning = find_meaning(CLASS, client.read_config("shop"))
     assert meaning.explain_rewind().harm is Harm.DUPLICATES
-    assert "confirmed" in meaning.explain_rewind().words
     # The slot is confirmed up to the transaction before the last one.
-    insert(51, 51)
+    insert(1)
     wait_for(lambda: read_end(bootstrap), lambda end: end >= 51, "51 records")
-    confirmed = "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name = 'shop'"
-    place = [show_lsn(late.offset["lsn_proc"])]
-    wait_for(lambda: database.execute(confirmed, place).fetchone(), lambda row: row[0], "the slot to be confirmed")
-    client.stop("shop")
-    wait_for(lambda: client.read_status("shop"), lambda status: status.state == "STOPPED" and not status.tasks, "stop")
+    place = late.offset["lsn_proc"]
+    wait_for(
+        lambda: read_slot(database, "confirmed_flush_lsn"), lambda found: found >= place, "the slot's confirmation"
+    )
+    stop(client)
     # What it wrote, also read from the store; then what REST wrote.
     check_stores(stack, client, "shop")
-    client.patch_offsets("shop", [early])
+    earliest = max(early.offset["lsn_proc"], read_slot(database, "restart_lsn"))
+    client.patch_offsets("shop", [replace(early, offset={**early.offset, "lsn": earliest, "lsn_proc": earliest})])
     check_stores(stack, client, "shop")
     client.resume("shop")
-    newest, deadline = 52, time.monotonic() + DEADLINE_SECONDS
-    insert(newest, newest)
-    while 52 not in (seen := read_ids(bootstrap)):
-        assert time.monotonic() < deadline, f"waited {DEADLINE_SECONDS} s for the new record, last {seen[-3:]}"
+    seen = insert_until_read(client, bootstrap, insert=insert)
+    assert [number for number, times in Counter(seen).items() if times > 1 and number <= 50] == []
+    assert set(range(1, max(seen) + 1)) == set(seen)
+
+    check_before_restart(client, database, bootstrap, early=early, insert=insert)
+
+
+def check_before_restart(client, database, bootstrap, *, early, insert):
+    """PostgreSQL has let go of what lies before the slot's restart_lsn: the task fails, until the offset is later."""
+    place, deadline = early.offset["lsn_proc"], time.monotonic() + DEADLINE_SECONDS
+    while read_slot(database, "restart_lsn") <= place:
+        assert time.monotonic() < deadline, "the slot's restart_lsn does not move"
+        # The server moves it on where it has noted which transactions are open, as at a checkpoint.
+        database.execute("CHECKPOINT")
+        insert(1)
+        time.sleep(1)
+    stop(client)
+    (good,) = client.read_offsets("shop")
+    client.patch_offsets("shop", [early])
+    client.resume("shop")
+    failed = wait_for(
+        lambda: client.read_status("shop"), lambda found: any(task.trace for task in found.tasks), "a failed task"
+    )
+    assert "no longer available on the server" in failed.tasks[0].trace
+    stop(client)
+    client.patch_offsets("shop", [good])
+    client.resume("shop")
+    seen = insert_until_read(client, bootstrap, insert=insert)
+    assert set(range(1, max(seen) + 1)) == set(seen)
+
+
+def read_slot(database, column):
+    (found,) = database.execute(
+        f"SELECT ({column} - '0/0'::pg_lsn)::bigint FROM pg_replication_slots WHERE slot_name = 'shop'"
+    ).fetchone()
+    return found
+
+
+def stop(client):
+    client.stop("shop")
+    wait_for(lambda: client.read_status("shop"), lambda found: found.state == "STOPPED" and not found.tasks, "stop")
+
+
+def insert_until_read(client, bootstrap, *, insert):
+    """Insert a row, and more until it is read. Gives the keys of all records."""
+    wanted, deadline = insert(1), time.monotonic() + DEADLINE_SECONDS
+    while wanted not in (seen := read_ids(bootstrap)):
+        assert time.monotonic() < deadline, f"no new record in {DEADLINE_SECONDS} s: {client.read_status('shop')}"
         # The connector looks for its place by what comes in; a quiet log may keep it waiting.
         time.sleep(2)
-        newest += 1
-        insert(newest, newest)
-    assert [number for number, times in Counter(seen).items() if times > 1 and number <= 50] == []
-    assert set(range(1, 53)) <= set(seen)
+        insert(1)
+    return seen

@@ -69,7 +69,8 @@ class DebeziumPostgresMeaning(GenericMeaning):
         return Consequence(
             Harm.DUPLICATES,
             "PostgreSQL never sends again what the replication slot has confirmed: only the changes after its "
-            "confirmed_flush_lsn come twice, often none; older ones need a new snapshot",
+            "confirmed_flush_lsn come twice, often none; older ones need a new snapshot. Before the slot's restart_lsn "
+            "the task fails, or takes a new snapshot where snapshot.mode is when_needed",
         )
 
     def explain_skip(self) -> Consequence:
