@@ -17,7 +17,7 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from seamark.devstack.control import ask
-from seamark.kafka.control import read_records
+from seamark.kafka.control_scan import read_records
 from seamark.pipelines.copy_plan import CopyPlan, TopicEnd, dump_plan
 from seamark.pipelines.cutting import Limits, cut_slices
 from seamark.pipelines.progress import read_progress

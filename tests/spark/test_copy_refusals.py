@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from pyspark.errors import PySparkException
 
 from seamark.errors import ConfigurationError, RefusedError, UsageError
 from seamark.model.control import Amount, Claim, ControlRecord, Copied
@@ -16,7 +17,7 @@ from seamark.model.topic import PartitionStatus, TopicStatus
 from seamark.pipelines.copy_plan import CopyPlan, TopicEnd
 from seamark.pipelines.routing import Routing, Rule
 from seamark.pipelines.slices import OffsetRange, Slice
-from seamark.spark import copy_job
+from seamark.spark import batch_limit, copy_job
 from seamark.spark.copy_job import CopyEnds, run_copy
 from seamark.spark.copy_sink import CopySink, CopyWriter
 from seamark.spark.copy_topics import build_source_client
@@ -84,16 +85,29 @@ class Target:
 def run(monkeypatch):
     """Run the plan against a target that is told; gives the slices that were written."""
 
-    def against(target, plan=PLAN, **keywords):
+    def against(target, plan=PLAN, failures=(), **keywords):
         written = []
         taken = []
+        left = list(failures)
+        monkeypatch.setattr(batch_limit, "read_record_bytes", lambda *_, **__: 100)
+
+        def write(_, __, part, **___):
+            written.append(part.number)
+            if left:
+                raise PySparkException(left.pop(0))
+
         monkeypatch.setattr(copy_job, "TopicAdmin", target)
         monkeypatch.setattr(copy_job, "PartitionLog", target)
         monkeypatch.setattr(copy_job, "read_records", target.read_control)
         monkeypatch.setattr(copy_job, "ensure_control_topic", lambda *_: "")
         monkeypatch.setattr(copy_job, "take_over", lambda *_, **__: taken.append(len(written)))
-        monkeypatch.setattr(copy_job, "write_slice", lambda _, __, part, **___: written.append(part.number))
-        run_copy(SimpleNamespace(dataSource=SimpleNamespace(register=lambda _: None)), plan, ENDS, **keywords)
+        monkeypatch.setattr(copy_job, "write_slice", write)
+        confs = {"spark.sql.execution.arrow.maxBytesPerBatch": "67108864b"}
+        confs["spark.sql.execution.arrow.maxRecordsPerBatch"] = "10000"
+        conf = SimpleNamespace(get=confs.get, set=confs.__setitem__)
+        run_copy(
+            SimpleNamespace(dataSource=SimpleNamespace(register=lambda _: None), conf=conf), plan, ENDS, **keywords
+        )
         # A run that died may have left something open wherever there is something.
         assert taken == ([0] if target.end else [])
         return written
@@ -164,6 +178,14 @@ def test_settings_of_the_source_are_those_of_java():
     with pytest.raises(ConfigurationError, match="can't be looked at") as caught:
         build_source_client({**given, "kafka.sasl.mechanism": "GSSAPI"})
     assert "source_client" in caught.value.hint
+
+
+def test_slice_whose_batches_were_too_large_is_written_again_and_no_other(run):
+    assert run(Target(), failures=["java.lang.OutOfMemoryError: direct buffer memory"]) == [0, 0]
+    with pytest.raises(PySparkException, match="key belongs"):
+        run(Target(), failures=["a record does not lie where its key belongs"])
+    with pytest.raises(PySparkException, match="second"):
+        run(Target(), failures=["OutOfMemoryException, the first", "OutOfMemoryException, the second"])
 
 
 def test_each_slice_is_told_when_it_is_done(run):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,5 +18,21 @@ from seamark.spark.placing import build_placer
 )
 def test_placer_says_what_the_routing_says(rule, records, targets):
     routing = Routing(rule, 12, targets)
-    placed = build_placer(routing)([key for key, _ in records], [source for _, source in records])
-    assert placed == [routing.choose(key, source=source) for key, source in records]
+    check(routing, records)
+
+
+@given(st.lists(st.none() | st.binary(min_size=3, max_size=9), max_size=60), st.integers(0, 70), st.integers(1, 1000))
+def test_keys_of_few_lengths_are_hashed_together_also_in_the_middle_of_a_batch(keys, begin, targets):
+    check(Routing(Rule.MURMUR2, 12, targets), [(key, 5) for key in keys], begin=begin)
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 4, 14, 33])
+def test_keys_of_one_length_are_hashed_together(length):
+    check(Routing(Rule.MURMUR2, 12, 7), [((bytes([number, 255]) * 20)[:length], 3) for number in range(256)])
+
+
+def check(routing, records, *, begin=0):
+    keys = pa.array([key for key, _ in records], pa.binary()).slice(begin)
+    sources = pa.array([source for _, source in records], pa.int32()).slice(begin)
+    placed = build_placer(routing)(keys, sources).to_pylist()
+    assert placed == [routing.choose(key, source=source) for key, source in records[begin:]]

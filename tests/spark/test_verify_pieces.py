@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
 from seamark.errors import RefusedError, UsageError
@@ -30,23 +31,23 @@ TABLE = RunTable(ROUTING, tuple(enumerate(RUNS)), covered={0: 10, 1: 2})
 
 def test_source_records_are_counted_into_their_places():
     place = TABLE.open_source()
-    assert place([None] * 4, [0] * 4, [0, 2, 5, 6]) == ([0] * 4, [0, 0, 0, NO_RUN], [0, 1, 2, None])
+    assert place(pa.nulls(4, pa.binary()), [0] * 4, [0, 2, 5, 6]) == ([0] * 4, [0, 0, 0, NO_RUN], [0, 1, 2, None])
     # The next batch goes on where the last one ended; another partition has its own places.
-    found = place([None] * 5, [0, 1, 0, 1, 1], [7, 0, 9, 1, 2])
+    found = place(pa.nulls(5, pa.binary()), [0, 1, 0, 1, 1], [7, 0, 9, 1, 2])
     assert found == ([0] * 5, [2, 1, 2, 1, NOT_YET], [6, 3, 7, 4, None])
 
 
 def test_target_records_are_known_by_their_offsets():
     place = TABLE.open_target()
     offsets = [0, 2, 3, 4, 5, 6, 8]
-    targets, runs, places = place([None] * 7, [0] * 7, offsets)
+    targets, runs, places = place(pa.nulls(7, pa.binary()), [0] * 7, offsets)
     assert (targets, runs, places) == ([0] * 7, [0, 0, 1, 1, NO_RUN, 2, NO_RUN], offsets)
 
 
 def test_target_of_a_key_is_told_though_it_lies_elsewhere():
     table = RunTable(Routing(Rule.MURMUR2, 2, 2), ((5, RUNS[1]),), covered={})
     # The first is of a run from partition 1, and lies in 0. The others are nobody's: one may stay where it is.
-    targets, runs, _ = table.open_target()([None, None, b"21"], [0, 1, 1], [3, 3, 4])
+    targets, runs, _ = table.open_target()(pa.array([None, None, b"21"], pa.binary()), [0, 1, 1], [3, 3, 4])
     assert runs == [5, NO_RUN, NO_RUN]
     assert targets == [1, 1, table.routing.choose(b"21", source=1)]
 

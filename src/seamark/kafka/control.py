@@ -1,24 +1,20 @@
-"""Reading control records: how far a task has come, whoever did it."""
+"""Reading control records for one task: how far it has come, whoever did it."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 
-from seamark.errors import DeadlineError, NotFoundError, SeamarkError
+from seamark.errors import NotFoundError, SeamarkError
+from seamark.kafka.control_clients import CLIENTS
 from seamark.kafka.control_topic import read_control_id
 from seamark.kafka.failures import is_passing
-from seamark.kafka.log import PartitionLog
 from seamark.kafka.reading import ANSWER_SECONDS, POLL_SECONDS
 from seamark.kafka.topics import TopicAdmin
 from seamark.model.control import CONTROL_PARTITIONS, Claim, ControlRecord
 from seamark.model.control_codec import decode_control
-
-# Records that are there come within milliseconds; what stands behind an open transaction is left to the tasks.
-_LOOK_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +67,11 @@ def read_progress(
     then committed records are read until it is reached. Where somebody else's transaction is open before that end,
     this waits; the last stable offset alone could hide our own record behind it.
     """
-    with TopicAdmin(config) as admin:
+    with CLIENTS.lend(config, topic, partition=claim.partition, patience_seconds=patience_seconds) as (admin, log):
         # A topic that was made anew may have come further than the old one by now: its end does not tell.
         known = read_control_id(admin, topic, expected=topic_id)
-    name = (config.get("bootstrap.servers", ""), topic, known, str(claim.partition), claim.family)
-    seen = _MEMORY.find(name, start=start)
-    with PartitionLog(config, topic, partition=claim.partition, patience_seconds=patience_seconds) as log:
+        name = (config.get("bootstrap.servers", ""), topic, known, str(claim.partition), claim.family)
+        seen = _MEMORY.find(name, start=start)
         low, high = log.read_bounds()
         if seen.position is None or seen.position > high:
             # Behind its end: the partition has lost records.
@@ -90,44 +85,6 @@ def read_progress(
                 newest[record.key] = decode_control(record.value, place=place)
     _MEMORY.keep(name, _Seen(high, newest))
     return newest.get(claim.key)
-
-
-def read_records(
-    config: Mapping[str, str], topic: str, *, job: str, patience_seconds: float
-) -> tuple[ControlRecord, ...]:
-    """Every control record of a job, by partition of the control topic and in order there; old ones may be gone.
-
-    They are those of one moment: a job may go on meanwhile, and a record without those before it would mislead.
-    """
-    family = f"{job}/".encode()
-    found: list[ControlRecord] = []
-    with TopicAdmin(config) as admin:
-        ends = read_ends(admin, topic)
-    for partition in range(CONTROL_PARTITIONS):
-        with PartitionLog(config, topic, partition=partition, patience_seconds=patience_seconds) as log:
-            found += (
-                decode_control(record.value, place=f"{topic}-{partition}@{record.offset}")
-                for record in log.read(end=ends[partition])
-                if record.key is not None and record.key.startswith(family) and record.value is not None
-            )
-    return tuple(found)
-
-
-def read_known(config: Mapping[str, str], topic: str, *, job: str) -> dict[int, ControlRecord]:
-    """What is known of the tasks of a batch job, by task. More may come: this does not wait for open transactions."""
-    family = f"{job}/".encode()
-    found: dict[int, ControlRecord] = {}
-    for partition in range(CONTROL_PARTITIONS):
-        with (
-            PartitionLog(config, topic, partition=partition, patience_seconds=_LOOK_SECONDS) as log,
-            suppress(DeadlineError),
-        ):
-            for record in log.read():
-                if record.key is not None and record.key.startswith(family) and record.value is not None:
-                    known = decode_control(record.value, place=f"{topic}-{partition}@{record.offset}")
-                    if known.claim == Claim(job, known.claim.task):
-                        found[known.claim.task] = known
-    return found
 
 
 def read_ends(admin: TopicAdmin, topic: str) -> dict[int, int]:

@@ -1,30 +1,32 @@
-"""Where the records of a task came to lie: from delivery reports to the runs of its control record."""
+"""Where the records of a task came to lie: from delivery reports to the runs of its control record.
+
+Records of one partition lie in the order in which they were produced. So the reports of the first and the last of many
+tell where all of them lie, if there are as many offsets as records. Where something else came in between, they don't:
+then everything is written once more, with a report for each record.
+"""
 
 from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from functools import reduce
-from itertools import groupby
-from operator import xor
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from seamark.errors import RefusedError
 from seamark.model.control import Copied
 from seamark.model.copy_run import Checksum, Run
 
-_MASK = (1 << 64) - 1
-
 
 class Stretch(NamedTuple):
     """Records of one source for one target, as they are written: the offset of each in the source, and its hash.
 
-    Arrays of numbers, not objects: a task may hold millions.
+    Numbers side by side, not objects: a task may hold millions. `rows` are the first and the last in their piece.
     """
 
     target: int
     source: int
+    rows: tuple[int, int]
     offsets: array[int]
     hashes: array[int]
 
@@ -32,11 +34,11 @@ class Stretch(NamedTuple):
 class CopyTrace:
     """What one transaction writes, and what the brokers answered.
 
-    Reports of one partition come in the order in which its records were produced, so the nth report belongs to the nth
-    record.
+    `is_thorough` asks for a report of each record.
     """
 
-    def __init__(self, tasks: int) -> None:
+    def __init__(self, tasks: int, *, is_thorough: bool = False) -> None:
+        self.is_thorough = is_thorough
         self._tasks = tasks
         self.begin()
 
@@ -45,49 +47,69 @@ class CopyTrace:
         self._stretches: dict[int, list[Stretch]] = defaultdict(list)
         self._written: dict[int, array[int]] = defaultdict(_build_longs)
 
-    def add(self, piece: Any) -> None:
-        """Rows that are about to be produced, in this order."""
+    def add(self, piece: Any) -> Sequence[int]:
+        """Rows that are about to be produced, in this order. Gives those whose reports are needed."""
         stretches: Iterable[Stretch] = piece.stretches()
+        edges: set[int] = set()
         for stretch in stretches:
             self._stretches[stretch.target].append(stretch)
+            edges.update(stretch.rows)
+        records: int = piece.amount.records
+        return range(records) if self.is_thorough else sorted(edges)
 
     def note(self, partition: int, offset: int) -> None:
-        """The brokers have a record."""
+        """The brokers have a record whose report was asked for."""
         self._written[partition].append(offset)
 
+    def find_unclear(self) -> str | None:
+        """A partition of which nobody can say where all records lie, in words; when all reports are in."""
+        self._expect_reports()
+        for target, stretches in self._stretches.items():
+            for stretch, places in self._pair(target, stretches):
+                if not self.is_thorough and places[-1] - places[0] + 1 != len(stretch.offsets):
+                    return f"partition {target}"
+        return None
+
     def build(self) -> Copied:
-        """What goes into the control record, when all reports are in."""
+        """What goes into the control record, when all is clear."""
+        runs = (run for target in self._stretches for run in _join(self._build_runs(target)))
+        return Copied(self._tasks, runs=tuple(sorted(runs, key=lambda run: (run.source, run.target, run.first_source))))
+
+    def _expect_reports(self) -> None:
         found = {target: len(offsets) for target, offsets in self._written.items()}
-        wanted = {target: sum(len(one.offsets) for one in own) for target, own in self._stretches.items()}
+        wanted = {target: sum(map(self._count_reports, own)) for target, own in self._stretches.items()}
         if found != wanted:
             raise RefusedError(
                 "the brokers have other records than were sent",
-                cause=f"records by target partition: {wanted} were sent, {found} acknowledged",
+                cause=f"reports by target partition: {wanted} were asked for, {found} came",
                 hint="nothing of this transaction is committed; run the copy again",
             )
-        runs = (run for target in wanted for run in self._build_runs(target))
-        return Copied(self._tasks, runs=tuple(sorted(runs, key=lambda run: (run.source, run.target, run.first_source))))
+
+    def _count_reports(self, stretch: Stretch) -> int:
+        return len(stretch.offsets) if self.is_thorough else min(2, len(stretch.offsets))
+
+    def _pair(self, target: int, stretches: Iterable[Stretch]) -> Iterator[tuple[Stretch, array[int]]]:
+        """Each stretch with its reports."""
+        begin = 0
+        for stretch in stretches:
+            end = begin + self._count_reports(stretch)
+            yield stretch, self._written[target][begin:end]
+            begin = end
 
     def _build_runs(self, target: int) -> Iterator[Run]:
-        written = self._written[target]
-        begin = 0
-        for source, stretches in groupby(self._stretches[target], key=lambda one: one.source):
-            offsets, hashes = _build_longs(), _build_longs()
-            for one in stretches:
-                offsets += one.offsets
-                hashes += one.hashes
-            places = written[begin : begin + len(offsets)]
-            begin += len(offsets)
-            for first, last in _cut(places):
+        for stretch, places in self._pair(target, self._stretches[target]):
+            cuts = _cut(places) if self.is_thorough else [(0, len(stretch.offsets) - 1)]
+            for first, last in cuts:
+                begin = places[first] if self.is_thorough else places[0]
                 yield Run(
-                    source,
+                    stretch.source,
                     target,
                     last - first + 1,
-                    first_source=offsets[first],
-                    last_source=offsets[last],
-                    first_target=places[first],
-                    last_target=places[last],
-                    checksum=_sum(hashes[first : last + 1]),
+                    first_source=stretch.offsets[first],
+                    last_source=stretch.offsets[last],
+                    first_target=begin,
+                    last_target=begin + last - first,
+                    checksum=Checksum.of(stretch.hashes[first : last + 1]),
                 )
 
 
@@ -100,9 +122,6 @@ def _cut(places: array[int]) -> Iterator[tuple[int, int]]:
 
     Something else in between, such as the late marker of another transaction, cuts a run in two.
     """
-    if places == array("q", range(places[0], places[0] + len(places))):
-        yield 0, len(places) - 1
-        return
     begin = 0
     for place in range(1, len(places) + 1):
         if place == len(places) or places[place] != places[place - 1] + 1:
@@ -110,5 +129,21 @@ def _cut(places: array[int]) -> Iterator[tuple[int, int]]:
             begin = place
 
 
-def _sum(hashes: array[int]) -> Checksum:
-    return Checksum(sum(hashes) & _MASK, reduce(xor, hashes, 0) & _MASK)
+def _join(runs: Iterable[Run]) -> Iterator[Run]:
+    """Runs of one target, where those of one source that lie side by side are one."""
+    held: Run | None = None
+    for run in runs:
+        if held is not None and held.source == run.source and held.last_target + 1 == run.first_target:
+            held = replace(
+                held,
+                count=held.count + run.count,
+                last_source=run.last_source,
+                last_target=run.last_target,
+                checksum=held.checksum.combine(run.checksum),
+            )
+            continue
+        if held is not None:
+            yield held
+        held = run
+    if held is not None:
+        yield held

@@ -100,7 +100,15 @@ class PartitionLog:
         self._connect()
         self._events.start_call()
         self._reader.assign([self._spot(start)])
-        reached, deadline = start, time.monotonic() + self._patience_seconds
+        try:
+            yield from self._read_on(start, end)
+        finally:
+            # Else the client would ask for what comes next, again and again.
+            self._reader.unassign()
+        self._events.end_call(is_answered=True)
+
+    def _read_on(self, reached: int, end: int) -> Iterator[LogRecord]:
+        deadline = time.monotonic() + self._patience_seconds
         while reached < end:
             message = self._reader.poll(POLL_SECONDS)
             if message is None:
@@ -116,7 +124,6 @@ class PartitionLog:
                 break
             reached, deadline = message.offset() + 1, time.monotonic() + self._patience_seconds
             yield _build_record(message)
-        self._events.end_call(is_answered=True)
 
     def _open(self, config: Mapping[str, str], isolation: str, build: Callable[[dict[str, Any]], Any]) -> Any:
         ours = build_reader_config(_GROUP, fetch_wait_ms=_FETCH_WAIT_MS, isolation=isolation)

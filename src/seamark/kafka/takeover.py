@@ -23,7 +23,10 @@ def take_over(
     What a dead attempt left open is ended at once, and not by its timeout: readers of committed records, such as this
     job's own next run, would wait for that.
     """
-    open_one = open_producer or (lambda name: TaskProducer(settings.client, transactional_id=name))
+    control = settings.control_topic
+    open_one = open_producer or (
+        lambda name: TaskProducer(settings.client, transactional_id=name, control_topic=control)
+    )
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for _ in pool.map(lambda task: _take(Claim(job, task), open_one), range(tasks)):
             pass

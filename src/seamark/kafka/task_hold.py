@@ -133,7 +133,10 @@ class TaskHold:
 
     def _build_producer(self) -> TaskProducer:
         return TaskProducer(
-            self._settings.client, transactional_id=self._claim.transactional_id, on_written=self._on_written
+            self._settings.client,
+            transactional_id=self._claim.transactional_id,
+            control_topic=self._settings.control_topic,
+            on_written=self._on_written,
         )
 
     def _read_control(self, claim: Claim) -> ControlRecord | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from seamark.kafka.copy_trace import CopyTrace
-from seamark.kafka.task_producer import Piece, TaskProducer
+from seamark.kafka.task_producer import Piece, ProducerFailure, TaskProducer
 from seamark.kafka.task_settings import TaskSettings
 from seamark.model.control import Amount, Claim, ControlRecord
 from seamark.model.control_codec import encode_control
@@ -61,6 +62,8 @@ class TaskTransaction:
     def write_again(self, producer: TaskProducer) -> None:
         """Write everything that was in it, with a new producer."""
         self._begun_at = 0.0
+        if self._trace is not None:
+            self._trace.is_thorough = True
         for piece in self._kept or ():
             self._produce(piece, producer)
 
@@ -71,6 +74,8 @@ class TaskTransaction:
         if self._trace is not None:
             # Where records lie is known when the brokers have them, and must be known before the commit.
             producer.flush(deadline=self._deadline)
+            if (spot := self._trace.find_unclear()) is not None:
+                raise ProducerFailure(_build_unclear(), spot=spot)
         self.record = record = ControlRecord(
             self._claim,
             amount=self._before + self.amount,
@@ -92,9 +97,8 @@ class TaskTransaction:
 
     def _produce(self, piece: Piece, producer: TaskProducer) -> None:
         self._begin(producer)
-        if self._trace is not None:
-            self._trace.add(piece)
-        producer.produce(piece, deadline=self._deadline)
+        reported = () if self._trace is None else self._trace.add(piece)
+        producer.produce(piece, deadline=self._deadline, reported=reported)
 
     def _begin(self, producer: TaskProducer) -> None:
         if not self._begun_at:
@@ -102,3 +106,10 @@ class TaskTransaction:
             self._begun_at = time.monotonic()
             if self._trace is not None:
                 self._trace.begin()
+
+
+def _build_unclear() -> Any:
+    from confluent_kafka import KafkaError  # noqa: PLC0415
+
+    words = "somebody else's records lie among those that were sent"
+    return KafkaError(KafkaError._INCONSISTENT, words)  # noqa: SLF001

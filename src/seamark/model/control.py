@@ -8,6 +8,7 @@ memory. How one looks in Kafka is `control_codec`'s to say.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -160,3 +161,11 @@ class ControlRecord:
     def runs(self) -> tuple[Run, ...]:
         """Which offsets of a copy went where; none, where it is no copy."""
         return self.copied.runs if self.copied is not None else ()
+
+
+@dataclass(frozen=True, slots=True)
+class ControlReading:
+    """Control records by job. They are not whole where a transaction that nobody has ended hides some."""
+
+    records: Mapping[str, tuple[ControlRecord, ...]]
+    is_whole: bool = True

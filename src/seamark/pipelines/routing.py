@@ -106,6 +106,11 @@ class Routing:
         """Whether some target is fed by several sources, so that one task must gather them to write in order."""
         return self.sources > self.lanes
 
+    @property
+    def is_told_by_source(self) -> bool:
+        """Whether each source feeds one target, `source % targets`, so that nobody must look at a key to know it."""
+        return self.rule is Rule.PARTITION or self.lanes == self.targets
+
     def to_dict(self) -> dict[str, Any]:
         """The routing as JSON takes it."""
         return {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, repeat
@@ -156,7 +158,15 @@ class ArrowPiece:
         column = self._column("headers")
         if column is None or column.null_count == len(column):
             return repeat(None)
-        return (_name_headers(found) for found in column.to_pylist())
+        read = _parse_headers if pa.types.is_string(column.type) else _name_headers
+        return map(read, column.to_pylist())
+
+
+def _parse_headers(text: str | None) -> list[tuple[str, bytes | None]] | None:
+    """Headers as Spark's `to_json` writes them: values in base 64, without those that are null."""
+    if not text:
+        return None
+    return [(one["key"], b64decode(one["value"]) if "value" in one else None) for one in json.loads(text)]
 
 
 def _name_headers(found: list[dict[str, Any] | None] | None) -> list[tuple[str, bytes | None]] | None:

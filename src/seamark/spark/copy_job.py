@@ -10,11 +10,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from seamark.errors import RefusedError
-from seamark.kafka.control import read_records
+from seamark.kafka.control_scan import read_records
 from seamark.kafka.control_topic import ensure_control_topic
 from seamark.kafka.log import PartitionLog
 from seamark.kafka.takeover import take_over
@@ -25,7 +26,8 @@ from seamark.pipelines.progress import Progress, read_progress
 from seamark.pipelines.routing import Routing
 from seamark.pipelines.slices import Slice
 from seamark.pipelines.tasks import build_tasks
-from seamark.spark.copy_sink import HASH, SOURCE_OFFSET, SOURCE_PARTITION, TARGET, CopySink
+from seamark.spark.batch_limit import BatchLimit
+from seamark.spark.copy_sink import HASH, HEADERS, SOURCE_OFFSET, SOURCE_PARTITION, TARGET, CopySink
 from seamark.spark.copy_topics import build_source_client, check_topic
 from seamark.spark.options import SinkOptions, read_copy_options
 from seamark.spark.placing import build_target_column
@@ -78,11 +80,36 @@ def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: O
         take_over(plan.id, options.build_settings(), tasks=len(build_tasks(routing)))
     before = _read_progress(plan, options)
     _check_target(plan, before, options)
-    for done, part in enumerate(before.slices[before.done :], start=before.done + 1):
-        write_slice(spark, plan, part, ends=ends, routing=routing, control_id=control_id)
+    left = before.slices[before.done :]
+    limit = BatchLimit(spark)
+    if left:
+        begins = {one.partition: one.begin for one in left[0].ranges}
+        limit.look(_build_source_client(plan, ends, options), plan.source.topic, begins=begins)
+    for done, part in enumerate(left, start=before.done + 1):
+        _write_bounded(spark, plan, part, ends=ends, routing=routing, control_id=control_id, limit=limit)
         if on_slice is not None:
             on_slice(part, done, len(before.slices))
     return _read_progress(plan, options)
+
+
+def _write_bounded(
+    spark: SparkSession,
+    plan: CopyPlan,
+    part: Slice,
+    *,
+    ends: CopyEnds,
+    routing: Routing,
+    control_id: str,
+    limit: BatchLimit,
+) -> None:
+    """Copy one slice; once more, where its batches were too large: what is written is not written twice."""
+    try:
+        with limit.hold():
+            write_slice(spark, plan, part, ends=ends, routing=routing, control_id=control_id)
+    except PySparkException as error:
+        if not limit.restore(error):
+            raise
+        write_slice(spark, plan, part, ends=ends, routing=routing, control_id=control_id)
 
 
 def write_slice(
@@ -104,7 +131,8 @@ def build_frame(
     chosen = read_ranges(spark, topic, part.ranges, options=options).select(
         "key",
         "value",
-        "headers",
+        # As text: most records have none. Where a list is null, Spark counts the bytes of its batch anew for each row.
+        sf.to_json("headers").alias(HEADERS),
         "timestamp",
         sf.col("partition").alias(SOURCE_PARTITION),
         sf.col("offset").alias(SOURCE_OFFSET),
@@ -112,21 +140,30 @@ def build_frame(
     )
     if not routing.needs_shuffle:
         return chosen
-    target = build_target_column(sf.col("key"), sf.col(SOURCE_PARTITION), routing=routing)
-    shuffled = chosen.withColumn(TARGET, target).repartitionById(routing.targets, TARGET)
+    if routing.is_told_by_source:
+        # The sink looks at the keys, as it does without a shuffle: one process of Python less for each task.
+        shuffled = chosen.repartitionById(routing.targets, sf.col(SOURCE_PARTITION) % routing.targets)
+    else:
+        target = build_target_column(sf.col("key"), sf.col(SOURCE_PARTITION), routing=routing)
+        shuffled = chosen.withColumn(TARGET, target).repartitionById(routing.targets, TARGET)
     return shuffled.sortWithinPartitions(SOURCE_PARTITION, SOURCE_OFFSET)
 
 
 def _prepare(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> str:
     """Check both topics before a task starts. Gives the id of the control topic."""
-    target = options.build_settings().reader
-    is_one_cluster = bool(plan.source.cluster_id) and plan.source.cluster_id == plan.target.cluster_id
-    source = ends.source_client or (target if is_one_cluster else build_source_client(ends.source))
-    with TopicAdmin(source) as admin:
+    with TopicAdmin(_build_source_client(plan, ends, options)) as admin:
         check_topic(admin, plan.source, role="source")
-    with TopicAdmin(target) as admin:
+    with TopicAdmin(options.build_settings().reader) as admin:
         check_topic(admin, plan.target, role="target")
         return ensure_control_topic(admin, options.control_topic)
+
+
+def _build_source_client(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> Mapping[str, str]:
+    """The settings of librdkafka that reach the source."""
+    if ends.source_client is not None:
+        return ends.source_client
+    is_one_cluster = bool(plan.source.cluster_id) and plan.source.cluster_id == plan.target.cluster_id
+    return options.build_settings().reader if is_one_cluster else build_source_client(ends.source)
 
 
 def _read_progress(plan: CopyPlan, options: SinkOptions) -> Progress:

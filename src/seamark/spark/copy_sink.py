@@ -1,6 +1,7 @@
 """The sink of a copy: `seamark.kafka` whose control records say which offsets went where. For `copy_job` alone.
 
 Its rows have, beside what a record is made of, where they come from: `source_partition`, `source_offset`, and a `hash`.
+Headers come as JSON.
 Each task owns a source partition or a target one (`pipelines.tasks`), which its first row tells.
 """
 
@@ -15,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -32,6 +34,7 @@ from seamark.spark.placing import build_placer
 from seamark.spark.telling import tell
 
 SOURCE_PARTITION, SOURCE_OFFSET, HASH, TARGET = "source_partition", "source_offset", "hash", "partition"
+HEADERS = "headers"
 _OURS = ("plan", "slice", "routing", "control.id")
 
 
@@ -62,12 +65,16 @@ class CopyPiece:
         whole = self.piece.batch.select([TARGET, SOURCE_PARTITION, SOURCE_OFFSET, HASH])
         targets = pc.unique(whole.column(TARGET)).to_pylist()
         for target in targets:
-            own = whole if len(targets) == 1 else whole.filter(pc.equal(whole.column(TARGET), target))
+            own, rows = whole, range(whole.num_rows)
+            if len(targets) > 1:
+                found = pc.indices_nonzero(pc.equal(whole.column(TARGET), target))
+                own, rows = whole.take(found), found.to_pylist()
             sources = pc.run_end_encode(own.column(SOURCE_PARTITION))
             begin = 0
             for source, end in zip(sources.values.to_pylist(), sources.run_ends.to_pylist(), strict=True):
                 part = own.slice(begin, end - begin)
-                yield Stretch(target, source, _read_longs(part, SOURCE_OFFSET), _read_longs(part, HASH))
+                offsets, hashes = (_read_longs(part, name) for name in (SOURCE_OFFSET, HASH))
+                yield Stretch(target, source, (rows[begin], rows[end - 1]), offsets=offsets, hashes=hashes)
                 begin = end
 
     def spans(self) -> Iterable[SourceSpan]:
@@ -83,6 +90,12 @@ class CopyPiece:
         """The first rows, and the rest."""
         first, rest = self.piece.split(records)
         return CopyPiece(first), CopyPiece(rest)
+
+
+def _read_attempt() -> int:
+    """Which attempt of Spark's this is, from 0. The driver's own is the first."""
+    context = TaskContext.get()
+    return 0 if context is None else context.attemptNumber()
 
 
 def _read_longs(batch: pa.RecordBatch, name: str) -> array[int]:
@@ -140,9 +153,7 @@ class CopyWriter(DataSourceArrowWriter):
         first = next(batches, None)
         if first is None:
             return CopyMessage(None)
-        owned = TARGET if self._routing.needs_shuffle else SOURCE_PARTITION
-        task = build_tasks(self._routing)[first.column(owned)[0].as_py()]
-        return CopyMessage(self._write(task, chain([first], batches)))
+        return CopyMessage(self._write(self._find_task(first), chain([first], batches)))
 
     @tell
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -158,18 +169,30 @@ class CopyWriter(DataSourceArrowWriter):
 
     def _write(self, task: Task, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         claim = Claim(self._plan, task=task.number, part=self._part)
-        trace = CopyTrace(len(build_tasks(self._routing)))
+        # A task that failed may have failed for what lies between its records: its reports tell.
+        trace = CopyTrace(len(build_tasks(self._routing)), is_thorough=_read_attempt() > 0)
         pieces = (CopyPiece(build_piece(_check(batch, task), self._options.topic)) for batch in batches)
         settings = replace(self._options.build_settings(), control_id=self._control_id)
         return ExactTask(settings, claim, trace=trace).write(pieces)
 
+    def _find_task(self, first: pa.RecordBatch) -> Task:
+        """The task whose rows these are. Where the source tells, a key that lies elsewhere must not."""
+        routing = self._routing
+        source: int = first.column(SOURCE_PARTITION)[0].as_py()
+        if not routing.needs_shuffle:
+            number = source
+        elif routing.is_told_by_source:
+            number = source % routing.targets
+        else:
+            number = first.column(TARGET)[0].as_py()
+        return build_tasks(routing)[number]
+
     def _place(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """With target partitions. Where nothing was shuffled, nobody has asked for them yet."""
+        """With target partitions. Where the source tells the task, nobody has asked for them yet."""
         if batch.schema.get_field_index(TARGET) >= 0:
             return batch
         place = build_placer(self._routing)
-        targets = place(batch.column("key").to_pylist(), batch.column(SOURCE_PARTITION).to_pylist())
-        return batch.append_column(TARGET, pa.array(targets, pa.int32()))
+        return batch.append_column(TARGET, place(batch.column("key"), batch.column(SOURCE_PARTITION)))
 
 
 def _check(batch: pa.RecordBatch, task: Task) -> pa.RecordBatch:

@@ -63,7 +63,7 @@ def _build_step(table: RunTable, cuts: Mapping[int, Sequence[int]]) -> Callable[
         place = table.open_source()
         for keys, partitions, column in batches:
             offsets = column.to_pylist()
-            _, runs, _ = place(keys.to_pylist(), partitions.to_pylist(), offsets)
+            _, runs, _ = place(keys, partitions.to_pylist(), offsets)
             steps = [
                 bisect_right(cuts[run], offset) if run >= 0 else 0 for run, offset in zip(runs, offsets, strict=True)
             ]

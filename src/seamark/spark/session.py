@@ -20,6 +20,12 @@ CONFS: Mapping[str, str] = {
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     # A task that runs again must get the rows it had. Adaptive execution cuts partitions by what it measures.
     "spark.sql.adaptive.enabled": "false",
+    # Spark keeps each consumer of Kafka for the next one of its group, with the records that it has fetched: tens of
+    # megabytes each, for five minutes. Every batch query has a group of its own, so that nobody ever comes for them.
+    "spark.kafka.consumer.cache.timeout": "20s",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "5s",
+    "spark.kafka.consumer.fetchedData.cache.timeout": "20s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "5s",
     # Spark's own word list, and the keys of Kafka clients that it does not know: options with these are not shown.
     "spark.sql.redaction.options.regex": (
         "(?i)url|secret|password|passphrase|token|credential|jaas|oauthbearer|[.]pem|access[.]?key|keystore[.]key"

@@ -23,7 +23,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from seamark.errors import NotFoundError, RejectedError, UsageError
-from seamark.kafka.control import read_ends, read_known
+from seamark.kafka.control import read_ends
+from seamark.kafka.control_scan import read_known
 from seamark.kafka.control_topic import ensure_control_topic
 from seamark.kafka.exact_task import ExactTask
 from seamark.kafka.task_settings import TaskReport

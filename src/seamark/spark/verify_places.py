@@ -60,7 +60,7 @@ def _add(frame: DataFrame, open_place: Callable[[], Place]) -> DataFrame:
     def locate(batches: Iterator[Columns]) -> Iterator[pa.Array]:
         place = open_place()
         for keys, partitions, offsets, _ in batches:
-            found = place(keys.to_pylist(), partitions.to_pylist(), offsets.to_pylist())
+            found = place(keys, partitions.to_pylist(), offsets.to_pylist())
             types = (pa.int32(), pa.int32(), pa.int64())
             columns = [pa.array(values, kind) for values, kind in zip(found, types, strict=True)]
             yield pa.StructArray.from_arrays(columns, names=[TARGET, RUN, AT])
@@ -105,9 +105,9 @@ class _SourceSide:
         self._covered = table.covered
 
     def place(
-        self, keys: list[bytes | None], partitions: list[int], offsets: list[int]
+        self, keys: pa.Array, partitions: list[int], offsets: list[int]
     ) -> tuple[list[int], list[int], list[int | None]]:
-        targets = self._placer(keys, partitions)
+        targets = self._placer(keys, pa.array(partitions, pa.int32())).to_pylist()
         runs: list[int] = []
         places: list[int | None] = []
         for pair, offset in zip(zip(partitions, targets, strict=True), offsets, strict=True):
@@ -130,7 +130,7 @@ class _TargetSide:
         self._placer = build_placer(table.routing)
 
     def place(
-        self, keys: list[bytes | None], partitions: list[int], offsets: list[int]
+        self, keys: pa.Array, partitions: list[int], offsets: list[int]
     ) -> tuple[list[int], list[int], list[int | None]]:
         runs = [
             cursor.step(offset)[0] if (cursor := self._cursors.get(partition)) is not None else NO_RUN
@@ -138,4 +138,4 @@ class _TargetSide:
         ]
         # Where a record without a key belongs, its source says. Of a stranger nobody knows: it may stay.
         sources = [self._sources.get(run, own) for run, own in zip(runs, partitions, strict=True)]
-        return self._placer(keys, sources), runs, list(offsets)
+        return self._placer(keys, pa.array(sources, pa.int32())).to_pylist(), runs, list(offsets)

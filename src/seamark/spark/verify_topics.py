@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from seamark.errors import UsageError
-from seamark.kafka.control import read_records
+from seamark.kafka.control_scan import read_records
 from seamark.kafka.log_offsets import LogOffsetsAdmin
 from seamark.kafka.topics import TopicAdmin
 from seamark.model.control import ControlRecord

@@ -6,8 +6,7 @@ from collections import defaultdict
 from contextlib import contextmanager
 
 from seamark.errors import FencedError
-from seamark.fleet.copies.ports import ControlReading
-from seamark.model.control import Amount, Claim, ControlRecord, Copied
+from seamark.model.control import Amount, Claim, ControlReading, ControlRecord, Copied
 from seamark.model.copy_registration import decode_registrations, encode_registration
 from seamark.model.copy_run import Run
 from seamark.pipelines.progress import read_progress

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import ClassVar
 from uuid import uuid4
 
 import pytest
 
-from seamark.kafka import control
+from seamark.errors import SeamarkError
+from seamark.kafka import control, control_clients
 from seamark.kafka.log import LogRecord
-from seamark.model.control import CONTROL_PARTITIONS, Amount, Claim, ControlRecord, Copied
+from seamark.model.control import Amount, Claim, ControlRecord
 from seamark.model.control_codec import encode_control
 
 CONFIG = {"bootstrap.servers": "nowhere:1"}
@@ -26,14 +26,13 @@ class Log:
     topic_id = "first"
     asked: ClassVar[list[tuple[int, int]]] = []
 
+    opened = closed = 0
+
     def __init__(self, config, topic, *, partition, patience_seconds):
-        pass
+        Log.opened += 1
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
+    def close(self):
+        Log.closed += 1
 
     def read_bounds(self):
         return 0, Log.end
@@ -43,12 +42,22 @@ class Log:
         return (record for record in Log.records if start <= record.offset < end)
 
 
+class Admin:
+    def __init__(self, config):
+        pass
+
+    def close(self):
+        pass
+
+
 @pytest.fixture
 def claim(monkeypatch):
-    monkeypatch.setattr(control, "PartitionLog", Log)
-    monkeypatch.setattr(control, "TopicAdmin", lambda config: nullcontext())
+    monkeypatch.setattr(control, "CLIENTS", control_clients.ControlClients())
+    monkeypatch.setattr(control_clients, "PartitionLog", Log)
+    monkeypatch.setattr(control_clients, "TopicAdmin", Admin)
     monkeypatch.setattr(control, "read_control_id", lambda *_, **__: Log.topic_id)
     Log.records, Log.end, Log.asked, Log.topic_id = [], 0, [], "first"
+    Log.opened = Log.closed = 0
     return Claim(uuid4().hex, task=0)
 
 
@@ -105,12 +114,23 @@ def test_partition_that_has_lost_records_is_read_from_its_start(claim):
     assert read(claim) is None
 
 
-def test_what_is_known_of_a_job_is_that_of_its_tasks_alone(claim):
-    add(ControlRecord(claim, amount=Amount(5), is_done=False))
-    add(ControlRecord(claim, amount=Amount(9), is_done=True))
-    add(ControlRecord(replace(claim, query="q", batch=1), amount=Amount(1), is_done=True))
-    found = control.read_known(CONFIG, "control", job=claim.job)
-    assert {task: record.amount for task, record in found.items()} == {0: Amount(9)}
+def test_clients_are_kept_for_the_next_task_and_not_after_a_failure(claim):
+    for _ in range(3):
+        assert read(claim) is None
+    assert (Log.opened, Log.closed) == (1, 0)
+    Log.records.append(LogRecord(0, timestamp_ms=0, key=claim.key, value=b"not ours"))
+    Log.end = 1
+    with pytest.raises(SeamarkError):
+        read(claim)
+    assert (Log.opened, Log.closed) == (1, 1)
+
+
+def test_only_few_clients_are_kept(claim):
+    jobs = [Claim(f"job-{number}", task=0) for number in range(40)]
+    for job in jobs:
+        read(job)
+    assert len({job.partition for job in jobs}) > 4
+    assert Log.opened - Log.closed == 4
 
 
 class SlowLog(Log):
@@ -133,7 +153,7 @@ class SlowLog(Log):
 
 
 def test_what_one_attempt_reads_does_not_hide_what_another_has_read(claim, monkeypatch):
-    monkeypatch.setattr(control, "PartitionLog", SlowLog)
+    monkeypatch.setattr(control_clients, "PartitionLog", SlowLog)
     whole = ControlRecord(claim, amount=Amount(9), is_done=True)
     add(replace(whole, amount=Amount(5), is_done=False))
     add(whole)
@@ -149,59 +169,8 @@ def test_what_one_attempt_reads_does_not_hide_what_another_has_read(claim, monke
     first.join(5)
     assert (found["first"].is_done, found["second"].is_done) == (False, True)
     # The first came back last, with less.
-    monkeypatch.setattr(control, "PartitionLog", Log)
+    monkeypatch.setattr(control_clients, "PartitionLog", Log)
     assert read(claim) == whole
-
-
-class Partitions:
-    """A control topic in which a copy goes on while it is read: with each partition read, a slice more is done."""
-
-    def __init__(self, job):
-        self.job = job
-        self.lists = {number: [] for number in range(CONTROL_PARTITIONS)}
-        self.slices = 0
-
-    def go_on(self):
-        claim = Claim(self.job, task=0, part=str(self.slices))
-        record = ControlRecord(claim, amount=Amount(), is_done=True, copied=Copied(1))
-        self.lists[claim.partition].append((claim.key, encode_control(record)))
-        self.slices += 1
-
-    def open(self, config, topic, *, partition, patience_seconds):
-        return Partition(self, partition)
-
-    def ends(self, admin, topic):
-        return {number: len(found) for number, found in self.lists.items()}
-
-
-class Partition:
-    def __init__(self, topic, number):
-        self.topic, self.number = topic, number
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.topic.go_on()
-
-    def read_bounds(self):
-        return 0, len(self.topic.lists[self.number])
-
-    def read(self, start=None, end=None):
-        for offset, (key, value) in enumerate(self.topic.lists[self.number][:end]):
-            yield LogRecord(offset, timestamp_ms=0, key=key, value=value)
-
-
-def test_records_of_a_copy_that_goes_on_are_those_of_one_moment(monkeypatch):
-    topic = Partitions("plan")
-    monkeypatch.setattr(control, "PartitionLog", topic.open)
-    monkeypatch.setattr(control, "TopicAdmin", lambda config: nullcontext())
-    monkeypatch.setattr(control, "read_ends", topic.ends)
-    for _ in range(20):
-        topic.go_on()
-    found = control.read_records(CONFIG, "control", job="plan", patience_seconds=1)
-    # Else a slice may be seen whose predecessor is not, which reads as a contradiction.
-    assert sorted(int(record.claim.part) for record in found) == list(range(20))
 
 
 def test_records_of_others_are_not_looked_into(claim):

@@ -5,11 +5,15 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import reduce
+from itertools import groupby
 
 import pytest
 from confluent_kafka import KafkaError
+from hypothesis import given
+from hypothesis import strategies as st
 
-from seamark.errors import RefusedError, RejectedError
+from seamark.errors import RefusedError, RejectedError, UnreachableError
 from seamark.kafka.copy_input import SourceSpan
 from seamark.kafka.copy_trace import CopyTrace, Stretch
 from seamark.kafka.exact_task import ExactTask
@@ -33,10 +37,12 @@ class Rows:
         return Amount(len(self.found), bytes=len(self.found))
 
     def stretches(self):
-        return [
-            Stretch(target, source, offsets=array("q", [offset]), hashes=array("q", [hashed]))
-            for target, source, offset, hashed in self.found
-        ]
+        for target in dict.fromkeys(row[0] for row in self.found):
+            own = [(place, row) for place, row in enumerate(self.found) if row[0] == target]
+            for source, some in groupby(own, key=lambda one: one[1][1]):
+                rows, parts = zip(*some, strict=True)
+                offsets, hashes = (array("q", [part[column] for part in parts]) for column in (2, 3))
+                yield Stretch(target, source, (rows[0], rows[-1]), offsets=offsets, hashes=hashes)
 
     def spans(self):
         return [SourceSpan(source, target, 1, first=offset, last=offset) for target, source, offset, _ in self.found]
@@ -52,11 +58,14 @@ class Broker:
         self.faults = {}
         self.commits = 0
         self.taken = 0
+        # Before which record of a transaction a stranger's comes to lie, and how many reports each piece asked for.
+        self.foreign_at = None
+        self.reported = []
 
-    def task(self):
+    def task(self, **settings):
         trace = CopyTrace(4)
         return ExactTask(
-            TaskSettings({}, reader={}),
+            TaskSettings({}, reader={}, **settings),
             CLAIM,
             trace=trace,
             open_producer=lambda: FakeProducer(self, trace),
@@ -74,12 +83,18 @@ class FakeProducer:
     def begin(self):
         pass
 
-    def produce(self, piece, *, deadline):
-        self.waiting += [stretch.target for stretch in piece.stretches()]
+    def produce(self, piece, *, deadline, reported):
+        self.broker.reported.append(len(reported))
+        self.waiting += [(row[0], place in reported) for place, row in enumerate(piece.found)]
 
     def flush(self, *, deadline):
-        for target in self.waiting:
-            self.trace.note(target, self.broker.ends[target])
+        for number, (target, is_reported) in enumerate(self.waiting):
+            if number == self.broker.foreign_at:
+                # Somebody else's record, once.
+                self.broker.foreign_at = None
+                self.broker.ends[target] += 1
+            if is_reported:
+                self.trace.note(target, self.broker.ends[target])
             self.broker.ends[target] += 1
         self.waiting = []
 
@@ -195,17 +210,60 @@ def test_task_without_rows_leaves_a_record():
         broker.task().write(ROWS)
 
 
-def test_something_in_between_cuts_a_run():
+LONG = [Rows(tuple((5, 1, offset, offset) for offset in range(10, 20)))]
+
+
+@pytest.mark.parametrize("place", range(1, 10))
+def test_something_in_between_has_everything_written_again_with_a_report_for_each_record(place):
+    broker = Broker()
+    broker.foreign_at = place
+    broker.task().write(LONG)
+    (found,) = broker.control[CLAIM.key].copied.runs
+    # Ten records and the stranger's lie before it.
+    assert (found.count, found.first_target, found.last_target) == (10, 11, 20)
+    assert (broker.reported, broker.taken, broker.commits) == ([2, 10], 2, 1)
+
+
+def test_something_in_between_that_comes_again_cuts_a_run():
+    broker = Broker()
+    broker.foreign_at = 4
+    trace = CopyTrace(1, is_thorough=True)
+    trace.begin()
+    reported = trace.add(LONG[0])
+    FakeProducer(broker, trace).produce(LONG[0], deadline=0, reported=reported)
+    for offset in (0, 1, 2, 3, 5, 6, 7, 9, 10, 11):
+        trace.note(5, offset)
+    assert trace.find_unclear() is None
+    found = trace.build().runs
+    assert [(one.count, one.first_source, one.last_source, one.first_target, one.checksum) for one in found] == [
+        (4, 10, 13, 0, Checksum(46, 10 ^ 11 ^ 12 ^ 13)),
+        (3, 14, 16, 5, Checksum(45, 14 ^ 15 ^ 16)),
+        (3, 17, 19, 9, Checksum(54, 17 ^ 18 ^ 19)),
+    ]
+
+
+def test_something_between_two_pieces_cuts_a_run_without_more_reports():
     trace = CopyTrace(1)
     trace.begin()
-    trace.add(Rows(((0, 3, 10, 1), (0, 3, 12, 2), (0, 3, 13, 4))))
-    for offset in (0, 1, 3):
+    for piece in (Rows(((0, 3, 10, 1), (0, 3, 12, 2), (0, 3, 13, 4))), Rows(((0, 3, 14, 8), (0, 3, 15, 16)))):
+        trace.add(piece)
+    for offset in (0, 2, 7, 8):
         trace.note(0, offset)
+    assert trace.find_unclear() is None
     found = trace.build().runs
     assert [(one.count, one.first_source, one.last_source, one.first_target) for one in found] == [
-        (2, 10, 12, 0),
-        (1, 13, 13, 3),
+        (3, 10, 13, 0),
+        (2, 14, 15, 7),
     ]
+
+
+def test_transaction_too_large_to_be_kept_is_left_to_the_next_attempt():
+    broker = Broker()
+    broker.foreign_at = 3
+    with pytest.raises(UnreachableError, match="could not write to partition 5") as caught:
+        broker.task(kept_bytes=1).write(LONG)
+    assert "somebody else's records lie among those that were sent" in caught.value.cause
+    assert broker.control == {}
 
 
 def test_reports_that_are_missing_are_no_run():
@@ -213,5 +271,10 @@ def test_reports_that_are_missing_are_no_run():
     trace.add(Rows(((0, 3, 10, 1), (0, 3, 12, 2))))
     trace.note(0, 0)
     with pytest.raises(RefusedError, match="other records than were sent") as caught:
-        trace.build()
-    assert "{0: 2} were sent, {0: 1} acknowledged" in caught.value.cause
+        trace.find_unclear()
+    assert "{0: 2} were asked for, {0: 1} came" in caught.value.cause
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40))
+def test_checksum_of_many_is_that_of_each(hashes):
+    assert Checksum.of(array("q", hashes)) == reduce(Checksum.add, hashes, Checksum())

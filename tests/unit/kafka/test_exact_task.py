@@ -98,7 +98,7 @@ class FakeProducer:
         assert self.open is None
         self.open = ""
 
-    def produce(self, piece, *, deadline):
+    def produce(self, piece, *, deadline, reported):
         self.hold()
         self.broker.act("produce", lambda: setattr(self, "open", self.open + "".join(piece.rows())))
 

@@ -56,6 +56,9 @@ class FakeConsumer:
     def assign(self, spots):
         self.assigned.append(spots[0].offset)
 
+    def unassign(self):
+        self.assigned.append(None)
+
     def poll(self, timeout):
         if self.said:
             return self.said.pop(0)
@@ -75,7 +78,8 @@ def test_records_are_read_up_to_the_end_that_was_asked():
     found = list(open_log(consumer).read())
     assert [(one.offset, one.timestamp_ms) for one in found] == [(0, 1000), (1, 1001), (3, 1003)]
     assert found[1].headers == {"a": b"2", "b": b""}
-    assert consumer.assigned == [0]
+    # It does not go on asking when it has what it wanted.
+    assert consumer.assigned == [0, None]
     assert [settings["isolation.level"] for settings in consumer.settings] == ["read_uncommitted", "read_committed"]
 
 

@@ -40,7 +40,7 @@ class Librdkafka:
             raise BufferError
         record = {**dict(zip(PLACES, arguments, strict=False)), **keywords}
         own = record.pop("callback", None) or record.pop("on_delivery", None)
-        self.callbacks.append(own or self.settings["on_delivery"])
+        self.callbacks.append(own or self.settings.get("on_delivery"))
         self.calls.append(("produce", topic, {key: value for key, value in record.items() if key != "on_delivery"}))
 
     def poll(self, _seconds):
@@ -80,7 +80,7 @@ def producer(made):
         made.append(Librdkafka(settings))
         return made[-1]
 
-    return TaskProducer(CONFIG, transactional_id="id", build_producer=build)
+    return TaskProducer(CONFIG, transactional_id="id", control_topic="control", build_producer=build)
 
 
 def commit(producer):
@@ -123,7 +123,8 @@ def test_real_client_takes_a_record_by_places():
             client.produce(*record[:place], wrong, *record[place + 1 :])
 
 
-def test_offsets_of_rows_are_told_and_not_that_of_the_control_record(made):
+@pytest.mark.parametrize("reported", [(), (0,), (5,), (0, 2, 3, 5), range(6)])
+def test_offsets_of_rows_are_told_that_were_asked_for_and_not_that_of_the_control_record(made, reported):
     offsets = []
 
     def build(settings):
@@ -131,13 +132,27 @@ def test_offsets_of_rows_are_told_and_not_that_of_the_control_record(made):
         return made[-1]
 
     note = lambda *place: offsets.append(place)  # noqa: E731
-    producer = TaskProducer(CONFIG, transactional_id="id", on_written=note, build_producer=build)
-    producer.produce(Letters([ROW]), deadline=soon())
+    producer = TaskProducer(
+        CONFIG, transactional_id="id", control_topic="control", on_written=note, build_producer=build
+    )
+    rows = [(*ROW[:2], str(number).encode(), *ROW[3:]) for number in range(6)]
+    producer.produce(Letters(rows), deadline=soon(), reported=reported)
     commit(producer)
+    assert [call[2]["value"] for call in made[0].calls if call[0] == "produce"] == [*(row[2] for row in rows), b"{}"]
     for offset, callback in enumerate(made[0].callbacks, start=40):
-        callback(None, SimpleNamespace(topic=lambda: "t", partition=lambda: 2, offset=lambda offset=offset: offset))
-    assert len(made[0].callbacks) == 2
-    assert offsets == [(2, 40)]
+        if callback is not None:
+            callback(None, SimpleNamespace(topic=lambda: "t", partition=lambda: 2, offset=lambda offset=offset: offset))
+    assert len(made[0].callbacks) == 7
+    assert offsets == [(2, 40 + row) for row in reported]
+
+
+def test_coordinator_is_looked_for_when_a_broker_is_connected(producer, made):
+    producer.take()
+    assert [call[:2] for call in made[0].calls] == [
+        ("list_topics", "control"),
+        ("list_topics", "control"),
+        ("init_transactions", 60.0),
+    ]
 
 
 def test_control_record_goes_behind_everything_else(producer, made):
@@ -190,6 +205,25 @@ def test_fence_is_found_behind_the_error_of_the_next_callback(producer, made):
     with pytest.raises(ProducerFailure) as caught:
         commit(producer)
     assert caught.value.error.name() == "_FENCED"
+
+
+def test_fence_is_seen_behind_the_records_that_it_purged(producer, made):
+    """Not every record is reported: those that are may have been purged for it, and nothing else."""
+    client = made[0]
+    client.lost = ["_PURGE_QUEUE"]
+
+    def flush(_seconds):
+        Librdkafka.poll(client, 0)
+        client.poll = tell
+        return 0
+
+    def tell(_seconds):
+        raise KafkaException(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
+
+    client.flush = flush
+    with pytest.raises(ProducerFailure) as caught:
+        commit(producer)
+    assert judge(caught.value.error) is Outcome.FENCED
 
 
 def test_fence_is_seen_behind_the_state_that_it_left(producer, made):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from seamark.errors import DeadlineError, NotFoundError
-from seamark.fleet.copies.ports import ControlReading, Hold, Sample
-from seamark.model.control import ControlRecord
+from seamark.errors import NotFoundError
+from seamark.fleet.copies.ports import Hold, Sample
+from seamark.model.control import ControlReading, ControlRecord
 from seamark.model.copy_registration import Registered
 
 # Whoever only looks is not kept waiting for what a dead task left open.
@@ -47,34 +47,20 @@ class KafkaLogs:
 
     def read_records(self, control_topic: str, *, jobs: Collection[str]) -> Mapping[str, tuple[ControlRecord, ...]]:
         """The control records of jobs: all that were acknowledged before. It waits for transactions that are open."""
+        from seamark.kafka.control_scan import require_whole  # noqa: PLC0415
         from seamark.kafka.copy_registry import PATIENCE_SECONDS  # noqa: PLC0415
 
         read = self._scan(control_topic, jobs, patience_seconds=PATIENCE_SECONDS)
-        if not read.is_whole:
-            raise DeadlineError(
-                f"the control topic {control_topic} could not be read to its end within {PATIENCE_SECONDS:g} s",
-                cause="a transaction that nobody has ended hides what comes after it",
-                hint="seamark doctor names open transactions; the brokers end them after some minutes",
-            )
-        return read.records
+        return require_whole(read, control_topic, patience_seconds=PATIENCE_SECONDS).records
 
     def look_at_records(self, control_topic: str, *, jobs: Collection[str]) -> ControlReading:
         """The control records of jobs, as far as they are committed now."""
         return self._scan(control_topic, jobs, patience_seconds=_LOOK_SECONDS)
 
     def _scan(self, control_topic: str, jobs: Collection[str], *, patience_seconds: float) -> ControlReading:
-        from seamark.kafka.topic_scan import TopicScan  # noqa: PLC0415
-        from seamark.model.control_codec import decode_control  # noqa: PLC0415
+        from seamark.kafka.control_scan import scan_control  # noqa: PLC0415
 
-        found: dict[str, list[ControlRecord]] = {job: [] for job in jobs}
-        scan = TopicScan(self._build_config(), control_topic, committed=True, patience_seconds=patience_seconds)
         try:
-            # A job's name has no slash.
-            read = scan.read_newest(lambda key: key.partition(b"/")[0].decode(errors="replace") in found)
+            return scan_control(self._build_config(), control_topic, jobs=jobs, patience_seconds=patience_seconds)
         except NotFoundError:
             return ControlReading(dict.fromkeys(jobs, ()))
-        for record in read.records:
-            if record.key is not None and record.value is not None:
-                place = f"{control_topic}-{record.partition}@{record.offset}"
-                found[record.key.partition(b"/")[0].decode()].append(decode_control(record.value, place=place))
-        return ControlReading({job: tuple(held) for job, held in found.items()}, is_whole=not read.held_back)

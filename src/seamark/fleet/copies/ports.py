@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
-from seamark.model.control import ControlRecord
+from seamark.model.control import ControlReading, ControlRecord
 from seamark.model.copy_registration import Registered, Registration
 
 Sample = tuple[int, bytes | None]
-
-
-@dataclass(frozen=True, slots=True)
-class ControlReading:
-    """Control records by job. They are not whole where a transaction that nobody has ended hides some."""
-
-    records: Mapping[str, tuple[ControlRecord, ...]]
-    is_whole: bool = True
 
 
 class Hold(Protocol):
