@@ -1,0 +1,71 @@
+"""The consumer's own connection to the ledger, for what is not part of the user's transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from seamark.database.any_driver import Runner
+from seamark.database.ledger import Entry, Ledger
+
+# A process that was stopped in its transaction holds its rows until the database ends it.
+_LOCK_SECONDS = 10
+
+
+class Housekeeping:
+    """Claims partitions and looks at them. The connection is opened when it is needed, and anew where it broke."""
+
+    def __init__(self, ledger: Ledger, connect: Callable[[], Any]) -> None:
+        self._ledger = ledger
+        self._connect = connect
+        self._connection: Any = None
+        self._is_created = False
+
+    def read(self, entry: Entry) -> Entry | None:
+        """What stands for a partition now."""
+        with self._transaction() as runner:
+            return self._ledger.read(runner, entry)
+
+    def claim(self, entry: Entry, *, find_start: Callable[[], int]) -> Entry:
+        """Take a partition. One that has no entry gets one, with where it shall begin."""
+        with self._transaction() as runner:
+            found = self._ledger.claim(runner, entry)
+        if found is not None:
+            return found
+        first = Entry(entry.topic, entry.topic_id, entry.partition, next_offset=find_start())
+        try:
+            with self._transaction() as runner:
+                self._ledger.add(runner, first)
+        except Exception:
+            # Another process may have entered it in the same moment. If not, this says it again.
+            with self._transaction() as runner:
+                if self._ledger.read(runner, entry) is None:
+                    raise
+        return self.claim(entry, find_start=find_start)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Runner]:
+        if self._connection is None:
+            self._connection = self._connect()
+        try:
+            runner = Runner(self._connection)
+            if not self._is_created:
+                self._ledger.create(runner)
+                self._connection.commit()
+                self._is_created = True
+            if runner.is_postgres:
+                runner.change(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
+            yield runner
+            self._connection.commit()
+        except BaseException:
+            # Nobody knows the state of a connection that failed; the next use opens another.
+            broken, self._connection = self._connection, None
+            broken.close()
+            raise

@@ -1,0 +1,86 @@
+"""Statements on a connection of the user's: psycopg's, SQLAlchemy's, or that of any driver with Python's DB-API."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from seamark.errors import UsageError
+
+_HOLE = re.compile(r"\{(\w+)\}")
+_STYLES = {"format": "%s", "pyformat": "%({name})s", "qmark": "?", "named": ":{name}", "numeric": ":{place}"}
+_BY_NAME = frozenset({"pyformat", "named"})
+
+
+class Runner:
+    """One connection. Nothing is committed here: the transaction is the caller's."""
+
+    def __init__(self, connection: Any) -> None:
+        # SQLAlchemy's connection hands a statement to the driver as it is.
+        self._execute: Callable[..., Any] | None = getattr(connection, "exec_driver_sql", None)
+        self._connection = connection
+        self._style = _find_style(connection)
+
+    @property
+    def is_postgres(self) -> bool:
+        """Whether it is PostgreSQL, by a driver that is known."""
+        dialect = getattr(self._connection, "dialect", None)
+        name = getattr(dialect, "name", None) or _root(self._connection)
+        return name in {"postgresql", "psycopg", "psycopg2", "pg8000"}
+
+    def expect_transaction(self) -> None:
+        """Refuse a connection that is known to be in no transaction: each statement would be committed by itself."""
+        connection = self._connection
+        is_open = getattr(connection, "in_transaction", None)
+        is_open = is_open() if callable(is_open) else is_open
+        if is_open is None and hasattr(connection, "info"):
+            # psycopg: 0 is idle.
+            is_open = getattr(connection.info, "transaction_status", 1) != 0
+        if is_open is False:
+            raise UsageError(
+                "the offsets can't be saved outside of a transaction",
+                cause="rows and offsets must be committed together",
+                hint="write the rows first, in the same transaction: with connection.transaction(): …",
+            )
+
+    def change(self, text: str, **values: object) -> int:
+        """Run a statement whose values stand as `{name}` in it. Gives how many rows it has changed."""
+        return self._run(text, values, lambda cursor: int(cursor.rowcount))  # type: ignore[no-any-return]
+
+    def read(self, text: str, **values: object) -> Sequence[Sequence[Any]]:
+        """All rows of a query."""
+        return self._run(text, values, lambda cursor: list(cursor.fetchall()))  # type: ignore[no-any-return]
+
+    def _run(self, text: str, values: Mapping[str, object], take: Callable[[Any], Any]) -> Any:
+        names = _HOLE.findall(text)
+        places = iter(range(1, len(names) + 1))
+        spelled = _HOLE.sub(lambda hole: _STYLES[self._style].format(name=hole[1], place=next(places)), text)
+        given = {name: values[name] for name in names} if self._style in _BY_NAME else tuple(values[n] for n in names)
+        if self._execute is not None:
+            return take(self._execute(spelled, given))
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute(spelled, given)
+            return take(cursor)
+        finally:
+            cursor.close()
+
+
+def _find_style(connection: Any) -> str:
+    dialect = getattr(connection, "dialect", None)
+    style = getattr(dialect, "paramstyle", None) or getattr(sys.modules.get(_root(connection)), "paramstyle", None)
+    # Under these names SQLAlchemy has what some asynchronous drivers want.
+    style = {"numeric_dollar": "numeric"}.get(str(style), style)
+    if style not in _STYLES:
+        raise UsageError(
+            f"a connection of {type(connection).__module__} is not understood",
+            cause="its module has no paramstyle of Python's DB-API",
+            hint="give a connection of psycopg, SQLAlchemy (Connection, not Engine) or another driver with the DB-API",
+        )
+    return str(style)
+
+
+def _root(connection: Any) -> str:
+    return type(connection).__module__.partition(".")[0]

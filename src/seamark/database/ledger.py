@@ -1,0 +1,121 @@
+"""The ledger: a table in the user's database that holds how far a topic was taken over into it.
+
+It is changed in the transaction of the rows, by compare and set: an offset moves only from where its holder saw it. So
+rows and offset are both there or both not, and whoever was left behind changes nothing. The topic's id is part of the
+key: a topic that was made anew begins anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from seamark.database.any_driver import Runner
+from seamark.errors import FencedError, UsageError
+
+TABLE = "seamark_ledger"
+_NAME_LENGTH = 200
+
+_COLUMNS = "topic, partition_number, next_offset, epoch"
+_KEY = "owner = {owner} AND topic_id = {topic_id} AND partition_number = {partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """How far one partition has come. `epoch` counts who has taken it: the last one may move it, and nobody else."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    next_offset: int
+    epoch: int = 0
+
+    def __str__(self) -> str:
+        """As errors name it."""
+        return f"{self.topic}-{self.partition}"
+
+
+class Ledger:
+    """The entries of one owner, a landing or a consumer. Every call is part of the caller's transaction."""
+
+    def __init__(self, owner: str, *, table: str = TABLE) -> None:
+        if not owner or len(owner) > _NAME_LENGTH:
+            raise UsageError(f"the owner of a ledger can't be {owner!r}", hint="a name of at most 200 characters")
+        if not all(part.isidentifier() for part in table.split(".")):
+            raise UsageError(f"a table can't be named {table!r}", hint="letters, digits and underscores, SCHEMA.TABLE")
+        self.owner = owner
+        self.table = table
+
+    def create(self, runner: Runner) -> None:
+        """Make the table where it is missing."""
+        runner.change(
+            f"CREATE TABLE IF NOT EXISTS {self.table} ("
+            f"owner varchar({_NAME_LENGTH}) NOT NULL, topic_id varchar(64) NOT NULL, "
+            "partition_number integer NOT NULL, topic varchar(255) NOT NULL, next_offset bigint NOT NULL, "
+            "epoch bigint NOT NULL, changed_at timestamp DEFAULT CURRENT_TIMESTAMP, "
+            "PRIMARY KEY (owner, topic_id, partition_number))"
+        )
+
+    def read(self, runner: Runner, entry: Entry) -> Entry | None:
+        """What stands for the partition of an entry."""
+        rows = runner.read(
+            f"SELECT {_COLUMNS} FROM {self.table} WHERE {_KEY}",  # noqa: S608 - the name was checked
+            owner=self.owner,
+            topic_id=entry.topic_id,
+            partition=entry.partition,
+        )
+        for topic, partition, next_offset, epoch in rows:
+            return Entry(topic, entry.topic_id, partition, next_offset=next_offset, epoch=epoch)
+        return None
+
+    def add(self, runner: Runner, entry: Entry) -> None:
+        """Enter a partition, unless somebody has done so before; two at once may fail, and one of them has done it."""
+        runner.change(
+            f"INSERT INTO {self.table} (owner, topic_id, {_COLUMNS}) "  # noqa: S608
+            # What stands here and in the condition must be of one type for PostgreSQL.
+            f"SELECT CAST({{owner}} AS varchar({_NAME_LENGTH})), CAST({{topic_id}} AS varchar(64)), "
+            "{topic}, CAST({partition} AS integer), {next_offset}, 0 "
+            f"WHERE NOT EXISTS (SELECT 1 FROM {self.table} WHERE {_KEY})",
+            owner=self.owner,
+            topic_id=entry.topic_id,
+            topic=entry.topic,
+            partition=entry.partition,
+            next_offset=entry.next_offset,
+        )
+
+    def claim(self, runner: Runner, entry: Entry) -> Entry | None:
+        """Take a partition: whoever had it before can't move it any more. Gives how far it has come; None: no entry.
+
+        It waits for a transaction in which somebody is just moving it.
+        """
+        changed = runner.change(
+            f"UPDATE {self.table} SET epoch = epoch + 1, changed_at = CURRENT_TIMESTAMP WHERE {_KEY}",  # noqa: S608
+            owner=self.owner,
+            topic_id=entry.topic_id,
+            partition=entry.partition,
+        )
+        return self.read(runner, entry) if changed else None
+
+    def move(self, runner: Runner, entry: Entry, *, to: int) -> Entry:
+        """Move a partition from where it was seen. To be called in the transaction of the rows.
+
+        Raises:
+            FencedError: somebody else has taken or moved it. The transaction must be rolled back.
+        """
+        changed = runner.change(
+            f"UPDATE {self.table} SET next_offset = {{to}}, changed_at = CURRENT_TIMESTAMP WHERE {_KEY} "  # noqa: S608
+            "AND next_offset = {seen} AND epoch = {epoch}",
+            owner=self.owner,
+            topic_id=entry.topic_id,
+            partition=entry.partition,
+            seen=entry.next_offset,
+            epoch=entry.epoch,
+            to=to,
+        )
+        if changed == 1:
+            return replace(entry, next_offset=to)
+        raise FencedError(
+            f"{entry} of {self.owner} is no longer at {entry.next_offset}",
+            cause="another process has taken the partition, or its offset was moved",
+            hint="roll the transaction back; the next poll goes on from where the ledger stands",
+            context={"owner": self.owner, "topic": entry.topic, "partition": str(entry.partition)},
+        )

@@ -1,0 +1,236 @@
+"""`seamark.consumer` on real brokers and PostgreSQL: where it begins, what it saves, and what becomes of mistakes."""
+
+from __future__ import annotations
+
+import time
+from uuid import uuid4
+
+import psycopg
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from seamark.consumer import ExactConsumer
+from seamark.errors import FencedError, RejectedError, UsageError
+from tests.integration.waits import DEADLINE_SECONDS
+
+PROTOCOLS = (
+    {"partition.assignment.strategy": "range"},
+    {"partition.assignment.strategy": "cooperative-sticky"},
+    {"group.protocol": "consumer"},
+)
+
+
+class Stage:
+    """A topic, a table for its records, and consumers that take one over into the other."""
+
+    def __init__(self, stack):
+        self.servers, self.dsn = stack.kafka.bootstrap_servers, stack.postgres.dsn
+        self.name = f"c_{uuid4().hex[:8]}"
+        self.admin = AdminClient({"bootstrap.servers": self.servers})
+        self.admin.create_topics([NewTopic(self.name, 3, 1)])[self.name].result(30)
+        self.producer, self.made = Producer({"bootstrap.servers": self.servers}), 0
+        self.database = psycopg.connect(self.dsn)
+        with self.database.transaction():
+            self.database.execute(f"CREATE TABLE {self.name} (place text)")
+        self.consumers = []
+
+    def add(self, count):
+        for number in range(self.made, self.made + count):
+            self.producer.produce(self.name, value=b"v", partition=number % 3)
+        assert self.producer.flush(30) == 0
+        self.made += count
+
+    def open(self, connect=None, **config):
+        settings = {"bootstrap.servers": self.servers, "group.id": self.name, "auto.offset.reset": "earliest", **config}
+        consumer = ExactConsumer(settings, connect=connect or (lambda: psycopg.connect(self.dsn)))
+        self.consumers.append(consumer)
+        return consumer
+
+    def write(self, records):
+        for one in records:
+            self.database.execute(f"INSERT INTO {self.name} VALUES (%s)", [f"{one.partition()}@{one.offset()}"])
+
+    def take(self, consumer, *, count=100, timeout=1.0):
+        """One batch, saved."""
+        records = consumer.consume(count, timeout)
+        if records:
+            with self.database.transaction():
+                self.write(records)
+                consumer.save(self.database)
+        return records
+
+    def take_all(self, *consumers):
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while len(self.read_rows()) < self.made:
+            assert time.monotonic() < deadline, f"{len(self.read_rows())} of {self.made} rows"
+            for consumer in consumers:
+                self.take(consumer, timeout=0.3)
+
+    def read_rows(self):
+        with self.database.transaction():
+            return sorted(row[0] for row in self.database.execute(f"SELECT place FROM {self.name}"))
+
+    def expect_all(self):
+        assert self.read_rows() == sorted(f"{number % 3}@{number // 3}" for number in range(self.made))
+
+    def close(self):
+        for consumer in self.consumers:
+            consumer.close()
+        self.database.close()
+        self.admin.delete_topics([self.name])[self.name].result(30)
+
+
+@pytest.fixture
+def stage(stack):
+    made = Stage(stack)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=["eager", "cooperative", "consumer"])
+def test_consumers_share_a_topic_and_the_ledger_follows(stage, protocol):
+    stage.add(300)
+    first = stage.open(**protocol)
+    first.subscribe([stage.name])
+    stage.take_all(first)
+    second = stage.open(**protocol)
+    second.subscribe([stage.name])
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not list(second._holdings):
+        assert time.monotonic() < deadline, "the second got no partition"
+        stage.add(30)
+        stage.take_all(first, second)
+    second.close()
+    stage.consumers.remove(second)
+    stage.add(300)
+    stage.take_all(first)
+    stage.expect_all()
+    assert [first.saved((stage.name, number)) for number in range(3)] == [stage.made // 3] * 3
+    # Those who watch lag see it too.
+    first.close()
+    stage.consumers.remove(first)
+    found = stage.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(stage.name)])[stage.name].result(30)
+    assert {spot.offset for spot in found.topic_partitions} == {stage.made // 3}
+
+
+def test_what_was_not_committed_comes_again(stage):
+    stage.add(90)
+    consumer = stage.open()
+    consumer.assign([(stage.name, 0)])
+    seen = []
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while len(seen) < 3:
+        assert time.monotonic() < deadline
+        records = consumer.consume(10, 1.0)
+        if records:
+            seen.append([(one.partition(), one.offset()) for one in records])
+            with stage.database.transaction():
+                stage.write(records)
+                if len(seen) == 2:
+                    consumer.save(stage.database)
+                raise psycopg.Rollback
+    assert [places[0] for places in seen] == [(0, 0)] * 3
+    consumer.assign([(stage.name, number) for number in range(3)])
+    stage.take_all(consumer)
+    stage.expect_all()
+
+
+def test_commit_whose_answer_was_lost_is_not_done_again(stage):
+    stage.add(30)
+    consumer = stage.open()
+    consumer.assign([(stage.name, 0)])
+    records = consumer.consume(100, 10.0)
+    stage.database.autocommit = False
+    stage.write(records)
+    consumer.save(stage.database)
+    stage.database.commit()
+    # Nobody told the consumer; the ledger does.
+    assert consumer.consume(100, 1.0) == []
+    assert (consumer.position((stage.name, 0)), consumer.saved((stage.name, 0))) == (10, 10)
+
+
+def test_manual_assignment_seeks_and_saves(stage):
+    stage.add(60)
+    consumer, spot = stage.open(), (stage.name, 1)
+    consumer.assign([spot])
+    assert [one.offset() for one in stage.take(consumer, timeout=10.0)] == list(range(20))
+    consumer.seek(spot, 15)
+    assert (consumer.position(spot), consumer.saved(spot)) == (15, 20)
+    assert [one.offset() for one in stage.take(consumer, timeout=10.0)] == list(range(15, 20))
+    consumer.seek_to_beginning(spot)
+    assert [one.offset() for one in stage.take(consumer, count=3, timeout=10.0)] == [0, 1, 2]
+    consumer.consume(0, 0.1)
+    assert consumer.saved(spot) == 3
+    consumer.seek_to_end(spot)
+    assert consumer.position(spot) == 20
+
+
+def test_zombie_writes_nothing(stage):
+    stage.add(30)
+    spot = (stage.name, 2)
+    zombie, heir = stage.open(), stage.open()
+    zombie.assign([spot])
+    records = zombie.consume(100, 10.0)
+    heir.assign([spot])
+    assert stage.take(heir, timeout=10.0)
+    with stage.database.transaction():
+        stage.write(records)
+        with pytest.raises(FencedError, match="no longer at 0"):
+            zombie.save(stage.database)
+        raise psycopg.Rollback
+    assert len(stage.read_rows()) == 10
+    assert zombie.consume(100, 1.0) == []
+
+
+def test_group_with_offsets_begins_there(stage):
+    stage.add(30)
+    start = ConsumerGroupTopicPartitions(stage.name, [TopicPartition(stage.name, 0, 7)])
+    stage.admin.alter_consumer_group_offsets([start])[stage.name].result(30)
+    consumer = stage.open()
+    consumer.assign([(stage.name, 0)])
+    assert [one.offset() for one in consumer.consume(100, 10.0)] == [7, 8, 9]
+
+
+def test_errors_of_the_database_reach_the_caller_and_pass(stage):
+    stage.add(30)
+    failures = [psycopg.OperationalError("the database is away")] * 2
+
+    def connect():
+        if failures:
+            raise failures.pop()
+        return psycopg.connect(stage.dsn)
+
+    consumer = stage.open(connect=connect)
+    consumer.subscribe([stage.name])
+    for _ in range(2):
+        with pytest.raises(psycopg.OperationalError, match="away"):
+            consumer.consume(10, DEADLINE_SECONDS)
+    stage.take_all(consumer)
+    stage.expect_all()
+
+
+def test_records_that_are_gone_are_an_error(stage):
+    stage.add(30)
+    consumer, spot = stage.open(), (stage.name, 0)
+    consumer.assign([spot])
+    stage.take(consumer, count=2, timeout=10.0)
+    consumer.close()
+    stage.consumers.remove(consumer)
+    stage.admin.delete_records([TopicPartition(stage.name, 0, 6)])
+    again = stage.open()
+    again.assign([spot])
+    with pytest.raises(RejectedError, match="gone from the topic"):
+        again.consume(10, DEADLINE_SECONDS)
+    again.seek_to_beginning(spot)
+    assert again.consume(1, 10.0)[0].offset() == 6
+
+
+def test_mistakes_are_refused(stage):
+    with pytest.raises(UsageError, match=r"decides enable\.auto\.commit itself"):
+        stage.open(**{"enable.auto.commit": True})
+    with pytest.raises(UsageError, match=r"group\.id is missing"):
+        stage.open(**{"group.id": ""})
+    consumer = stage.open()
+    with pytest.raises(UsageError, match="outside of a transaction"):
+        consumer.save(stage.database)

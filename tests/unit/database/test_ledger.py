@@ -1,0 +1,119 @@
+"""The ledger on a real database, SQLite: offsets move from where they were seen, and by who has them."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from seamark.database.any_driver import Runner
+from seamark.database.ledger import Entry, Ledger
+from seamark.errors import FencedError, UsageError
+
+FIRST = Entry("orders", "id", 0, next_offset=5)
+
+
+@pytest.fixture
+def runner():
+    connection = sqlite3.connect(":memory:")
+    runner = Runner(connection)
+    Ledger("billing").create(runner)
+    yield runner
+    connection.close()
+
+
+def test_entry_is_added_once_and_claimed(runner):
+    ledger = Ledger("billing")
+    assert ledger.claim(runner, FIRST) is None
+    ledger.add(runner, FIRST)
+    ledger.add(runner, replace(FIRST, next_offset=9))
+    assert ledger.claim(runner, FIRST) == replace(FIRST, epoch=1)
+    assert ledger.claim(runner, FIRST) == replace(FIRST, epoch=2)
+
+
+def test_offset_moves_from_where_it_was_seen_and_by_its_holder(runner):
+    ledger = Ledger("billing")
+    ledger.add(runner, FIRST)
+    old = ledger.claim(runner, FIRST)
+    moved = ledger.move(runner, old, to=8)
+    assert ledger.read(runner, FIRST) == moved == replace(old, next_offset=8)
+    with pytest.raises(FencedError, match="orders-0 of billing is no longer at 5"):
+        ledger.move(runner, old, to=9)
+    new = ledger.claim(runner, FIRST)
+    with pytest.raises(FencedError):
+        ledger.move(runner, moved, to=9)
+    ledger.move(runner, new, to=9)
+    assert ledger.read(runner, FIRST).next_offset == 9
+
+
+def test_owners_topics_and_partitions_are_apart(runner):
+    one, other = Ledger("billing"), Ledger("audit")
+    others = [FIRST, replace(FIRST, partition=1), replace(FIRST, topic_id="made anew")]
+    for entry in others:
+        one.add(runner, entry)
+    other.add(runner, replace(FIRST, next_offset=7))
+    one.move(runner, one.claim(runner, FIRST), to=100)
+    assert [one.read(runner, entry).next_offset for entry in others] == [100, 5, 5]
+    assert other.read(runner, FIRST).next_offset == 7
+
+
+@pytest.mark.parametrize(("owner", "table"), [("", "seamark_ledger"), ("x" * 201, "seamark_ledger"), ("a", "b; DROP")])
+def test_names_that_can_not_be_are_refused(owner, table):
+    with pytest.raises(UsageError):
+        Ledger(owner, table=table)
+
+
+class Cursor:
+    rowcount = 1
+
+    def __init__(self, connection):
+        self.connection = connection
+
+    def execute(self, text, values):
+        self.connection.asked = (text, values)
+
+    def fetchall(self):
+        return [(1,)]
+
+    def close(self):
+        pass
+
+
+class Connection:
+    """A connection of a driver with some style of its own."""
+
+    def __init__(self, **more):
+        self.__dict__.update(more)
+
+    def cursor(self):
+        return Cursor(self)
+
+
+@pytest.mark.parametrize(
+    ("style", "text", "values"),
+    [
+        ("qmark", "UPDATE t SET a = ? WHERE b = ? AND a < ?", (1, "x", 1)),
+        ("format", "UPDATE t SET a = %s WHERE b = %s AND a < %s", (1, "x", 1)),
+        ("numeric", "UPDATE t SET a = :1 WHERE b = :2 AND a < :3", (1, "x", 1)),
+        ("named", "UPDATE t SET a = :one WHERE b = :two AND a < :one", {"one": 1, "two": "x"}),
+        ("pyformat", "UPDATE t SET a = %(one)s WHERE b = %(two)s AND a < %(one)s", {"one": 1, "two": "x"}),
+    ],
+)
+def test_values_are_handed_over_as_the_driver_wants_them(monkeypatch, style, text, values):
+    monkeypatch.setattr(__import__(__name__.partition(".")[0]), "paramstyle", style, raising=False)
+    connection = Connection()
+    assert Runner(connection).change("UPDATE t SET a = {one} WHERE b = {two} AND a < {one}", one=1, two="x") == 1
+    assert connection.asked == (text, values)
+
+
+def test_connection_of_no_known_driver_is_refused():
+    with pytest.raises(UsageError, match="is not understood"):
+        Runner(object())
+
+
+def test_save_outside_of_a_transaction_is_refused(runner):
+    with pytest.raises(UsageError, match="outside of a transaction"):
+        Runner(sqlite3.connect(":memory:")).expect_transaction()
+    Ledger("billing").add(runner, FIRST)
+    runner.expect_transaction()
