@@ -232,5 +232,6 @@ def test_mistakes_are_refused(stage):
     with pytest.raises(UsageError, match=r"group\.id is missing"):
         stage.open(**{"group.id": ""})
     consumer = stage.open()
+    stage.database.autocommit = True
     with pytest.raises(UsageError, match="outside of a transaction"):
         consumer.save(stage.database)

@@ -134,8 +134,8 @@ class ExactConsumer:
 
     def saved(self, spot: Spot) -> int:
         """The offset up to which the ledger says that a partition is saved."""
-        found = self._house.read(self._holdings.find(spot).entry)
-        return self._holdings.find(spot).entry.next_offset if found is None else found.next_offset
+        entry = self._holdings.find(spot).entry
+        return self._house.read().get(entry.key, entry).next_offset
 
     def seek(self, spot: Spot, offset: int) -> None:
         """Go on elsewhere. The ledger follows with the next save."""
@@ -159,10 +159,10 @@ class ExactConsumer:
 
     def _settle(self) -> None:
         """See what became of the last transaction."""
-        for spot, held in self._holdings:
-            if not held.is_read and held.saved is None:
-                continue
-            found = self._house.read(held.entry)
+        unsettled = [(spot, held) for spot, held in self._holdings if held.is_read or held.saved is not None]
+        ledger = self._house.read() if unsettled else {}
+        for spot, held in unsettled:
+            found = ledger.get(held.entry.key)
             if found is not None and found.epoch != held.entry.epoch:
                 # Somebody has claimed it, and the group will say so.
                 _LOGGER.warning("%s was taken by another process", held.entry)
@@ -198,14 +198,14 @@ class ExactConsumer:
 
     def _mirror_last(self) -> None:
         """The same before partitions are given away, with what the last transaction has saved."""
-        for _, held in self._holdings:
-            if held.saved is not None:
-                try:
-                    found = self._house.read(held.entry)
-                except Exception as error:  # noqa: BLE001 - a database that is away must not keep us from leaving
-                    _LOGGER.info("the group's offsets are not up to date: %s", type(error).__name__)
-                    break
-                held.entry = held.entry if found is None else found
+        unsettled = [held for _, held in self._holdings if held.saved is not None]
+        try:
+            ledger = self._house.read() if unsettled else {}
+        except Exception as error:  # noqa: BLE001 - a database that is away must not keep us from leaving
+            _LOGGER.info("the group's offsets are not up to date: %s", type(error).__name__)
+            ledger = {}
+        for held in unsettled:
+            held.entry = ledger.get(held.entry.key, held.entry)
         self._mirror(is_last=True)
 
     def _on_assign(self, client: Any, partitions: list[Any]) -> None:

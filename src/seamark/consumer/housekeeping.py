@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from seamark.database.any_driver import Runner
@@ -22,10 +22,10 @@ class Housekeeping:
         self._connection: Any = None
         self._is_created = False
 
-    def read(self, entry: Entry) -> Entry | None:
-        """What stands for a partition now."""
+    def read(self) -> dict[tuple[str, int], Entry]:
+        """What stands in the ledger now."""
         with self._transaction() as runner:
-            return self._ledger.read(runner, entry)
+            return self._ledger.read(runner)
 
     def claim(self, entry: Entry, *, find_start: Callable[[], int]) -> Entry:
         """Take a partition. One that has no entry gets one, with where it shall begin."""
@@ -39,9 +39,8 @@ class Housekeeping:
                 self._ledger.add(runner, first)
         except Exception:
             # Another process may have entered it in the same moment. If not, this says it again.
-            with self._transaction() as runner:
-                if self._ledger.read(runner, entry) is None:
-                    raise
+            if entry.key not in self.read():
+                raise
         return self.claim(entry, find_start=find_start)
 
     def close(self) -> None:
@@ -56,10 +55,7 @@ class Housekeeping:
             self._connection = self._connect()
         try:
             runner = Runner(self._connection)
-            if not self._is_created:
-                self._ledger.create(runner)
-                self._connection.commit()
-                self._is_created = True
+            self._create(runner)
             if runner.is_postgres:
                 runner.change(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
             yield runner
@@ -69,3 +65,20 @@ class Housekeeping:
             broken, self._connection = self._connection, None
             broken.close()
             raise
+
+    def _create(self, runner: Runner) -> None:
+        """Make the table, unless it is there: to make one may take a right that nobody needs afterwards."""
+        for may_create in (True, True, False):
+            if self._is_created:
+                return
+            try:
+                self._ledger.read(runner)
+                self._is_created = True
+            except Exception:
+                self._connection.rollback()
+                if not may_create:
+                    raise
+                # Another process may make it in the same moment; one of the two then fails, and both find it.
+                with suppress(Exception):
+                    self._ledger.create(runner)
+            self._connection.commit()

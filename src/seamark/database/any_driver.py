@@ -31,14 +31,15 @@ class Runner:
         return name in {"postgresql", "psycopg", "psycopg2", "pg8000"}
 
     def expect_transaction(self) -> None:
-        """Refuse a connection that is known to be in no transaction: each statement would be committed by itself."""
-        connection = self._connection
-        is_open = getattr(connection, "in_transaction", None)
-        is_open = is_open() if callable(is_open) else is_open
-        if is_open is None and hasattr(connection, "info"):
-            # psycopg: 0 is idle.
-            is_open = getattr(connection.info, "transaction_status", 1) != 0
-        if is_open is False:
+        """Refuse a connection on which each statement is committed by itself, as far as that can be seen."""
+        connection, root = self._connection, _root(self._connection)
+        is_alone = False
+        if root == "psycopg":
+            # 0 is idle.
+            is_alone = connection.autocommit and connection.info.transaction_status == 0
+        elif root == "sqlite3":
+            is_alone = connection.isolation_level is None and not connection.in_transaction
+        if is_alone:
             raise UsageError(
                 "the offsets can't be saved outside of a transaction",
                 cause="rows and offsets must be committed together",

@@ -29,6 +29,11 @@ class Entry:
     next_offset: int
     epoch: int = 0
 
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells it from others of its owner."""
+        return self.topic_id, self.partition
+
     def __str__(self) -> str:
         """As errors name it."""
         return f"{self.topic}-{self.partition}"
@@ -55,17 +60,16 @@ class Ledger:
             "PRIMARY KEY (owner, topic_id, partition_number))"
         )
 
-    def read(self, runner: Runner, entry: Entry) -> Entry | None:
-        """What stands for the partition of an entry."""
+    def read(self, runner: Runner) -> dict[tuple[str, int], Entry]:
+        """All entries, by the topic's id and the partition."""
         rows = runner.read(
-            f"SELECT {_COLUMNS} FROM {self.table} WHERE {_KEY}",  # noqa: S608 - the name was checked
+            f"SELECT topic_id, {_COLUMNS} FROM {self.table} WHERE owner = {{owner}}",  # noqa: S608 - checked
             owner=self.owner,
-            topic_id=entry.topic_id,
-            partition=entry.partition,
         )
-        for topic, partition, next_offset, epoch in rows:
-            return Entry(topic, entry.topic_id, partition, next_offset=next_offset, epoch=epoch)
-        return None
+        return {
+            (topic_id, partition): Entry(topic, topic_id, partition, next_offset=next_offset, epoch=epoch)
+            for topic_id, topic, partition, next_offset, epoch in rows
+        }
 
     def add(self, runner: Runner, entry: Entry) -> None:
         """Enter a partition, unless somebody has done so before; two at once may fail, and one of them has done it."""
@@ -93,7 +97,7 @@ class Ledger:
             topic_id=entry.topic_id,
             partition=entry.partition,
         )
-        return self.read(runner, entry) if changed else None
+        return self.read(runner)[entry.key] if changed else None
 
     def move(self, runner: Runner, entry: Entry, *, to: int) -> Entry:
         """Move a partition from where it was seen. To be called in the transaction of the rows.
