@@ -56,6 +56,8 @@ def test_imports_are_kept(package):
         ("kafka/native_partitioner.py", "import seamark.offsets.codec"),
         ("cli/main.py", "import seamark.offsets.codec"),
         ("fleet/__init__.py", "import seamark.cli"),
+        ("consumer/holding.py", "import seamark.fleet"),
+        ("consumer/holding.py", "import psycopg"),
         ("fleet/__init__.py", "import seamark.devstack"),
         ("cli/main.py", "import seamark.connect.client"),
         ("cli/main.py", "import seamark.change.executor"),

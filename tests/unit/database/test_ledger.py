@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -119,3 +120,19 @@ def test_save_outside_of_a_transaction_is_refused(runner):
         Runner(alone).expect_transaction()
     alone.execute("BEGIN")
     Runner(alone).expect_transaction()
+
+
+def test_statements_go_through_sqlalchemy_as_they_are():
+    """Its connection takes a statement in the style of its driver."""
+    asked = []
+
+    class Alchemy(Connection):
+        def exec_driver_sql(self, text, values):
+            asked.append((text, values))
+            return Cursor(self)
+
+    connection = Alchemy(dialect=SimpleNamespace(paramstyle="pyformat", name="postgresql"))
+    runner = Runner(connection)
+    assert runner.is_postgres
+    assert runner.read("SELECT {one}", one=1) == [(1,)]
+    assert asked == [("SELECT %(one)s", {"one": 1})]
