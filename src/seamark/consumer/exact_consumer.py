@@ -90,6 +90,8 @@ class ExactConsumer:
     def assign(self, spots: Iterable[Spot]) -> None:
         """Take these partitions, without a group's sharing out."""
         self._holdings.drop([spot for spot, _ in self._holdings])
+        # However a group would share out: here the caller does.
+        self._is_cooperative = False
         self._client.assign([])
         self._waiting = dict.fromkeys(spots)
 
@@ -175,16 +177,19 @@ class ExactConsumer:
     def _claim_waiting(self) -> None:
         """Claim what the group has given. It can't be taken away meanwhile: that is told within the client's calls."""
         claimed: list[Spot] = []
-        while self._waiting:
-            spot = next(iter(self._waiting))
-            topic, partition = spot
-            wanted = Entry(topic, self._kafka.read_topic_id(topic), partition, next_offset=0)
-            entry = self._house.claim(wanted, find_start=partial(self._kafka.find_start, spot))
-            del self._waiting[spot]
-            self._holdings.take(spot, entry)
-            claimed.append(spot)
-        if claimed:
-            self._place(claimed)
+        try:
+            ids = self._kafka.read_topic_ids({topic for topic, _ in self._waiting})
+            for spot in list(self._waiting):
+                topic, partition = spot
+                wanted = Entry(topic, ids[topic], partition, next_offset=0)
+                entry = self._house.claim(wanted, find_start=partial(self._kafka.find_start, spot))
+                del self._waiting[spot]
+                self._holdings.take(spot, entry)
+                claimed.append(spot)
+        finally:
+            # Where one fails, those before it are ours.
+            if claimed:
+                self._place(claimed)
 
     def _accept(self, message: Any) -> bool:
         if message.error() is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from seamark.errors import RejectedError, UsageError
@@ -40,13 +40,15 @@ class KafkaSide:
             raise UsageError(f"auto.offset.reset can't be {self._reset!r}", hint=f"one of {', '.join(_EDGES)}, error")
         self._told: dict[Spot, int] = {}
 
-    def read_topic_id(self, topic: str) -> str:
-        """The id of a topic: one that was made anew has another."""
+    def read_topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """The ids of topics: one that was made anew has another."""
+        if not topics:
+            return {}
         with TopicAdmin(self._config) as admin:
-            reading = admin.read_topics([topic])
+            reading = admin.read_topics(sorted(topics))
         for error in reading.failures.values():
             raise error
-        return reading.items[0].topic_id
+        return {found.name: found.topic_id for found in reading.items}
 
     def read_bounds(self, spot: Spot) -> tuple[int, int]:
         """Where a partition begins and ends."""
