@@ -65,3 +65,11 @@ def test_piece_can_be_split(records):
     first, rest = build(origins).split(records)
     assert [*list_origins(first), *list_origins(rest)] == origins
     assert (first.amount.records, rest.amount.records) == (records, 2 - records)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_headers_come_as_text(kind):
+    texts = [None, '[{"key":"a","value":"AAH/"},{"key":"a"},{"key":"","value":""}]', "[]"]
+    batch = pa.RecordBatch.from_pydict({"value": pa.array([b"v"] * 3), "headers": pa.array(texts, kind)})
+    found = [headers for _, _, _, headers, _, _ in build_piece(batch, "orders").rows()]
+    assert found == [None, [("a", b"\x00\x01\xff"), ("a", None), ("", b"")], []]

@@ -31,8 +31,13 @@ def test_keys_of_one_length_are_hashed_together(length):
     check(Routing(Rule.MURMUR2, 12, 7), [((bytes([number, 255]) * 20)[:length], 3) for number in range(256)])
 
 
-def check(routing, records, *, begin=0):
-    keys = pa.array([key for key, _ in records], pa.binary()).slice(begin)
+@given(st.lists(st.none() | st.binary(max_size=9), max_size=60))
+def test_keys_with_larger_offsets_are_placed_alike(keys):
+    check(Routing(Rule.MURMUR2, 12, 7), [(key, 5) for key in keys], kind=pa.large_binary())
+
+
+def check(routing, records, *, begin=0, kind=pa.binary()):  # noqa: B008 - a value that nobody changes
+    keys = pa.array([key for key, _ in records], kind).slice(begin)
     sources = pa.array([source for _, source in records], pa.int32()).slice(begin)
     placed = build_placer(routing)(keys, sources).to_pylist()
     assert placed == [routing.choose(key, source=source) for key, source in records[begin:]]

@@ -158,8 +158,8 @@ class ArrowPiece:
         column = self._column("headers")
         if column is None or column.null_count == len(column):
             return repeat(None)
-        read = _parse_headers if pa.types.is_string(column.type) else _name_headers
-        return map(read, column.to_pylist())
+        is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        return map(_parse_headers if is_text else _name_headers, column.to_pylist())
 
 
 def _parse_headers(text: str | None) -> list[tuple[str, bytes | None]] | None:

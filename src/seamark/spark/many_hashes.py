@@ -17,6 +17,8 @@ MOST_LENGTHS = 8
 
 def hash_many(keys: pa.Array) -> pa.Array | None:
     """The numbers of keys, never negative, null for null; None where their lengths are too many."""
+    # A session may have Spark use the kind with larger offsets.
+    keys = keys.cast(pa.binary())
     lengths = pc.binary_length(keys)
     found = [length for length in pc.unique(lengths).to_pylist() if length is not None]
     if len(found) > MOST_LENGTHS:
