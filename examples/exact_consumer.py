@@ -2,24 +2,32 @@
 
     python -m seamark.devstack up --name exact --workers 0 --postgres
     eval "$(python -m seamark.devstack env --name exact)"
-    python examples/exact_consumer.py DSN orders
+    seamark init --yes
+    seamark topics create orders --partitions 6 --yes
+    python examples/shrink/fill.py orders 200000
+    python examples/exact_consumer.py orders
 
-Start it twice, kill one with SIGKILL, and start it again: the table has each record once.
+Start it twice, kill one with SIGKILL, and start it again: the table `landed` has each record once. With a DSN as the
+second argument it writes to a database of yours.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
+from pathlib import Path
 
 import psycopg
 
 import seamark
 from seamark.consumer import ExactConsumer
+from seamark.devstack import load_stack
 
 
-def main(dsn: str, topic: str) -> None:
+def main(topic: str, dsn: str = "") -> None:
     """Run until Ctrl-C."""
+    dsn = dsn or find_dsn()
     brokers = seamark.open().context.kafka.client_config()
     config = {**brokers, "group.id": "exact-example", "auto.offset.reset": "earliest"}
     database = psycopg.connect(dsn)
@@ -35,6 +43,14 @@ def main(dsn: str, topic: str) -> None:
                 consumer.save(database)
             last = records[-1]
             print(f"{len(records)} records, up to {last.topic()}-{last.partition()}@{last.offset()}")
+
+
+def find_dsn() -> str:
+    """The database of the stack that `devstack env` names."""
+    found = load_stack(Path(os.environ["SEAMARK_DEVSTACK"])).postgres
+    if found is None:
+        sys.exit("the stack has no PostgreSQL: start it with --postgres, or give a DSN")
+    return found.dsn
 
 
 if __name__ == "__main__":
