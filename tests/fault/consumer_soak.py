@@ -132,6 +132,7 @@ class Stage:
         for worker in list(self.workers):
             worker.kill()
             worker.wait(60)
+        self.log.close()
         with psycopg.connect(self.dsn) as database:
             database.execute(f"DROP TABLE IF EXISTS {self.name}")
         self.admin.delete_topics([self.name])[self.name].result(30)
