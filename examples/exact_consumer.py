@@ -7,8 +7,8 @@
     python examples/shrink/fill.py orders 200000
     python examples/exact_consumer.py orders
 
-Start it twice, kill one with SIGKILL, and start it again: the table `landed` has each record once. With a DSN as the
-second argument it writes to a database of yours.
+Start it twice, kill one with SIGKILL, and start it again: the table `landed` has each record once. It writes
+to a database of yours if the environment variable EXACT_DSN has its DSN: arguments are seen by everybody.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from seamark.consumer import ExactConsumer
 from seamark.devstack import load_stack
 
 
-def main(topic: str, dsn: str = "") -> None:
+def main(topic: str) -> None:
     """Run until Ctrl-C."""
-    dsn = dsn or find_dsn()
+    dsn = os.environ.get("EXACT_DSN") or find_dsn()
     brokers = seamark.open().context.kafka.client_config()
     config = {**brokers, "group.id": "exact-example", "auto.offset.reset": "earliest"}
     database = psycopg.connect(dsn)
@@ -49,7 +49,7 @@ def find_dsn() -> str:
     """The database of the stack that `devstack env` names."""
     found = load_stack(Path(os.environ["SEAMARK_DEVSTACK"])).postgres
     if found is None:
-        sys.exit("the stack has no PostgreSQL: start it with --postgres, or give a DSN")
+        sys.exit("the stack has no PostgreSQL: start it with --postgres, or give a DSN in EXACT_DSN")
     return found.dsn
 
 

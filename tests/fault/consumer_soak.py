@@ -66,9 +66,13 @@ class Stage:
 
     def feed(self, *, is_waiting):
         """The next part of the records, so that there are some for every fault."""
-        # The last ones come slowly until every fault has found its step.
+        if self.fed >= self.rows and not is_waiting:
+            return
+        # From three quarters on they come slowly, and beyond the end, until every fault has found its step.
         is_slow = is_waiting and self.fed > self.rows * 3 // 4
-        last = min(self.rows, self.fed + self.rows // (PARTS * 20 if is_slow else PARTS))
+        last = self.fed + self.rows // (PARTS * 20 if is_slow else PARTS)
+        if not is_waiting:
+            last = min(last, self.rows)
         for number in range(self.fed, last):
             self.producer.produce(self.name, value=str(number).encode(), partition=number % PARTITIONS)
         assert self.producer.flush(60) == 0
@@ -78,8 +82,11 @@ class Stage:
         given = {"config": self.config, "dsn": self.dsn, "topic": self.name, "table": self.name, "idle": IDLE_SECONDS}
         # Some hundred transactions for the whole topic: enough that a fault finds one.
         given |= {"count": max(20, self.rows // 1000), "fault": fault}
-        command = [sys.executable, "-m", "tests.fault.consumer_worker", json.dumps(given)]
-        worker = subprocess.Popen(command, stderr=self.log)
+        command = [sys.executable, "-m", "tests.fault.consumer_worker"]
+        worker = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=self.log, text=True)
+        # Not as an argument: it has a password.
+        print(json.dumps(given), file=worker.stdin, flush=True)
+        worker.stdin.close()
         self.workers.append(worker)
         if fault:
             self.doomed.append(worker)
@@ -113,9 +120,9 @@ class Stage:
             ledger = database.execute(
                 "SELECT partition_number, next_offset FROM seamark_ledger WHERE owner = %s", [self.name]
             ).fetchall()
-        ends = {number: len(range(number, self.rows, PARTITIONS)) for number in range(PARTITIONS)}
+        ends = {number: len(range(number, self.fed, PARTITIONS)) for number in range(PARTITIONS)}
         return {
-            "lost": self.rows - distinct,
+            "lost": self.fed - distinct,
             "doubled": total - distinct,
             "changed": wrong,
             "ledger_wrong": sum(ends[number] != at for number, at in ledger) + PARTITIONS - len(ledger),
@@ -153,7 +160,7 @@ def soak(stack, *, protocol, rows, seed=0):
     stopped = {}
     try:
         stage.start()
-        while stage.fed < rows or stage.count_rows() < rows or faults or stopped:
+        while stage.counts["at_step"] < all_faults or stopped or stage.fed < rows or stage.count_rows() < stage.fed:
             stage.feed(is_waiting=stage.counts["at_step"] < all_faults)
             assert time.monotonic() - began_at < DEADLINE_SECONDS, f"{stage.count_rows()} rows, {faults} left"
             if faults:
@@ -185,7 +192,7 @@ def soak(stack, *, protocol, rows, seed=0):
         stage.remove()
     seconds = round(time.monotonic() - began_at)
     not_done = all_faults - stage.counts["at_step"]
-    return {"protocol": protocol, "rows": rows, "seconds": seconds, **stage.counts, **found, "not_done": not_done}
+    return {"protocol": protocol, "rows": stage.fed, "seconds": seconds, **stage.counts, **found, "not_done": not_done}
 
 
 def main():

@@ -1,9 +1,9 @@
 """A process that takes a topic over into a table, for tests that kill it.
 
-    python -m tests.fault.consumer_worker SETTINGS
+    python -m tests.fault.consumer_worker < SETTINGS
 
-SETTINGS are JSON: config, dsn, topic, table, idle, and perhaps `fault`: at which step, the how manieth time, by which
-signal it ends or stops itself.
+SETTINGS are a line of JSON: config, dsn, topic, table, idle, and perhaps `fault`: at which step, the how manieth time,
+by which signal it ends or stops itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Faults:
 
 
 def main():
-    given = json.loads(sys.argv[1])
+    given = json.loads(sys.stdin.readline())
     faults = Faults(*given.get("fault", ()))
     ended = []
     signal.signal(signal.SIGTERM, lambda *_: ended.append(True))

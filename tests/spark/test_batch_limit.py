@@ -33,9 +33,17 @@ def open_limit(monkeypatch, session, size):
     return limit
 
 
-def read_held(limit, session):
-    with limit.hold():
-        return session.confs[BYTES]
+def read_held(limit, session, *errors):
+    """The limit of each time that a job is run, which fails so often with these errors."""
+    seen, failures = [], list(errors)
+
+    def job():
+        seen.append(session.confs[BYTES])
+        if failures:
+            raise PySparkException(failures.pop(0))
+
+    limit.run(job)
+    return seen
 
 
 @pytest.mark.parametrize(
@@ -54,16 +62,18 @@ def read_held(limit, session):
 def test_bytes_of_small_records_are_not_counted(monkeypatch, size, confs, held):
     session = Session(**confs)
     before = dict(session.confs)
-    assert read_held(open_limit(monkeypatch, session, size), session) == held
+    assert read_held(open_limit(monkeypatch, session, size), session) == [held]
     assert session.confs == before
 
 
 def test_bytes_are_counted_after_a_batch_was_too_large(monkeypatch):
     session = Session()
     limit = open_limit(monkeypatch, session, 100)
-    assert not limit.restore(PySparkException("the record at 7 does not lie where its key belongs"))
-    assert read_held(limit, session) == "2147483647"
-    assert limit.restore(PySparkException("org.apache.arrow.memory.OutOfMemoryException: Unable to allocate buffer"))
-    assert read_held(limit, session) == "67108864b"
+    with pytest.raises(PySparkException, match="at 7"):
+        read_held(limit, session, "the record at 7 does not lie where its key belongs")
+    too_large = "org.apache.arrow.memory.OutOfMemoryException: Unable to allocate buffer"
+    assert read_held(limit, session, too_large) == ["2147483647", "67108864b"]
+    assert read_held(limit, session) == ["67108864b"]
     # Then it was something else.
-    assert not limit.restore(PySparkException("OutOfMemory"))
+    with pytest.raises(PySparkException, match="OutOfMemory"):
+        read_held(limit, session, "OutOfMemory")

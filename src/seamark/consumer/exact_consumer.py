@@ -16,10 +16,10 @@ from typing import Any, Self
 
 from seamark.consumer.holding import Holdings
 from seamark.consumer.housekeeping import Housekeeping
-from seamark.consumer.kafka_side import KafkaSide
+from seamark.consumer.kafka_side import KafkaSide, spell_spot
 from seamark.database.any_driver import Runner
 from seamark.database.ledger import TABLE, Entry, Ledger
-from seamark.errors import UsageError
+from seamark.errors import RejectedError, UsageError
 from seamark.kafka.opening import open_client
 from seamark.kafka.wait import ConnectionEvents
 from seamark.model.spot import Spot
@@ -127,7 +127,7 @@ class ExactConsumer:
         if runner.is_postgres:
             runner.change(f"SET LOCAL idle_in_transaction_session_timeout = '{self._idle_seconds}s'")
         for _, held in self._holdings:
-            if held.is_read:
+            if held.is_to_save:
                 held.saved = self._ledger.move(runner, held.entry, to=held.position)
 
     def position(self, spot: Spot) -> int:
@@ -165,11 +165,17 @@ class ExactConsumer:
         ledger = self._house.read() if unsettled else {}
         for spot, held in unsettled:
             found = ledger.get(held.entry.key)
-            if found is not None and found.epoch != held.entry.epoch:
+            if found is None:
+                raise RejectedError(
+                    f"the ledger's entry of {held.entry} is gone",
+                    cause=f"somebody has deleted it from {self._ledger.table}, for {self._ledger.owner}",
+                    hint="start the consumer again: it begins at its group's offset, else at auto.offset.reset",
+                )
+            if found.epoch != held.entry.epoch:
                 # Somebody has claimed it, and the group will say so.
                 _LOGGER.warning("%s was taken by another process", held.entry)
                 self._holdings.drop([spot])
-                self._client.pause([self._spell(spot)])
+                self._client.pause([spell_spot(spot)])
             elif self._holdings.settle(spot, found):
                 self._send(spot, held.position)
         self._mirror()
@@ -210,7 +216,9 @@ class ExactConsumer:
             _LOGGER.info("the group's offsets are not up to date: %s", type(error).__name__)
             ledger = {}
         for held in unsettled:
-            held.entry = ledger.get(held.entry.key, held.entry)
+            # What another has claimed or moved is not ours to tell.
+            if ledger.get(held.entry.key) == held.saved and held.saved is not None:
+                held.entry = held.saved
         self._mirror(is_last=True)
 
     def _on_assign(self, client: Any, partitions: list[Any]) -> None:
@@ -237,23 +245,18 @@ class ExactConsumer:
         if not self._is_cooperative:
             # One call for all that are held: who reads already goes on where it is.
             spots = [spot for spot, _ in self._holdings]
-        placed = [self._spell(spot, self._holdings.find(spot).position) for spot in spots]
+        placed = [spell_spot(spot, self._holdings.find(spot).position) for spot in spots]
         self._client.incremental_assign(placed) if self._is_cooperative else self._client.assign(placed)
 
     def _send(self, spot: Spot, offset: int) -> None:
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
         try:
-            self._client.seek(self._spell(spot, offset))
+            self._client.seek(spell_spot(spot, offset))
         except KafkaException as failure:
             if failure.args[0].name() != "_STATE":
                 raise
             # It does not read the partition at the moment, for an error or because it has only just begun.
             if self._is_cooperative:
-                self._client.incremental_unassign([self._spell(spot)])
+                self._client.incremental_unassign([spell_spot(spot)])
             self._place([spot])
-
-    def _spell(self, spot: Spot, offset: int = 0) -> Any:
-        from confluent_kafka import TopicPartition  # noqa: PLC0415
-
-        return TopicPartition(*spot, offset)

@@ -29,6 +29,11 @@ class Held:
         return self.position != self.start
 
     @property
+    def is_to_save(self) -> bool:
+        """Whether the ledger is to follow: records were given, or the caller has sought another place."""
+        return self.is_read or self.sought is not None
+
+    @property
     def start(self) -> int:
         """Where its next records are, as far as the ledger is known."""
         return self.entry.next_offset if self.sought is None else self.sought
@@ -46,14 +51,14 @@ class Holdings:
     def __contains__(self, spot: Spot) -> bool:
         return spot in self._held
 
-    def take(self, spot: Spot, entry: Entry) -> Held:
+    def take(self, spot: Spot, entry: Entry) -> None:
         """A partition was claimed."""
-        held = self._held[spot] = Held(entry, position=entry.next_offset)
-        return held
+        self._held[spot] = Held(entry, position=entry.next_offset)
 
-    def drop(self, spots: Iterable[Spot]) -> list[Held]:
-        """Partitions are gone. Gives those that were held."""
-        return [held for spot in spots if (held := self._held.pop(spot, None)) is not None]
+    def drop(self, spots: Iterable[Spot]) -> None:
+        """Partitions are gone."""
+        for spot in spots:
+            self._held.pop(spot, None)
 
     def find(self, spot: Spot) -> Held:
         """A partition that is held."""
@@ -74,14 +79,13 @@ class Holdings:
         held.position = offset + 1
         return True
 
-    def settle(self, spot: Spot, found: Entry | None) -> bool:
+    def settle(self, spot: Spot, found: Entry) -> bool:
         """The ledger was looked at. Whether the client must be sent back or forth, to `position`."""
         held = self._held[spot]
-        if found is not None and found == held.saved:
+        if found == held.saved:
             held.entry, held.saved, held.sought = found, None, None
             return False
         # Not committed, or moved by somebody else: the ledger is right, unless the caller has sought another place.
-        if found is not None:
-            held.entry = found
-        held.saved, held.position = None, held.start
+        held.entry, held.saved = found, None
+        held.position = held.start
         return True

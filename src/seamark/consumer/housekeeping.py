@@ -68,17 +68,23 @@ class Housekeeping:
 
     def _create(self, runner: Runner) -> None:
         """Make the table, unless it is there: to make one may take a right that nobody needs afterwards."""
-        for may_create in (True, True, False):
-            if self._is_created:
-                return
-            try:
-                self._ledger.read(runner)
-                self._is_created = True
-            except Exception:
-                self._connection.rollback()
-                if not may_create:
-                    raise
-                # Another process may make it in the same moment; one of the two then fails, and both find it.
-                with suppress(Exception):
-                    self._ledger.create(runner)
+        if self._is_created or self._is_readable(runner):
+            return
+        try:
+            self._ledger.create(runner)
             self._connection.commit()
+        except Exception:
+            # Another process may make it in the same moment; one of the two then fails, and both find it.
+            self._connection.rollback()
+            if not self._is_readable(runner):
+                raise
+        self._is_created = True
+
+    def _is_readable(self, runner: Runner) -> bool:
+        with suppress(Exception):
+            self._ledger.read(runner)
+            self._connection.commit()
+            self._is_created = True
+            return True
+        self._connection.rollback()
+        return False

@@ -52,12 +52,12 @@ class KafkaSide:
 
     def read_bounds(self, spot: Spot) -> tuple[int, int]:
         """Where a partition begins and ends."""
-        low, high = self._client.get_watermark_offsets(_spell(spot), timeout=_ANSWER_SECONDS)
+        low, high = self._client.get_watermark_offsets(spell_spot(spot), timeout=_ANSWER_SECONDS)
         return int(low), int(high)
 
     def find_start(self, spot: Spot) -> int:
         """Where a partition begins that the ledger does not know: at the group's offset, else at auto.offset.reset."""
-        (found,) = self._client.committed([_spell(spot)], timeout=_ANSWER_SECONDS)
+        (found,) = self._client.committed([spell_spot(spot)], timeout=_ANSWER_SECONDS)
         if found.offset >= 0:
             return int(found.offset)
         if self._reset not in _EDGES:
@@ -77,7 +77,7 @@ class KafkaSide:
             return
         try:
             self._client.commit(
-                offsets=[_spell(spot, offset) for spot, offset in moved.items()], asynchronous=not is_last
+                offsets=[spell_spot(spot, offset) for spot, offset in moved.items()], asynchronous=not is_last
             )
             self._told |= moved
         except KafkaException as failure:
@@ -95,7 +95,8 @@ class KafkaSide:
             raise build_error(error, action="consume", subject="", operation="READ", last_event=None)
 
 
-def _spell(spot: Spot, offset: int = 0) -> Any:
+def spell_spot(spot: Spot, offset: int = 0) -> Any:
+    """A partition, and perhaps a place in it, as confluent-kafka names it."""
     from confluent_kafka import TopicPartition  # noqa: PLC0415
 
     return TopicPartition(*spot, offset)

@@ -15,19 +15,23 @@ from seamark.errors import FencedError, UsageError
 TABLE = "seamark_ledger"
 _NAME_LENGTH = 200
 
-_COLUMNS = "topic, partition_number, next_offset, epoch"
+_COLUMNS = "topic, partition_number, next_offset, epoch, moves"
 _KEY = "owner = {owner} AND topic_id = {topic_id} AND partition_number = {partition}"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """How far one partition has come. `epoch` counts who has taken it: the last one may move it, and nobody else."""
+    """How far one partition has come. `epoch` counts who has taken it: the last one may move it, and nobody else.
+
+    `moves` counts how often it was moved: one that was set back and read again may come to the same offset.
+    """
 
     topic: str
     topic_id: str
     partition: int
     next_offset: int
     epoch: int = 0
+    moves: int = 0
 
     @property
     def key(self) -> tuple[str, int]:
@@ -56,7 +60,7 @@ class Ledger:
             f"CREATE TABLE IF NOT EXISTS {self.table} ("
             f"owner varchar({_NAME_LENGTH}) NOT NULL, topic_id varchar(64) NOT NULL, "
             "partition_number integer NOT NULL, topic varchar(255) NOT NULL, next_offset bigint NOT NULL, "
-            "epoch bigint NOT NULL, changed_at timestamp DEFAULT CURRENT_TIMESTAMP, "
+            "epoch bigint NOT NULL, moves bigint NOT NULL, changed_at timestamp DEFAULT CURRENT_TIMESTAMP, "
             "PRIMARY KEY (owner, topic_id, partition_number))"
         )
 
@@ -67,8 +71,8 @@ class Ledger:
             owner=self.owner,
         )
         return {
-            (topic_id, partition): Entry(topic, topic_id, partition, next_offset=next_offset, epoch=epoch)
-            for topic_id, topic, partition, next_offset, epoch in rows
+            (topic_id, partition): Entry(topic, topic_id, partition, next_offset=next_offset, epoch=epoch, moves=moves)
+            for topic_id, topic, partition, next_offset, epoch, moves in rows
         }
 
     def add(self, runner: Runner, entry: Entry) -> None:
@@ -77,7 +81,7 @@ class Ledger:
             f"INSERT INTO {self.table} (owner, topic_id, {_COLUMNS}) "  # noqa: S608
             # What stands here and in the condition must be of one type for PostgreSQL.
             f"SELECT CAST({{owner}} AS varchar({_NAME_LENGTH})), CAST({{topic_id}} AS varchar(64)), "
-            "{topic}, CAST({partition} AS integer), {next_offset}, 0 "
+            "{topic}, CAST({partition} AS integer), {next_offset}, 0, 0 "
             f"WHERE NOT EXISTS (SELECT 1 FROM {self.table} WHERE {_KEY})",
             owner=self.owner,
             topic_id=entry.topic_id,
@@ -106,17 +110,19 @@ class Ledger:
             FencedError: somebody else has taken or moved it. The transaction must be rolled back.
         """
         changed = runner.change(
-            f"UPDATE {self.table} SET next_offset = {{to}}, changed_at = CURRENT_TIMESTAMP WHERE {_KEY} "  # noqa: S608
-            "AND next_offset = {seen} AND epoch = {epoch}",
+            f"UPDATE {self.table} SET next_offset = {{to}}, moves = moves + 1, "  # noqa: S608
+            f"changed_at = CURRENT_TIMESTAMP WHERE {_KEY} "
+            "AND next_offset = {seen} AND epoch = {epoch} AND moves = {moves}",
             owner=self.owner,
             topic_id=entry.topic_id,
             partition=entry.partition,
             seen=entry.next_offset,
             epoch=entry.epoch,
+            moves=entry.moves,
             to=to,
         )
         if changed == 1:
-            return replace(entry, next_offset=to)
+            return replace(entry, next_offset=to, moves=entry.moves + 1)
         raise FencedError(
             f"{entry} of {self.owner} is no longer at {entry.next_offset}",
             cause="another process has taken the partition, or its offset was moved",

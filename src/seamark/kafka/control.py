@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from seamark.errors import NotFoundError, SeamarkError
 from seamark.kafka.control_clients import CLIENTS
 from seamark.kafka.control_topic import read_control_id
-from seamark.kafka.failures import is_passing
-from seamark.kafka.reading import ANSWER_SECONDS, POLL_SECONDS
+from seamark.kafka.reading import ask_until_known
 from seamark.kafka.topics import TopicAdmin
 from seamark.model.control import CONTROL_PARTITIONS, Claim, ControlRecord
 from seamark.model.control_codec import decode_control
@@ -90,12 +87,5 @@ def read_progress(
 def read_ends(admin: TopicAdmin, topic: str) -> dict[int, int]:
     """Where each partition of a control topic ends now. A job that is new has no record before."""
     spots = [(topic, partition) for partition in range(CONTROL_PARTITIONS)]
-    deadline = time.monotonic() + ANSWER_SECONDS
-    while True:
-        try:
-            return {partition: end for (_, partition), end in admin.read_end_offsets(spots).items()}
-        except SeamarkError as error:
-            # A topic that was just made is not known to every broker in the same moment.
-            if not (is_passing(error) or isinstance(error, NotFoundError)) or time.monotonic() > deadline:
-                raise
-        time.sleep(POLL_SECONDS)
+    found = ask_until_known(lambda: admin.read_end_offsets(spots))
+    return {partition: end for (_, partition), end in found.items()}

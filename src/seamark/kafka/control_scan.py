@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping
 
-from seamark.errors import DeadlineError, NotFoundError, SeamarkError
-from seamark.kafka.failures import is_passing
-from seamark.kafka.reading import ANSWER_SECONDS, POLL_SECONDS
+from seamark.errors import DeadlineError
+from seamark.kafka.reading import ask_until_known
 from seamark.kafka.topic_scan import TopicScan
 from seamark.model.control import Claim, ControlReading, ControlRecord
 from seamark.model.control_codec import decode_control
@@ -42,9 +40,8 @@ def read_records(
     Raises:
         DeadlineError: a transaction hides some, and nobody has ended it.
     """
-    return require_whole(
-        _scan_known(config, topic, job=job, patience_seconds=patience_seconds), topic, patience_seconds=patience_seconds
-    ).records[job]
+    found = _scan_known(config, topic, job=job, patience_seconds=patience_seconds)
+    return require_whole(found, topic, patience_seconds=patience_seconds).records[job]
 
 
 def read_known(config: Mapping[str, str], topic: str, *, job: str) -> dict[int, ControlRecord]:
@@ -65,15 +62,7 @@ def require_whole(reading: ControlReading, topic: str, *, patience_seconds: floa
 
 
 def _scan_known(config: Mapping[str, str], topic: str, *, job: str, patience_seconds: float) -> ControlReading:
-    """A scan of a topic that is there: one that was just made is not known to every broker in the same moment."""
-    deadline = time.monotonic() + ANSWER_SECONDS
-    while True:
-        try:
-            return scan_control(config, topic, jobs=[job], patience_seconds=patience_seconds)
-        except SeamarkError as error:
-            if not (is_passing(error) or isinstance(error, NotFoundError)) or time.monotonic() > deadline:
-                raise
-        time.sleep(POLL_SECONDS)
+    return ask_until_known(lambda: scan_control(config, topic, jobs=[job], patience_seconds=patience_seconds))
 
 
 def _read_job(key: bytes) -> str:

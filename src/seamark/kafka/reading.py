@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from seamark.errors import NotFoundError, SeamarkError
+from seamark.kafka.failures import is_passing
+
+_Found = TypeVar("_Found")
 
 # A new leader for a partition of a broker that died is found within its session (9 s) and an election.
 ANSWER_SECONDS = 15.0
@@ -29,3 +36,15 @@ def build_reader_config(group: str, *, fetch_wait_ms: int, isolation: str) -> di
         "isolation.level": isolation,
         **QUEUE_BACKOFF,
     }
+
+
+def ask_until_known(ask: Callable[[], _Found]) -> _Found:
+    """Ask about a topic that is there: one that was just made is not known to every broker in the same moment."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            return ask()
+        except SeamarkError as error:
+            if not (is_passing(error) or isinstance(error, NotFoundError)) or time.monotonic() > deadline:
+                raise
+        time.sleep(POLL_SECONDS)

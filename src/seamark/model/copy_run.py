@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import sys
 from array import array
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
+from operator import xor
 
 from seamark.errors import RefusedError, UsageError
 from seamark.model import strict
 
 _HEX = re.compile(r"[0-9a-f]{32}", re.ASCII)
-_BITS = 64
-_MASK = (1 << _BITS) - 1
+_MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +28,8 @@ class Checksum:
 
     @classmethod
     def of(cls, hashes: array[int]) -> Checksum:
-        """Of many records, by their hashes as 64-bit numbers.
-
-        All as one number, folded in the middle again and again: three times as fast as one after the other.
-        """
-        bits, count = int.from_bytes(hashes.tobytes(), sys.byteorder), len(hashes)
-        # Halves of each, with as much room above them: so many sums have no carry into the next.
-        room = int.from_bytes(b"\xff\xff\xff\xff\0\0\0\0" * count, "little")
-        low, high = (_fold(half & room, count, int.__add__) for half in (bits, bits >> _BITS // 2))
-        return cls((low + (high << _BITS // 2)) & _MASK, _fold(bits, count, int.__xor__))
+        """Of many records, by their hashes; of negative ones, as Spark has them, the bits are taken."""
+        return cls(sum(hashes) & _MASK, reduce(xor, hashes, 0) & _MASK)
 
     def add(self, hashed: int) -> Checksum:
         """With one more record, by its hash; of a negative one, as Spark has them, the bits are taken."""
@@ -126,12 +118,3 @@ class Run:
             last_target=last_target,
             checksum=Checksum.from_text(checksum),
         )
-
-
-def _fold(bits: int, count: int, combine: Callable[[int, int], int]) -> int:
-    """All of `count` 64-bit numbers side by side, combined into one."""
-    while count > 1:
-        half = count // 2
-        bits = combine(bits & ((1 << _BITS * half) - 1), bits >> _BITS * half)
-        count -= half
-    return bits

@@ -89,6 +89,11 @@ class CopyPlan:
         return bool(self.refusals)
 
     @property
+    def is_one_cluster(self) -> bool:
+        """Whether both ends lie in the same cluster."""
+        return bool(self.source.cluster_id) and self.source.cluster_id == self.target.cluster_id
+
+    @property
     def size(self) -> int:
         """How many offsets are copied: records at most."""
         return sum(one.size for one in self.ranges)

@@ -6,7 +6,7 @@ its work, and ten thousand of them never come near.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from pyspark.errors import PySparkException
@@ -39,9 +39,22 @@ class BatchLimit:
         rows = int(str(self._spark.conf.get(_ROWS)))
         self._is_lifted = 0 < size * rows * _RESERVE <= _DEFAULT
 
+    def run(self, job: Callable[[], None]) -> None:
+        """Run a job of Spark's; once more, with bytes counted from then on, where a batch may have been too large.
+
+        What the job wrote the first time it must not write again.
+        """
+        try:
+            with self._hold():
+                job()
+        except PySparkException as error:
+            if not self._is_lifted or not any(word in str(error) for word in _TOO_LARGE):
+                raise
+            self._is_lifted = False
+            job()
+
     @contextmanager
-    def hold(self) -> Iterator[None]:
-        """What runs within is bound by it."""
+    def _hold(self) -> Iterator[None]:
         if not self._is_lifted:
             yield
             return
@@ -51,10 +64,3 @@ class BatchLimit:
             yield
         finally:
             self._spark.conf.set(_BYTES, former)
-
-    def restore(self, error: PySparkException) -> bool:
-        """After a failure: whether it may be for a batch that was too large. Then bytes are counted from now on."""
-        may_be = self._is_lifted and any(word in str(error) for word in _TOO_LARGE)
-        if may_be:
-            self._is_lifted = False
-        return may_be

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -59,6 +59,12 @@ class CopyEnds:
         """The options of the sink, checked."""
         return read_copy_options({**self.target, "topic": topic, "control.topic": self.control_topic})
 
+    def find_source_client(self, plan: CopyPlan, options: SinkOptions) -> Mapping[str, str]:
+        """The settings of librdkafka that reach the source."""
+        if self.source_client:
+            return self.source_client
+        return options.build_settings().reader if plan.is_one_cluster else build_source_client(self.source)
+
 
 def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: OnSlice | None = None) -> Progress:
     """Copy what is left of a plan. What an earlier run has done is not done again.
@@ -84,32 +90,12 @@ def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: O
     limit = BatchLimit(spark)
     if left:
         begins = {one.partition: one.begin for one in left[0].ranges}
-        limit.look(_build_source_client(plan, ends, options), plan.source.topic, begins=begins)
+        limit.look(ends.find_source_client(plan, options), plan.source.topic, begins=begins)
     for done, part in enumerate(left, start=before.done + 1):
-        _write_bounded(spark, plan, part, ends=ends, routing=routing, control_id=control_id, limit=limit)
+        limit.run(partial(write_slice, spark, plan, part, ends=ends, routing=routing, control_id=control_id))
         if on_slice is not None:
             on_slice(part, done, len(before.slices))
     return _read_progress(plan, options)
-
-
-def _write_bounded(
-    spark: SparkSession,
-    plan: CopyPlan,
-    part: Slice,
-    *,
-    ends: CopyEnds,
-    routing: Routing,
-    control_id: str,
-    limit: BatchLimit,
-) -> None:
-    """Copy one slice; once more, where its batches were too large: what is written is not written twice."""
-    try:
-        with limit.hold():
-            write_slice(spark, plan, part, ends=ends, routing=routing, control_id=control_id)
-    except PySparkException as error:
-        if not limit.restore(error):
-            raise
-        write_slice(spark, plan, part, ends=ends, routing=routing, control_id=control_id)
 
 
 def write_slice(
@@ -151,19 +137,11 @@ def build_frame(
 
 def _prepare(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> str:
     """Check both topics before a task starts. Gives the id of the control topic."""
-    with TopicAdmin(_build_source_client(plan, ends, options)) as admin:
+    with TopicAdmin(ends.find_source_client(plan, options)) as admin:
         check_topic(admin, plan.source, role="source")
     with TopicAdmin(options.build_settings().reader) as admin:
         check_topic(admin, plan.target, role="target")
         return ensure_control_topic(admin, options.control_topic)
-
-
-def _build_source_client(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> Mapping[str, str]:
-    """The settings of librdkafka that reach the source."""
-    if ends.source_client is not None:
-        return ends.source_client
-    is_one_cluster = bool(plan.source.cluster_id) and plan.source.cluster_id == plan.target.cluster_id
-    return options.build_settings().reader if is_one_cluster else build_source_client(ends.source)
 
 
 def _read_progress(plan: CopyPlan, options: SinkOptions) -> Progress:

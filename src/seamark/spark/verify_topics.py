@@ -14,7 +14,7 @@ from seamark.model.spot import Edge
 from seamark.pipelines.copy_plan import CopyPlan, TopicEnd
 from seamark.pipelines.verif_sums import Forgetting
 from seamark.spark.copy_job import CopyEnds
-from seamark.spark.copy_topics import build_source_client, check_topic
+from seamark.spark.copy_topics import check_topic
 from seamark.spark.options import SinkOptions
 
 # A transaction whose owner died is ended by the brokers at their next look after its time, which is 10 s away at most.
@@ -35,8 +35,7 @@ class TargetFound:
 
 def read_source(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> Forgetting:
     """What the source may have lost by now. A source that is gone, or was made anew, is an error."""
-    target = options.build_settings().reader
-    source = ends.source_client or (target if is_one_cluster(plan) else build_source_client(ends.source))
+    source = ends.find_source_client(plan, options)
     with TopicAdmin(source) as admin:
         check_topic(admin, plan.source, role="source")
         policy = admin.read_found([plan.source.topic])[plan.source.topic].configs.get("cleanup.policy", "")
@@ -61,17 +60,12 @@ def read_control_records(plan: CopyPlan, options: SinkOptions) -> Sequence[Contr
     return read_records(settings.reader, options.control_topic, job=plan.id, patience_seconds=patience)
 
 
-def is_one_cluster(plan: CopyPlan) -> bool:
-    """Whether both ends lie in the same cluster."""
-    return bool(plan.source.cluster_id) and plan.source.cluster_id == plan.target.cluster_id
-
-
 def build_target_source(plan: CopyPlan, ends: CopyEnds) -> Mapping[str, str]:
     """The options of Spark's own source for the target: Java's settings, where ours are librdkafka's.
 
     In one cluster they are those of the source. In two, plain addresses will do; how to log in is Java's own to say.
     """
-    if is_one_cluster(plan):
+    if plan.is_one_cluster:
         return ends.source
     named = {key.removeprefix(_KAFKA): value for key, value in ends.target.items() if key.startswith(_KAFKA)}
     if named.get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT":

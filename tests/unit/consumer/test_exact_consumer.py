@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from seamark.consumer import ExactConsumer, kafka_side
+from seamark.errors import FencedError, RejectedError
 from seamark.model.reading import Reading
 from seamark.model.topic import TopicStatus
 
@@ -198,3 +199,42 @@ def test_group_is_told_how_far_the_ledger_is(open_consumer, database):
     client.calls.clear()
     consumer.consume(10, 0.0)
     assert client.calls == [("commit", {0: 7}), ("unassign", {})]
+
+
+def save_two(consumer, client, database):
+    client.rebalance("on_assign", 0)
+    consumer.consume(10, 0.0)
+    client.given = [record(0, 0), record(0, 1)]
+    consumer.consume(10, 0.0)
+    rows = sqlite3.connect(database)
+    consumer.save(rows)
+    return rows
+
+
+def test_group_is_told_at_the_end_what_the_last_transaction_saved(open_consumer, database):
+    consumer, client = open_consumer()
+    save_two(consumer, client, database).commit()
+    consumer.close()
+    assert client.calls[-2:] == [("commit", {0: 2}), ("close", {})]
+
+
+def test_what_another_has_saved_is_not_told_as_ours(open_consumer, database):
+    consumer, client = open_consumer()
+    save_two(consumer, client, database).rollback()
+    heir, its_client = open_consumer()
+    save_two(heir, its_client, database).commit()
+    client.calls.clear()
+    consumer.close()
+    assert ("commit", {0: 2}) not in client.calls
+    # And its next save is refused: the epoch that it holds is its own.
+    with pytest.raises(FencedError):
+        consumer.save(sqlite3.connect(database))
+
+
+def test_entry_that_was_deleted_is_an_error(open_consumer, database):
+    consumer, client = open_consumer()
+    rows = save_two(consumer, client, database)
+    rows.execute("DELETE FROM seamark_ledger")
+    rows.commit()
+    with pytest.raises(RejectedError, match="the ledger's entry of orders-0 is gone"):
+        consumer.consume(10, 0.0)

@@ -67,8 +67,24 @@ def test_place_that_was_sought_is_kept_until_it_is_saved(holdings):
     assert (held.position, held.start) == (3, 3)
 
 
+def test_transaction_that_was_rolled_back_is_seen_even_where_it_would_have_come_to_the_same_offset(holdings):
+    held = holdings.find(SPOT)
+    held.sought = held.position = 8
+    assert [holdings.accept(SPOT, offset) for offset in (8, 9)] == [True, True]
+    held.saved = replace(ENTRY, next_offset=10, moves=1)
+    assert holdings.settle(SPOT, ENTRY)
+    assert [holdings.accept(SPOT, offset) for offset in (8, 9)] == [True, True]
+
+
+def test_place_that_was_sought_is_saved_without_records(holdings):
+    held = holdings.find(SPOT)
+    assert not held.is_to_save
+    held.sought = held.position = 30
+    assert held.is_to_save
+
+
 def test_partition_of_another_is_not_found(holdings):
-    assert [held.entry for held in holdings.drop([SPOT, ("orders", 9)])] == [ENTRY]
+    holdings.drop([SPOT, ("orders", 9)])
     assert SPOT not in holdings
     with pytest.raises(NotFoundError, match="orders-3 is not held"):
         holdings.find(SPOT)

@@ -38,7 +38,7 @@ def test_offset_moves_from_where_it_was_seen_and_by_its_holder(runner):
     ledger.add(runner, FIRST)
     old = ledger.claim(runner, FIRST)
     moved = ledger.move(runner, old, to=8)
-    assert ledger.read(runner)[FIRST.key] == moved == replace(old, next_offset=8)
+    assert ledger.read(runner)[FIRST.key] == moved == replace(old, next_offset=8, moves=1)
     with pytest.raises(FencedError, match="orders-0 of billing is no longer at 5"):
         ledger.move(runner, old, to=9)
     new = ledger.claim(runner, FIRST)
@@ -46,6 +46,16 @@ def test_offset_moves_from_where_it_was_seen_and_by_its_holder(runner):
         ledger.move(runner, moved, to=9)
     ledger.move(runner, new, to=9)
     assert ledger.read(runner)[FIRST.key].next_offset == 9
+
+
+def test_offset_that_was_moved_there_and_back_is_another(runner):
+    ledger = Ledger("billing")
+    ledger.add(runner, FIRST)
+    old = ledger.claim(runner, FIRST)
+    back = ledger.move(runner, ledger.move(runner, old, to=9), to=old.next_offset)
+    assert back == replace(old, moves=2)
+    with pytest.raises(FencedError):
+        ledger.move(runner, old, to=7)
 
 
 def test_owners_topics_and_partitions_are_apart(runner):
