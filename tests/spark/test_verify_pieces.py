@@ -65,14 +65,12 @@ def build_ends(**settings):
     return CopyEnds({"kafka.bootstrap.servers": "a:1"}, target={"kafka.bootstrap.servers": "b:1", **named})
 
 
-def build_plan(*, source="one", target="two"):
-    return SimpleNamespace(
-        source=SimpleNamespace(cluster_id=source), target=SimpleNamespace(cluster_id=target, topic="t")
-    )
+def build_plan(*, is_one_cluster=False):
+    return SimpleNamespace(is_one_cluster=is_one_cluster, target=SimpleNamespace(topic="t"))
 
 
 def test_target_in_the_same_cluster_is_read_as_the_source_is():
-    assert build_target_source(build_plan(target="one"), build_ends())["kafka.bootstrap.servers"] == "a:1"
+    assert build_target_source(build_plan(is_one_cluster=True), build_ends())["kafka.bootstrap.servers"] == "a:1"
     other = build_target_source(build_plan(), build_ends(linger_ms="5"))
     assert other == {"kafka.bootstrap.servers": "b:1"}
 
