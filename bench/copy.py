@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from bench.copies.legs import copy_bare, copy_ours, copy_tuned
+from bench.copies.legs import copy_bare, copy_ours, copy_taught, copy_tuned
 from bench.copies.mirror import build_mirror_leg
 from bench.copies.stage import Copied, Shape, Stage, check_copy, open_stage
 from bench.harness.definition import Bench, Leg, Prepared, Ratio
@@ -39,6 +39,7 @@ def _build_legs(size: int) -> tuple[Leg[Stage, Copied], ...]:
     return (
         _build_leg("bare", copy_bare, keeping),
         _build_leg("tuned", copy_tuned, keeping),
+        _build_leg("taught", copy_taught, keeping),
         _build_leg("ours", copy_ours, keeping),
         build_mirror_leg(keeping),
         _build_leg("tuned", copy_tuned, shrinking),
@@ -57,8 +58,9 @@ BENCH: Bench[Stage, Copied] = Bench(
         "timestamps, copied by `run_copy` from 6 partitions to 6 and, with a shuffle, from 12 to 6: each record once, "
         "in order, with its timestamp and with control records. Against it stand Spark's own Kafka source and sink "
         "with their defaults (bare) and with the newer path, larger fetches and larger batches (tuned), which keep no "
-        "timestamps and may write twice; and MirrorMaker 2 with exactly-once, two tasks, its clients set alike, from "
-        "its first record to its last. Two slots of Spark in one JVM of 1 GiB, as large as the worker; lz4, acks=all. "
+        "timestamps and may write twice; tuned Spark once more, taught our own setting for the end of a log "
+        "(fetch.max.wait.ms); and MirrorMaker 2 with exactly-once, two tasks, its clients set alike, from its first "
+        "record to its last. Two slots of Spark in one JVM of 1 GiB, as large as the worker; lz4, acks=all. "
         "The figures are their seconds over ours. CPU seconds are those of one run: of a million records at 100 B."
     ),
     setup=open_copies,
@@ -71,6 +73,8 @@ BENCH: Bench[Stage, Copied] = Bench(
         _build_ratio("tuned", KEEPING[LARGE], 0.8),
         _build_ratio("tuned", SHRINKING[SMALL], 0.5),
         _build_ratio("tuned", SHRINKING[LARGE], 0.5),
+        _build_ratio("taught", KEEPING[SMALL], 0.7),
+        _build_ratio("taught", KEEPING[LARGE], 0.8),
         _build_ratio("mirror", KEEPING[SMALL], 1.5),
         _build_ratio("mirror", KEEPING[LARGE], 1.0),
     ),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from seamark.kafka.topics import TopicAdmin, TopicSpec
 from seamark.model.control_codec import decode_control
@@ -79,6 +79,16 @@ class KafkaSide:
             text = str(number).encode()
             producer.produce(topic, key=text, value=text, headers=[("from", text)], timestamp=OLD_MS + number)
         assert producer.flush(WAIT_SECONDS) == 0
+
+    def delete_records(self, topic, befores):
+        """Delete what is before these offsets, by partition."""
+        spots = [TopicPartition(topic, number, offset) for number, offset in befores.items()]
+        for future in self._admin.delete_records(spots).values():
+            future.result(timeout=30)
+
+    def grow(self, topic, partitions):
+        """Add partitions."""
+        self._admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(timeout=30)
 
     def read(self, topic, *, committed=True):
         """Every record of a topic; with `committed=False` also what was taken back."""

@@ -14,8 +14,8 @@ from seamark.context import open_context
 from seamark.devstack import StackSpec, start_stack
 from seamark.errors import RefusedError
 from seamark.fleet.copies.readers_view import build_readers_view
-from seamark.fleet.copies.session import SparkWish
 from seamark.fleet.setup import make_setup
+from seamark.fleet.spark_session import SparkWish
 from seamark.report.formats import OutputFormat
 from seamark.report.render import render_view
 from tests.spark.copy_side import fill

@@ -14,7 +14,7 @@ from confluent_kafka.admin import NewTopic
 from seamark.errors import RefusedError
 from seamark.fleet.copies.parties import CutoverWish
 from seamark.fleet.copies.running import RunWish
-from seamark.fleet.copies.session import SparkWish
+from seamark.fleet.spark_session import SparkWish
 from tests.integration.test_meanings import JDBC_SOURCE, s3_sink
 from tests.integration.test_offset_moves import Moved
 from tests.integration.waits import wait_for

@@ -115,7 +115,7 @@ def move(
     how: ChangeOptions,
     **rest: Any,
 ) -> None:
-    """Let OWNER go on from another place: a connector NAME or CLUSTER/NAME, or group/NAME.
+    """Let OWNER go on from another place: a connector NAME or CLUSTER/NAME, group/NAME or pipeline/NAME.
 
     The plan counts what is read again or skipped. A connector is stopped, proven to stand still, counted again,
     written, verified, and goes on. A group must be empty. With --as-of several owners, globs too, go back together.

@@ -46,7 +46,7 @@ for command in (move, forget, import_offsets, copy, relocate, purge, mend, skip)
 @global_options
 @pass_session
 def show_offsets(session: Session, *, owner: str, route: str | None, raw: bool) -> None:
-    """Show what OWNER remembers: a connector NAME or CLUSTER/NAME, or group/NAME.
+    """Show what OWNER remembers: a connector NAME or CLUSTER/NAME, group/NAME or pipeline/NAME.
 
     Offsets are read where they lie, with the record each comes from. What is odd about them is named, and what REST
     says where it differs.

@@ -84,4 +84,6 @@ def _find_style(connection: Any) -> str:
 
 
 def _root(connection: Any) -> str:
-    return type(connection).__module__.partition(".")[0]
+    """The package of a connection's driver; whoever has a class of their own has it from the driver's."""
+    roots = [kind.__module__.partition(".")[0] for kind in type(connection).__mro__]
+    return next((root for root in roots if hasattr(sys.modules.get(root), "paramstyle")), roots[0])

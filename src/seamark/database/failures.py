@@ -65,5 +65,32 @@ def build_query_error(error: psycopg.Error, name: str, *, what: str) -> SeamarkE
     return RejectedError(f"{what} could not be counted in database {name}", cause=text, context=context)
 
 
+def build_landing_error(error: psycopg.Error, table: str) -> SeamarkError:
+    """The error for rows that could not be landed."""
+    context, text = {"table": table}, _first_line(error)
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return AuthorizationError(
+            f"rows can't be landed in {table}",
+            cause=text,
+            hint=f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table}, and on the ledger",
+            context=context,
+        )
+    if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn):
+        return NotFoundError(
+            f"{table} is not as the landing wants it",
+            cause=text,
+            hint="make the table, or mend its columns",
+            context=context,
+        )
+    if error.sqlstate is None or error.sqlstate.startswith(("08", "57P")):
+        return UnreachableError(
+            f"the database of {table} broke the connection off",
+            cause=text,
+            hint="nothing is half landed: try again",
+            context=context,
+        )
+    return RejectedError(f"rows can't be landed in {table}", cause=text, context=context)
+
+
 def _first_line(error: psycopg.Error) -> str:
     return (error.diag.message_primary or str(error)).strip().partition("\n")[0]

@@ -7,6 +7,7 @@ key: a topic that was made anew begins anew.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 
 from seamark.database.any_driver import Runner
@@ -21,7 +22,7 @@ _KEY = "owner = {owner} AND topic_id = {topic_id} AND partition_number = {partit
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """How far one partition has come. `epoch` counts who has taken it: the last one may move it, and nobody else.
+    """How far one partition has come. `epoch` grows with each claim: the last claimant may move it, and nobody else.
 
     `moves` counts how often it was moved: one that was set back and read again may come to the same offset.
     """
@@ -81,14 +82,28 @@ class Ledger:
             f"INSERT INTO {self.table} (owner, topic_id, {_COLUMNS}) "  # noqa: S608
             # What stands here and in the condition must be of one type for PostgreSQL.
             f"SELECT CAST({{owner}} AS varchar({_NAME_LENGTH})), CAST({{topic_id}} AS varchar(64)), "
-            "{topic}, CAST({partition} AS integer), {next_offset}, 0, 0 "
+            "{topic}, CAST({partition} AS integer), {next_offset}, {epoch}, 0 "
             f"WHERE NOT EXISTS (SELECT 1 FROM {self.table} WHERE {_KEY})",
             owner=self.owner,
             topic_id=entry.topic_id,
             topic=entry.topic,
             partition=entry.partition,
             next_offset=entry.next_offset,
+            # Beyond every epoch of an entry that was taken away: who had claimed that one must not fit this one.
+            epoch=int(time.time()),
         )
+
+    def hold(self, runner: Runner, entry: Entry) -> Entry | None:
+        """The entry of a partition, locked until the transaction ends. For databases that know FOR UPDATE."""
+        rows = runner.read(
+            f"SELECT next_offset, epoch, moves FROM {self.table} WHERE {_KEY} FOR UPDATE",  # noqa: S608
+            owner=self.owner,
+            topic_id=entry.topic_id,
+            partition=entry.partition,
+        )
+        for next_offset, epoch, moves in rows:
+            return replace(entry, next_offset=next_offset, epoch=epoch, moves=moves)
+        return None
 
     def claim(self, runner: Runner, entry: Entry) -> Entry | None:
         """Take a partition: whoever had it before can't move it any more. Gives how far it has come; None: no entry.
@@ -102,6 +117,28 @@ class Ledger:
             partition=entry.partition,
         )
         return self.read(runner)[entry.key] if changed else None
+
+    def place(self, runner: Runner, entry: Entry) -> None:
+        """Set a partition's offset, or enter it. Whoever has the partition can't move it any more."""
+        changed = runner.change(
+            f"UPDATE {self.table} SET next_offset = {{to}}, epoch = epoch + 1, moves = moves + 1, "  # noqa: S608
+            f"changed_at = CURRENT_TIMESTAMP WHERE {_KEY}",
+            owner=self.owner,
+            topic_id=entry.topic_id,
+            partition=entry.partition,
+            to=entry.next_offset,
+        )
+        if not changed:
+            self.add(runner, entry)
+
+    def remove(self, runner: Runner, entry: Entry) -> None:
+        """Take a partition's entry away."""
+        runner.change(
+            f"DELETE FROM {self.table} WHERE {_KEY}",  # noqa: S608
+            owner=self.owner,
+            topic_id=entry.topic_id,
+            partition=entry.partition,
+        )
 
     def move(self, runner: Runner, entry: Entry, *, to: int) -> Entry:
         """Move a partition from where it was seen. To be called in the transaction of the rows.

@@ -76,9 +76,7 @@ class Session:
         if self._connection is not None and not self._connection.closed:
             return self._connection
         try:
-            own = psycopg.conninfo.conninfo_to_dict(self._dsn)
-            more = {key: value for key, value in _PATIENCE.items() if key not in own}
-            connection = psycopg.connect(psycopg.conninfo.make_conninfo(self._dsn, **more), autocommit=True)
+            connection = psycopg.connect(build_patient_dsn(self._dsn), autocommit=True)
             connection.read_only = True
             # A plan for unknown values could be another than the one for these; each count is planned for itself.
             connection.prepare_threshold = None
@@ -89,6 +87,13 @@ class Session:
             return connection
         # Raised here, so that no traceback carries the driver's error with the DSN.
         raise failure
+
+
+def build_patient_dsn(dsn: str, **more: str) -> str:
+    """A DSN under which a dead host and a dead connection show; what it says itself stays, but for `more`."""
+    own = psycopg.conninfo.conninfo_to_dict(dsn)
+    missing = {key: value for key, value in _PATIENCE.items() if key not in own}
+    return psycopg.conninfo.make_conninfo(dsn, **{**missing, **more})
 
 
 def _pipeline(connection: psycopg.Connection[Row]) -> AbstractContextManager[object]:

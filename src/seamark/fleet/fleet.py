@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from seamark.fleet.doctor import Doctor
     from seamark.fleet.journal import Journal
     from seamark.fleet.kip199.plans import Imports
+    from seamark.fleet.landings.landings import Landings
     from seamark.fleet.loggers import Loggers
     from seamark.fleet.moving.services import OffsetServices
     from seamark.fleet.planned import Planned
@@ -188,6 +189,13 @@ class Fleet:
             actor=lambda: self._actor,
             delete_topic=self.topics.delete,
         )
+
+    @cached_property
+    def landings(self) -> Landings:
+        """Landings of topics in tables: what a run would do, running them on Spark, how far they are."""
+        from seamark.fleet.landings.landings import Landings  # noqa: PLC0415
+
+        return Landings(self.context, kafka=self._world.kafka)
 
     def lag(self, *, seconds: bool = True) -> Reading[GroupLag]:
         """How many records, and seconds, every group and every sink is behind, the worst first."""

@@ -25,6 +25,7 @@ from seamark.fleet.offset_verbs import OffsetVerbs
 from seamark.fleet.positions.orphans import build_bare
 from seamark.fleet.positions.rest_words import build_notes, build_rest_notes, compare_copy, compare_rest
 from seamark.model.connector import Connector
+from seamark.model.group import is_group_owner, read_group_name, render_group
 from seamark.model.offset import Offset
 from seamark.model.offset_export import HistoryEntry, OffsetComparison, OffsetExport, Orphan
 from seamark.model.offset_finding import OffsetFinding
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     from seamark.fleet.moving.services import OffsetServices
     from seamark.fleet.positions.export import Harvest, OffsetReader
     from seamark.fleet.positions.stores import OffsetStores
-
-GROUP = "group/"
-"""How a consumer group is named as an owner."""
 
 # The stores can't be asked, but Connect can.
 _UNREACHED = (UnreachableError, AccessError, ConfigurationError, UnsupportedError)
@@ -77,7 +75,7 @@ class Offsets(OffsetVerbs):
             UnsupportedError: only REST could be asked, and a worker is older than 3.5, which has no call for it.
         """
         route = None if route is None else Route(route)
-        if owner.startswith(GROUP):
+        if is_group_owner(owner):
             return self._read_group(owner)
         try:
             connector = self._connectors.one(owner)
@@ -106,8 +104,8 @@ class Offsets(OffsetVerbs):
             harvest = reader.read_all()
         else:
             names = dict.fromkeys(owners)
-            groups = [name.removeprefix(GROUP) for name in names if name.startswith(GROUP)]
-            connectors = [self._connectors.one(name) for name in names if not name.startswith(GROUP)]
+            groups = [read_group_name(name) for name in names if is_group_owner(name)]
+            connectors = [self._connectors.one(name) for name in names if not is_group_owner(name)]
             harvest = reader.read_some(connectors, groups)
         reader.add_topics(harvest)
         return self._build_export(harvest)
@@ -158,8 +156,8 @@ class Offsets(OffsetVerbs):
         gone = []
         connectors, groups = [], []
         for owner in owners:
-            if owner.startswith(GROUP):
-                groups.append(owner.removeprefix(GROUP))
+            if is_group_owner(owner):
+                groups.append(read_group_name(owner))
                 continue
             try:
                 connectors.append(self._connectors.one(owner))
@@ -240,11 +238,11 @@ class Offsets(OffsetVerbs):
         )
 
     def _read_group(self, owner: str) -> OwnedOffsets:
-        name = owner.removeprefix(GROUP)
+        name = read_group_name(owner)
         reading = self._stores().find_group(name).read()
         if not reading.offsets:
             raise NotFoundError(
-                f"nothing is committed for group {name}",
+                f"nothing is committed for {render_group(name)}",
                 hint="seamark groups list shows all groups",
                 context={"group": name},
             )

@@ -12,6 +12,7 @@ from seamark.change.timing import build_timing
 from seamark.connect.boards import StatusBoard
 from seamark.errors import RefusedError
 from seamark.fleet.clusters import Clusters, build_connect_client
+from seamark.fleet.ledgers import route_ledgers
 from seamark.fleet.ports import BrokersPort, ConnectPort
 from seamark.fleet.seal import SealKey, read_seal_key
 from seamark.model.connector import Connector, ConnectorStatus
@@ -94,7 +95,7 @@ class FleetWorld:
         """The brokers of the context. They are not connected to before somebody asks."""
         with self._opening:
             if self._brokers is None:
-                self._brokers = self._build_brokers(self._context)
+                self._brokers = route_ledgers(self._build_brokers(self._context), self._context)
             return self._brokers
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from seamark.model.spot import Bounds
 
 # So many records a call: large enough that the call itself costs nothing, small enough for some megabytes.
 _BATCH = 10_000
-_WAIT_SECONDS = 0.2
+_WAIT_SECONDS = 0.02
 # A transaction that nobody ended is ended by the brokers after its timeout. A reader need not wait for that: what is
 # committed is shown, and that something follows is said. Brokers that are only slow answer well within this time.
 DEFAULT_PATIENCE_SECONDS = 15.0

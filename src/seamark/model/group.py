@@ -9,6 +9,7 @@ from enum import StrEnum
 from seamark.model.spot import Spot
 
 _QUIET = frozenset({"EMPTY", "DEAD"})
+_GROUP, PIPELINE = "group/", "pipeline/"
 
 
 class GroupType(StrEnum):
@@ -24,6 +25,26 @@ class GroupType(StrEnum):
     def of(cls, word: str) -> GroupType:
         """The type of that name, whatever its case; UNKNOWN for a word that is new to us."""
         return cls.__members__.get(word.upper(), cls.UNKNOWN)
+
+
+def is_group_owner(owner: str) -> bool:
+    """Whether an owner holds its offsets by topic and partition, as a group does: `group/NAME`, `pipeline/NAME`."""
+    return owner.startswith((_GROUP, PIPELINE))
+
+
+def read_group_name(owner: str) -> str:
+    """The group of such an owner. A pipeline's is named as the pipeline is: its ledger stands in for a group."""
+    return owner.removeprefix(_GROUP)
+
+
+def build_group_owner(name: str) -> str:
+    """The owner that a group is."""
+    return name if name.startswith(PIPELINE) else f"{_GROUP}{name}"
+
+
+def render_group(name: str) -> str:
+    """A group as sentences name it."""
+    return name if name.startswith(PIPELINE) else f"group {name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What should run, as files say it: connectors and topics, each with the place it came from."""
+"""What should run, as files say it: connectors, topics and landings, each with the place it came from."""
 
 from __future__ import annotations
 
@@ -53,6 +53,39 @@ class DesiredTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class DesiredColumn:
+    """A column of a landing's table. `source` is where in a record it comes from; empty: the field of its name."""
+
+    name: str
+    type: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredLanding:
+    """A topic that is to be landed in a table. The words are those of the file, and not checked yet.
+
+    `database` is its name in the context. `every` is how often a batch is landed, in seconds; None: once.
+    """
+
+    name: str
+    place: Place
+    topic: str
+    database: str
+    table: str
+    columns: tuple[DesiredColumn, ...]
+    mode: str = "append"
+    key: tuple[str, ...] = ()
+    format: str = "json"
+    schemas: bool = False
+    start: str = "earliest"
+    on_error: str = "stop"
+    dead_letters: str = "seamark_dead_letters"
+    every: float | None = None
+    records: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Spec:
     """Everything that some files say should be.
 
@@ -64,3 +97,4 @@ class Spec:
     connectors: tuple[DesiredConnector, ...] = ()
     topics: tuple[DesiredTopic, ...] = ()
     files: tuple[str, ...] = ()
+    landings: tuple[DesiredLanding, ...] = ()

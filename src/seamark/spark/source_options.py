@@ -8,8 +8,13 @@ from seamark.errors import UsageError
 
 _ISOLATION = "kafka.isolation.level"
 _COMMITTED = "read_committed"
-# Two polls of 500 records each cost four more requests than one of a thousand: Spark asks for both ends every time.
-_DEFAULTS = {"kafka.max.poll.records": "20000"}
+_DEFAULTS = {
+    # Two polls of 500 records each cost four more requests than one of a thousand: Spark asks for both ends every time.
+    "kafka.max.poll.records": "20000",
+    # At the end of a log the consumer asks for more right away, and a broker answers one request of a connection after
+    # the other: Spark's next question, for the ends, would wait for half a second in every task.
+    "kafka.fetch.max.wait.ms": "20",
+}
 _OURS = {_ISOLATION: _COMMITTED, "includeHeaders": "true", "failOnDataLoss": "true"}
 _FREE = ("groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs")
 _SPLITTING = ("minpartitions", "maxrecordsperpartition")

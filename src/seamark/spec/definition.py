@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from seamark.model.spec import DesiredConnector, DesiredTopic
+from seamark.model.spec import DesiredConnector, DesiredLanding, DesiredTopic
 from seamark.spec.layers import Layer
 from seamark.spec.nodes import Document, Table
 
@@ -42,3 +42,4 @@ class Contents:
 
     definitions: tuple[Definition, ...] = ()
     topics: tuple[DesiredTopic, ...] = ()
+    landings: tuple[DesiredLanding, ...] = ()

@@ -22,6 +22,7 @@ FILE_KEYS: Mapping[str, str] = {
     "connectors": "Connectors: a list of {name, config, …}, or a table of name: {config, …}.",
     "each": "Templates: one connector for each row of for:.",
     "topics": "Topics: name: {partitions, replication, config}.",
+    "pipelines": "Jobs of Spark: name: {kind: land, from, to, columns, …}.",
     "defaults": _DEFAULTS,
     "bases": _BASES,
     "cluster": _CLUSTER,
@@ -48,6 +49,33 @@ TOPIC_KEYS: Mapping[str, str] = {
     "replication": "How many copies of each partition. Left to the broker where it is not said.",
     "config": "The topic's config, with Kafka's own keys.",
 }
+PIPELINE_KEYS: Mapping[str, str] = {
+    "kind": "What it does. land brings a topic into a table, each record once.",
+    "from": "The topic, and what its records are.",
+    "to": "The database and the table.",
+    "columns": "The table's columns: name: TYPE, or name: {type, from}.",
+    "on_error": "What becomes of a record that can't be a row: stop, or dead-letter.",
+    "dead_letters": "The table of dead letters; by default seamark_dead_letters.",
+    "every": "How often a batch is landed, as 10s. Without it, what is there is landed once.",
+    "limits": "How much a batch may have.",
+}
+FROM_KEYS: Mapping[str, str] = {
+    "topic": "The topic's name.",
+    "format": "What values are: json, or debezium.",
+    "schemas": "Whether JSON has Connect's schema around it, as with schemas.enable=true.",
+    "start": "Where the first run begins: earliest or latest.",
+}
+TO_KEYS: Mapping[str, str] = {
+    "database": "The database, by its name in the context.",
+    "table": "The table, or SCHEMA.TABLE.",
+    "mode": "append adds a row for each record; upsert replaces the row of the same key.",
+    "key": "The columns of the table's key, for upsert.",
+}
+COLUMN_KEYS: Mapping[str, str] = {
+    "type": "PostgreSQL's own type, as numeric(12, 2).",
+    "from": "Where in the record it is: value.a.b, key, key.id, or kafka.offset, partition, timestamp, topic.",
+}
+LIMIT_KEYS: Mapping[str, str] = {"records": "How many records a batch has at most, all partitions together."}
 STATES = ("running", "paused", "stopped")
 
 
@@ -61,8 +89,6 @@ def check_keys(table: Table, document: Document, known: Mapping[str, str], *, wh
 def _build_unknown(name: str, place: Place, known: Mapping[str, str], *, what: str) -> Exception:
     from difflib import get_close_matches  # noqa: PLC0415
 
-    if name in {"pipelines", "pipeline"}:
-        return build_spec_error(place, f"{name} come later", hint="take the section out; this version has none")
     close = get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]}?" if close else f"it may have: {', '.join(known)}"
     if "." in name and "config" in known:

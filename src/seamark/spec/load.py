@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from seamark.errors import SpecError, UsageError
-from seamark.model.spec import DesiredConnector, DesiredTopic, Place, Spec
+from seamark.model.spec import DesiredConnector, DesiredLanding, DesiredTopic, Place, Spec
 from seamark.spec.definition import Contents, Definition
 from seamark.spec.fill import Filler
 from seamark.spec.identity import build_spec_id
@@ -81,17 +81,20 @@ def _load(
     loader.refuse_programs(found)
     connectors: list[DesiredConnector] = []
     topics: list[DesiredTopic] = []
+    landings: list[DesiredLanding] = []
     for file in found:
         contents = loader.read_file(file)
         connectors += [definition.connector for definition in contents.definitions]
         topics += contents.topics
+        landings += contents.landings
         keep(contents.definitions)
-    _refuse_twice(connectors, topics)
+    _refuse_twice(connectors, topics, landings)
     return Spec(
         build_spec_id(paths, named=loader.read_names(paths), hostname=socket.gethostname()),
         tuple(connectors),
         tuple(topics),
         tuple(str(file.path) for file in found),
+        tuple(landings),
     )
 
 
@@ -188,10 +191,13 @@ def _show(path: Path) -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
-def _refuse_twice(connectors: Sequence[DesiredConnector], topics: Sequence[DesiredTopic]) -> None:
+def _refuse_twice(
+    connectors: Sequence[DesiredConnector], topics: Sequence[DesiredTopic], landings: Sequence[DesiredLanding]
+) -> None:
     seen: dict[tuple[str, str], Place] = {}
     resources = [("connector", connector.owner, connector.place) for connector in connectors]
     resources += [("topic", topic.name, topic.place) for topic in topics]
+    resources += [("pipeline", landing.name, landing.place) for landing in landings]
     for kind, name, place in resources:
         first = seen.setdefault((kind, name), place)
         if first is not place:

@@ -11,7 +11,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from seamark.spec.keys import CONNECTOR_KEYS, EACH_KEYS, FILE_KEYS, FOLDER_KEYS, STATES, TOPIC_KEYS
+from seamark.spec.keys import (
+    COLUMN_KEYS,
+    CONNECTOR_KEYS,
+    EACH_KEYS,
+    FILE_KEYS,
+    FOLDER_KEYS,
+    FROM_KEYS,
+    LIMIT_KEYS,
+    PIPELINE_KEYS,
+    STATES,
+    TO_KEYS,
+    TOPIC_KEYS,
+)
 
 _SLOT = r"\$\{\{ *(each|env)\.[A-Za-z0-9_.-]+ *\}\}"
 _TEXT = {"type": ["string", "number", "boolean"]}
@@ -40,6 +52,7 @@ def build_schema() -> dict[str, Any]:
                 "connectors": _build_connectors(),
                 "each": {"type": ["array", "null"], "items": {"$ref": "#/definitions/each"}},
                 "topics": {"type": "object", "additionalProperties": {"$ref": "#/definitions/topic"}},
+                "pipelines": {"type": "object", "additionalProperties": {"$ref": "#/definitions/pipeline"}},
                 "defaults": _CONFIG,
                 "bases": {"type": "object", "additionalProperties": _CONFIG},
                 "cluster": {"type": "string"},
@@ -55,6 +68,7 @@ def build_schema() -> dict[str, Any]:
                     _build_table(TOPIC_KEYS, {"partitions": _NUMBER, "replication": _NUMBER, "config": _CONFIG}),
                 ]
             },
+            "pipeline": _build_pipeline(),
         },
     }
 
@@ -62,6 +76,43 @@ def build_schema() -> dict[str, Any]:
 def render_schema() -> str:
     """The schema as the text of its file."""
     return json.dumps(build_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _build_pipeline() -> dict[str, Any]:
+    text, truth = {"type": "string"}, {"type": "boolean"}
+    column = _build_table(COLUMN_KEYS, {"type": text, "from": text}, required=["type"])
+    return _build_table(
+        PIPELINE_KEYS,
+        {
+            "kind": {"enum": ["land"]},
+            "from": _build_table(
+                FROM_KEYS,
+                {
+                    "topic": text,
+                    "format": {"enum": ["json", "debezium"]},
+                    "schemas": truth,
+                    "start": {"enum": ["earliest", "latest"]},
+                },
+                required=["topic"],
+            ),
+            "to": _build_table(
+                TO_KEYS,
+                {
+                    "database": text,
+                    "table": text,
+                    "mode": {"enum": ["append", "upsert"]},
+                    "key": {"type": "array", "items": text},
+                },
+                required=["database", "table"],
+            ),
+            "columns": {"type": "object", "additionalProperties": {"anyOf": [text, column]}},
+            "on_error": {"enum": ["stop", "dead-letter"]},
+            "dead_letters": text,
+            "every": text,
+            "limits": _build_table(LIMIT_KEYS, {"records": _NUMBER}),
+        },
+        required=["kind", "from", "to", "columns"],
+    )
 
 
 def _build_connectors() -> dict[str, Any]:

@@ -13,6 +13,7 @@ from seamark.spec.fill import Filler
 from seamark.spec.keys import CONNECTOR_KEYS, EACH_KEYS, FILE_KEYS, TOPIC_KEYS, check_keys
 from seamark.spec.layers import Layer, Shared, build_layer, fill_layers, require_table, require_text
 from seamark.spec.nodes import Document, Items, Node, Scalar, Table
+from seamark.spec.pipelines import read_landings
 from seamark.spec.yaml_text import parse_yaml
 
 # A hundred thousand connectors of fifty keys.
@@ -28,7 +29,8 @@ def read_yaml_file(document: Document, *, above: Shared, environ: Mapping[str, s
     table = require_table(root, document, what="a spec file")
     check_keys(table, document, FILE_KEYS, what="a spec file")
     reader = _Reader(document, above.extend(table, document), Filler(environ))
-    return Contents(tuple(reader.read_definitions(table)), tuple(reader.read_topics(table)))
+    landings = tuple(read_landings(table, document, filler=reader.filler))
+    return Contents(tuple(reader.read_definitions(table)), tuple(reader.read_topics(table)), landings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,9 @@ def test_entry_is_added_once_and_claimed(runner):
     assert ledger.claim(runner, FIRST) is None
     ledger.add(runner, FIRST)
     ledger.add(runner, replace(FIRST, next_offset=9))
-    assert ledger.claim(runner, FIRST) == replace(FIRST, epoch=1)
-    assert ledger.claim(runner, FIRST) == replace(FIRST, epoch=2)
+    claimed = ledger.claim(runner, FIRST)
+    assert claimed == replace(FIRST, epoch=claimed.epoch)
+    assert ledger.claim(runner, FIRST) == replace(FIRST, epoch=claimed.epoch + 1)
 
 
 def test_offset_moves_from_where_it_was_seen_and_by_its_holder(runner):
@@ -56,6 +57,29 @@ def test_offset_that_was_moved_there_and_back_is_another(runner):
     assert back == replace(old, moves=2)
     with pytest.raises(FencedError):
         ledger.move(runner, old, to=7)
+
+
+def test_entry_that_is_placed_is_nobodys(runner):
+    ledger = Ledger("billing")
+    ledger.place(runner, FIRST)
+    holder = ledger.claim(runner, FIRST)
+    ledger.place(runner, replace(FIRST, next_offset=2))
+    assert ledger.read(runner)[FIRST.key].next_offset == 2
+    with pytest.raises(FencedError):
+        ledger.move(runner, holder, to=9)
+
+
+def test_entry_that_is_made_anew_is_another(runner, monkeypatch):
+    ledger = Ledger("billing")
+    ledger.add(runner, FIRST)
+    holder = ledger.claim(runner, FIRST)
+    ledger.remove(runner, FIRST)
+    assert ledger.read(runner) == {}
+    monkeypatch.setattr("time.time", lambda: holder.epoch + 100)
+    ledger.add(runner, FIRST)
+    ledger.claim(runner, FIRST)
+    with pytest.raises(FencedError):
+        ledger.move(runner, holder, to=9)
 
 
 def test_owners_topics_and_partitions_are_apart(runner):

@@ -88,8 +88,8 @@ class FakeSpark:
         self.on_copied = lambda: None
 
     @contextmanager
-    def open(self, wish, *, plan):
-        self.sessions.append((wish, plan))
+    def open(self, wish, work):
+        self.sessions.append((wish, work.name))
         yield self
 
     def copy(self, plan, on_slice):

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from seamark.errors import ConfigurationError, RefusedError, SeamarkError
-from seamark.fleet.copies import session
-from seamark.fleet.copies.interrupts import taking_interrupts
-from seamark.fleet.copies.session import SparkWish, explain_failure, open_spark, require_spark
+from seamark.fleet import spark_session as session
+from seamark.fleet.interrupts import taking_interrupts
+from seamark.fleet.spark_session import SparkWish, build_copy_work, explain_failure, open_spark, require_spark
 
+WORK = build_copy_work("01A")
 TASK = """Job aborted due to stage failure: Task 3 in stage 7.0 failed 4 times
   File "seamark/spark/telling.py", line 20, in told
 seamark.errors.RefusedError: the record at 7 of partition 1 does not lie where its key belongs
@@ -23,7 +24,7 @@ seamark.errors.RefusedError: the record at 7 of partition 1 does not lie where i
 
 
 def test_error_of_a_task_is_told_as_it_was_raised():
-    error = explain_failure(Exception(TASK), plan="01A")
+    error = explain_failure(Exception(TASK), WORK)
     assert isinstance(error, RefusedError)
     assert error.message == "the record at 7 of partition 1 does not lie where its key belongs"
     assert error.cause == "the plan took its rule from samples"
@@ -31,13 +32,13 @@ def test_error_of_a_task_is_told_as_it_was_raised():
 
 
 def test_missing_jars_are_told_with_the_way_to_get_them():
-    error = explain_failure(Exception("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafka."), plan="01A")
+    error = explain_failure(Exception("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafka."), WORK)
     assert isinstance(error, ConfigurationError)
     assert "--jars" in error.hint
 
 
 def test_java_that_does_not_start_is_no_failure_of_the_copy():
-    error = explain_failure(Exception("[JAVA_GATEWAY_EXITED] Java gateway process exited"), plan="01A")
+    error = explain_failure(Exception("[JAVA_GATEWAY_EXITED] Java gateway process exited"), WORK)
     assert isinstance(error, ConfigurationError)
     assert "java is of version" in error.hint
 
@@ -70,17 +71,17 @@ def test_interrupt_raises_once_and_is_not_logged(caplog):
 
 
 def test_other_failures_say_how_to_go_on_and_no_secret():
-    error = explain_failure(Exception("\njava.lang.X: password=hunter2\n at y"), plan="01A")
+    error = explain_failure(Exception("\njava.lang.X: password=hunter2\n at y"), WORK)
     assert type(error) is SeamarkError
     assert "seamark copy run 01A" in error.hint
     assert "hunter2" not in error.cause
-    gone = explain_failure(Exception("Some data may have been lost because they are not available"), plan="01A")
+    gone = explain_failure(Exception("Some data may have been lost because they are not available"), WORK)
     assert "make a new plan" in gone.hint
 
 
 @pytest.mark.parametrize("kind", ["PartialError", "dict", "NoSuchError"])
 def test_name_of_an_error_is_not_trusted(kind):
-    assert type(explain_failure(Exception(f"seamark.errors.{kind}: x"), plan="01A")) is SeamarkError
+    assert type(explain_failure(Exception(f"seamark.errors.{kind}: x"), WORK)) is SeamarkError
 
 
 def test_missing_extra_is_named_before_anything_is_done(monkeypatch):
@@ -88,5 +89,5 @@ def test_missing_extra_is_named_before_anything_is_done(monkeypatch):
     with pytest.raises(ConfigurationError, match="pyspark and pyarrow") as caught:
         require_spark()
     assert caught.value.hint == "pip install 'seamark[spark]'"
-    with pytest.raises(ConfigurationError), open_spark(SparkWish(), plan="01A"):
+    with pytest.raises(ConfigurationError), open_spark(SparkWish(), WORK):
         pass

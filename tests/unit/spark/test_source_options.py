@@ -16,6 +16,7 @@ def test_speed_may_be_set_and_the_rest_is_ours():
         "kafka.bootstrap.servers": "nowhere:1",
         "kafka.max.poll.records": "7",
         "kafkaConsumer.pollTimeoutMs": "9",
+        "kafka.fetch.max.wait.ms": "20",
         "kafka.isolation.level": "read_committed",
         "includeHeaders": "true",
         "failOnDataLoss": "true",

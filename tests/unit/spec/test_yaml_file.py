@@ -156,7 +156,7 @@ def test_an_empty_file_defines_nothing(folder):
 CASES = {
     "connectors:\n  - name: a\n   config: {}\n": ("x.yaml:3:4: ", ""),
     "conectors: []\n": ("x.yaml:1:1: a spec file has no key conectors", "did you mean connectors?"),
-    "pipelines: []\n": ("x.yaml:1:1: pipelines come later", "take the section out; this version has none"),
+    "pipelines: []\n": ("x.yaml:1:12: pipelines must be a table", ""),
     "connectors:\n  - name: a\n    tasks.max: 1\n": (
         "x.yaml:3:5: a connector has no key tasks.max",
         "put tasks.max below config:",

@@ -22,7 +22,7 @@ from seamark.change.steps.group_image import (
 from seamark.change.steps.last_look import take_last_look
 from seamark.change.world import BrokerPort, World
 from seamark.errors import NotFoundError, SeamarkError, UnknownOutcomeError
-from seamark.model.group import Committed
+from seamark.model.group import Committed, build_group_owner
 from seamark.model.plan import StepData
 from seamark.model.spot import Spot
 
@@ -51,7 +51,7 @@ class MoveGroup:
 
     @property
     def subject(self) -> str:
-        return f"group/{self.group}"
+        return build_group_owner(self.group)
 
     def describe(self) -> str:
         spots = find_spots(self.positions)
@@ -116,7 +116,7 @@ class DeleteGroup:
 
     @property
     def subject(self) -> str:
-        return f"group/{self.group}"
+        return build_group_owner(self.group)
 
     def describe(self) -> str:
         return f"delete {self.subject} and all that it has committed"
@@ -165,7 +165,7 @@ def change_commits(kafka: BrokerPort, group: str, commits: Mapping[Spot, Committ
         if not kept or isinstance(error, UnknownOutcomeError):
             raise
         raise UnknownOutcomeError(
-            f"group/{group}: some offsets were set, others were not forgotten",
+            f"{build_group_owner(group)}: some offsets were set, others were not forgotten",
             cause=f"{error.message}: {error.cause}",
             hint=error.hint,
         ) from error

@@ -29,7 +29,7 @@ from seamark.fleet.clusters import Clusters
 from seamark.fleet.planned import Planned
 from seamark.fleet.planner import Planner
 from seamark.model.duration import parse_duration
-from seamark.model.group import Committed, Group, GroupOffsets, GroupType
+from seamark.model.group import Committed, Group, GroupOffsets, GroupType, render_group
 from seamark.model.lag import GroupEntry, GroupReport, count_lag
 from seamark.model.reading import Reading
 from seamark.model.spot import Spot
@@ -110,8 +110,8 @@ class Groups:
                 raise _build_missing(name)
             targets = self._find_targets(spots, committed, to=to, back=back, by=shift)
         step = MoveGroup(name, build_positions(sorted(targets), _build_commits(targets, committed)))
-        new = () if committed else (f"group {name} has committed nothing yet: it begins with these offsets",)
-        return self._build(f"move group {name}", name, step, owners=owners, notes=new)
+        new = () if committed else (f"{render_group(name)} has committed nothing yet: it begins with these offsets",)
+        return self._build(f"move {render_group(name)}", name, step, owners=owners, notes=new)
 
     def delete(self, name: str) -> Planned:
         """Plan the end of a group with all that it has committed. Undoing it commits the same again."""
@@ -120,7 +120,7 @@ class Groups:
             raise _build_missing(name)
         sink = owners.find(name)
         notes = (f"when connector/{sink} runs next it begins where auto.offset.reset says (earliest)",) if sink else ()
-        return self._build(f"delete group {name}", name, DeleteGroup(name), owners=owners, notes=notes)
+        return self._build(f"delete {render_group(name)}", name, DeleteGroup(name), owners=owners, notes=notes)
 
     def place(self, name: str, targets: Mapping[Spot, int | None], *, topics: Sequence[str] = ()) -> Planned:
         """Plan these positions for a group, within the log; None forgets one. `topics` are as for `move`."""
@@ -132,7 +132,7 @@ class Groups:
         committed = self._read_committed(name)
         placed = clamp(self._kafka, {spot: at for spot, at in wanted.items() if at is not None})
         step = MoveGroup(name, build_positions(sorted(wanted), _build_commits(placed, committed)))
-        return self._build(f"move group {name}", name, step, owners=owners)
+        return self._build(f"move {render_group(name)}", name, step, owners=owners)
 
     def forget(self, name: str, *, topics: Sequence[str]) -> Planned:
         """Plan that a group forgets where it stands on these topics."""

@@ -17,13 +17,13 @@ from seamark.fleet.copies.place import CopyRoute
 from seamark.fleet.copies.planning import CopyPlanner
 from seamark.fleet.copies.registry import KnownPlan, find_plan
 from seamark.fleet.copies.running import CopyOutcome, CopyRun, RunWish
-from seamark.fleet.copies.session import SparkWish, require_spark
 from seamark.fleet.copies.spark_engine import SparkEngine, name_copy
 from seamark.fleet.copies.status import CopyStatus, CopyStatuses
 from seamark.fleet.copies.target import TargetTopic
 from seamark.fleet.copies.verifying import verify
 from seamark.fleet.copies.wish import build_wish
 from seamark.fleet.copies.work import CopyWork
+from seamark.fleet.spark_session import SparkWish, require_spark
 from seamark.model.control import CONTROL_TOPIC
 from seamark.model.reading import Reading
 from seamark.pipelines.copy_plan import CopyPlan

@@ -13,9 +13,9 @@ from seamark.fleet.copies.pace import CopyEvents, CopyPace
 from seamark.fleet.copies.place import CopyRoute
 from seamark.fleet.copies.ports import Hold
 from seamark.fleet.copies.registry import KnownPlan, read_body, register
-from seamark.fleet.copies.session import SparkWish, open_spark
 from seamark.fleet.copies.slicing import choose_limits, read_time_index
 from seamark.fleet.copies.spark_ends import build_ends
+from seamark.fleet.spark_session import SparkWish, build_copy_work, open_spark
 from seamark.fleet.world import SystemClock
 from seamark.model.copy_registration import Registration
 from seamark.pipelines.copy_plan import CopyPlan
@@ -88,7 +88,7 @@ class CopyRun:
             plan, registration = self._register(known, hold)
             if (done := self._find_done(plan, wish)) is not None:
                 return done
-            with open_spark(spark_wish, plan=plan.id) as spark:
+            with open_spark(spark_wish, build_copy_work(plan.id)) as spark:
                 return self._work(spark, plan, registration, hold=hold, wish=wish)
         finally:
             hold.close()

@@ -22,9 +22,9 @@ def build_ends(route: CopyRoute, *, control_topic: str) -> CopyEnds:
 
     return CopyEnds(
         source=build_source(route.source.context),
-        target={f"{_KAFKA}{key}": value for key, value in _build_client(route.target.context).items()},
+        target={f"{_KAFKA}{key}": value for key, value in build_client(route.target.context).items()},
         control_topic=control_topic,
-        source_client=_build_client(route.source.context),
+        source_client=build_client(route.source.context),
     )
 
 
@@ -34,6 +34,7 @@ def build_source(context: Context) -> dict[str, str]:
     return {f"{_KAFKA}{key}": value for key, value in build_java_config(config).items()}
 
 
-def _build_client(context: Context) -> dict[str, str]:
+def build_client(context: Context) -> dict[str, str]:
+    """The brokers of a context as librdkafka takes them, also in tasks."""
     found = embed_files(context.kafka.client_config())
     return {key: value for key, value in found.items() if key not in _OF_THIS_PROCESS}

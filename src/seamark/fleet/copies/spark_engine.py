@@ -15,8 +15,8 @@ from seamark.errors import RefusedError
 from seamark.fleet.copies.back import plan_back
 from seamark.fleet.copies.registry import register
 from seamark.fleet.copies.running import RunWish
-from seamark.fleet.copies.session import SparkWish, open_spark
 from seamark.fleet.copies.spark_ends import build_ends
+from seamark.fleet.spark_session import SparkWish, build_copy_work, open_spark
 from seamark.model.control import CONTROL_TOPIC
 from seamark.pipelines.progress import Progress, read_progress
 from seamark.pipelines.verif_words import describe_verification
@@ -100,7 +100,7 @@ class SparkEngine:
         """Read parts of the source again, to count."""
         from seamark.spark.recount_job import SparkRecounter  # noqa: PLC0415
 
-        with open_spark(self._get_spark(plan.id), plan=plan.id) as spark:
+        with open_spark(self._get_spark(plan.id), build_copy_work(plan.id)) as spark:
             ends = build_ends(self._copies.route, control_topic=CONTROL_TOPIC)
             return SparkRecounter(spark, plan, ends).recount(questions)
 
@@ -121,7 +121,7 @@ class SparkEngine:
 
     def _get_spark(self, plan: str) -> SparkWish:
         if self._session is None:
-            session = self._wish.session or self._open.enter_context(open_spark(self._wish, plan=plan))
+            session = self._wish.session or self._open.enter_context(open_spark(self._wish, build_copy_work(plan)))
             self._session = replace(self._wish, session=session)
         return self._session
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from seamark.errors import RefusedError, UsageError
 from seamark.fleet.copies.registry import KnownPlan
-from seamark.fleet.copies.session import SparkWish, open_spark
 from seamark.fleet.copies.spark_ends import build_ends, build_source
+from seamark.fleet.spark_session import SparkWish, build_copy_work, open_spark
 
 if TYPE_CHECKING:
     from seamark.fleet.copies.place import CopyRoute
@@ -34,7 +34,7 @@ def verify(
             f"the copy {known.plan.id} was never run, so there is nothing to verify",
             hint="seamark copy run PLANFILE",
         )
-    with open_spark(spark_wish, plan=known.plan.id) as spark:
+    with open_spark(spark_wish, build_copy_work(known.plan.id)) as spark:
         from seamark.spark.verify_job import verify_copy  # noqa: PLC0415
 
         ends = build_ends(route, control_topic=control_topic)

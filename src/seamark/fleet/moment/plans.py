@@ -23,6 +23,7 @@ from seamark.fleet.positions.meaning import read_meaning
 from seamark.fleet.positions.override_config import reads_elsewhere
 from seamark.model.connector import Connector
 from seamark.model.effect import Effect
+from seamark.model.group import is_group_owner, read_group_name
 from seamark.model.offset import Offset
 from seamark.model.selection import build_selection, is_pattern
 from seamark.offsets.meaning.sink import OFFSET, SinkMeaning, find_spot, read_number
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from seamark.fleet.world import FleetWorld
     from seamark.offsets.meaning import Meaning
 
-GROUP = "group/"
 # Whoever has hundreds of partitions looks at the first ones; `-o json` has all.
 _SHOWN_PARTITIONS = 5
 
@@ -150,13 +150,13 @@ class Moments:
     def _resolve(self, owners: Sequence[str], *, everything: bool) -> tuple[Asked, ...]:
         if everything == bool(owners):
             raise UsageError("say who shall go back: some owners, or all connectors", hint="OWNER…, or --all")
-        found: dict[str, Asked] = {one: Asked(one) for one in owners if one.startswith(GROUP)}
-        names = [one for one in owners if not one.startswith(GROUP) and not is_pattern(one)]
+        found: dict[str, Asked] = {one: Asked(one) for one in owners if is_group_owner(one)}
+        names = [one for one in owners if not is_group_owner(one) and not is_pattern(one)]
         answers = fan_out({name: partial(self._connectors.one, name) for name in dict.fromkeys(names)})
         for error in answers.failures.values():
             raise error
         picked = list(answers.results.values())
-        patterns = [one for one in owners if not one.startswith(GROUP) and is_pattern(one)]
+        patterns = [one for one in owners if not is_group_owner(one) and is_pattern(one)]
         if patterns or everything:
             reading = self._connectors.all()
             for error in reading.failures.values():
@@ -208,7 +208,7 @@ class Moments:
             # All of it stays: the reason is in the notes.
             empty = build_plan(owner, (), context=self._context.name, world=self._world(), actor=self._actor())
             return Planned(empty, steps=())
-        planned = self._groups().place(owner.removeprefix(GROUP), spots)
+        planned = self._groups().place(read_group_name(owner), spots)
         return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *way.notes)))
 
     def _leave_out(self, failures: Mapping[str, SeamarkError], back: BackTo, *, count: int) -> tuple[str, ...]:

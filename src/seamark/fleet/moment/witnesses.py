@@ -15,6 +15,7 @@ from seamark.fleet.moment.exports import PastExport
 from seamark.fleet.positions.export import OffsetReader
 from seamark.fleet.positions.history import build_history
 from seamark.model.connector import Connector, ConnectorType
+from seamark.model.group import build_group_owner, read_group_name
 from seamark.model.offset import Offset, OffsetMap, spell_identity
 from seamark.model.offset_export import HistoryEntry
 from seamark.model.standing import Sighting, Standing, find_standing
@@ -99,7 +100,7 @@ class Witnesses:
         return found
 
     def _read_held(self, asked: Sequence[Asked]) -> dict[str, Testimony]:
-        groups = [one.owner.removeprefix("group/") for one in asked if one.connector is None]
+        groups = [read_group_name(one.owner) for one in asked if one.connector is None]
         harvest = OffsetReader(self._clusters, self._stores).read_some(
             [one.connector for one in asked if one.connector is not None], groups
         )
@@ -166,12 +167,12 @@ class Witnesses:
         if connector.type is not ConnectorType.SINK:
             return (f"connector/{asked.owner}",)
         group = find_group(connector.name, connector.config, self._clusters.settings(connector.cluster))
-        return f"connector/{asked.owner}", f"group/{group}"
+        return f"connector/{asked.owner}", build_group_owner(group)
 
     def _find_locks(self, asked: Asked) -> tuple[str, ...]:
         connector = asked.connector
         if connector is None:
-            return (group_lock(asked.owner.removeprefix("group/")),)
+            return (group_lock(read_group_name(asked.owner)),)
         settings = self._clusters.settings(connector.cluster)
         return build_locks(connector.name, [connector.config], kind=connector.type, settings=settings)
 

@@ -14,6 +14,7 @@ from seamark.errors import NotFoundError, UnsupportedError, UsageError
 from seamark.fleet.positions.diff import Side, read_saved
 from seamark.fleet.positions.export_file import build_bare, read_json_file
 from seamark.model.duration import parse_duration
+from seamark.model.group import is_group_owner
 from seamark.model.held_offset import HeldOffset
 from seamark.model.offset import Offset, OffsetMap, spell_identity
 from seamark.offsets.meaning import Meaning
@@ -135,7 +136,7 @@ def read_owner_file(path: Path, *, owner: str) -> OwnerFile:
 
 def _find_elsewhere(side: Side, name: str) -> list[str]:
     """The owner of that name in another Connect cluster, as a connector that moved has it; of several nobody."""
-    found = [owner for owner in side if owner.partition("/")[2] == name and not owner.startswith("group/")]
+    found = [owner for owner in side if owner.partition("/")[2] == name and not is_group_owner(owner)]
     return found if len(found) == 1 else []
 
 
@@ -143,7 +144,7 @@ def find_named(side: Side, owner: str, *, path: Path) -> str:
     """The owner in a file that somebody names: as it stands there, or by the bare name of a connector."""
     if owner in side:
         return owner
-    found = sorted(one for one in side if one.partition("/")[2] == owner and not one.startswith("group/"))
+    found = sorted(one for one in side if one.partition("/")[2] == owner and not is_group_owner(one))
     if len(found) > 1:
         raise UsageError(f"{path} has {owner} in several clusters", hint=f"say which: {', '.join(found)}")
     if not found:

@@ -20,6 +20,7 @@ from seamark.fleet.planned import Planned
 from seamark.fleet.positions.diff import read_saved
 from seamark.fleet.positions.meaning import read_meaning
 from seamark.model.connector import Connector, ConnectorType
+from seamark.model.group import is_group_owner, read_group_name
 from seamark.model.offset import Offset, spell_identity
 from seamark.model.preview import DEFAULT_TOLERANCE, Tolerance
 from seamark.offsets.meaning.moving import rewrite_partition
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from seamark.fleet.moving.relocation import Relocations
     from seamark.fleet.positions.stores import OffsetStores
     from seamark.fleet.world import FleetWorld
-
-GROUP = "group/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class OffsetMoves:
             from seamark.fleet.moment.plans import BackTo  # noqa: PLC0415
 
             return self._moments().plan([owner], BackTo(parse_time(move.as_of)), partitions=partitions, care=care)
-        if owner.startswith(GROUP):
+        if is_group_owner(owner):
             return self._move_group(owner, move, partitions)
         connector = self._connectors.one(owner)
         title = f"move {connector.owner} {move.words}"
@@ -92,8 +91,8 @@ class OffsetMoves:
 
     def forget(self, owner: str, *, partitions: Sequence[str] = (), care: Care | None = None) -> Planned:
         """Plan that an owner forgets its offsets, or those of some partitions."""
-        if owner.startswith(GROUP):
-            name = owner.removeprefix(GROUP)
+        if is_group_owner(owner):
+            name = read_group_name(owner)
             return self._groups().forget(name, topics=partitions) if partitions else self._groups().delete(name)
         connector = self._connectors.one(owner)
         if connector.type is ConnectorType.SINK:
@@ -110,7 +109,7 @@ class OffsetMoves:
         if not chosen:
             raise UsageError(f"{path} holds no offsets")
         # Read once for all, where a sink is among them.
-        shared = None if all(owner.startswith(GROUP) for owner in chosen) else read_shared(self._clusters)
+        shared = None if all(is_group_owner(owner) for owner in chosen) else read_shared(self._clusters)
         restore = partial(self._restore_one, care=care, shared=shared, saved=self._open_saved(topics))
         answers = fan_out({owner: partial(restore, owner, held) for owner, held in chosen.items()})
         for error in answers.failures.values():
@@ -128,8 +127,8 @@ class OffsetMoves:
         """Plan that one owner stands where another stands, or stood. Keys are rewritten as the other one names them."""
         offsets, origin, left = self._read_source(source)
         title = f"copy offsets of {source} to {target}"
-        if target.startswith(GROUP):
-            planned = self._groups().place(target.removeprefix(GROUP), find_commits(source, offsets))
+        if is_group_owner(target):
+            planned = self._groups().place(read_group_name(target), find_commits(source, offsets))
             return replace(planned, plan=replace(planned.plan, title=title))
         connector = self._connectors.one(target)
         notes: Sequence[str] = left
@@ -145,7 +144,7 @@ class OffsetMoves:
 
     def relocate(self, owner: str, topic: str | None, *, care: Care | None = None) -> Planned:
         """Plan that a source keeps its offsets in a topic of its own; None is the one of its workers."""
-        if owner.startswith(GROUP):
+        if is_group_owner(owner):
             raise UnsupportedError(f"{owner} has no offsets topic", cause="the group coordinator keeps its offsets")
         care = care or Care()
         return self._relocations().plan(
@@ -164,7 +163,7 @@ class OffsetMoves:
         shared: SharedGroups | None,
         saved: SavedTopics,
     ) -> Planned:
-        if owner.startswith(GROUP):
+        if is_group_owner(owner):
             return self._place_group(owner, offsets, saved)
         connector = self._connectors.one(owner)
         notes: list[str] = []
@@ -180,14 +179,14 @@ class OffsetMoves:
         chosen = [parse_spots(name) for name in partitions]
         held = [one for one in offsets if not chosen or is_chosen(one.partition, chosen)]
         notes = saved.refuse_other(owner, held)
-        planned = self._groups().place(owner.removeprefix(GROUP), find_commits(owner, offsets), topics=partitions)
+        planned = self._groups().place(read_group_name(owner), find_commits(owner, offsets), topics=partitions)
         return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *notes)))
 
     def _open_saved(self, ids: Mapping[str, str] | None) -> SavedTopics:
         return SavedTopics(ids, kafka=self._world().kafka if self._stores().has_brokers else None)
 
     def _move_group(self, owner: str, move: Move, partitions: Sequence[str]) -> Planned:
-        name = owner.removeprefix(GROUP)
+        name = read_group_name(owner)
         if isinstance(move.to, Mapping):
             raise UsageError("a group is moved to earliest, latest, an offset or a time")
         if move.source is not None and (saved := _read_group_file(move.source, owner)) is not None:
@@ -199,8 +198,8 @@ class OffsetMoves:
     def _read_source(self, source: str) -> tuple[tuple[Offset, ...], Connector | None, tuple[str, ...]]:
         """What an owner holds, the connector that it is, None for a group; and what to say of one that is gone."""
         connector = None
-        if source.startswith(GROUP):
-            reading = self._stores().find_group(source.removeprefix(GROUP)).read()
+        if is_group_owner(source):
+            reading = self._stores().find_group(read_group_name(source)).read()
             offsets = tuple(found.as_offset() for found in reading.offsets)
         else:
             try:

@@ -14,6 +14,7 @@ from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC
 from seamark.fleet.positions.override_config import reads_elsewhere
 from seamark.fleet.positions.rest_words import compare_copy
 from seamark.model.connector import Connector, ConnectorType
+from seamark.model.group import build_group_owner
 from seamark.model.offset_export import OwnerExport
 from seamark.model.offset_finding import OffsetFinding
 from seamark.model.stored_offset import StoredOffset, StoreReading
@@ -76,7 +77,7 @@ class OffsetReader:
         harvest = self._gather(calls, Harvest())
         for group in groups:
             reading = self._stores.find_group(group).read()
-            harvest.add(f"group/{group}", reading.offsets)
+            harvest.add(build_group_owner(group), reading.offsets)
         return harvest
 
     def add_topics(self, harvest: Harvest) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from seamark.errors import NotFoundError, UnsupportedError
+from seamark.model.group import is_group_owner, read_group_name
 from seamark.model.held_offset import OffsetWrite
 from seamark.model.offset import OffsetMap, spell_identity
 from seamark.model.offset_export import HistoryEntry
@@ -64,8 +65,8 @@ def _rank(entry: HistoryEntry) -> tuple[int, int, int]:
 
 
 def _find_store(owner: str, *, connectors: Connectors, clusters: Clusters, stores: OffsetStores) -> tuple[str, Store]:
-    if owner.startswith("group/"):
-        return owner, stores.find_group(owner.removeprefix("group/"))
+    if is_group_owner(owner):
+        return owner, stores.find_group(read_group_name(owner))
     try:
         connector = connectors.one(owner)
     except NotFoundError:

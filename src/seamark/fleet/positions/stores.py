@@ -12,6 +12,7 @@ from seamark.fleet.clusters import Clusters
 from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC, find_group
 from seamark.fleet.positions.override_config import build_override_config
 from seamark.model.connector import Connector, ConnectorType
+from seamark.model.group import build_group_owner
 from seamark.model.held_offset import HeldRecord, TopicHolding
 from seamark.model.key_hash import choose_partition
 from seamark.model.stored_offset import StoreReading
@@ -167,7 +168,7 @@ class OffsetStores:
 
     def find_group(self, name: str) -> GroupStore:
         """A consumer group of the context's Kafka cluster."""
-        return GroupStore(self._brokers(), name, owner=f"group/{name}")
+        return GroupStore(self._brokers(), name, owner=build_group_owner(name))
 
     def describe(self) -> dict[str, str]:
         """Where offsets are read from, for an export's envelope."""

@@ -1,4 +1,4 @@
-"""Spark for a copy: a session of ours or the caller's, and its errors in our words."""
+"""Spark for a copy or a landing: a session of ours or the caller's, and its errors in our words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from seamark import errors
 from seamark.errors import ConfigurationError, SeamarkError
-from seamark.fleet.copies.interrupts import taking_interrupts
+from seamark.fleet.interrupts import taking_interrupts
 from seamark.model.sensitive import mask_text
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _LOST = re.compile(r"OffsetOutOfRange|Some data may have been lost|KAFKA_DATA_LO
 
 @dataclass(frozen=True, slots=True)
 class SparkWish:
-    """Where a copy runs. `session` is the caller's own, which is left open; else one is made and closed."""
+    """Where Spark runs. `session` is the caller's own, which is left open; else one is made and closed."""
 
     master: str | None = None
     jars: str | Path | None = None
@@ -46,20 +46,36 @@ def require_spark() -> None:
     missing = [package for package in _PACKAGES if find_spec(package) is None]
     if missing:
         raise ConfigurationError(
-            f"a copy is run by Spark, and {' and '.join(missing)} is not installed",
+            f"this is run by Spark, and {' and '.join(missing)} is not installed",
             hint="pip install 'seamark[spark]'",
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is run: its kind, its name, and the command that goes on with it."""
+
+    kind: str
+    name: str
+    again: str
+
+
+def build_copy_work(plan: str) -> Work:
+    """A copy."""
+    return Work("copy", plan, f"seamark copy run {plan}")
+
+
 @contextmanager
-def open_spark(wish: SparkWish, *, plan: str) -> Iterator[SparkSession]:
+def open_spark(wish: SparkWish, work: Work) -> Iterator[SparkSession]:
     """The session, for the time of a run; what Spark raises comes as an error of ours."""
     require_spark()
     from seamark.spark.session import open_session  # noqa: PLC0415
 
-    with _translating(plan):
+    with _translating(work):
         conf = {**_build_quiet(os.environ), **wish.conf}
-        spark = open_session(wish.master, app=f"seamark copy {plan}", jars=wish.jars, conf=conf, spark=wish.session)
+        spark = open_session(
+            wish.master, app=f"seamark {work.kind} {work.name}", jars=wish.jars, conf=conf, spark=wish.session
+        )
         if wish.session is not None:
             yield spark
             return
@@ -81,7 +97,7 @@ def _build_quiet(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextmanager
-def _translating(plan: str) -> Iterator[None]:
+def _translating(work: Work) -> Iterator[None]:
     try:
         yield
     except (SeamarkError, KeyboardInterrupt, OSError):
@@ -89,13 +105,13 @@ def _translating(plan: str) -> Iterator[None]:
     except Exception as failure:
         if not _is_of_spark(failure):
             raise
-        raise explain_failure(failure, plan=plan) from failure
+        raise explain_failure(failure, work) from failure
 
 
-def explain_failure(failure: Exception, *, plan: str) -> SeamarkError:
+def explain_failure(failure: Exception, work: Work) -> SeamarkError:
     """What Spark says, as an error of ours: that of the task which failed, where it was one of ours."""
     text = str(failure)
-    again = f"nothing is lost: seamark copy run {plan} goes on where it stopped"
+    again = f"nothing is lost: {work.again} goes on where it stopped"
     if _NO_SOURCE.search(text):
         return ConfigurationError(
             "Spark has no Kafka source",
@@ -117,10 +133,14 @@ def explain_failure(failure: Exception, *, plan: str) -> SeamarkError:
         return kind(mask_text(found["message"]), cause=mask_text(found["cause"] or ""), hint=found["hint"] or again)
     hint = again
     if _LOST.search(text):
-        hint = "records of the plan are gone from the source: make a new plan"
+        hint = "records that were not read yet are gone from the topic"
+        if work.kind == "copy":
+            hint = "records of the plan are gone from the source: make a new plan"
     first = next((part for part in text.splitlines() if part.strip()), type(failure).__name__)
     return SeamarkError(
-        "Spark could not go on with the copy", cause=mask_text(first[:_LONGEST]), hint=f"{hint}; -v shows more"
+        f"Spark could not go on with the {work.kind} {work.name}",
+        cause=mask_text(first[:_LONGEST]),
+        hint=f"{hint}; -v shows more",
     )
 
 

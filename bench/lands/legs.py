@@ -1,0 +1,79 @@
+"""Each way from the topic to the table: ours, Spark's own JDBC sink, and a bare COPY from as many tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from bench.lands.stage import COLUMNS, PARTITIONS, Landed, Stage
+from seamark.pipelines.landing import Mode
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def land_ours(stage: Stage, mode: Mode) -> Landed:
+    """`run_landing`, from the claim to the ledger's last move."""
+    from seamark.spark.land_job import LandEnds, run_landing  # noqa: PLC0415 - the list of benches needs no Spark
+
+    ends = LandEnds({"kafka.bootstrap.servers": stage.servers}, url=stage.postgres.dsn)
+    run_landing(stage.spark, stage.build_landing(mode), ends, records=stage.records)
+    return Landed(stage.table)
+
+
+def land_jdbc(stage: Stage) -> Landed:
+    """`df.write.jdbc`, each task a transaction, with the driver's own rewriting of batches."""
+    postgres = stage.postgres
+    url = f"jdbc:postgresql://{postgres.host}:{postgres.port}/{postgres.database}?reWriteBatchedInserts=true"
+    properties = {
+        "user": postgres.user,
+        "password": postgres.password,
+        "driver": "org.postgresql.Driver",
+        "batchsize": "10000",
+        # PostgreSQL takes a text for a moment only if the driver does not say that it is a text.
+        "stringtype": "unspecified",
+    }
+    build_rows(stage).write.jdbc(url, stage.table, mode="append", properties=properties)
+    return Landed(stage.table)
+
+
+def land_copy(stage: Stage) -> Landed:
+    """COPY from each task, without anything around it."""
+    copy = partial(_copy, dsn=stage.postgres.dsn, table=stage.table)
+    build_rows(stage).mapInArrow(copy, "rows long").collect()
+    return Landed(stage.table)
+
+
+def build_rows(stage: Stage) -> DataFrame:
+    """The same rows as ours, by the same functions of Spark, with the settings that ours reads with."""
+    from pyspark.sql import functions as sf  # noqa: PLC0415
+
+    from seamark.spark.source_options import build_source_options  # noqa: PLC0415
+
+    options = build_source_options({"kafka.bootstrap.servers": stage.servers})
+    reader = stage.spark.read.format("kafka").options(**{**options, "includeHeaders": "false"})
+    places = json.dumps({stage.topic: list(range(PARTITIONS))})
+    schema = "id bigint, customer string, amount double, placed_at string, note string"
+    parsed = sf.from_json(sf.col("value").cast("string"), schema).alias("row")
+    names = [f"row.{column.name}" for column in COLUMNS]
+    return reader.option("assign", places).load().select(parsed).select(*names)
+
+
+def _copy(batches: Iterable[Any], *, dsn: str, table: str) -> Iterator[Any]:
+    import pyarrow as pa  # noqa: PLC0415
+    from pyarrow import csv  # noqa: PLC0415
+
+    rows = 0
+    names = ", ".join(column.name for column in COLUMNS)
+    statement = f"COPY {table} ({names}) FROM STDIN (FORMAT csv)"
+    with psycopg.connect(dsn) as connection, connection.cursor() as cursor, cursor.copy(statement) as out:
+        for batch in batches:
+            text = pa.BufferOutputStream()
+            csv.write_csv(batch, text, csv.WriteOptions(include_header=False))
+            out.write(text.getvalue())
+            rows += batch.num_rows
+    yield pa.RecordBatch.from_pydict({"rows": [rows]})

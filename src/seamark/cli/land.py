@@ -1,0 +1,196 @@
+"""`seamark land`."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from seamark.cli.answer import Answer, build_answer
+from seamark.cli.confirm import confirm
+from seamark.cli.copy_options import SparkOptions, spark_options
+from seamark.cli.options import global_options, option, pass_session, put_options
+from seamark.cli.session import Session
+from seamark.errors import RefusedError, SeamarkError, UsageError
+from seamark.report.words import render_number
+
+if TYPE_CHECKING:
+    from seamark.fleet.landings.status import LandPlan
+    from seamark.pipelines.landing import BatchLanded
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_EVERY_SECONDS = 10.0
+_FILES = (
+    option(
+        "-f",
+        "--file",
+        "files",
+        multiple=True,
+        required=True,
+        type=click.Path(path_type=Path),
+        metavar="PATH",
+        help="A file or a folder of the spec; repeat for more.",
+    ),
+    option("--allow-python", is_flag=True, help="Run spec files that are Python programs."),
+)
+
+
+def file_options(command: F) -> F:
+    """Add `-f` and `--allow-python`."""
+    result: F = put_options(command, _FILES)
+    return result
+
+
+@click.group
+def land() -> None:
+    """Land a topic in a table of PostgreSQL, each record once, on Spark."""
+
+
+@land.command("plan")
+@click.argument("name")
+@file_options
+@global_options
+@pass_session
+def plan_landing(session: Session, *, name: str, files: tuple[Path, ...], allow_python: bool) -> None:
+    """Show what a run would do: the table's new columns, and from where to where each partition is landed."""
+    from seamark.fleet.landings.view import build_landing_view  # noqa: PLC0415
+
+    with session.fleet() as fleet:
+        (declared,) = fleet.landings.declared(files, names=[name], allow_python=allow_python)
+        session.give(Answer(build_landing_view(fleet.landings.plan(declared))))
+
+
+@land.command("run")
+@click.argument("name")
+@file_options
+@spark_options
+@option("--once", is_flag=True, help="Land what is there, also where the file says how often.")
+@option("-y", "--yes", is_flag=True, help="Do not ask.")
+@global_options
+@pass_session
+def run_landing(
+    session: Session,
+    *,
+    name: str,
+    files: tuple[Path, ...],
+    allow_python: bool,
+    where: SparkOptions,
+    once: bool,
+    yes: bool,
+) -> None:
+    """Land what is there; where the file says every: …, go on until Ctrl-C.
+
+    Any machine may run it, and go on where another stopped: the database knows how far it is. Whoever begins last has
+    it; a run that still works elsewhere ends by itself.
+    """
+    from seamark.fleet.landings.view import build_landing_view  # noqa: PLC0415
+
+    with session.fleet() as fleet:
+        landings = fleet.landings
+        (declared,) = landings.declared(files, names=[name], allow_python=allow_python)
+        plan = landings.plan(declared)
+        _agree(session, plan, yes=yes, is_protected=fleet.context.protected)
+        lines = _Lines(session)
+        with _taking_end() as stop:
+            landings.run(plan, spark=where.build_wish(), is_endless=not once, on_batch=lines.landed, stop=stop)
+        lines.close()
+        session.give(Answer(build_landing_view(landings.plan(declared))))
+
+
+@land.command("status")
+@click.argument("name", required=False)
+@file_options
+@global_options
+@pass_session
+def show_landings(session: Session, *, name: str | None, files: tuple[Path, ...], allow_python: bool) -> None:
+    """Show how far landings are, told by the database and the brokers; with a NAME one of them."""
+    from seamark.fleet.landings.view import build_landing_view, build_landings_view  # noqa: PLC0415
+
+    with session.fleet() as fleet:
+        found = fleet.landings.declared(files, names=[name] if name else (), allow_python=allow_python)
+        if name:
+            session.give(Answer(build_landing_view(fleet.landings.plan(found[0]))))
+            return
+        plans, failures = [], {}
+        for one in found:
+            try:
+                plans.append(fleet.landings.plan(one))
+            except SeamarkError as error:
+                failures[one.landing.name] = error
+        session.give(build_answer(build_landings_view(plans, failures), failures, asked=len(found)))
+
+
+def _agree(session: Session, plan: LandPlan, *, yes: bool, is_protected: bool) -> None:
+    """Ask before the first run, and before a table is changed; who goes on with a landing was asked already."""
+    from seamark.fleet.landings.status import LandState  # noqa: PLC0415
+
+    landing = plan.declared.landing
+    if plan.state is LandState.LOST:
+        raise RefusedError(
+            f"records of {landing.topic} were deleted before {landing.name} has landed them",
+            cause=", ".join(f"partition {one.partition}: {one.lost}" for one in plan.partitions if one.lost),
+            hint=f"accept the loss: seamark offsets move {landing.owner} --to earliest",
+        )
+    if plan.state is not LandState.NEW and not plan.statements:
+        return
+    session.reporter.note(
+        f"{landing.topic} ({len(plan.partitions)} partitions, {render_number(plan.behind)} records at most) is landed "
+        f"in {landing.table} of {plan.declared.database}"
+    )
+    for statement in plan.statements:
+        session.reporter.note(f"  first: {statement}")
+    try:
+        confirm(session, yes=yes, word=landing.name if is_protected else "yes")
+    except UsageError as error:
+        error.hint = "say it with --yes, after a look at: seamark land plan"
+        raise
+
+
+class _Lines:
+    """How a landing goes, on standard error: a line now and then."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._said_at: float | None = None
+        self._began_at = time.monotonic()
+        self._rows = self._dead = self._deleted = self._batches = 0
+
+    def landed(self, batch: BatchLanded) -> None:
+        self._rows += batch.rows
+        self._dead += batch.dead
+        self._deleted += batch.deleted
+        self._batches += 1
+        now = time.monotonic()
+        if self._said_at is None or now - self._said_at >= _EVERY_SECONDS:
+            self._said_at = now
+            self._session.reporter.note(f"  {self._say()}")
+
+    def close(self) -> None:
+        self._session.reporter.note(self._say())
+
+    def _say(self) -> str:
+        seconds = max(0.001, time.monotonic() - self._began_at)
+        beside = f", {render_number(self._deleted)} deleted" if self._deleted else ""
+        beside += f", {render_number(self._dead)} dead letters" if self._dead else ""
+        rate = render_number(round(self._rows / seconds))
+        return f"batch {self._batches} · {render_number(self._rows)} rows{beside} · {rate} rows/s"
+
+
+@contextmanager
+def _taking_end() -> Iterator[threading.Event]:
+    """An event that SIGTERM sets: between two batches the landing ends. Ctrl-C ends it at once, as safely."""
+    stop = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    try:
+        yield stop
+    except KeyboardInterrupt:
+        stop.set()
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,203 @@
+"""A range of a topic landed in one transaction: its rows, its dead letters, and the move of its entry in the ledger.
+
+Any range may be landed twice, anywhere, at the same time. Whoever is first has done it, and the others see that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import psycopg
+
+from seamark.database.any_driver import Runner
+from seamark.database.failures import build_connect_error, build_landing_error
+from seamark.database.landing_rows import Landed, LandingTable, RowSink, build_table, create_dead_letters
+from seamark.database.ledger import Entry, Ledger
+from seamark.database.session import build_patient_dsn
+from seamark.database.zombies import ZombieWatch, build_session_name
+from seamark.errors import FencedError
+
+# Somebody who only waits is looked at again so often.
+_LOCK_SECONDS = 2
+# A session in which nothing happens for so long, though its row is waited for, belongs to a process that is stopped.
+_ZOMBIE_SECONDS = 15.0
+# If nobody waits for it, PostgreSQL ends it in the end.
+_IDLE_SECONDS = 300
+
+_FIND = "SELECT to_regclass(%s)::oid"
+_COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One range: from where the ledger stands to `end`."""
+
+    entry: Entry
+    end: int
+
+    @property
+    def after(self) -> Entry:
+        """What the ledger says when it is landed."""
+        return replace(self.entry, next_offset=self.end, moves=self.entry.moves + 1)
+
+
+class LandingDatabase:
+    """The database of one landing. Each call has a connection of its own, by the name of what it may hold."""
+
+    def __init__(self, dsn: str, table: LandingTable, *, owner: str, zombie_seconds: float = _ZOMBIE_SECONDS) -> None:
+        self._dsn = dsn
+        self._table = table
+        self._ledger = Ledger(owner)
+        self._zombie_seconds = zombie_seconds
+
+    def prepare(self) -> None:
+        """Make the ledger, and the table of dead letters, where they are missing."""
+        with self._open("") as connection:
+            self._ledger.create(Runner(connection))
+            if self._table.dead_letters:
+                create_dead_letters(connection, self._table.dead_letters)
+
+    def read_columns(self) -> tuple[str, ...] | None:
+        """The columns of the table; None where there is none."""
+        with self._open("") as connection:
+            (found,) = connection.execute(_FIND, [build_table(self._table.name).as_string(connection)]).fetchall()[0]
+            if found is None:
+                return None
+            return tuple(name for (name,) in connection.execute(_COLUMNS, [found]).fetchall())
+
+    def change_table(self, statements: Iterable[str]) -> None:
+        """Run the statements of a plan, all or none."""
+        try:
+            with self._open("") as connection:
+                for statement in statements:
+                    connection.execute(statement.encode())
+        except psycopg.Error as error:
+            failure = build_landing_error(error, self._table.name)
+        else:
+            return
+        raise failure
+
+    def read(self) -> dict[tuple[str, int], Entry]:
+        """What stands in the ledger."""
+        with self._open("") as connection:
+            return self._ledger.read(Runner(connection))
+
+    def read_if_any(self) -> dict[tuple[str, int], Entry]:
+        """The same where nobody may have made the ledger yet."""
+        with self._open("") as connection:
+            if connection.execute(_FIND, [self._ledger.table]).fetchall()[0][0] is None:
+                return {}
+        return self.read()
+
+    def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
+        """Take these partitions from whoever has them. One that has no entry begins where `firsts` says."""
+        return [self._claim(first) for first in firsts]
+
+    def place(self, entries: Iterable[Entry], *, gone: Iterable[Entry] = ()) -> None:
+        """Set these offsets and take those entries away, all or none. A run that is under way is fenced by it."""
+        wanted = sorted(
+            [*((one, True) for one in entries), *((one, False) for one in gone)], key=lambda each: each[0].key
+        )
+        try:
+            with self._open("") as connection:
+                runner = Runner(connection)
+                for entry, is_kept in wanted:
+                    self._hold(connection, entry)
+                    (self._ledger.place if is_kept else self._ledger.remove)(runner, entry)
+        except psycopg.Error as error:
+            failure = build_landing_error(error, self._ledger.table)
+        else:
+            return
+        raise failure
+
+    def land(self, step: Step, write: Callable[[RowSink], None], *, is_strict: bool) -> Landed:
+        """Land a range. `write` hands its rows over.
+
+        Raises:
+            FencedError: the ledger is elsewhere: another run has taken the partition, or its offset was moved.
+        """
+        is_moved = False
+        landed = Landed(is_repeat=True)
+        try:
+            with self._open(self._name(step.entry)) as connection:
+                connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'")
+                found = self._hold(connection, step.entry)
+                if found == step.after:
+                    return landed
+                if found != step.entry:
+                    raise build_fenced(self._ledger.owner, step.entry, found)
+                sink = RowSink(connection, self._table, owner=self._ledger.owner, entry=step.entry, is_strict=is_strict)
+                write(sink)
+                landed = sink.finish()
+                self._ledger.move(Runner(connection), step.entry, to=step.end)
+                is_moved = True
+        except psycopg.Error as error:
+            # The answer to COMMIT may be lost; the ledger knows what became of it.
+            if is_moved and self._is_landed(step):
+                return landed
+            failure = build_landing_error(error, self._table.name)
+        else:
+            return landed
+        # Here, so that no traceback carries rows of the user's.
+        raise failure
+
+    def move_empty(self, step: Step) -> None:
+        """Move over a range in which there is no record."""
+        self.land(step, lambda _: None, is_strict=True)
+
+    def _claim(self, first: Entry) -> Entry:
+        with self._open(self._name(first)) as connection:
+            runner = Runner(connection)
+            # Two that enter it at once: one of them finds it.
+            with suppress(psycopg.errors.UniqueViolation), connection.transaction():
+                self._ledger.add(runner, first)
+            self._hold(connection, first)
+            found = self._ledger.claim(runner, first)
+        if found is None:
+            raise build_fenced(self._ledger.owner, first, None)
+        return found
+
+    def _is_landed(self, step: Step) -> bool:
+        with self._open(self._name(step.entry)) as connection:
+            # It waits for the transaction that may still be open.
+            return self._hold(connection, step.entry) == step.after
+
+    def _hold(self, connection: psycopg.Connection[Any], entry: Entry) -> Entry | None:
+        """Lock the row of an entry, and read it. Whoever holds it and does nothing any more is ended."""
+        watch = ZombieWatch(self._name(entry), patience_seconds=self._zombie_seconds)
+        connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
+        while True:
+            try:
+                with connection.transaction():
+                    return self._ledger.hold(Runner(connection), entry)
+            except psycopg.errors.LockNotAvailable:
+                watch.look(connection)
+
+    def _name(self, entry: Entry) -> str:
+        return build_session_name(self._ledger.owner, *entry.key)
+
+    def _open(self, name: str) -> psycopg.Connection[Any]:
+        """A connection for one transaction: committed and closed at the end of its block."""
+        try:
+            return psycopg.connect(build_patient_dsn(self._dsn, application_name=name or "seamark-land"))
+        except psycopg.Error as error:
+            failure = build_connect_error(error, self._table.name)
+        raise failure
+
+
+def build_fenced(owner: str, seen: Entry, found: Entry | None) -> FencedError:
+    """The error of a landing whose entry is elsewhere."""
+    cause = "its entry was deleted"
+    if found is not None:
+        cause = (
+            "another run has taken it" if found.epoch != seen.epoch else f"its offset was moved to {found.next_offset}"
+        )
+    return FencedError(
+        f"{owner} no longer has {seen} at {seen.next_offset}",
+        cause=cause,
+        hint="nothing was landed twice; start the landing again, where no other run of it works",
+        context={"owner": owner, "topic": seen.topic, "partition": str(seen.partition)},
+    )

@@ -1,0 +1,1 @@
+"""Topics landed in tables by Spark, each record once."""

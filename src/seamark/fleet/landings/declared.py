@@ -1,0 +1,101 @@
+"""Landings as the files declare them, checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from seamark.errors import NotFoundError, SpecError, UsageError
+from seamark.model.spec import DesiredLanding, Place
+from seamark.model.spot import Edge
+from seamark.pipelines.land_column import LandColumn
+from seamark.pipelines.landing import Format, Landing, Mode, OnError
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+
+Word = TypeVar("Word", bound=StrEnum)
+
+
+class _Start(StrEnum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A landing, and how it is run. `url` is the DSN of its database, and not shown."""
+
+    landing: Landing
+    place: Place
+    database: str
+    url: str = field(repr=False)
+    start: Edge = Edge.EARLIEST
+    every_seconds: float | None = None
+    records: int | None = None
+
+
+def read_declared(
+    context: Context, paths: Sequence[Path], *, names: Sequence[str] = (), allow_python: bool = False
+) -> tuple[Declared, ...]:
+    """The landings of these files, or those of them that are named."""
+    from seamark.spec import load_spec  # noqa: PLC0415
+
+    spec = load_spec(paths, environ=os.environ, allow_python=allow_python)
+    known = {one.name: one for one in spec.landings}
+    for name in names:
+        if name not in known:
+            raise NotFoundError(
+                f"no file declares the pipeline {name}",
+                cause=f"they have {', '.join(known)}" if known else "they have none",
+                hint="look at -f, and at the section pipelines: there",
+            )
+    return tuple(build_declared(context, known[name]) for name in (names or known))
+
+
+def build_declared(context: Context, desired: DesiredLanding) -> Declared:
+    """A landing of a file, with every word checked. An error says where it stands."""
+    settings = context.databases.get(desired.database)
+    if settings is None:
+        raise SpecError(
+            f"pipeline {desired.name}: the context {context.name} has no database {desired.database}",
+            cause=str(desired.place),
+            hint=f"add it: databases: {{{desired.database}: {{jdbc_url: …, dsn: secret://…}}}}",
+        )
+    try:
+        landing = Landing(
+            desired.name,
+            topic=desired.topic,
+            table=desired.table,
+            columns=tuple(LandColumn(one.name, one.type, one.source) for one in desired.columns),
+            mode=_read_word(desired.mode, Mode, what="mode"),
+            key=desired.key,
+            format=_read_word(desired.format, Format, what="format"),
+            schemas=desired.schemas,
+            on_error=_read_word(desired.on_error, OnError, what="on_error"),
+            dead_letters=desired.dead_letters,
+        )
+        start = Edge(_read_word(desired.start, _Start, what="start"))
+    except UsageError as error:
+        raise SpecError(
+            f"pipeline {desired.name}: {error.message}", cause=str(desired.place), hint=error.hint
+        ) from None
+    return Declared(
+        landing,
+        desired.place,
+        desired.database,
+        url=settings.dsn.reveal(),
+        start=start,
+        every_seconds=desired.every,
+        records=desired.records,
+    )
+
+
+def _read_word(word: str, words: type[Word], *, what: str) -> Word:
+    if word not in set(words):
+        raise UsageError(f"{what} can't be {word!r}", hint=f"one of {', '.join(words)}")
+    return words(word)

@@ -1,0 +1,170 @@
+"""The ledgers of landings, as if each were a consumer group: by topic and partition, the next offset to read.
+
+So everything that shows, saves, moves and undoes a group's offsets does the same for a landing's. They are found in the
+databases that the context names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from seamark.errors import NotFoundError, SeamarkError, UnreachableError
+from seamark.model.group import PIPELINE, Committed, Group, GroupOffsets, GroupStatus, GroupType
+from seamark.model.reading import Reading
+from seamark.model.spot import Spot
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+    from seamark.database.landing import LandingDatabase
+    from seamark.fleet.ports import BrokersPort
+
+# A ledger has no coordinator that would forbid anything; its database does, when it is asked.
+_RIGHTS = frozenset({"READ", "DESCRIBE", "DELETE"})
+_EMPTY, _DEAD = "EMPTY", "DEAD"
+
+
+def route_ledgers(brokers: BrokersPort, context: Context) -> BrokersPort:
+    """The brokers, with ledgers in the place of groups that are named as pipelines are."""
+    if not context.databases:
+        return brokers
+    return cast("BrokersPort", _Routing(brokers, partial(open_ledger, context)))
+
+
+def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> LandingDatabase:
+    """The database whose ledger knows an owner. Who is forgotten may begin anew where there is but one database."""
+    from seamark.database.landing import LandingDatabase  # noqa: PLC0415
+    from seamark.database.landing_rows import LandingTable  # noqa: PLC0415
+
+    silent: list[str] = []
+    for settings in context.databases.values():
+        database = LandingDatabase(settings.dsn.reveal(), LandingTable(settings.name, ()), owner=owner)
+        try:
+            if database.read_if_any():
+                return database
+        except SeamarkError as error:
+            silent.append(f"{settings.name}: {error.message}")
+    if silent:
+        # Who does not answer may have it: to say that there is none would be a guess.
+        raise UnreachableError(
+            f"it can't be told where {owner} stands",
+            cause="; ".join(silent),
+            hint="its ledger may be in that database",
+            context={"owner": owner},
+        )
+    if may_begin and len(context.databases) == 1:
+        database.prepare()
+        return database
+    raise NotFoundError(
+        f"no ledger knows {owner}",
+        cause=f"the databases of the context were asked: {', '.join(context.databases)}",
+        hint="seamark land run begins it; its database must be one of the context's",
+        context={"owner": owner},
+    )
+
+
+class _Routing:
+    """Everything but what is asked of pipelines goes to the brokers."""
+
+    def __init__(self, brokers: BrokersPort, open_ledger: Callable[..., LandingDatabase]) -> None:
+        self._brokers = brokers
+        self._open_ledger = open_ledger
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._brokers, name)
+
+    def read_groups(self, names: Sequence[str]) -> Reading[GroupStatus]:
+        ours, theirs = _split(names)
+        statuses = tuple(GroupStatus(name, self._find_state(name), 0, _RIGHTS) for name in ours)
+        return _join(statuses, self._brokers.read_groups(theirs) if theirs else None)
+
+    def read_members(self, groups: Sequence[str]) -> Reading[Group]:
+        ours, theirs = _split(groups)
+        found = tuple(
+            Group(name, self._find_state(name), GroupType.UNKNOWN, "", "", None, operations=_RIGHTS) for name in ours
+        )
+        return _join(found, self._brokers.read_members(theirs) if theirs else None)
+
+    def read_committed(
+        self, groups: Mapping[str, Collection[Spot] | None], *, only_stable: bool = False, with_metadata: bool = True
+    ) -> Reading[GroupOffsets]:
+        ours, theirs = _split(groups)
+        found, failures = [], {}
+        for name in ours:
+            try:
+                held = self._read_ledger(name)
+            except SeamarkError as error:
+                failures[name] = error
+                continue
+            wanted = groups[name]
+            found.append(
+                GroupOffsets(name, {spot: at for spot, at in held.items() if wanted is None or spot in wanted})
+            )
+        asked = {name: groups[name] for name in theirs}
+        answer = None
+        if asked:
+            answer = self._brokers.read_committed(asked, only_stable=only_stable, with_metadata=with_metadata)
+        joined = _join(tuple(found), answer)
+        return Reading(joined.items, failures={**joined.failures, **failures})
+
+    def alter_group_offsets(self, group: str, offsets: Mapping[Spot, Committed]) -> None:
+        if not group.startswith(PIPELINE):
+            self._brokers.alter_group_offsets(group, offsets)
+            return
+        ids = self._read_ids({topic for topic, _ in offsets})
+        self._open_ledger(group, may_begin=True).place(
+            [_build_entry(spot, ids, found.offset) for spot, found in offsets.items() if spot[0] in ids]
+        )
+
+    def delete_group_offsets(self, group: str, spots: Collection[Spot]) -> None:
+        if not group.startswith(PIPELINE):
+            self._brokers.delete_group_offsets(group, spots)
+            return
+        ids = self._read_ids({topic for topic, _ in spots})
+        self._open_ledger(group).place([], gone=[_build_entry(spot, ids, 0) for spot in spots if spot[0] in ids])
+
+    def delete_group(self, group: str) -> None:
+        if not group.startswith(PIPELINE):
+            self._brokers.delete_group(group)
+            return
+        database = self._open_ledger(group)
+        database.place([], gone=database.read().values())
+
+    def _find_state(self, owner: str) -> str:
+        """In the coordinator's words. Nobody is ever in it: a run that is under way is fenced, and not asked."""
+        try:
+            self._open_ledger(owner)
+        except NotFoundError:
+            return _DEAD
+        return _EMPTY
+
+    def _read_ledger(self, owner: str) -> dict[Spot, Committed]:
+        entries = self._open_ledger(owner).read().values()
+        ids = self._read_ids({entry.topic for entry in entries})
+        # What is left of a topic that was made anew is nobody's place any more.
+        return {
+            (entry.topic, entry.partition): Committed(entry.next_offset)
+            for entry in entries
+            if ids.get(entry.topic) == entry.topic_id
+        }
+
+    def _read_ids(self, topics: Collection[str]) -> dict[str, str]:
+        reading = self._brokers.read_topics(sorted(topics))
+        return {found.name: found.topic_id for found in reading.items}
+
+
+def _build_entry(spot: Spot, ids: Mapping[str, str], offset: int) -> Any:
+    from seamark.database.ledger import Entry  # noqa: PLC0415
+
+    topic, partition = spot
+    return Entry(topic, ids[topic], partition, next_offset=offset)
+
+
+def _split(names: Collection[str]) -> tuple[list[str], list[str]]:
+    ours = [name for name in names if name.startswith(PIPELINE)]
+    return ours, [name for name in names if not name.startswith(PIPELINE)]
+
+
+def _join(ours: tuple[Any, ...], theirs: Reading[Any] | None) -> Reading[Any]:
+    return Reading((*ours, *(theirs.items if theirs else ())), failures=dict(theirs.failures) if theirs else {})

@@ -1,0 +1,83 @@
+"""A column of a landing: its type in the database, and where in a record it comes from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from seamark.errors import UsageError
+from seamark.model import strict
+
+OUR_PREFIX = "seamark_"
+KAFKA_FIELDS = ("topic", "partition", "offset", "timestamp")
+_TYPE = re.compile(r"[a-z][a-z0-9_ ]*(\(\d{1,4}(, ?\d{1,4})?\))?[a-z ]*(\[\])?", re.ASCII)
+_NAME_BYTES = 63
+
+
+class Place(StrEnum):
+    """Which part of a record."""
+
+    VALUE = "value"
+    KEY = "key"
+    KAFKA = "kafka"
+
+
+@dataclass(frozen=True, slots=True)
+class LandColumn:
+    """One column. `type` is PostgreSQL's own word for it.
+
+    `source` is `value.a.b`, `key`, `key.id`, or `kafka.` with topic, partition, offset or timestamp; empty: the field
+    of the value by the column's name.
+    """
+
+    name: str
+    type: str
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what PostgreSQL could not have, and what would run as SQL."""
+        if not self.name or "\0" in self.name or len(self.name.encode()) > _NAME_BYTES:
+            raise UsageError(f"a column can't be named {self.name!r}", hint="1 to 63 bytes")
+        if self.name.startswith(OUR_PREFIX):
+            raise UsageError(f"a column can't be named {self.name}", hint="names with seamark_ are taken")
+        if not _TYPE.fullmatch(self.type):
+            raise UsageError(f"the column {self.name} can't be of type {self.type!r}", hint="as in: numeric(12, 2)")
+        if self.place is Place.KAFKA and (len(self.path) != 1 or self.path[0] not in KAFKA_FIELDS):
+            raise UsageError(
+                f"the column {self.name} can't come from {self.source}",
+                hint=f"kafka. has {', '.join(KAFKA_FIELDS)}",
+            )
+        if self.place is Place.VALUE and not all(self.path):
+            raise UsageError(f"the column {self.name} can't come from {self.source!r}", hint="as in: value.a.b")
+
+    @property
+    def place(self) -> Place:
+        """Which part of the record it comes from."""
+        head = self.source.partition(".")[0] or Place.VALUE.value
+        if head not in set(Place):
+            raise UsageError(
+                f"the column {self.name} can't come from {self.source!r}", hint="value.…, key, key.… or kafka.…"
+            )
+        return Place(head)
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The fields that lead to it. Empty: the whole key, as text."""
+        if not self.source:
+            return (self.name,)
+        rest = self.source.partition(".")[2]
+        if not rest:
+            return () if self.place is Place.KEY else ("",)
+        return tuple(rest.split("."))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The column as JSON takes it."""
+        return {"name": self.name, "type": self.type, "source": self.source}
+
+    @classmethod
+    def from_dict(cls, data: object) -> LandColumn:
+        """Read what `to_dict` gave."""
+        fields = strict.read_object(data, keys=("name", "type", "source"), what="a column of a landing")
+        return cls(**{name: strict.read_text(value, what="a column of a landing") for name, value in fields.items()})

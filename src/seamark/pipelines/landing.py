@@ -1,0 +1,129 @@
+"""A landing: which topic goes to which table, and what becomes of a record on its way. No I/O."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from seamark.errors import UsageError
+from seamark.model import strict
+from seamark.pipelines.land_column import LandColumn, Place
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,179}", re.ASCII)
+_KEYS = ("name", "topic", "table", "columns", "mode", "key", "format", "schemas", "on_error", "dead_letters")
+
+
+class Mode(StrEnum):
+    """What a record does to the table."""
+
+    APPEND = "append"
+    UPSERT = "upsert"
+
+
+class Format(StrEnum):
+    """What the values of records are."""
+
+    JSON = "json"
+    DEBEZIUM = "debezium"
+
+
+class OnError(StrEnum):
+    """What becomes of a record that can't be a row."""
+
+    STOP = "stop"
+    DEAD_LETTER = "dead-letter"
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """One landing, as its owner has declared it.
+
+    `schemas` says whether JSON bears Connect's schemas around it, as with `schemas.enable=true`. `key` are the columns
+    by which rows are replaced and deleted.
+    """
+
+    name: str
+    topic: str
+    table: str
+    columns: tuple[LandColumn, ...]
+    mode: Mode = Mode.APPEND
+    key: tuple[str, ...] = ()
+    format: Format = Format.JSON
+    schemas: bool = False
+    on_error: OnError = OnError.STOP
+    dead_letters: str = "seamark_dead_letters"
+
+    def __post_init__(self) -> None:
+        """Refuse what contradicts itself."""
+        if not _NAME.fullmatch(self.name):
+            raise UsageError(f"a landing can't be named {self.name!r}", hint="letters, digits, dot, dash, underscore")
+        names = [column.name for column in self.columns]
+        if not names or len(set(names)) != len(names):
+            raise UsageError(f"the landing {self.name} needs columns, each by a name of its own")
+        if unknown := sorted(set(self.key) - set(names)):
+            raise UsageError(f"the key of the landing {self.name} names no column {unknown[0]}")
+        if bool(self.key) != (self.mode is Mode.UPSERT):
+            raise UsageError(
+                f"the landing {self.name} {'has no key' if not self.key else 'only appends, and has a key'}",
+                hint="mode: upsert goes with key: [COLUMN, …], and append without one",
+            )
+
+    @property
+    def owner(self) -> str:
+        """Its name in the ledger."""
+        return f"pipeline/{self.name}"
+
+    @property
+    def group(self) -> str:
+        """The group of Kafka that gets its offsets, for those who watch lag."""
+        return f"seamark-land-{self.name}"
+
+    @property
+    def is_key_in_key(self) -> bool:
+        """Whether the whole key of the table comes from the record's key: then a tombstone says what to delete."""
+        chosen = [column for column in self.columns if column.name in self.key]
+        return bool(chosen) and all(column.place is Place.KEY for column in chosen)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The landing as JSON takes it."""
+        return {
+            "name": self.name,
+            "topic": self.topic,
+            "table": self.table,
+            "columns": [column.to_dict() for column in self.columns],
+            "mode": self.mode.value,
+            "key": list(self.key),
+            "format": self.format.value,
+            "schemas": self.schemas,
+            "on_error": self.on_error.value,
+            "dead_letters": self.dead_letters,
+        }
+
+    @classmethod
+    def from_dict(cls, data: object) -> Landing:
+        """Read what `to_dict` gave."""
+        fields = strict.read_object(data, keys=_KEYS, what="a landing")
+        return cls(
+            name=strict.read_text(fields["name"], what="the name of a landing"),
+            topic=strict.read_text(fields["topic"], what="the topic of a landing"),
+            table=strict.read_text(fields["table"], what="the table of a landing"),
+            columns=tuple(LandColumn.from_dict(one) for one in strict.read_list(fields["columns"], what="columns")),
+            mode=strict.read_word(fields["mode"], words=Mode, what="the mode of a landing"),
+            key=strict.read_texts(fields["key"], what="a table's key"),
+            format=strict.read_word(fields["format"], words=Format, what="the format of a landing"),
+            schemas=strict.read_truth(fields["schemas"], what="schemas"),
+            on_error=strict.read_word(fields["on_error"], words=OnError, what="on_error"),
+            dead_letters=strict.read_text(fields["dead_letters"], what="the table of dead letters"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLanded:
+    """What one batch of a run has landed."""
+
+    number: int
+    rows: int
+    deleted: int
+    dead: int

@@ -1,0 +1,28 @@
+"""The database of a landing, for the driver, for tasks and for the services. Needs no Spark itself."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from seamark.context.origin import Origin, OriginKind
+from seamark.context.reference import SecretReferences
+from seamark.database.landing import LandingDatabase
+from seamark.database.landing_rows import LandingTable
+from seamark.pipelines.landing import Landing, OnError
+
+# Spark does not show options whose names have this word.
+URL_OPTION = "database.url"
+
+
+def open_landing_database(landing: Landing, url: str) -> LandingDatabase:
+    """The database behind a DSN. A reference to a secret is resolved where this is called."""
+    origin = Origin(OriginKind.OVERRIDE, "the database of a landing")
+    dsn = SecretReferences(os.environ).resolve(url, key=URL_OPTION, origin=origin, folder=Path.cwd())
+    table = LandingTable(
+        landing.table,
+        tuple(column.name for column in landing.columns),
+        key=landing.key,
+        dead_letters=landing.dead_letters if landing.on_error is OnError.DEAD_LETTER else "",
+    )
+    return LandingDatabase(dsn, table, owner=landing.owner)

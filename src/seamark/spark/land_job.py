@@ -1,0 +1,223 @@
+"""A topic landed in PostgreSQL by Structured Streaming: each record becomes a row once, whatever dies on the way.
+
+The ledger is the only truth. Each run takes its partitions there, starts where it stands, with a checkpoint of its own
+that is thrown away, and moves it in the transaction of the rows.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from seamark.database.landing import Step, build_fenced
+from seamark.database.ledger import Entry
+from seamark.errors import SeamarkError, UsageError
+from seamark.model.spot import Edge
+from seamark.pipelines.landing import BatchLanded, Landing
+from seamark.spark.copy_topics import build_source_client
+from seamark.spark.land_database import open_landing_database
+from seamark.spark.land_frame import build_land_frame
+from seamark.spark.land_sink import LandingSink, build_options
+from seamark.spark.land_topic import LandTopic
+from seamark.spark.source_options import build_source_options
+
+_LOGGER = logging.getLogger("seamark.spark")
+_POLL_SECONDS = 0.5
+# So long a batch may go on when the landing is told to end.
+_END_SECONDS = 60.0
+DEFAULT_RECORDS = 600_000
+"""How many offsets a batch has at most, all partitions together."""
+
+
+@dataclass(frozen=True, slots=True)
+class LandEnds:
+    """Both ends. `source` are options of Spark's own Kafka source; `url` is PostgreSQL's DSN or a reference to it.
+
+    `source_client` is needed only where librdkafka can't take Java's settings.
+    """
+
+    source: Mapping[str, str] = field(repr=False)
+    url: str = field(repr=False)
+    source_client: Mapping[str, str] | None = field(default=None, repr=False)
+
+
+OnBatch = Callable[[BatchLanded], None]
+
+
+class _Grown(Exception):  # noqa: N818 - no error: the run goes on with more partitions
+    """The topic has more partitions than the query reads."""
+
+
+def run_landing(
+    spark: SparkSession,
+    landing: Landing,
+    ends: LandEnds,
+    *,
+    every_seconds: float | None = None,
+    records: int = DEFAULT_RECORDS,
+    start: Edge = Edge.EARLIEST,
+    on_batch: OnBatch | None = None,
+    stop: threading.Event | None = None,
+) -> tuple[Entry, ...]:
+    """Land what is there now; with `every_seconds`, go on until `stop` is set. Gives what the ledger says then.
+
+    Raises:
+        FencedError: another run of the same landing has begun, or its offsets were moved.
+        RefusedError: records that were not landed are gone, or the topic was made anew.
+    """
+    if records < 1 or (every_seconds is not None and every_seconds < 0):
+        raise UsageError("a batch has at least one record, and a time that is not negative between two")
+    run = _Run(spark, landing, ends, records=records, on_batch=on_batch)
+    spark.dataSource.register(LandingSink)
+    run.database.prepare()
+    while True:
+        run.take(start)
+        try:
+            run.stream(every_seconds, stop or threading.Event())
+        except _Grown:
+            # What came to new partitions before we knew of them counts too.
+            start = Edge.EARLIEST
+            continue
+        return tuple(run.entries.values())
+
+
+class _Run:
+    """One run: what it holds, and what a batch does."""
+
+    def __init__(
+        self, spark: SparkSession, landing: Landing, ends: LandEnds, *, records: int, on_batch: OnBatch | None
+    ) -> None:
+        self._spark = spark
+        self._landing = landing
+        self._ends = ends
+        self._records = records
+        self._on_batch = on_batch
+        self._options = {**build_source_options(ends.source), "includeHeaders": "false"}
+        self._topic = LandTopic(landing, ends.source_client or build_source_client(ends.source))
+        self._failure: BaseException | None = None
+        self._is_idle = threading.Event()
+        self._is_idle.set()
+        self.database = open_landing_database(landing, ends.url)
+        self.entries: dict[int, Entry] = {}
+
+    def take(self, start: Edge) -> None:
+        """Take all partitions of the topic."""
+        firsts = self._topic.read_firsts(self.database.read(), start=start)
+        self.entries = {one.partition: one for one in self.database.claim(firsts)}
+
+    def stream(self, every_seconds: float | None, stop: threading.Event) -> None:
+        """Run the query to its end."""
+        self._failure = None
+        with tempfile.TemporaryDirectory(prefix="seamark-checkpoint-", ignore_cleanup_errors=True) as folder:
+            query = self._start(Path(folder), every_seconds)
+            try:
+                while not query.awaitTermination(_POLL_SECONDS):
+                    if stop.is_set():
+                        # A batch that is interrupted is landed in part: whole ranges, each with its entry.
+                        self._is_idle.wait(_END_SECONDS)
+                        query.stop()
+            except PySparkException:
+                if self._failure is None:
+                    raise
+            finally:
+                query.stop()
+        if stop.is_set() and not isinstance(self._failure, SeamarkError):
+            self._read_again()
+            return
+        if self._failure is not None:
+            raise self._failure
+        if self._topic.count_partitions() > len(self.entries):
+            raise _Grown
+
+    def _start(self, folder: Path, every_seconds: float | None) -> StreamingQuery:
+        topic = self._landing.topic
+        reader = self._spark.readStream.format("kafka").options(**self._options)
+        reader = reader.option("assign", json.dumps({topic: sorted(self.entries)}))
+        begins = {str(number): entry.next_offset for number, entry in self.entries.items()}
+        reader = reader.option("startingOffsets", json.dumps({topic: begins}))
+        records = reader.option("maxOffsetsPerTrigger", str(self._records)).load()
+        writer = records.writeStream.queryName(f"land-{self._landing.name}-{uuid4().hex[:6]}")
+        writer = writer.option("checkpointLocation", (folder / "checkpoint").as_uri())
+        trigger: dict[str, Any] = {"availableNow": True}
+        if every_seconds is not None:
+            trigger = {"processingTime": f"{int(every_seconds * 1000)} milliseconds"}
+
+        def land(frame: DataFrame, number: int) -> None:
+            self._is_idle.clear()
+            try:
+                self._land(frame, number, folder)
+            except BaseException as error:
+                # Spark would pass on its text alone.
+                self._failure = error
+                raise
+            finally:
+                self._is_idle.set()
+
+        return writer.trigger(**trigger).foreachBatch(land).start()
+
+    def _land(self, frame: DataFrame, number: int, folder: Path) -> None:
+        ends = _read_ends(folder / "checkpoint", number, self._landing.topic)
+        steps = [
+            Step(entry, ends[partition])
+            for partition, entry in self.entries.items()
+            if ends[partition] > entry.next_offset
+        ]
+        counts = folder / f"counts-{number}"
+        options = build_options(self._landing, steps, url=self._ends.url, counts=counts)
+        rows = build_land_frame(frame, self._landing)
+        try:
+            rows.write.format(LandingSink.name()).mode("append").options(**options).save()
+        except PySparkException:
+            self._refuse_others(steps)
+            raise
+        self._settle(steps)
+        told = json.loads(counts.read_text(encoding="utf-8")).values() if counts.exists() else ()
+        counts.unlink(missing_ok=True)
+        self._topic.mirror(self.entries.values())
+        if self._on_batch is not None:
+            sums = {name: sum(one[name] for one in told) for name in ("rows", "deleted", "dead")}
+            self._on_batch(BatchLanded(number, **sums))
+        if self._topic.count_partitions() > len(self.entries):
+            raise _Grown
+
+    def _read_again(self) -> None:
+        """After an end in the middle of a batch."""
+        ledger = self.database.read()
+        self.entries = {number: ledger.get(entry.key, entry) for number, entry in self.entries.items()}
+        self._topic.mirror(self.entries.values())
+
+    def _refuse_others(self, steps: list[Step]) -> None:
+        """Say that somebody else has taken or moved a partition, where that is why a batch has failed."""
+        ledger = self.database.read()
+        for step in steps:
+            if (found := ledger.get(step.entry.key)) not in (step.entry, step.after):
+                raise build_fenced(self._landing.owner, step.entry, found)
+
+    def _settle(self, steps: list[Step]) -> None:
+        """Make sure that every range is landed. One without a record had no task that knew of it."""
+        ledger = self.database.read()
+        for step in steps:
+            found = ledger.get(step.entry.key)
+            if found == step.entry:
+                self.database.move_empty(step)
+            elif found != step.after:
+                raise build_fenced(self._landing.owner, step.entry, found)
+            self.entries[step.entry.partition] = step.after
+
+
+def _read_ends(checkpoint: Path, batch: int, topic: str) -> dict[int, int]:
+    """Where a batch ends, as Spark has written it down before it began: its version, its settings, its offsets."""
+    lines = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
+    found: Mapping[str, int] = json.loads(lines[2])[topic]
+    return {int(number): offset for number, offset in found.items()}

@@ -1,0 +1,119 @@
+"""`seamark.landing`: how the tasks of a landing write. A partition is one task, and its range one transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from seamark.database.landing import Step
+from seamark.database.landing_rows import Landed
+from seamark.database.ledger import Entry
+from seamark.errors import RefusedError, UsageError
+from seamark.model import strict
+from seamark.pipelines.landing import Landing, OnError
+from seamark.spark.land_database import URL_OPTION, open_landing_database
+from seamark.spark.land_frame import PARTITION
+from seamark.spark.land_rows import RowWriter
+from seamark.spark.telling import tell
+
+
+@dataclass(frozen=True, slots=True)
+class RangeMessage(WriterCommitMessage):
+    """What a task tells the driver. One without records does not know its partition, and tells nothing."""
+
+    partition: int | None = None
+    landed: Landed = field(default_factory=Landed)
+
+
+class LandingSink(DataSource):
+    """The sink as Spark knows it. It belongs to `run_landing`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for `format`."""
+        return "seamark.landing"
+
+    @tell
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: ARG002 - Spark's words
+        """The writer of one batch."""
+        if overwrite:
+            raise UsageError("a landing overwrites nothing", hint='mode("append")')
+        steps = strict.read_list(strict.read_json(self.options["steps"], what="steps"), what="steps")
+        return LandingWriter(
+            Landing.from_dict(strict.read_json(self.options["landing"], what="a landing")),
+            steps={entry[2]: Step(Entry(*entry), end) for entry, end in steps},
+            url=self.options[URL_OPTION],
+            counts=self.options.get("counts", ""),
+        )
+
+
+def build_options(landing: Landing, steps: Sequence[Step], *, url: str, counts: Path) -> dict[str, str]:
+    """The options that `LandingSink` reads."""
+    spelled = [[astuple(one.entry), one.end] for one in steps]
+    return {
+        "landing": json.dumps(landing.to_dict()),
+        "steps": json.dumps(spelled),
+        "counts": str(counts),
+        URL_OPTION: url,
+    }
+
+
+@dataclass
+class LandingWriter(DataSourceArrowWriter):
+    """Writes the tasks of one batch."""
+
+    landing: Landing
+    steps: Mapping[int, Step]
+    url: str = field(repr=False)
+    counts: str = ""
+
+    @tell
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> RangeMessage:
+        """Land one range, on an executor."""
+        batches = (batch for batch in iterator if batch.num_rows)
+        first = next(batches, None)
+        if first is None:
+            return RangeMessage()
+        partition = first.column(PARTITION)[0].as_py()
+        rows = _expect_one(chain([first], batches), partition)
+        landed = open_landing_database(self.landing, self.url).land(
+            self.steps[partition],
+            lambda sink: RowWriter(self.landing, sink).write(rows),
+            is_strict=self.landing.on_error is OnError.STOP,
+        )
+        return RangeMessage(partition, landed)
+
+    @tell
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Tell the driver's own process what was landed: this runs in another one."""
+        found = [one for one in messages if isinstance(one, RangeMessage) and one.partition is not None]
+        if self.counts:
+            told = {one.partition: _to_dict(one.landed) for one in found}
+            Path(self.counts).write_text(json.dumps(told), encoding="utf-8")
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Nothing to do: what is landed stays, and what is not is not there."""
+
+
+def _expect_one(batches: Iterator[pa.RecordBatch], partition: int) -> Iterator[pa.RecordBatch]:
+    """The batches of one partition. Another one among them would be counted to the wrong entry."""
+    for batch in batches:
+        numbers = batch.column(PARTITION)
+        if set(numbers.unique().to_pylist()) != {partition}:
+            raise RefusedError(
+                "a task got records of more than one partition",
+                hint="leave minPartitions, maxRecordsPerPartition and adaptive execution out",
+            )
+        yield batch
+
+
+def _to_dict(landed: Landed) -> dict[str, Any]:
+    return {"rows": landed.rows, "deleted": landed.deleted, "dead": landed.dead, "is_repeat": landed.is_repeat}

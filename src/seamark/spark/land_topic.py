@@ -1,0 +1,85 @@
+"""What a landing asks the brokers: its topic and where that begins; and the group that shows its lag."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from seamark.database.ledger import Entry
+from seamark.errors import RefusedError, SeamarkError
+from seamark.kafka import Brokers
+from seamark.model.group import Committed
+from seamark.model.spot import Edge
+from seamark.model.topic import TopicStatus
+from seamark.pipelines.landing import Landing
+
+_LOGGER = logging.getLogger("seamark.spark")
+
+
+class LandTopic:
+    """The topic of one landing."""
+
+    def __init__(self, landing: Landing, config: Mapping[str, str]) -> None:
+        self._landing = landing
+        self._config = dict(config)
+        self._told: dict[int, int] = {}
+        self.topic_id = ""
+
+    def read_firsts(self, known: Mapping[tuple[str, int], Entry], *, start: Edge) -> list[Entry]:
+        """An entry for each partition: the ledger's, or a first one at the edge `start`.
+
+        Raises:
+            RefusedError: records that the ledger has not seen are gone from the topic.
+        """
+        with Brokers(self._config) as brokers:
+            topic = self._read(brokers)
+            begins = self._read_edge(brokers, topic, Edge.EARLIEST)
+            starts = begins if start is Edge.EARLIEST else self._read_edge(brokers, topic, start)
+        self.topic_id = topic.topic_id
+        found = [
+            known.get((topic.topic_id, number), Entry(topic.name, topic.topic_id, number, next_offset=starts[number]))
+            for number in sorted(starts)
+        ]
+        for entry in found:
+            if entry.next_offset < begins[entry.partition]:
+                raise RefusedError(
+                    f"{entry} begins at {begins[entry.partition]}, and {self._landing.owner} is at {entry.next_offset}",
+                    cause="retention, or somebody, has deleted records that were not landed",
+                    hint=f"accept the loss: seamark offsets move {self._landing.owner} --to earliest",
+                )
+        return found
+
+    def count_partitions(self) -> int:
+        """How many partitions it has now. A topic that was made anew is another one, and refused."""
+        with Brokers(self._config) as brokers:
+            found = self._read(brokers)
+        if found.topic_id != self.topic_id:
+            raise RefusedError(
+                f"the topic {found.name} was deleted and made anew while {self._landing.owner} ran",
+                cause=f"its id is {found.topic_id}, and it was {self.topic_id}",
+                hint="start the landing again: it begins anew, with the new topic's first record",
+            )
+        return len(found.partitions)
+
+    def mirror(self, entries: Iterable[Entry]) -> None:
+        """Commit the ledger's offsets to the landing's group, for those who watch lag. A failure is told, no more."""
+        moved = {one.partition: one.next_offset for one in entries if self._told.get(one.partition) != one.next_offset}
+        if not moved:
+            return
+        offsets = {(self._landing.topic, number): Committed(offset) for number, offset in moved.items()}
+        try:
+            with Brokers(self._config) as brokers:
+                brokers.alter_group_offsets(self._landing.group, offsets)
+            self._told |= moved
+        except SeamarkError as error:
+            _LOGGER.info("the offsets of the group %s are not up to date: %s", self._landing.group, error.message)
+
+    def _read(self, brokers: Brokers) -> TopicStatus:
+        reading = brokers.read_topics([self._landing.topic])
+        for error in reading.failures.values():
+            raise error
+        return reading.items[0]
+
+    def _read_edge(self, brokers: Brokers, topic: TopicStatus, edge: Edge) -> dict[int, int]:
+        found = brokers.read_log_offsets(topic.spots, at=edge).require_complete(what=f"the topic {topic.name}")
+        return {partition: stamp.offset for (_, partition), stamp in found.items() if stamp is not None}

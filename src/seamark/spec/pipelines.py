@@ -1,0 +1,137 @@
+"""The section `pipelines` of a YAML spec file: what Spark shall do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from seamark.model.duration import parse_duration
+from seamark.model.spec import DesiredColumn, DesiredLanding
+from seamark.spec.fill import Filler
+from seamark.spec.keys import COLUMN_KEYS, FROM_KEYS, LIMIT_KEYS, PIPELINE_KEYS, TO_KEYS, check_keys
+from seamark.spec.layers import require_table, require_text
+from seamark.spec.nodes import Document, Items, Node, Scalar, Table
+
+_SECTION = "pipelines"
+_KINDS = ("land",)
+_TRUTHS = {"true": True, "false": False}
+_NUMBER = re.compile(r"[1-9][0-9]{0,11}")
+
+
+def read_landings(root: Table, document: Document, *, filler: Filler) -> Iterator[DesiredLanding]:
+    """The landings of a file."""
+    if _SECTION not in root.entries:
+        return
+    section = root.entries[_SECTION][1]
+    if isinstance(section, Scalar) and section.is_null:
+        return
+    for key, node in require_table(section, document, what=_SECTION).entries.values():
+        name = filler.fill(key, document)
+        table = require_table(node, document, what=f"pipeline {name}")
+        yield _Entry(table, document, filler).read(name, key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One table of the file."""
+
+    table: Table
+    document: Document
+    filler: Filler
+
+    def read(self, name: str, key: Scalar) -> DesiredLanding:
+        check_keys(self.table, self.document, PIPELINE_KEYS, what="a pipeline")
+        kind = self.require("kind")
+        if kind not in _KINDS:
+            raise self.document.error(self.node("kind"), f"no pipeline is of kind {kind}", hint="kind: land")
+        source = self._below("from", FROM_KEYS, what="from")
+        target = self._below("to", TO_KEYS, what="to")
+        return DesiredLanding(
+            name,
+            self.document.place(key),
+            topic=source.require("topic"),
+            database=target.require("database"),
+            table=target.require("table"),
+            columns=tuple(self._read_columns()),
+            **source.read_some("format", "start"),
+            **source.read_schemas(),
+            **target.read_some("mode"),
+            **target.read_key(),
+            **self.read_some("on_error", "dead_letters"),
+            **self._read_every(),
+            **self._read_limits(),
+        )
+
+    def node(self, key: str) -> Node:
+        return self.table.entries[key][1]
+
+    def require(self, key: str) -> str:
+        if key not in self.table.entries:
+            raise self.document.error(self.table, f"{key} is missing here", hint=f"add {key}: …")
+        return self._text(self.node(key), key)
+
+    def _text(self, node: Node, what: str) -> str:
+        return self.filler.fill(require_text(node, self.document, what=what), self.document)
+
+    def _below(self, key: str, known: Mapping[str, str], *, what: str) -> _Entry:
+        if key not in self.table.entries:
+            raise self.document.error(self.table, f"{key} is missing here", hint=f"add {key}: {{…}}")
+        table = require_table(self.node(key), self.document, what=what)
+        check_keys(table, self.document, known, what=what)
+        return _Entry(table, self.document, self.filler)
+
+    def read_some(self, *keys: str) -> dict[str, Any]:
+        return {key: self._text(self.node(key), key) for key in keys if key in self.table.entries}
+
+    def _read_columns(self) -> Iterator[DesiredColumn]:
+        if "columns" not in self.table.entries:
+            raise self.document.error(self.table, "columns are missing here", hint="add columns: {NAME: TYPE, …}")
+        columns = require_table(self.node("columns"), self.document, what="columns")
+        for key, node in columns.entries.values():
+            name = self.filler.fill(key, self.document)
+            if not isinstance(node, Table):
+                yield DesiredColumn(name, self._text(node, f"the type of column {name}"))
+                continue
+            check_keys(node, self.document, COLUMN_KEYS, what="a column")
+            entry = _Entry(node, self.document, self.filler)
+            yield DesiredColumn(name, entry.require("type"), entry.read_some("from").get("from", ""))
+
+    def read_schemas(self) -> dict[str, Any]:
+        if "schemas" not in self.table.entries:
+            return {}
+        node = self.node("schemas")
+        text = self._text(node, "schemas")
+        if text not in _TRUTHS:
+            raise self.document.error(node, "schemas must be true or false")
+        return {"schemas": _TRUTHS[text]}
+
+    def read_key(self) -> dict[str, Any]:
+        if "key" not in self.table.entries:
+            return {}
+        node = self.node("key")
+        if not isinstance(node, Items):
+            raise self.document.error(node, "key must be a list of columns", hint="key: [id]")
+        return {"key": tuple(self._text(one, "a column of key") for one in node.nodes)}
+
+    def _read_every(self) -> dict[str, Any]:
+        if "every" not in self.table.entries:
+            return {}
+        node = self.node("every")
+        try:
+            return {"every": parse_duration(self._text(node, "every"))}
+        except ValueError:
+            raise self.document.error(node, "every must be a length of time", hint="as in every: 10s") from None
+
+    def _read_limits(self) -> dict[str, Any]:
+        if "limits" not in self.table.entries:
+            return {}
+        limits = self._below("limits", LIMIT_KEYS, what="limits")
+        if "records" not in limits.table.entries:
+            return {}
+        node = limits.node("records")
+        text = self._text(node, "records")
+        if not _NUMBER.fullmatch(text):
+            raise self.document.error(node, "records must be a whole number above 0")
+        return {"records": int(text)}

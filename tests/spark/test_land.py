@@ -1,0 +1,248 @@
+"""Topics landed in PostgreSQL: each record is a row once, and the ledger says how far."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import pytest
+
+from seamark.errors import FencedError, RefusedError
+from seamark.pipelines.land_column import LandColumn
+from seamark.pipelines.landing import Format, Mode, OnError
+from tests.spark.land_stage import COLUMNS, open_land_stage
+
+
+@pytest.fixture
+def open_stage(stack, kafka):
+    return lambda **more: open_land_stage(stack, kafka, **more)
+
+
+def rows(first, last, word="w"):
+    return [{"number": number, "words": f"{word}{number}"} for number in range(first, last)]
+
+
+def test_each_record_is_a_row_and_a_second_run_goes_on(spark, open_stage):
+    seen = []
+    with open_stage() as stage:
+        stage.produce(rows(0, 3000))
+        # What was taken back, and the marks of transactions, have offsets too, and are no rows.
+        stage.produce(rows(9000, 9300), **{"transactional.id": stage.name}).abort_transaction(30)
+        stage.produce(rows(3000, 3300), **{"transactional.id": stage.name}).commit_transaction(30)
+        stage.run(spark, records=1500, on_batch=seen.append)
+        found = stage.read("SELECT number, words FROM {table} ORDER BY 1")
+        assert found == [(number, f"w{number}") for number in range(3300)]
+        assert stage.read("SELECT count(DISTINCT (part, place)) FROM {table}") == [(3300,)]
+        assert stage.read_ledger() == stage.read_ends() == stage.read_group(stage.build().group)
+        assert len(seen) > 1
+        assert sum(batch.rows for batch in seen) == 3300
+        stage.run(spark)
+        stage.produce(rows(3300, 3400))
+        stage.run(spark)
+        assert stage.read("SELECT count(*), count(DISTINCT number) FROM {table}") == [(3400, 3400)]
+        assert stage.read_ledger() == stage.read_ends()
+
+
+def test_columns_are_what_postgres_makes_of_them(spark, open_stage):
+    columns = (
+        LandColumn("id", "uuid"),
+        LandColumn("amount", "numeric(20, 6)", "value.price.amount"),
+        LandColumn("at", "timestamptz"),
+        LandColumn("is_paid", "boolean"),
+        LandColumn("rate", "double precision"),
+        LandColumn("more", "jsonb"),
+        LandColumn("sent", "timestamptz", "kafka.timestamp"),
+        LandColumn("whose", "text", "key"),
+    )
+    table = (
+        "id uuid, amount numeric(20, 6), at timestamptz, is_paid boolean, rate double precision, more jsonb, "
+        "sent timestamptz, whose text"
+    )
+    with open_stage(table=table) as stage:
+        one = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
+        value = {
+            "id": one,
+            "price": {"amount": 0},
+            "at": "2026-11-16T10:00:00+09:00",
+            "is_paid": True,
+            "rate": 0.1,
+            "more": {"a": [1, None, '\u00e9\n"x",']},
+            "unknown": 1,
+        }
+        # More digits than a floating number has.
+        exact = json.dumps(value).replace('"amount": 0', '"amount": 12345678901234.123456').encode()
+        stage.produce([exact, {"id": None, "more": None}], keys=[b'k,"\n', None])
+        stage.run(spark, stage.build(columns))
+        text = (
+            "SELECT id::text, amount::text, at AT TIME ZONE 'UTC' = '2026-11-16 01:00', is_paid, rate, more, "
+            "now() - sent < interval '10 minutes', whose FROM {table} ORDER BY 1 NULLS LAST"
+        )
+        first, second = stage.read(text)
+        assert first == (one, "12345678901234.123456", True, True, 0.1, value["more"], True, 'k,"\n')
+        assert second == (None, None, None, None, None, None, True, None)
+
+
+def test_what_can_not_be_a_row_is_kept_in_the_same_transaction(spark, open_stage):
+    bad = [
+        b"{",
+        b"[1]",
+        b"5",
+        {"number": "x"},
+        None,
+        b'{"number": 1, "words": "a\\u0000b"}',
+        {"words": "123456789"},
+        {"number": 2**63},
+    ]
+    with open_stage(partitions=1, table="part int, place bigint, number bigint, words varchar(8)") as stage:
+        stage.produce([*rows(0, 50), *bad, *rows(50, 100)])
+        stage.run(spark, stage.build(on_error=OnError.DEAD_LETTER))
+        assert stage.read("SELECT count(*), count(DISTINCT number) FROM {table}") == [(100, 100)]
+        dead = stage.read("SELECT record_offset, reason, record_value FROM {table}_dead ORDER BY 1")
+        assert [place for place, _, _ in dead] == list(range(50, 58))
+        assert [reason for _, reason, _ in dead] == [
+            *["its value is not JSON of these columns"] * 4,
+            "it has no value",
+            'invalid byte sequence for encoding "UTF8": 0x00',
+            "value too long for type character varying(8)",
+            "its value is not JSON of these columns",
+        ]
+        assert dead[0][2] == b"{"
+        assert dead[6][2] == b'{"words": "123456789"}'
+        assert stage.read_ledger() == stage.read_ends()
+
+
+@pytest.mark.parametrize("bad", [b"{", {"number": 1, "words": "123456789"}])
+def test_bad_record_stops_the_landing_and_leaves_nothing_of_its_range(spark, open_stage, bad):
+    with open_stage(partitions=1, table="part int, place bigint, number bigint, words varchar(8)") as stage:
+        stage.produce([*rows(0, 50), bad])
+        with pytest.raises(Exception, match=r"can't be a row of|value too long"):
+            stage.run(spark)
+        assert stage.read("SELECT count(*) FROM {table}") == [(0,)]
+        assert stage.read_ledger() == {0: 0}
+
+
+def test_rows_are_replaced_and_tombstones_delete_them(spark, open_stage):
+    columns = (LandColumn("number", "bigint", "key.id"), LandColumn("words", "text"))
+    with open_stage(table="number bigint PRIMARY KEY, words text") as stage:
+        landing = stage.build(columns, mode=Mode.UPSERT, key=("number",))
+        keys = [{"id": number} for number in range(300)]
+        stage.produce([{"words": "old"}] * 300, keys=keys)
+        stage.produce([{"words": "new"}] * 150, keys=keys)
+        stage.produce([None] * 30, keys=keys)
+        stage.run(spark, landing, records=100)
+        found = stage.read("SELECT words, min(number), count(*) FROM {table} GROUP BY 1 ORDER BY 1")
+        assert found == [("new", 30, 120), ("old", 150, 150)]
+        assert stage.read_ledger() == stage.read_ends()
+
+
+@pytest.mark.parametrize("schemas", [False, True])
+def test_changes_of_debezium_are_followed(spark, open_stage, schemas):
+    def change(op, before, after):
+        value = {"op": op, "before": before, "after": after, "source": {"lsn": 1}}
+        return {"schema": {"type": "struct"}, "payload": value} if schemas else value
+
+    def row(number, words):
+        return {"number": number, "words": words}
+
+    columns = COLUMNS[2:]
+    with open_stage(partitions=1, table="number bigint PRIMARY KEY, words text") as stage:
+        landing = stage.build(
+            columns,
+            mode=Mode.UPSERT,
+            key=("number",),
+            format=Format.DEBEZIUM,
+            schemas=schemas,
+            on_error=OnError.DEAD_LETTER,
+        )
+        stage.produce(
+            [
+                change("r", None, row(1, "a")),
+                change("c", None, row(2, "b")),
+                change("u", row(2, "b"), row(2, "c")),
+                change("c", None, row(3, "d")),
+                change("d", row(3, "d"), None),
+                # As Debezium does.
+                None,
+                change("t", None, None),
+                {"words": "no change at all"},
+            ]
+        )
+        stage.run(spark, landing)
+        assert stage.read("SELECT * FROM {table} ORDER BY 1") == [(1, "a"), (2, "c")]
+        assert stage.read("SELECT record_offset FROM {table}_dead ORDER BY 1") == [(6,), (7,)]
+
+
+def test_second_run_takes_over_and_the_first_stops(spark, open_stage):
+    with open_stage() as stage:
+        stage.produce(rows(0, 3000))
+        second = []
+
+        def take_over(batch):
+            if not second:
+                second.append(stage.run(spark))
+
+        with pytest.raises(FencedError) as error:
+            stage.run(spark, records=900, on_batch=take_over)
+        assert error.value.cause == "another run has taken it"
+        assert stage.read("SELECT count(*), count(DISTINCT number) FROM {table}") == [(3000, 3000)]
+        assert stage.read_ledger() == stage.read_ends()
+
+
+def test_offsets_that_are_moved_back_are_landed_again(spark, open_stage):
+    with open_stage(partitions=1) as stage:
+        stage.produce(rows(0, 100))
+        stage.run(spark)
+        stage.move(0, to=40)
+        stage.run(spark)
+        assert stage.read("SELECT count(*), count(DISTINCT number) FROM {table}") == [(160, 100)]
+
+
+def test_stream_goes_on_until_it_is_told_to_stop_and_follows_a_topic_that_grows(spark, open_stage, kafka):
+    with open_stage(partitions=1) as stage:
+        stage.produce(rows(0, 100))
+        stop, failures = threading.Event(), []
+
+        def run():
+            try:
+                stage.run(spark, every_seconds=0.5, stop=stop)
+            except BaseException as error:  # noqa: BLE001 - told below
+                failures.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            wait_for(lambda: stage.read("SELECT count(*) FROM {table}") == [(100,)], thread)
+            kafka.grow(stage.topic, 3)
+            stage.partitions = 3
+            stage.produce(rows(100, 200))
+            wait_for(lambda: stage.read("SELECT count(*) FROM {table}") == [(200,)], thread)
+        finally:
+            stop.set()
+            thread.join(60)
+        assert failures == []
+        assert stage.read("SELECT count(DISTINCT number) FROM {table}") == [(200,)]
+        assert stage.read_ledger() == stage.read_ends()
+
+
+def test_gap_and_a_topic_made_anew_are_refused(spark, open_stage, kafka):
+    with open_stage(partitions=1) as stage:
+        stage.produce(rows(0, 100))
+        stage.run(spark)
+        stage.produce(rows(100, 200))
+        kafka.delete_records(stage.topic, {0: 150})
+        with pytest.raises(RefusedError, match=r"begins at 150, and pipeline/.* is at 100"):
+            stage.run(spark)
+        kafka.make_anew(stage.topic, partitions=1)
+        stage.produce(rows(200, 250))
+        # Another topic: it begins anew.
+        stage.run(spark)
+        assert stage.read("SELECT count(*), max(number) FROM {table}") == [(150, 249)]
+
+
+def wait_for(is_so, thread, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert thread.is_alive(), "the landing has ended"
+        assert time.monotonic() < deadline, f"waited {seconds} s for rows"
+        time.sleep(0.2)

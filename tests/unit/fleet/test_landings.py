@@ -1,0 +1,183 @@
+"""Landings as files declare them, what a run would do, and the ledger in a group's place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from seamark.context.secret import Secret
+from seamark.context.settings import DatabaseSettings
+from seamark.database.ledger import Entry
+from seamark.errors import NotFoundError, SpecError, UnreachableError
+from seamark.fleet.landings.declared import build_declared
+from seamark.fleet.landings.status import LandPlan, LandState, build_standings
+from seamark.fleet.landings.view import build_landing_view, build_landings_view
+from seamark.fleet.ledgers import _Routing, open_ledger
+from seamark.model.group import Committed, GroupOffsets, build_group_owner, is_group_owner, read_group_name
+from seamark.model.reading import Reading
+from seamark.model.spec import DesiredColumn, DesiredLanding, Place
+from seamark.model.spot import Bounds
+from seamark.model.topic import TopicStatus
+from seamark.report import OutputFormat, render_view
+
+SHOP = DatabaseSettings("shop", "jdbc:postgresql://db/shop", Secret("postgresql://me:hidden@db/shop"))
+CONTEXT = SimpleNamespace(name="dev", databases={"shop": SHOP})
+DESIRED = DesiredLanding(
+    "orders",
+    Place("pipelines.yaml", 3),
+    topic="orders",
+    database="shop",
+    table="orders",
+    columns=(DesiredColumn("id", "bigint"),),
+)
+
+
+def test_words_of_a_file_become_a_landing():
+    declared = build_declared(CONTEXT, replace(DESIRED, mode="upsert", key=("id",), start="latest", every=10.0))
+    assert (declared.landing.mode, declared.landing.owner, declared.start) == ("upsert", "pipeline/orders", "latest")
+    assert "hidden" not in repr(declared)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"database": "store"}, "the context dev has no database store"),
+        ({"mode": "replace"}, "mode can't be 'replace'"),
+        ({"format": "avro"}, "format can't be 'avro'"),
+        ({"on_error": "skip"}, "on_error can't be 'skip'"),
+        ({"start": "stable"}, "start can't be 'stable'"),
+        ({"columns": (DesiredColumn("id", "int; DROP TABLE x"),)}, "can't be of type"),
+        ({"mode": "upsert"}, "has no key"),
+    ],
+)
+def test_word_that_means_nothing_is_refused_with_its_place(change, words):
+    with pytest.raises(SpecError, match=words) as error:
+        build_declared(CONTEXT, replace(DESIRED, **change))
+    assert "pipelines.yaml:3" in error.value.cause
+
+
+def build_plan(landed, *, statements=()):
+    bounds = {0: Bounds(10, 50), 1: Bounds(0, 30)}
+    return LandPlan(build_declared(CONTEXT, DESIRED), "id", build_standings(bounds, landed), statements)
+
+
+@pytest.mark.parametrize(
+    ("landed", "state", "behind"),
+    [
+        ({}, LandState.NEW, 70),
+        ({0: 20, 1: 30}, LandState.BEHIND, 30),
+        ({0: 50, 1: 30}, LandState.LANDED, 0),
+        ({0: 4, 1: 30}, LandState.LOST, 46),
+        # A partition that was added since.
+        ({0: 50}, LandState.BEHIND, 30),
+    ],
+)
+def test_state_is_told_by_ledger_and_brokers(landed, state, behind):
+    plan = build_plan(landed)
+    assert (plan.state, plan.behind) == (state, behind)
+    assert plan.to_dict()["state"] == state.value
+
+
+def test_plan_shows_statements_and_places():
+    plan = build_plan({0: 20}, statements=("CREATE TABLE orders (id bigint)",))
+    text = render_view(build_landing_view(plan), OutputFormat.TABLE)
+    assert "Landing orders  orders → shop, orders (append)" in text
+    assert "+ CREATE TABLE orders (id bigint)" in text
+    assert "partition 0: landed to 20; 10 to 50 are there, 30 to land" in text
+    assert "partition 1: begins at earliest" in text
+    assert "next: seamark land run orders" in text
+    listed = render_view(build_landings_view([plan], {}), OutputFormat.TABLE)
+    assert "behind" in listed
+
+
+class Ledger:
+    def __init__(self, *entries):
+        self.entries, self.placed = {entry.key: entry for entry in entries}, []
+
+    def read(self):
+        return self.entries
+
+    def place(self, entries, *, gone=()):
+        self.placed.append(([(one.key, one.next_offset) for one in entries], [one.key for one in gone]))
+
+
+class Brokers:
+    def __init__(self):
+        self.asked = []
+
+    def read_topics(self, names):
+        return Reading(tuple(TopicStatus(name, f"id-{name}", ()) for name in names))
+
+    def read_committed(self, groups, **_):
+        self.asked.append(dict(groups))
+        return Reading(tuple(GroupOffsets(name, {}) for name in groups))
+
+    def alter_group_offsets(self, group, offsets):
+        self.asked.append((group, dict(offsets)))
+
+
+def open_routing(*entries):
+    brokers, ledger = Brokers(), Ledger(*entries)
+
+    def find(owner, *, may_begin=False):
+        if owner != "pipeline/orders":
+            raise NotFoundError(f"no ledger knows {owner}")
+        return ledger
+
+    return _Routing(brokers, find), brokers, ledger
+
+
+ENTRY = Entry("orders", "id-orders", 3, next_offset=40)
+FORMER = Entry("orders", "id of one that is gone", 3, next_offset=9)
+
+
+def test_ledger_is_read_as_a_group_is():
+    routing, brokers, _ = open_routing(ENTRY, FORMER)
+    found = routing.read_committed({"pipeline/orders": None, "billing": None})
+    assert {one.group: dict(one.offsets) for one in found.items} == {
+        "pipeline/orders": {("orders", 3): Committed(40)},
+        "billing": {},
+    }
+    assert brokers.asked == [{"billing": None}]
+    assert routing.read_committed({"pipeline/orders": [("orders", 1)]}).items[0].offsets == {}
+    missing = routing.read_committed({"pipeline/none": None})
+    assert isinstance(missing.failures["pipeline/none"], NotFoundError)
+    assert [one.is_quiet for one in routing.read_members(["pipeline/orders"]).items] == [True]
+    assert [one.is_quiet for one in routing.read_groups(["pipeline/orders"]).items] == [True]
+
+
+def test_changes_go_to_where_the_offsets_are():
+    routing, brokers, ledger = open_routing(ENTRY, FORMER)
+    routing.alter_group_offsets("pipeline/orders", {("orders", 3): Committed(7)})
+    routing.delete_group_offsets("pipeline/orders", [("orders", 3)])
+    routing.delete_group("pipeline/orders")
+    assert ledger.placed == [
+        ([(ENTRY.key, 7)], []),
+        ([], [ENTRY.key]),
+        ([], [ENTRY.key, FORMER.key]),
+    ]
+    routing.alter_group_offsets("billing", {("orders", 3): Committed(7)})
+    assert brokers.asked == [("billing", {("orders", 3): Committed(7)})]
+
+
+def test_owner_and_group_have_each_others_names():
+    assert [build_group_owner(name) for name in ("billing", "pipeline/orders")] == ["group/billing", "pipeline/orders"]
+    assert [read_group_name(owner) for owner in ("group/billing", "pipeline/orders")] == ["billing", "pipeline/orders"]
+    assert [is_group_owner(owner) for owner in ("group/a", "pipeline/a", "connect/a", "a")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_database_that_is_away_is_told(monkeypatch):
+    def refuse(self):
+        raise UnreachableError("database shop does not answer")
+
+    monkeypatch.setattr("seamark.database.landing.LandingDatabase.read_if_any", refuse)
+    with pytest.raises(UnreachableError, match="can't be told where pipeline/orders stands") as error:
+        open_ledger(CONTEXT, "pipeline/orders")
+    assert "shop: database shop does not answer" in error.value.cause

@@ -1,0 +1,97 @@
+"""What a landing may say, and what it may not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from seamark.errors import UsageError
+from seamark.pipelines.land_column import LandColumn, Place
+from seamark.pipelines.landing import Format, Landing, Mode, OnError
+
+ORDERS = Landing(
+    "orders",
+    topic="orders",
+    table="public.orders",
+    columns=(LandColumn("id", "bigint"), LandColumn("at", "timestamptz", "value.placed.at")),
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "place", "path"),
+    [
+        ("", Place.VALUE, ("id",)),
+        ("value.a.b", Place.VALUE, ("a", "b")),
+        ("key", Place.KEY, ()),
+        ("key.id", Place.KEY, ("id",)),
+        ("kafka.offset", Place.KAFKA, ("offset",)),
+    ],
+)
+def test_source_of_a_column(source, place, path):
+    column = LandColumn("id", "bigint", source)
+    assert (column.place, column.path) == (place, path)
+
+
+@pytest.mark.parametrize(
+    "source", ["value", "value.", "value.a..b", "headers.x", "kafka", "kafka.key", "kafka.offset.x"]
+)
+def test_source_that_no_record_has_is_refused(source):
+    with pytest.raises(UsageError, match="can't come from"):
+        LandColumn("id", "bigint", source)
+
+
+@pytest.mark.parametrize(
+    "kind", ["bigint", "numeric(12, 2)", "timestamp with time zone", "timestamp(3) with time zone", "text[]", "uuid"]
+)
+def test_types_are_postgres_own(kind):
+    assert LandColumn("id", kind).type == kind
+
+
+@pytest.mark.parametrize("kind", ["", "int; DROP TABLE x", "int) --", "Int", "int'", "numeric(a)"])
+def test_type_that_would_run_as_sql_is_refused(kind):
+    with pytest.raises(UsageError, match="can't be of type"):
+        LandColumn("id", kind)
+
+
+@pytest.mark.parametrize("name", ["", "x" * 64, "a\0b", "seamark_offset"])
+def test_names_that_can_not_be_are_refused(name):
+    with pytest.raises(UsageError, match="can't be named"):
+        LandColumn(name, "int")
+
+
+def test_landing_survives_json():
+    whole = replace(
+        ORDERS,
+        mode=Mode.UPSERT,
+        key=("id",),
+        format=Format.DEBEZIUM,
+        schemas=True,
+        on_error=OnError.DEAD_LETTER,
+        dead_letters="bad",
+    )
+    assert Landing.from_dict(json.loads(json.dumps(whole.to_dict()))) == whole
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"name": "a b"}, "can't be named"),
+        ({"columns": ()}, "needs columns"),
+        ({"columns": ORDERS.columns * 2}, "needs columns"),
+        ({"mode": Mode.UPSERT}, "has no key"),
+        ({"key": ("id",)}, "only appends"),
+        ({"mode": Mode.UPSERT, "key": ("nr",)}, "no column nr"),
+    ],
+)
+def test_contradictions_are_refused(change, words):
+    with pytest.raises(UsageError, match=words):
+        replace(ORDERS, **change)
+
+
+def test_tombstone_says_what_to_delete_if_the_key_is_the_records():
+    by_value = replace(ORDERS, mode=Mode.UPSERT, key=("id",))
+    assert not by_value.is_key_in_key
+    assert not ORDERS.is_key_in_key
+    assert replace(by_value, columns=(LandColumn("id", "bigint", "key"),)).is_key_in_key

@@ -1,0 +1,103 @@
+"""The section pipelines of a spec file."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from seamark.errors import SpecError
+from seamark.model.spec import DesiredColumn
+from seamark.spec import load_spec
+
+WHOLE = """
+    pipelines:
+      orders:
+        kind: land
+        from: {topic: "${{ env.STAGE }}-orders", format: debezium, schemas: true, start: latest}
+        to: {database: shop, table: public.orders, mode: upsert, key: [id, shop]}
+        columns:
+          id: bigint
+          amount: {type: "numeric(12, 2)", from: value.price.amount}
+        on_error: dead-letter
+        dead_letters: bad
+        every: 10s
+        limits: {records: 5000}
+"""
+LEAST = """
+    pipelines:
+      orders:
+        kind: land
+        from: {topic: orders}
+        to: {database: shop, table: orders}
+        columns: {id: bigint}
+"""
+
+
+@pytest.fixture
+def load(tmp_path):
+    def read(text, **environ):
+        file = tmp_path / "pipelines.yaml"
+        file.write_text(textwrap.dedent(text), encoding="utf-8")
+        return load_spec([file], environ=environ)
+
+    return read
+
+
+def test_every_word_of_a_landing_is_read(load):
+    (landing,) = load(WHOLE, STAGE="test").landings
+    assert (landing.name, landing.topic, landing.database, landing.table) == (
+        "orders",
+        "test-orders",
+        "shop",
+        "public.orders",
+    )
+    assert (landing.mode, landing.key, landing.format, landing.schemas) == ("upsert", ("id", "shop"), "debezium", True)
+    assert landing.columns == (
+        DesiredColumn("id", "bigint"),
+        DesiredColumn("amount", "numeric(12, 2)", "value.price.amount"),
+    )
+    assert (landing.start, landing.on_error, landing.dead_letters) == ("latest", "dead-letter", "bad")
+    assert (landing.every, landing.records) == (10.0, 5000)
+    assert str(landing.place).endswith("pipelines.yaml:3:3")
+
+
+def test_what_is_not_said_has_its_default(load):
+    (landing,) = load(LEAST).landings
+    assert (landing.mode, landing.key, landing.format, landing.schemas) == ("append", (), "json", False)
+    assert (landing.start, landing.on_error, landing.every, landing.records) == ("earliest", "stop", None, None)
+    assert load("connectors: []").landings == ()
+    assert load("pipelines:").landings == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("kind: land", "kind: fly", "no pipeline is of kind fly"),
+        ("kind: land", "kin: land", "a pipeline has no key kin"),
+        ("        kind: land\n", "", "kind is missing here"),
+        ("{topic: orders}", "{topik: orders}", "from has no key topik"),
+        ("{topic: orders}", "{}", "topic is missing here"),
+        ("{topic: orders}", "orders", "from must be a table"),
+        ("{topic: orders}", "{topic: orders, schemas: perhaps}", "schemas must be true or false"),
+        ("        to: {database: shop, table: orders}\n", "", "to is missing here"),
+        ("table: orders}", "table: orders, key: id}", "key must be a list"),
+        ("columns: {id: bigint}", "columns: {id: {}}", "type is missing here"),
+        ("columns: {id: bigint}", "columns: {id: {type: int, form: key}}", "a column has no key form"),
+        ("        columns: {id: bigint}\n", "", "columns are missing here"),
+        ("columns: {id: bigint}", "columns: {id: bigint}\n        every: soon", "every must be a length of time"),
+        ("columns: {id: bigint}", "columns: {id: bigint}\n        limits: {records: 0}", "records must be a whole"),
+    ],
+)
+def test_what_nobody_reads_is_refused_with_its_place(load, old, new, words):
+    with pytest.raises(SpecError, match="can't be used") as error:
+        load(LEAST.replace(old, new))
+    assert "pipelines.yaml:" in error.value.cause
+    assert words in error.value.cause
+
+
+def test_name_stands_once(load, tmp_path):
+    (tmp_path / "more.yaml").write_text(textwrap.dedent(LEAST), encoding="utf-8")
+    load(LEAST)
+    with pytest.raises(SpecError, match="pipeline orders is defined twice"):
+        load_spec([tmp_path], environ={})
