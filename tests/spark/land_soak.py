@@ -48,6 +48,7 @@ FAULTS = (
 VIOLATIONS = ("lost", "doubled", "changed", "ledger_wrong", "not_done")
 # Longer than anybody waits for a session in which nothing happens.
 STOP_SECONDS = 25
+WAIT_IN_TRANSACTION = 0.3
 _SESSIONS = "FROM pg_stat_activity WHERE application_name LIKE 'seamark-land-%%' AND xact_start IS NOT NULL"
 
 
@@ -56,9 +57,10 @@ class LandStage(DriverStage):
     # Most faults end the driver, and somebody starts it again.
     most_failures = 1000
 
-    def __init__(self, stack, folder, *, rows, mode, seed):
+    def __init__(self, stack, folder, *, rows, batches, mode, seed):
         super().__init__(stack, folder, seed=seed)
         self.rows, self.dsn, self.name = rows, stack.postgres.dsn, f"soak_{uuid4().hex[:8]}"
+        self.batches = batches
         self.admin = AdminClient({"bootstrap.servers": self.servers})
         self.stopped = []
         key = ("part", "place") if mode is Mode.UPSERT else ()
@@ -94,14 +96,22 @@ class LandStage(DriverStage):
         key = ", PRIMARY KEY (part, place)" if self.landing.mode is Mode.UPSERT else ""
         with psycopg.connect(self.dsn) as connection:
             connection.execute(f"CREATE TABLE {self.name} (part int, place bigint, number bigint, words text{key})")
+            # So that there is time for a fault in every transaction.
+            connection.execute(
+                f"CREATE FUNCTION {self.name}_wait() RETURNS trigger LANGUAGE plpgsql AS "
+                f"$$ BEGIN PERFORM pg_sleep({WAIT_IN_TRANSACTION}); RETURN NULL; END $$"
+            )
+            connection.execute(
+                f"CREATE TRIGGER wait AFTER INSERT ON {self.name} FOR EACH STATEMENT "
+                f"EXECUTE FUNCTION {self.name}_wait()"
+            )
 
     def build_job(self):
         return {
             "servers": self.servers,
             "url": self.dsn,
             "landing": self.landing.to_dict(),
-            # Some forty batches.
-            "records": max(PARTITIONS * 100, self.rows // 40),
+            "records": max(PARTITIONS * 10, self.rows // self.batches),
         }
 
     @property
@@ -159,11 +169,16 @@ class LandStage(DriverStage):
         """Stop the process behind a session that is in a transaction; whoever waits for it ends it. Then it goes on."""
         for (port,) in self.ask(f"SELECT client_port {_SESSIONS} AND client_port > 0"):
             pid = find_process(port)
-            if pid is not None and pid != os.getpid():
-                os.kill(pid, signal.SIGSTOP)
-                self.stopped.append((pid, time.monotonic()))
-                self.counts["tasks_stopped"] += 1
-                break
+            if pid is None or pid == os.getpid():
+                continue
+            os.kill(pid, signal.SIGSTOP)
+            if not self.ask(f"SELECT 1 {_SESSIONS} AND client_port = %s", port):
+                # It was through by then.
+                os.kill(pid, signal.SIGCONT)
+                continue
+            self.stopped.append((pid, time.monotonic()))
+            self.counts["tasks_stopped"] += 1
+            break
 
     def wake(self, *, is_last=False):
         """Let those go on that were stopped for long enough."""
@@ -204,6 +219,7 @@ class LandStage(DriverStage):
         self.end()
         self.admin.delete_topics([self.name])[self.name].result(30)
         self.ask(f"DROP TABLE {self.name}")
+        self.ask(f"DROP FUNCTION {self.name}_wait")
         self.ask("DELETE FROM seamark_ledger WHERE owner = %s", self.landing.owner)
 
 
@@ -225,7 +241,7 @@ def find_process(port):
 def soak(stack, folder, *, rows, acts, mode=Mode.APPEND, seed=0, say=lambda _: None):
     """Land so many records while these faults happen, in this order. Gives the counts."""
     began_at = time.monotonic()
-    stage = LandStage(stack, folder, rows=rows, mode=mode, seed=seed)
+    stage = LandStage(stack, folder, rows=rows, batches=max(40, 4 * len(acts)), mode=mode, seed=seed)
     stage.prepare()
     try:
         left = work_off(stage, acts, say=say)
