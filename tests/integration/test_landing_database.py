@@ -17,7 +17,7 @@ import pytest
 from seamark.database.landing import LandingDatabase, Step
 from seamark.database.landing_rows import DeadLetter, LandingTable
 from seamark.database.ledger import Entry
-from seamark.errors import FencedError, NotFoundError, RejectedError, UnreachableError
+from seamark.errors import DeadlineError, FencedError, NotFoundError, RejectedError, UnreachableError
 
 FIRST = Entry("orders", "id", 0, next_offset=5)
 
@@ -100,9 +100,15 @@ def test_whoever_was_taken_over_lands_nothing(build, read):
 def test_what_fails_in_the_middle_leaves_nothing(build, read):
     database = build()
     (entry,) = database.claim([FIRST])
-    with pytest.raises(RejectedError, match="rows can't be landed") as error:
-        database.land(Step(entry, end=9), write(b"1,\n", b"x,\n"), is_strict=True)
-    assert "invalid input syntax" in error.value.cause
+
+    def hand_over(sink):
+        assert sink.copy(b"1,\n", 1) is None
+        refusal = sink.copy(b"2,\nx,\n", 2)
+        assert ("invalid input syntax" in refusal.reason, refusal.line) == (True, 2)
+        raise RejectedError("no row")
+
+    with pytest.raises(RejectedError, match="no row"):
+        database.land(Step(entry, end=9), hand_over, is_strict=True)
     assert (read(), database.read()) == ([], {entry.key: entry})
 
 
@@ -112,8 +118,9 @@ def test_row_that_is_refused_is_buried_with_the_others_landed(build, read):
 
     def hand_over(sink):
         assert sink.copy(b"1,\n", 1) is None
-        assert "too long" in sink.copy(b"2,123456789\n", 1)
-        assert "duplicate key" in sink.copy(b"1,\n", 1)
+        refusal = sink.copy(b"7,\n8,\n2,123456789\n", 3)
+        assert ("too long" in refusal.reason, refusal.line) == (True, 3)
+        assert "duplicate key" in sink.copy(b"1,\n", 1).reason
         sink.bury([DeadLetter(6, None, "too long", b"k", b"\0v"), DeadLetter(7, None, "again", None, None)])
 
     landed = database.land(Step(entry, end=9), hand_over, is_strict=False)
@@ -255,3 +262,35 @@ def test_database_that_is_away_is_told_without_its_password():
     with pytest.raises(UnreachableError) as error:
         database.read()
     assert "hidden" not in str(error.value) + str(error.value.cause)
+
+
+def test_entry_that_somebody_else_holds_is_waited_for_and_told(build, dsn, place, monkeypatch):
+    monkeypatch.setattr("seamark.database.landing._HOLD_SECONDS", 3.0)
+    database = build()
+    (entry,) = database.claim([FIRST])
+    with psycopg.connect(dsn) as other:
+        other.execute("SELECT 1 FROM seamark_ledger WHERE owner = %s FOR UPDATE", [f"pipeline/{place}"])
+        with pytest.raises(DeadlineError, match="orders-0 was held by another session for 3 s"):
+            database.move_empty(Step(entry, end=9))
+    database.move_empty(Step(entry, end=9))
+
+
+def test_role_without_the_right_to_make_tables_uses_those_that_are_there(build, dsn, place):
+    build()
+    role = f"r_{place}"
+    with psycopg.connect(dsn) as owner:
+        owner.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'x'")
+        owner.execute(f"GRANT USAGE ON SCHEMA {place} TO {role}")
+        owner.execute(f"GRANT SELECT, INSERT, UPDATE ON seamark_ledger, {place}.rows, {place}.dead TO {role}")
+        owner.execute(f"ALTER ROLE {role} SET default_transaction_isolation = 'repeatable read'")
+    try:
+        given = psycopg.conninfo.make_conninfo(dsn, user=role, password="x")
+        table = LandingTable(f"{place}.rows", ("id", "words"), dead_letters=f"{place}.dead")
+        database = LandingDatabase(given, table, owner=f"pipeline/{place}")
+        database.prepare()
+        (entry,) = database.claim([FIRST])
+        assert database.land(Step(entry, end=9), write(b"1,\n"), is_strict=True).rows == 1
+    finally:
+        with psycopg.connect(dsn) as owner:
+            owner.execute(f"DROP OWNED BY {role}")
+            owner.execute(f"DROP ROLE {role}")

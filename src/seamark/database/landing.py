@@ -5,6 +5,7 @@ Any range may be landed twice, anywhere, at the same time. Whoever is first has 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,12 +19,14 @@ from seamark.database.landing_rows import Landed, LandingTable, RowSink, build_t
 from seamark.database.ledger import Entry, Ledger
 from seamark.database.session import build_patient_dsn
 from seamark.database.zombies import ZombieWatch, build_session_name
-from seamark.errors import FencedError
+from seamark.errors import DeadlineError, FencedError
 
 # Somebody who only waits is looked at again so often.
 _LOCK_SECONDS = 2
 # A session in which nothing happens for so long, though its row is waited for, belongs to a process that is stopped.
 _ZOMBIE_SECONDS = 15.0
+# A task waits for another one that lands the same range, which may be a large one.
+_HOLD_SECONDS = 900.0
 # If nobody waits for it, PostgreSQL ends it in the end.
 _IDLE_SECONDS = 300
 
@@ -54,16 +57,18 @@ class LandingDatabase:
         self._zombie_seconds = zombie_seconds
 
     def prepare(self) -> None:
-        """Make the ledger, and the table of dead letters, where they are missing."""
-        with self._open("") as connection:
-            self._ledger.create(Runner(connection))
-            if self._table.dead_letters:
-                create_dead_letters(connection, self._table.dead_letters)
+        """Make the ledger, and the table of dead letters, where they are missing.
+
+        One that is there is left alone: to make one takes a right that nobody needs afterwards.
+        """
+        self._make(self._ledger.table, lambda connection: self._ledger.create(Runner(connection)))
+        if dead := self._table.dead_letters:
+            self._make(dead, lambda connection: create_dead_letters(connection, dead))
 
     def read_columns(self) -> tuple[str, ...] | None:
         """The columns of the table; None where there is none."""
         with self._open("") as connection:
-            (found,) = connection.execute(_FIND, [build_table(self._table.name).as_string(connection)]).fetchall()[0]
+            found = _find_table(connection, self._table.name)
             if found is None:
                 return None
             return tuple(name for (name,) in connection.execute(_COLUMNS, [found]).fetchall())
@@ -88,7 +93,7 @@ class LandingDatabase:
     def read_if_any(self) -> dict[tuple[str, int], Entry]:
         """The same where nobody may have made the ledger yet."""
         with self._open("") as connection:
-            if connection.execute(_FIND, [self._ledger.table]).fetchall()[0][0] is None:
+            if _find_table(connection, self._ledger.table) is None:
                 return {}
         return self.read()
 
@@ -148,6 +153,21 @@ class LandingDatabase:
         """Move over a range in which there is no record."""
         self.land(step, lambda _: None, is_strict=True)
 
+    def _make(self, table: str, make: Callable[[psycopg.Connection[Any]], None]) -> None:
+        try:
+            with self._open("") as connection:
+                if _find_table(connection, table) is None:
+                    make(connection)
+        except psycopg.Error as error:
+            # Another process may make it in the same moment; one of the two then fails, and both find it.
+            with self._open("") as connection:
+                if _find_table(connection, table) is not None:
+                    return
+            failure = build_landing_error(error, table)
+        else:
+            return
+        raise failure
+
     def _claim(self, first: Entry) -> Entry:
         with self._open(self._name(first)) as connection:
             runner = Runner(connection)
@@ -169,12 +189,19 @@ class LandingDatabase:
         """Lock the row of an entry, and read it. Whoever holds it and does nothing any more is ended."""
         watch = ZombieWatch(self._name(entry), patience_seconds=self._zombie_seconds)
         connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
-        while True:
+        deadline = time.monotonic() + _HOLD_SECONDS
+        while time.monotonic() < deadline:
             try:
                 with connection.transaction():
                     return self._ledger.hold(Runner(connection), entry)
             except psycopg.errors.LockNotAvailable:
                 watch.look(connection)
+        raise DeadlineError(
+            f"the ledger's entry of {entry} was held by another session for {_HOLD_SECONDS:g} s",
+            cause=f"somebody has changed it in {self._ledger.table}, and has not ended their transaction",
+            hint="pg_stat_activity and pg_locks tell who",
+            context={"owner": self._ledger.owner},
+        )
 
     def _name(self, entry: Entry) -> str:
         return build_session_name(self._ledger.owner, *entry.key)
@@ -182,10 +209,19 @@ class LandingDatabase:
     def _open(self, name: str) -> psycopg.Connection[Any]:
         """A connection for one transaction: committed and closed at the end of its block."""
         try:
-            return psycopg.connect(build_patient_dsn(self._dsn, application_name=name or "seamark-land"))
+            connection = psycopg.connect(build_patient_dsn(self._dsn, application_name=name or "seamark-land"))
+            # Whoever has waited for a lock must see what was committed meanwhile, whatever the role's default is.
+            connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         except psycopg.Error as error:
             failure = build_connect_error(error, self._table.name)
+        else:
+            return connection
         raise failure
+
+
+def _find_table(connection: psycopg.Connection[Any], name: str) -> int | None:
+    found: int | None = connection.execute(_FIND, [build_table(name).as_string(connection)]).fetchall()[0][0]
+    return found
 
 
 def build_fenced(owner: str, seen: Entry, found: Entry | None) -> FencedError:

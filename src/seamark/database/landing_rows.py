@@ -5,7 +5,9 @@ Everything here is part of the caller's transaction.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +22,7 @@ OFFSET, DELETED = "seamark_offset", "seamark_deleted"
 _STAGE = sql.Identifier("seamark_stage")
 # What PostgreSQL says of a row and not of itself: a value that it can't read, a constraint.
 _OF_THE_ROW = ("22", "23")
+_LINE = re.compile(r", line (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,14 @@ class LandingTable:
     columns: tuple[str, ...]
     key: tuple[str, ...] = ()
     dead_letters: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why rows were refused. `line` is that of the row, from 1, where PostgreSQL says it in a language that we know."""
+
+    reason: str
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +83,18 @@ class RowSink:
             names, target = (*names, OFFSET, DELETED), _STAGE
         self._statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(target, _list(names))
 
-    def copy(self, text: Any, count: int) -> str | None:
+    def copy(self, text: Any, count: int) -> Refusal | None:
         """Take these rows, as CSV. Gives why they were refused, all of them, if one can't be a row of the table.
 
-        A strict sink raises PostgreSQL's error instead, and spares the savepoint.
+        A strict sink spares the savepoint: nothing more can be done in the transaction after a refusal.
         """
-        if self._is_strict:
-            self._copy(text)
-        else:
-            try:
-                with self._connection.transaction():
-                    self._copy(text)
-            except psycopg.Error as error:
-                if not (error.sqlstate or "").startswith(_OF_THE_ROW):
-                    raise
-                return (error.diag.message_primary or str(error)).partition("\n")[0]
+        try:
+            with nullcontext() if self._is_strict else self._connection.transaction():
+                self._copy(text)
+        except psycopg.Error as error:
+            if not (error.sqlstate or "").startswith(_OF_THE_ROW):
+                raise
+            return _build_refusal(error)
         self.landed.rows += count
         return None
 
@@ -155,6 +163,12 @@ class RowSink:
             change=change,
         )
         return self._connection.execute(statement).rowcount
+
+
+def _build_refusal(error: psycopg.Error) -> Refusal:
+    found = _LINE.search(error.diag.context or "")
+    reason = (error.diag.message_primary or str(error)).partition("\n")[0]
+    return Refusal(reason, int(found[1]) if found else None)
 
 
 def create_dead_letters(connection: psycopg.Connection[Any], name: str) -> None:

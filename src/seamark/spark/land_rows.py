@@ -42,25 +42,35 @@ class RowWriter:
         """Write a batch, and give those records of it that the database refuses."""
         if not batch.num_rows:
             return []
-        why = self._sink.copy(build_csv(batch.select(self._names)), batch.num_rows)
-        if why is None:
+        refusal = self._sink.copy(build_csv(batch.select(self._names)), batch.num_rows)
+        if refusal is None:
             return []
+        if self._landing.on_error is OnError.STOP:
+            raise self._build_error(batch, refusal.line, refusal.reason)
         if batch.num_rows == 1:
             place = batch.schema.get_field_index(REASON)
-            return self._build_letters(batch.set_column(place, REASON, pa.array([why], pa.string())))
+            return self._build_letters(batch.set_column(place, REASON, pa.array([refusal.reason], pa.string())))
         half = batch.num_rows // 2
         return [*self._copy(batch.slice(0, half)), *self._copy(batch.slice(half))]
 
     def _build_letters(self, batch: pa.RecordBatch) -> list[DeadLetter]:
         if self._landing.on_error is OnError.STOP:
-            place = f"{self._landing.topic}-{batch.column(PARTITION)[0]}@{batch.column(OFFSET)[0]}"
-            raise RejectedError(
-                f"the record {place} can't be a row of {self._landing.table}",
-                cause=batch.column(REASON)[0].as_py(),
-                hint="mend the columns of the landing; or let such records go to a table: on_error: dead-letter",
-            )
+            raise self._build_error(batch, 1, batch.column(REASON)[0].as_py())
         rows = batch.select([OFFSET, TIMESTAMP, REASON, KEY, VALUE]).to_pylist()
         return [DeadLetter(*row.values()) for row in rows]
+
+    def _build_error(self, batch: pa.RecordBatch, line: int | None, reason: str) -> RejectedError:
+        """The error for one record of a batch; where its line is not known, for all of them."""
+        offsets = batch.column(OFFSET)
+        spot = f"{self._landing.topic}-{batch.column(PARTITION)[0]}"
+        which = f"a record of {spot}, from {offsets[0]} to {offsets[len(offsets) - 1]},"
+        if line is not None and line <= batch.num_rows:
+            which = f"the record {spot}@{offsets[line - 1]}"
+        return RejectedError(
+            f"{which} can't be a row of {self._landing.table}",
+            cause=reason,
+            hint="mend the columns of the landing; or let such records go to a table: on_error: dead-letter",
+        )
 
 
 def build_csv(batch: pa.RecordBatch) -> pa.Buffer:
