@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from seamark.change.steps.park import TIMESTAMP
 from seamark.errors import RefusedError
 from seamark.model.record import Place
 from tests.integration.skip_stage import JSON, NO_JSON, SkipStage, row
@@ -167,9 +168,11 @@ def test_dead_letter_topic_of_the_sink_gets_the_record_once(stage):
     assert result.is_done, result.failures
     assert f"parked in {dead} already" in str(planned)
     assert stage.await_ids(table, SMALL - 1) == [one for one in range(SMALL) if one != BAD]
-    (parked,) = stage.read_parked(dead)
-    assert parked.value() == NO_JSON
-    assert headers_of(parked)["__connect.errors.offset"] == str(BAD).encode()
+    found = stage.read_parked(dead)
+    # Connect parks it again whenever it starts the failed task anew, as in a rebalance. We did not: ours bear a time.
+    assert not [one for one in found if TIMESTAMP in headers_of(one)]
+    assert {one.value() for one in found} == {NO_JSON}
+    assert {headers_of(one)["__connect.errors.offset"] for one in found} == {str(BAD).encode()}
     assert stage.client.read_config(name)["errors.deadletterqueue.topic.name"] == dead
     assert topic in planned.plan.title
 
