@@ -80,9 +80,9 @@ class KafkaSide:
             producer.produce(topic, key=text, value=text, headers=[("from", text)], timestamp=OLD_MS + number)
         assert producer.flush(WAIT_SECONDS) == 0
 
-    def delete_records(self, topic, befores):
+    def delete_records(self, topic, starts):
         """Delete what is before these offsets, by partition."""
-        spots = [TopicPartition(topic, number, offset) for number, offset in befores.items()]
+        spots = [TopicPartition(topic, number, offset) for number, offset in starts.items()]
         for future in self._admin.delete_records(spots).values():
             future.result(timeout=30)
 
