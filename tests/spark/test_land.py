@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -223,6 +224,22 @@ def test_stream_goes_on_until_it_is_told_to_stop_and_follows_a_topic_that_grows(
         assert failures == []
         assert stage.read("SELECT count(DISTINCT number) FROM {table}") == [(200,)]
         assert stage.read_ledger() == stage.read_ends()
+
+
+def test_password_is_in_no_event_and_no_failure(spark, open_stage, stack):
+    # One that nothing else has in it.
+    password = stack.postgres.password
+    assert len(password) > 8
+    with open_stage(partitions=1) as stage:
+        stage.produce([*rows(0, 10), b"{"])
+        with pytest.raises(Exception, match="can't be a row of") as error:
+            stage.run(spark)
+        assert stage.read_ledger() == {0: 0}
+    folder = Path(spark.sparkContext.getConf().get("spark.eventLog.dir").removeprefix("file:"))
+    events = [file.read_text(encoding="utf-8", errors="replace") for file in folder.iterdir()]
+    # The plan of the write, and how its task failed, are among them.
+    assert any("SparkListenerSQLExecutionStart" in text and "can't be a row of" in text for text in events)
+    assert not [text for text in [*events, str(error.value)] if password in text]
 
 
 def test_gap_and_a_topic_made_anew_are_refused(spark, open_stage, kafka):

@@ -17,7 +17,8 @@ from seamark.cli.confirm import confirm
 from seamark.cli.copy_options import SparkOptions, spark_options
 from seamark.cli.options import global_options, option, pass_session, put_options
 from seamark.cli.session import Session
-from seamark.errors import RefusedError, SeamarkError, UsageError
+from seamark.cli.spec_options import PYTHON_OPTION, build_file_option
+from seamark.errors import SeamarkError, UsageError
 from seamark.report.words import render_number
 
 if TYPE_CHECKING:
@@ -27,24 +28,11 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _EVERY_SECONDS = 10.0
-_FILES = (
-    option(
-        "-f",
-        "--file",
-        "files",
-        multiple=True,
-        required=True,
-        type=click.Path(path_type=Path),
-        metavar="PATH",
-        help="A file or a folder of the spec; repeat for more.",
-    ),
-    option("--allow-python", is_flag=True, help="Run spec files that are Python programs."),
-)
 
 
 def file_options(command: F) -> F:
     """Add `-f` and `--allow-python`."""
-    result: F = put_options(command, _FILES)
+    result: F = put_options(command, (build_file_option(required=True), PYTHON_OPTION))
     return result
 
 
@@ -58,12 +46,12 @@ def land() -> None:
 @file_options
 @global_options
 @pass_session
-def plan_landing(session: Session, *, name: str, files: tuple[Path, ...], allow_python: bool) -> None:
+def plan_landing(session: Session, *, name: str, file: tuple[Path, ...], allow_python: bool) -> None:
     """Show what a run would do: the table's new columns, and from where to where each partition is landed."""
     from seamark.fleet.landings.view import build_landing_view  # noqa: PLC0415
 
     with session.fleet() as fleet:
-        (declared,) = fleet.landings.declared(files, names=[name], allow_python=allow_python)
+        (declared,) = fleet.landings.declared(file, names=[name], allow_python=allow_python)
         session.give(Answer(build_landing_view(fleet.landings.plan(declared))))
 
 
@@ -79,7 +67,7 @@ def run_landing(
     session: Session,
     *,
     name: str,
-    files: tuple[Path, ...],
+    file: tuple[Path, ...],
     allow_python: bool,
     where: SparkOptions,
     once: bool,
@@ -94,7 +82,7 @@ def run_landing(
 
     with session.fleet() as fleet:
         landings = fleet.landings
-        (declared,) = landings.declared(files, names=[name], allow_python=allow_python)
+        (declared,) = landings.declared(file, names=[name], allow_python=allow_python)
         plan = landings.plan(declared)
         _agree(session, plan, yes=yes, is_protected=fleet.context.protected)
         lines = _Lines(session)
@@ -109,12 +97,12 @@ def run_landing(
 @file_options
 @global_options
 @pass_session
-def show_landings(session: Session, *, name: str | None, files: tuple[Path, ...], allow_python: bool) -> None:
+def show_landings(session: Session, *, name: str | None, file: tuple[Path, ...], allow_python: bool) -> None:
     """Show how far landings are, told by the database and the brokers; with a NAME one of them."""
     from seamark.fleet.landings.view import build_landing_view, build_landings_view  # noqa: PLC0415
 
     with session.fleet() as fleet:
-        found = fleet.landings.declared(files, names=[name] if name else (), allow_python=allow_python)
+        found = fleet.landings.declared(file, names=[name] if name else (), allow_python=allow_python)
         if name:
             session.give(Answer(build_landing_view(fleet.landings.plan(found[0]))))
             return
@@ -132,12 +120,7 @@ def _agree(session: Session, plan: LandPlan, *, yes: bool, is_protected: bool) -
     from seamark.fleet.landings.status import LandState  # noqa: PLC0415
 
     landing = plan.declared.landing
-    if plan.state is LandState.LOST:
-        raise RefusedError(
-            f"records of {landing.topic} were deleted before {landing.name} has landed them",
-            cause=", ".join(f"partition {one.partition}: {one.lost}" for one in plan.partitions if one.lost),
-            hint=f"accept the loss: seamark offsets move {landing.owner} --to earliest",
-        )
+    plan.require_whole()
     if plan.state is not LandState.NEW and not plan.statements:
         return
     session.reporter.note(

@@ -61,6 +61,22 @@ def run_options(command: F) -> F:
     return result
 
 
+PYTHON_OPTION = option("--allow-python", is_flag=True, help="Run spec files that are Python programs.")
+
+
+def build_file_option(*, required: bool) -> Callable[[Any], Any]:
+    """`-f`, as often as there are files."""
+    return option(
+        "-f",
+        "--file",
+        multiple=True,
+        required=required,
+        type=click.Path(path_type=Path),
+        metavar="PATH",
+        help="A file or a folder of the spec; repeat for more.",
+    )
+
+
 def spec_options(*, required: bool = True, metavar: str = "[NAME|GLOB]...") -> Callable[[F], F]:
     """Add the options; the command gets them as one value, `what`."""
 
@@ -84,17 +100,9 @@ def _gather(command: Callable[..., Any]) -> Callable[..., Any]:
 def _build_decorators(*, required: bool, metavar: str) -> tuple[Callable[[Any], Any], ...]:
     return (
         click.argument("names", nargs=-1, metavar=metavar, shell_complete=complete_connectors),
-        option(
-            "-f",
-            "--file",
-            multiple=True,
-            required=required,
-            type=click.Path(path_type=Path),
-            metavar="PATH",
-            help="A file or a folder of the spec; repeat for more.",
-        ),
+        build_file_option(required=required),
         option("--adopt", is_flag=True, help="Take connectors over that another spec has."),
-        option("--allow-python", is_flag=True, help="Run spec files that are Python programs."),
+        PYTHON_OPTION,
     )
 
 

@@ -25,11 +25,12 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from seamark.database.landing_rows import DELETED, OFFSET
 from seamark.pipelines.land_column import LandColumn, Place
 from seamark.pipelines.landing import Format, Landing, Mode, OnError
 
-PARTITION, OFFSET, TIMESTAMP = "seamark_partition", "seamark_offset", "seamark_timestamp"
-DELETED, REASON, KEY, VALUE = "seamark_deleted", "seamark_reason", "seamark_key", "seamark_value"
+PARTITION, TIMESTAMP = "seamark_partition", "seamark_timestamp"
+REASON, KEY, VALUE = "seamark_reason", "seamark_key", "seamark_value"
 _BAD = "seamark_bad"
 _PAYLOAD, _AFTER, _BEFORE, _OP = "payload", "after", "before", "op"
 _ROW_OPS, _DELETE_OP = ("c", "r", "u"), "d"

@@ -10,8 +10,9 @@ import pytest
 from seamark.context.secret import Secret
 from seamark.context.settings import DatabaseSettings
 from seamark.database.ledger import Entry
-from seamark.errors import NotFoundError, SpecError, UnreachableError
+from seamark.errors import NotFoundError, RefusedError, SpecError, UnreachableError
 from seamark.fleet.landings.declared import build_declared
+from seamark.fleet.landings.landings import Landings
 from seamark.fleet.landings.status import LandPlan, LandState, build_standings
 from seamark.fleet.landings.view import build_landing_view, build_landings_view
 from seamark.fleet.ledgers import _Routing, open_ledger
@@ -78,6 +79,14 @@ def test_state_is_told_by_ledger_and_brokers(landed, state, behind):
     plan = build_plan(landed)
     assert (plan.state, plan.behind) == (state, behind)
     assert plan.to_dict()["state"] == state.value
+
+
+def test_landing_with_lost_records_is_not_run():
+    landings = Landings(CONTEXT, kafka=lambda: pytest.fail("nobody is asked"))
+    with pytest.raises(RefusedError, match="were deleted before orders has landed them") as error:
+        landings.run(build_plan({0: 4, 1: 30}))
+    assert error.value.cause == "partition 0: 6"
+    assert error.value.hint.endswith("seamark offsets move pipeline/orders --to earliest")
 
 
 def test_plan_shows_statements_and_places():

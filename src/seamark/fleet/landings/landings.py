@@ -65,6 +65,7 @@ class Landings:
         Raises:
             FencedError: another run of it has begun meanwhile.
         """
+        plan.require_whole()
         require_spark()
         declared, landing = plan.declared, plan.declared.landing
         if plan.statements:

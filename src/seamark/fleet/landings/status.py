@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from seamark.errors import RefusedError
 from seamark.fleet.landings.declared import Declared
 from seamark.model.spot import Bounds
 
@@ -75,6 +76,17 @@ class LandPlan:
         if self.state is LandState.LOST:
             return f"accept the loss: seamark offsets move {self.declared.landing.owner} --to earliest"
         return "-" if self.state is LandState.LANDED else f"seamark land run {name}"
+
+    def require_whole(self) -> None:
+        """Refuse a landing of which records are lost: whether to go on without them is its owner's to say."""
+        if self.state is not LandState.LOST:
+            return
+        landing = self.declared.landing
+        raise RefusedError(
+            f"records of {landing.topic} were deleted before {landing.name} has landed them",
+            cause=", ".join(f"partition {one.partition}: {one.lost}" for one in self.partitions if one.lost),
+            hint=f"accept the loss: seamark offsets move {landing.owner} --to earliest",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
