@@ -25,7 +25,7 @@ from seamark.fleet.offset_verbs import OffsetVerbs
 from seamark.fleet.positions.orphans import build_bare
 from seamark.fleet.positions.rest_words import build_notes, build_rest_notes, compare_copy, compare_rest
 from seamark.model.connector import Connector
-from seamark.model.group import is_group_owner, read_group_name, render_group
+from seamark.model.group import PIPELINE, is_group_owner, read_group_name, render_group
 from seamark.model.offset import Offset
 from seamark.model.offset_export import HistoryEntry, OffsetComparison, OffsetExport, Orphan
 from seamark.model.offset_finding import OffsetFinding
@@ -243,7 +243,9 @@ class Offsets(OffsetVerbs):
         if not reading.offsets:
             raise NotFoundError(
                 f"nothing is committed for {render_group(name)}",
-                hint="seamark groups list shows all groups",
+                hint="seamark land status -f PATH shows landings"
+                if name.startswith(PIPELINE)
+                else "seamark groups list shows all groups",
                 context={"group": name},
             )
         return build_bare(owner, reading)

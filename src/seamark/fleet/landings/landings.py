@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seamark.errors import ConfigurationError, RefusedError
+from seamark.errors import ConfigurationError, NotFoundError
 from seamark.fleet.landings.declared import Declared, read_declared
 from seamark.fleet.landings.status import LandPlan, build_standings
 from seamark.fleet.spark_session import SparkWish, Work, open_spark, require_spark
@@ -38,7 +38,7 @@ class Landings:
     def plan(self, declared: Declared) -> LandPlan:
         """What a run would do, and how far the landing is. Nothing is changed."""
         landing, database = declared.landing, open_database(declared)
-        topic = self._read_topic(landing.topic)
+        topic = self._read_topic(declared)
         spots = [(topic.name, one.id) for one in topic.partitions]
         bounds = self._kafka().read_bounds(spots).require_complete(what=f"the topic {topic.name}")
         ledger = database.read_if_any()
@@ -87,12 +87,13 @@ class Landings:
                 stop=stop,
             )
 
-    def _read_topic(self, name: str) -> TopicStatus:
+    def _read_topic(self, declared: Declared) -> TopicStatus:
+        name = declared.landing.topic
         reading = self._kafka().read_topics([name])
         for error in reading.failures.values():
+            if isinstance(error, NotFoundError):
+                error.hint = f"check from.topic at {declared.place}, or make it: seamark topics create {name}"
             raise error
-        if not reading.items:
-            raise RefusedError(f"the topic {name} is not there")
         return reading.items[0]
 
 
