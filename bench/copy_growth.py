@@ -6,18 +6,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from bench.copies.legs import SLICE, copy_ours
+from bench.copies.legs import build_ranges, copy_ours
 from bench.copies.session import read_live_heap, reset_peak
 from bench.copies.stage import Copied, Shape, Stage, check_copy, open_stage
 from bench.fleets.child import read_peak_bytes
 from bench.harness.definition import Bench, Direction, Growth, Leg, Prepared, Quantity, Ratio
+from seamark.fleet.copies.slicing import choose_limits
 
 SIZES = (500_000, 2_000_000, 8_000_000)
 RECORD = 100
 WHOLE = Shape(RECORD)
 # The same records in one partition, in four, in sixteen. Nothing is shuffled: the partitions are what is measured.
 COUNTS = (1, 4, 16)
-PART = 4
+PART = 2
 # 15 % between the smallest and the largest topic, which is 16 times as large: 16 ** 0.05 is 1.15.
 FLAT, FLAT_POWER = 1.15, 0.05
 HELD = "MB held"
@@ -35,14 +36,22 @@ def open_copies(size: int) -> Iterator[Prepared[Stage]]:
 def copy_whole(stage: Stage) -> Copied:
     """The topic of that size, and what the driver held of it: Python's most, and what the JVM had to keep."""
     reset_peak()
-    copied = copy_ours(stage, WHOLE)
-    held = read_peak_bytes() + read_live_heap(stage.spark)
-    return replace(copied, gauges={HELD: held / _MEGABYTE})
+    copied = copy_as_planned(stage, WHOLE)
+    most = read_peak_bytes()
+    return replace(copied, read_gauges=lambda: {HELD: (most + read_live_heap(stage.spark)) / _MEGABYTE})
+
+
+def copy_as_planned(stage: Stage, shape: Shape) -> Copied:
+    """In slices as the planner cuts them: so many records for each task."""
+    ranges = build_ranges(stage.find_source(shape))
+    size = sum(one.size for one in ranges) * shape.size
+    limits = choose_limits(ranges, targets=shape.targets, size_bytes=size, slice_records=None)
+    return copy_ours(stage, shape, limits=limits)
 
 
 def read_gauges(copied: Copied) -> Mapping[str, float]:
     """What a leg measured of itself."""
-    return copied.gauges
+    return copied.read_gauges()
 
 
 def _build_leg(name: str, run: Callable[[Stage], Copied], shape: Shape) -> Leg[Stage, Copied]:
@@ -54,7 +63,7 @@ def _build_leg(name: str, run: Callable[[Stage], Copied], shape: Shape) -> Leg[S
 
 def _build_count_leg(count: int) -> Leg[Stage, Copied]:
     shape = Shape(RECORD, sources=count, targets=count)
-    return _build_leg(_name(count), lambda stage: copy_ours(stage, shape), shape)
+    return _build_leg(_name(count), lambda stage: copy_as_planned(stage, shape), shape)
 
 
 def _build_ratio(over: int, under: int) -> Ratio:
@@ -75,10 +84,11 @@ def _name(count: int) -> str:
 BENCH: Bench[Stage, Copied] = Bench(
     name="copy-growth",
     compares=(
-        f"`run_copy` of topics of 0.5, 2 and 8 million records of {RECORD} B, 6 partitions to 6, in slices of "
-        f"{SLICE:,}: the power of the size with which its seconds grow, and what the driver holds, which is the most "
-        "of its Python process and what its JVM keeps after a collection. Then a quarter of the records in 1, 4 and 16 "
-        "partitions, copied to as many: the CPU seconds of all processes against each other."
+        f"`run_copy` of topics of 0.5, 2 and 8 million records of {RECORD} B, 6 partitions to 6, in slices "
+        "as the planner cuts them: the power of the size with which its seconds grow, and what the driver holds, which "
+        "is the most of its Python process and what its JVM keeps after a collection, when Spark's pools of consumers "
+        "are empty. Then half of the records in 1, 4 and 16 partitions, copied to as many: the CPU seconds of all "
+        "processes against each other."
     ),
     setup=open_copies,
     check=check_copy,

@@ -30,12 +30,12 @@ EXACT = Kept(timestamps=True, order=True)
 PLAIN = Kept(timestamps=False, order=False)
 
 
-def copy_ours(stage: Stage, shape: Shape) -> Copied:
-    """`run_copy`, from the plan to the last control record."""
+def copy_ours(stage: Stage, shape: Shape, *, limits: Limits | None = None) -> Copied:
+    """`run_copy`, from the plan to the last control record; in slices of a million where nothing is said."""
     from seamark.spark.copy_job import CopyEnds, run_copy  # noqa: PLC0415 - the list of benches needs no Spark
 
     choose_path(stage.spark, is_default=False)
-    plan = build_plan(stage, shape)
+    plan = build_plan(stage, shape, limits=limits)
     servers = {"kafka.bootstrap.servers": stage.servers}
     ends = CopyEnds(
         {**servers, **READ_TUNED},
@@ -76,7 +76,7 @@ def _copy_plainly(stage: Stage, shape: Shape, *, read: Mapping[str, str], write:
     return Copied(shape, stage.target, kept=PLAIN)
 
 
-def build_plan(stage: Stage, shape: Shape) -> CopyPlan:
+def build_plan(stage: Stage, shape: Shape, *, limits: Limits | None = None) -> CopyPlan:
     """The plan of a copy, as the planner would make it of a topic whose keys lie in place."""
     source = stage.find_source(shape)
     ranges = build_ranges(source)
@@ -88,7 +88,7 @@ def build_plan(stage: Stage, shape: Shape) -> CopyPlan:
         routing=Routing(Rule.MURMUR2, shape.sources, shape.targets),
         evidence="the bench filled it",
         ranges=ranges,
-        slices=cut_slices(ranges, {}, limits=Limits(SLICE)),
+        slices=cut_slices(ranges, {}, limits=limits or Limits(SLICE)),
         configs=(),
     )
 

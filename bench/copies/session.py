@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,18 @@ if TYPE_CHECKING:
 
 # As much as the worker has that MirrorMaker runs in.
 HEAP = "1g"
+# Spark keeps consumers, and what they have fetched, for a while. On a cluster executors do that. Here they are in the
+# driver's JVM, and who asks what the driver holds waits until they are gone.
+_POOL = "spark.kafka.consumer"
+_KEPT_SECONDS, _EVICTED_SECONDS = 4, 1
+_POOL_CONFS = {
+    f"{_POOL}.{name}": f"{seconds}s"
+    for pool in ("cache", "fetchedData.cache")
+    for name, seconds in (
+        (f"{pool}.timeout", _KEPT_SECONDS),
+        (f"{pool}.evictorThreadRunInterval", _EVICTED_SECONDS),
+    )
+}
 V1_LIST = "spark.sql.sources.useV1SourceList"
 # Spark's own default, in which the Kafka source takes the older path.
 V1_DEFAULT = "avro,csv,json,kafka,orc,parquet,text"
@@ -28,7 +41,7 @@ def open_spark() -> Iterator[SparkSession]:
     from seamark.spark.session import open_session  # noqa: PLC0415 - the list of benches needs no Spark
 
     os.environ["PYTHONPATH"] = f"{ROOT}{os.pathsep}{ROOT / 'src'}"
-    conf = {"spark.ui.enabled": "false", "spark.driver.memory": HEAP}
+    conf = {"spark.ui.enabled": "false", "spark.driver.memory": HEAP, **_POOL_CONFS}
     session = open_session("local[2]", app="bench", jars=spark_jars(), conf=conf)
     session.sparkContext.setLogLevel("ERROR")
     try:
@@ -55,7 +68,8 @@ def reset_peak() -> None:
 
 
 def read_live_heap(spark: SparkSession) -> int:
-    """The bytes that the JVM can't let go of."""
+    """The bytes that the JVM can't let go of, when Spark's pools of consumers are empty."""
+    time.sleep(_KEPT_SECONDS + 2 * _EVICTED_SECONDS)
     java = _java(spark)
     java.lang.System.gc()
     runtime = java.lang.Runtime.getRuntime()

@@ -54,13 +54,16 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a leg did. `counted` is what it says itself; None where it says nothing."""
+    """What a leg did. `counted` is what it says itself; None where it says nothing.
+
+    `read_gauges` is asked when the run was checked, and takes none of its time.
+    """
 
     shape: Shape
     target: str
     kept: Kept
     counted: int | None = None
-    gauges: Mapping[str, float] = field(default_factory=dict)
+    read_gauges: Callable[[], Mapping[str, float]] = dict
 
 
 @dataclass(slots=True)

@@ -10,8 +10,9 @@ from seamark.pipelines.copy_planner import TimeIndex
 from seamark.pipelines.cutting import Limits, TimeMark, choose_times
 from seamark.pipelines.slices import OffsetRange
 
-# A task is one transaction: some seconds of work, which a retry repeats, and less than a task keeps in memory.
-_TASK_RECORDS = 100_000
+# A task is one transaction: some seconds of work, which a retry repeats, and less than a task keeps in memory. It has a
+# cost of its own, whatever its size: consumer, producer and transaction take as long as 20,000 small records.
+_TASK_RECORDS = 400_000
 _TASK_BYTES = 48 << 20
 _LEAST_TASK_RECORDS = 500
 # Each slice is a job of Spark, with a second of its own; and a plan has a range for each of its partitions.
