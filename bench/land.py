@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from bench.harness.definition import Bench, Leg, Ratio
-from bench.lands.legs import land_copy, land_jdbc, land_ours
+from bench.lands.legs import land_copy, land_delta, land_jdbc, land_lake, land_ours
 from bench.lands.stage import Landed, Stage, check_table, open_stage
 from seamark.pipelines.landing import Mode
 
@@ -17,6 +17,10 @@ def _build_leg(name: str, run: Callable[[Stage], Landed]) -> Leg[Stage, Landed]:
     return Leg(name, run=run, prepare=lambda stage: stage.renew_table())
 
 
+def _build_lake_leg(name: str, run: Callable[[Stage], Landed]) -> Leg[Stage, Landed]:
+    return Leg(name, run=run, prepare=lambda stage: stage.renew_lake())
+
+
 BENCH: Bench[Stage, Landed] = Bench(
     name="land",
     compares=(
@@ -24,7 +28,8 @@ BENCH: Bench[Stage, Landed] = Bench(
         "tasks at a time. Ours is `run_landing`: rows and offsets in one transaction for each partition. Against it "
         "stand `df.write.jdbc` with reWriteBatchedInserts and batches of 10,000, and a COPY of the same rows from as "
         "many tasks, as CSV that Arrow writes; both read by the same settings, parse the same JSON, and would land "
-        "rows twice after a failure. The figures are their seconds over ours, and those of append over upsert."
+        "rows twice after a failure. `lake` is `run_landing` into a table of Delta in a folder, `delta` Spark's own "
+        "writer of the same rows. The figures are their seconds over ours, and those of append over upsert."
     ),
     setup=open_stage,
     check=check_table,
@@ -33,11 +38,14 @@ BENCH: Bench[Stage, Landed] = Bench(
         _build_leg("copy", land_copy),
         _build_leg("append", partial(land_ours, mode=Mode.APPEND)),
         _build_leg("upsert", partial(land_ours, mode=Mode.UPSERT)),
+        _build_lake_leg("delta", land_delta),
+        _build_lake_leg("lake", land_lake),
     ),
     ratios=(
         Ratio("jdbc over append", over="jdbc", under="append", bar=1.0),
         Ratio("copy over append", over="copy", under="append", bar=0.8),
         Ratio("append over upsert", over="append", under="upsert", bar=0.6),
+        Ratio("delta over lake", over="delta", under="lake", bar=0.9),
     ),
     sizes=(RECORDS,),
     quick_sizes=(60_000,),

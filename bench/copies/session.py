@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,12 +36,12 @@ V1_DEFAULT = "avro,csv,json,kafka,orc,parquet,text"
 
 
 @contextmanager
-def open_spark() -> Iterator[SparkSession]:
+def open_spark(more: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """A session with two slots. It tells of warnings only: what Kafka's clients say of each partition takes time."""
     from seamark.spark.session import open_session  # noqa: PLC0415 - the list of benches needs no Spark
 
     os.environ["PYTHONPATH"] = f"{ROOT}{os.pathsep}{ROOT / 'src'}"
-    conf = {"spark.ui.enabled": "false", "spark.driver.memory": HEAP, **_POOL_CONFS}
+    conf = {"spark.ui.enabled": "false", "spark.driver.memory": HEAP, **_POOL_CONFS, **(more or {})}
     session = open_session("local[2]", app="bench", jars=spark_jars(), conf=conf)
     session.sparkContext.setLogLevel("ERROR")
     try:

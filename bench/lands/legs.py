@@ -25,6 +25,29 @@ def land_ours(stage: Stage, mode: Mode) -> Landed:
     return Landed(stage.table)
 
 
+def land_lake(stage: Stage) -> Landed:
+    """`run_landing` into a table of Delta, from the table's making to the last commit."""
+    from seamark.lake.table import LakeTable  # noqa: PLC0415
+    from seamark.spark.lake_schema import build_table_schema  # noqa: PLC0415
+    from seamark.spark.land_job import LandEnds, run_landing  # noqa: PLC0415
+
+    landing = stage.build_lake_landing()
+    table = LakeTable(stage.lake.below(landing.table), owner=landing.owner)
+    table.create(build_table_schema(landing), partition_by=[])
+    ends = LandEnds({"kafka.bootstrap.servers": stage.servers}, lake=stage.lake)
+    run_landing(stage.spark, landing, ends, records=stage.records)
+    return Landed(stage.table, is_lake=True)
+
+
+def land_delta(stage: Stage) -> Landed:
+    """`df.write.format("delta")` of the same rows."""
+    from pyspark.sql import functions as sf  # noqa: PLC0415
+
+    rows = build_rows(stage).withColumn("placed_at", sf.col("placed_at").cast("timestamp"))
+    rows.write.format("delta").mode("append").save(str(stage.folder / stage.table))
+    return Landed(stage.table, is_lake=True)
+
+
 def land_jdbc(stage: Stage) -> Landed:
     """`df.write.jdbc`, each task a transaction, with the driver's own rewriting of batches."""
     postgres = stage.postgres

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -17,12 +20,13 @@ from bench.copies.topics import Topics
 from bench.harness.definition import Prepared, WrongResultError
 from seamark.devstack import StackSpec, start_stack
 from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Landing, Mode
+from seamark.pipelines.landing import Landing, Mode, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from seamark.devstack.stack import PostgresEndpoint
+    from seamark.lake.place import LakePlace
 
 PARTITIONS = 6
 COLUMNS = (
@@ -32,6 +36,11 @@ COLUMNS = (
     LandColumn("placed_at", "timestamptz"),
     LandColumn("note", "text"),
 )
+# As Delta's documents ask for.
+_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
 _TABLE = "id bigint PRIMARY KEY, customer text, amount double precision, placed_at timestamptz, note text"
 
 
@@ -44,7 +53,19 @@ class Stage:
     spark: SparkSession
     topic: str
     records: int
+    folder: Path
     table: str = ""
+
+    @property
+    def lake(self) -> LakePlace:
+        """Where tables of Delta are made."""
+        from seamark.lake.place import LakePlace  # noqa: PLC0415 - the list of benches needs no Arrow
+
+        return LakePlace(str(self.folder))
+
+    def build_lake_landing(self) -> Landing:
+        """The same in a lake."""
+        return Landing(self.table, topic=self.topic, table=self.table, columns=COLUMNS, store=Store.DELTA)
 
     def build_landing(self, mode: Mode) -> Landing:
         """The landing of a run: its own name, so that it begins at the beginning."""
@@ -62,24 +83,46 @@ class Stage:
             # What the last run left to be written is not this one's.
             connection.execute("CHECKPOINT")
 
+    def renew_lake(self) -> None:
+        """A new name for a table of the lake, and the last one's files gone."""
+        shutil.rmtree(self.folder / (self.table or "none"), ignore_errors=True)
+        self.renew_table()
+
 
 @dataclass(frozen=True, slots=True)
 class Landed:
     """What a leg did."""
 
     table: str
+    is_lake: bool = False
 
 
 def check_table(stage: Stage, landed: Landed) -> None:
     """Every record is a row, and what it was."""
     numbers = stage.records * (stage.records - 1) // 2
+    found = _read_lake(stage, landed) if landed.is_lake else _read_table(stage, landed)
+    if found != (stage.records, numbers, stage.records):
+        raise WrongResultError(f"the table has {found[0]} rows, {found[2]} of them right, of {stage.records}")
+
+
+def _read_lake(stage: Stage, landed: Landed) -> tuple[int, int, int]:
+    from pyspark.sql import functions as sf  # noqa: PLC0415
+
+    rows = stage.spark.read.format("delta").load(str(stage.folder / landed.table))
+    is_right = sf.expr(
+        "customer = concat('customer ', id % 5000) AND amount = id / 8.0 AND note IS NULL AND placed_at IS NOT NULL"
+    )
+    count, total, right = rows.select(sf.count("*"), sf.sum("id"), sf.count(sf.when(is_right, 1))).collect()[0]
+    return count, total, right
+
+
+def _read_table(stage: Stage, landed: Landed) -> tuple[int, int, int]:
     with psycopg.connect(stage.postgres.dsn) as connection:
         found = connection.execute(
             f"SELECT count(*), sum(id), count(*) FILTER (WHERE customer = 'customer ' || id % 5000 "  # noqa: S608
             f"AND amount = id / 8.0 AND note IS NULL AND placed_at IS NOT NULL) FROM {landed.table}"
         ).fetchall()[0]
-    if found != (stage.records, numbers, stage.records):
-        raise WrongResultError(f"the table has {found[0]} rows, {found[2]} of them right, of {stage.records}")
+    return found[0], int(found[1]), found[2]
 
 
 @contextmanager
@@ -91,10 +134,10 @@ def open_stage(records: int) -> Iterator[Prepared[Stage]]:
         _fill(topics.servers, topic, records)
         if stack.postgres is None:
             raise WrongResultError("the stack has no PostgreSQL")
-        with open_spark() as spark:
+        with open_spark(_DELTA) as spark, TemporaryDirectory(prefix="seamark-bench-lake-") as folder:
             choose_path(spark, is_default=False)
             jvm = read_jvm_pid(spark)
-            stage = Stage(topics.servers, stack.postgres, spark, topic=topic, records=records)
+            stage = Stage(topics.servers, stack.postgres, spark, topic=topic, records=records, folder=Path(folder))
             pids = {server.name: server.pid for server in stack.servers if server.kind == "broker"}
             versions = {"kafka": stack.kafka.version, "spark": spark.version}
             families = {"Spark Python": jvm}

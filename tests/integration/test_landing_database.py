@@ -14,10 +14,10 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from seamark.database.landing import LandingDatabase, Step
+from seamark.database.landing import LandingDatabase
 from seamark.database.landing_rows import DeadLetter, LandingTable
-from seamark.database.ledger import Entry
 from seamark.errors import DeadlineError, FencedError, NotFoundError, RejectedError, UnreachableError
+from seamark.model.ledger_entry import Entry, Step
 
 FIRST = Entry("orders", "id", 0, next_offset=5)
 
@@ -165,9 +165,10 @@ def test_two_at_once_land_it_once(build, read):
 
 STOPPED = """
 import json, os, signal, sys
-from seamark.database.landing import LandingDatabase, Step
+from seamark.database.landing import LandingDatabase
+from seamark.model.ledger_entry import Step
 from seamark.database.landing_rows import LandingTable
-from seamark.database.ledger import Entry
+from seamark.model.ledger_entry import Entry
 given = json.loads(sys.stdin.readline())
 table = LandingTable(given["table"], ("id", "words"))
 def write(sink):

@@ -15,10 +15,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import seamark
 from seamark.cli.main import execute
 from seamark.cli.session import Session
-from seamark.database.landing import LandingDatabase, Step
+from seamark.database.landing import LandingDatabase
 from seamark.database.landing_rows import LandingTable
-from seamark.database.ledger import Entry
 from seamark.errors import FencedError, NotFoundError
+from seamark.model.ledger_entry import Entry, Step
 from tests.integration.waits import await_topic
 
 RECORDS = 100

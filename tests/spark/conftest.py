@@ -52,6 +52,9 @@ def spark(stack, tmp_path_factory):
             "spark.eventLog.dir": events.as_uri(),
             "spark.eventLog.rolling.enabled": "false",
             "spark.eventLog.compress": "false",
+            # For those who read lakes with Delta's own reader.
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         },
     )
     session.sparkContext.setLogLevel("ERROR")

@@ -2,15 +2,18 @@
 
     python -m tests.spark.land_driver JOB.json
 
-The job says where everything is (`tests.spark.land_soak`), and has the database's password: its file is for its owner.
+The job says where everything is (`tests.spark.soak_stages`), and has passwords: its file is for its owner.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 
+from seamark.lake.place import LakePlace
+from seamark.lake.table import LakeTable
 from seamark.pipelines.landing import Landing
 from seamark.spark import open_session
 from seamark.spark.land_job import LandEnds, run_landing
@@ -21,9 +24,27 @@ def main(path):
     job = json.loads(Path(path).read_text())
     spark = open_session(job["master"], app="land", jars=job["jars"], conf={**build_conf(), **job["conf"]})
     spark.sparkContext.setLogLevel("ERROR")
-    ends = LandEnds({"kafka.bootstrap.servers": job["servers"]}, url=job["url"])
+    ends = LandEnds({"kafka.bootstrap.servers": job["servers"]}, url=job.get("url", ""), lake=open_lake(job))
     run_landing(spark, Landing.from_dict(job["landing"]), ends, records=job["records"])
     spark.stop()
+
+
+def open_lake(job):
+    """The lake, with time for a fault before each commit, while a file says so."""
+    if "lake" not in job:
+        return None
+    commit, flag = LakeTable._try, Path(job["committing"])
+
+    def wait(self, *given):
+        flag.touch()
+        time.sleep(job["wait"])
+        try:
+            return commit(self, *given)
+        finally:
+            flag.unlink(missing_ok=True)
+
+    LakeTable._try = wait
+    return LakePlace.from_json(job["lake"])
 
 
 if __name__ == "__main__":

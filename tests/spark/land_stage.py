@@ -22,23 +22,13 @@ COLUMNS = (
 TABLE = "part int, place bigint, number bigint, words text"
 
 
-class LandStage:
-    def __init__(self, stack, kafka, *, partitions=3, table=TABLE):
-        self.kafka, self.dsn = kafka, stack.postgres.dsn
+class TopicStage:
+    """The topic's side of a landing."""
+
+    def __init__(self, kafka, *, partitions):
+        self.kafka = kafka
         self.topic, self.partitions = kafka.topic(partitions), partitions
         self.name = f"land_{uuid4().hex[:8]}"
-        with psycopg.connect(self.dsn) as connection:
-            connection.execute(f"CREATE TABLE {self.name} ({table})")
-        self.ends = LandEnds({"kafka.bootstrap.servers": kafka.servers}, url=self.dsn)
-
-    def build(self, columns=COLUMNS, **more):
-        return Landing(
-            self.name,
-            topic=self.topic,
-            table=self.name,
-            columns=columns,
-            **{"dead_letters": f"{self.name}_dead", **more},
-        )
 
     def produce(self, values, *, keys=None, partition=None, **settings):
         """Values as JSON; bytes and None as they are."""
@@ -56,6 +46,40 @@ class LandStage:
         if "transactional.id" not in settings:
             assert producer.flush(60) == 0
         return producer
+
+    def read_ends(self):
+        consumer = Consumer({"bootstrap.servers": self.kafka.servers, "group.id": "ends"})
+        try:
+            spots = [TopicPartition(self.topic, number) for number in range(self.partitions)]
+            return {spot.partition: consumer.get_watermark_offsets(spot, timeout=30)[1] for spot in spots}
+        finally:
+            consumer.close()
+
+    def read_group(self, group):
+        consumer = Consumer({"bootstrap.servers": self.kafka.servers, "group.id": group})
+        try:
+            spots = [TopicPartition(self.topic, number) for number in range(self.partitions)]
+            return {spot.partition: spot.offset for spot in consumer.committed(spots, timeout=30)}
+        finally:
+            consumer.close()
+
+
+class LandStage(TopicStage):
+    def __init__(self, stack, kafka, *, partitions=3, table=TABLE):
+        super().__init__(kafka, partitions=partitions)
+        self.dsn = stack.postgres.dsn
+        with psycopg.connect(self.dsn) as connection:
+            connection.execute(f"CREATE TABLE {self.name} ({table})")
+        self.ends = LandEnds({"kafka.bootstrap.servers": kafka.servers}, url=self.dsn)
+
+    def build(self, columns=COLUMNS, **more):
+        return Landing(
+            self.name,
+            topic=self.topic,
+            table=self.name,
+            columns=columns,
+            **{"dead_letters": f"{self.name}_dead", **more},
+        )
 
     def run(self, spark, landing=None, **more):
         return run_landing(spark, landing or self.build(), self.ends, **more)
@@ -80,22 +104,6 @@ class LandStage:
                 "SELECT partition_number, next_offset FROM seamark_ledger WHERE owner = %s", f"pipeline/{self.name}"
             )
         )
-
-    def read_ends(self):
-        consumer = Consumer({"bootstrap.servers": self.kafka.servers, "group.id": "ends"})
-        try:
-            spots = [TopicPartition(self.topic, number) for number in range(self.partitions)]
-            return {spot.partition: consumer.get_watermark_offsets(spot, timeout=30)[1] for spot in spots}
-        finally:
-            consumer.close()
-
-    def read_group(self, group):
-        consumer = Consumer({"bootstrap.servers": self.kafka.servers, "group.id": group})
-        try:
-            spots = [TopicPartition(self.topic, number) for number in range(self.partitions)]
-            return {spot.partition: spot.offset for spot in consumer.committed(spots, timeout=30)}
-        finally:
-            consumer.close()
 
     def remove(self):
         with psycopg.connect(self.dsn) as connection:

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from tests.spark.land_soak import FAULTS, VIOLATIONS, soak
+import pytest
+
+from tests.spark.land_soak import VIOLATIONS, soak
+from tests.spark.soak_stages import STAGES
 
 ROWS = 200_000
+COUNTED = {
+    "postgresql": ("backends_ended", "database_restarts", "tasks_stopped"),
+    "delta": ("s3_restarts", "drivers_stopped"),
+}
 
 
-def test_landing_under_ten_faults_lands_each_record_once(stack, tmp_path):
-    acts = [*FAULTS, "kill_executor", "kill_driver"]
-    found = soak(stack, tmp_path, rows=ROWS, acts=acts, seed=1)
+@pytest.mark.parametrize("to", STAGES)
+def test_landing_under_ten_faults_lands_each_record_once(stack, tmp_path, to):
+    acts = [*STAGES[to].faults, "kill_executor", "kill_driver"][:10]
+    found = soak(stack, tmp_path, rows=ROWS, acts=acts, to=to, seed=1)
     assert {name: found[name] for name in VIOLATIONS} == dict.fromkeys(VIOLATIONS, 0), found
-    assert (found["executor_kills"], found["driver_kills"]) == (2, 2)
-    assert min(found[name] for name in ("backends_ended", "database_restarts", "starts_beside", "tasks_stopped")) >= 1
-    assert min(found[name] for name in ("moves", "checkpoints_deleted")) >= 1
+    assert found["faults"] == 10
+    done = (
+        "executor_kills",
+        "driver_kills",
+        "starts_beside",
+        "moves",
+        "checkpoints_deleted",
+        "commits_cut",
+        *COUNTED[to],
+    )
+    assert min(found[name] for name in done) >= 1, found

@@ -5,19 +5,20 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from seamark.cli.answer import Answer, build_answer
 from seamark.cli.confirm import confirm
 from seamark.cli.copy_options import SparkOptions, spark_options
-from seamark.cli.options import global_options, option, pass_session, put_options
+from seamark.cli.land_compact import compact_landing
+from seamark.cli.land_options import file_options
+from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
-from seamark.cli.spec_options import PYTHON_OPTION, build_file_option
 from seamark.errors import SeamarkError, UsageError
 from seamark.report.words import render_number
 
@@ -25,20 +26,15 @@ if TYPE_CHECKING:
     from seamark.fleet.landings.status import LandPlan
     from seamark.pipelines.landing import BatchLanded
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 _EVERY_SECONDS = 10.0
-
-
-def file_options(command: F) -> F:
-    """Add `-f` and `--allow-python`."""
-    result: F = put_options(command, (build_file_option(required=True), PYTHON_OPTION))
-    return result
 
 
 @click.group
 def land() -> None:
-    """Land a topic in a table of PostgreSQL, each record once, on Spark."""
+    """Land a topic in a table of PostgreSQL or of a lake, each record once, on Spark."""
+
+
+land.add_command(compact_landing)
 
 
 @land.command("plan")
@@ -75,8 +71,8 @@ def run_landing(
 ) -> None:
     """Land what is there; where the file says every: …, go on until Ctrl-C.
 
-    Any machine may run it, and go on where another stopped: the database knows how far it is. Whoever begins last has
-    it; a run that still works elsewhere ends by itself.
+    Any machine may run it, and go on where another stopped: the table's own store knows how far it is. Of two runs
+    one ends by itself.
     """
     from seamark.fleet.landings.view import build_landing_view  # noqa: PLC0415
 
@@ -98,7 +94,7 @@ def run_landing(
 @global_options
 @pass_session
 def show_landings(session: Session, *, name: str | None, file: tuple[Path, ...], allow_python: bool) -> None:
-    """Show how far landings are, told by the database and the brokers; with a NAME one of them."""
+    """Show how far landings are, told by the tables' stores and the brokers; with a NAME one of them."""
     from seamark.fleet.landings.view import build_landing_view, build_landings_view  # noqa: PLC0415
 
     with session.fleet() as fleet:
@@ -125,7 +121,7 @@ def _agree(session: Session, plan: LandPlan, *, yes: bool, is_protected: bool) -
         return
     session.reporter.note(
         f"{landing.topic} ({len(plan.partitions)} partitions, {render_number(plan.behind)} records at most) is landed "
-        f"in {landing.table} of {plan.declared.database}"
+        f"in {landing.table} of {plan.declared.where}"
     )
     for statement in plan.statements:
         session.reporter.note(f"  first: {statement}")

@@ -28,7 +28,10 @@ COMMANDS = {
     "topics": ("seamark.cli.topics:topics", "Look at topics, and change them."),
     "groups": ("seamark.cli.groups:groups", "Look at consumer groups, and move them."),
     "copy": ("seamark.cli.copy:copy", "Copy a topic to another number of partitions, on Spark."),
-    "land": ("seamark.cli.land:land", "Land a topic in a table of PostgreSQL, each record once, on Spark."),
+    "land": (
+        "seamark.cli.land:land",
+        "Land a topic in a table of PostgreSQL or of a lake, each record once, on Spark.",
+    ),
     "lag": ("seamark.cli.lag:lag", "Show how far every group and sink is behind, or with --sources every source."),
     "plan": ("seamark.cli.plan:plan", "Show the way from what runs to what the files say; nothing is changed."),
     "apply": ("seamark.cli.apply:apply", "Make what runs as the files say, or apply a saved plan."),

@@ -18,10 +18,11 @@ from seamark.consumer.holding import Holdings
 from seamark.consumer.housekeeping import Housekeeping
 from seamark.consumer.kafka_side import KafkaSide, spell_spot
 from seamark.database.any_driver import Runner
-from seamark.database.ledger import TABLE, Entry, Ledger
+from seamark.database.ledger import TABLE, Ledger
 from seamark.errors import RejectedError, UsageError
 from seamark.kafka.opening import open_client
 from seamark.kafka.wait import ConnectionEvents
+from seamark.model.ledger_entry import Entry
 from seamark.model.spot import Spot
 
 _LOGGER = logging.getLogger("seamark.consumer")

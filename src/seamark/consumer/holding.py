@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from seamark.database.ledger import Entry
 from seamark.errors import NotFoundError
+from seamark.model.ledger_entry import Entry
 from seamark.model.spot import Spot
 
 

@@ -7,7 +7,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from seamark.database.any_driver import Runner
-from seamark.database.ledger import Entry, Ledger
+from seamark.database.ledger import Ledger
+from seamark.model.ledger_entry import Entry
 
 # A process that was stopped in its transaction holds its rows until the database ends it.
 _LOCK_SECONDS = 10

@@ -9,6 +9,7 @@ from seamark.context.cluster import Cluster, build_cluster
 from seamark.context.context import Context, Lookup
 from seamark.context.database import DATABASES, build_databases
 from seamark.context.journal import build_journal
+from seamark.context.lake import LAKES, build_lakes
 from seamark.context.layer import KeyPath, Layer, Leaf, show_key
 from seamark.context.origin import Origin
 from seamark.context.policy import build_policies
@@ -68,6 +69,7 @@ def build_context(
     databases = build_databases(
         [path[3] for path in merged.sections if path[:3] == (*root, DATABASES)], own, lookup=lookup
     )
+    lakes = build_lakes([path[3] for path in merged.sections if path[:3] == (*root, LAKES)], own, lookup=lookup)
     policies = build_policies(root, [cluster.settings.name for cluster in clusters], layers=layers)
     workers = {cluster.settings.name: cluster.worker for cluster in clusters if cluster.worker is not None}
     kafka = {path[1]: value for path, value in own.items() if path[0] == "kafka"}
@@ -95,11 +97,13 @@ def build_context(
         policy=policies.policy,
         cluster_policies=policies.clusters,
         databases=databases.databases,
+        lakes=lakes.lakes,
         values=(
             *_order_values(
                 (Value("context", name, chosen_by), *flags.values(), *journal.values, verify_value), kafka, clusters
             ),
             *databases.values,
+            *lakes.values,
             *policies.values,
         ),
         lookup=lookup,

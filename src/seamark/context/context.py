@@ -13,8 +13,9 @@ from seamark.context.layer import Layer
 from seamark.context.origin import Origin, OriginKind
 from seamark.context.places import build_missing_setting
 from seamark.context.reference import SecretReferences
+from seamark.context.schema import PART_KEYS
 from seamark.context.search import Place
-from seamark.context.settings import ConnectSettings, DatabaseSettings, KafkaSettings
+from seamark.context.settings import ConnectSettings, DatabaseSettings, KafkaSettings, LakeSettings
 from seamark.context.value import Setting, Value
 from seamark.context.verify import Verify
 from seamark.context.worker import WORKER_KEYS
@@ -54,7 +55,7 @@ class Lookup:
         """The error for a setting below the context, such as `connect.game.offsets_topic`."""
         head, _, rest = key.partition(".")
         parts: tuple[str, ...] = (head, rest) if rest else (head,)
-        if head in {"connect", "databases"}:
+        if head in {"connect", *PART_KEYS}:
             cluster, _, last = rest.rpartition(".")
             parts = (head, cluster, last)
         return build_missing_setting(
@@ -95,6 +96,7 @@ class Context:
     policy: Policy = field(default=DEFAULT_POLICY, repr=False)
     cluster_policies: Mapping[str, Policy] = field(default_factory=dict, repr=False)
     databases: Mapping[str, DatabaseSettings] = field(default_factory=dict, repr=False)
+    lakes: Mapping[str, LakeSettings] = field(default_factory=dict, repr=False)
     values: tuple[Value, ...] = field(default=(), repr=False)
     lookup: Lookup | None = field(default=None, repr=False, compare=False)
 

@@ -12,7 +12,7 @@ from seamark.context.origin import Origin, OriginKind
 from seamark.context.schema import (
     CONNECT_KEYS,
     CONTEXT_KEYS,
-    DATABASE_KEYS,
+    PART_KEYS,
     SECTION_KEYS,
     check_kafka_key,
     check_key,
@@ -25,7 +25,7 @@ CONTEXT_VARIABLE = "SEAMARK_CONTEXT"
 CONFIG_VARIABLE = "SEAMARK_CONFIG"
 
 # Sections with a name between their own and the key: what the name is called, and the keys.
-_NAMED = {"connect": ("Connect cluster", CONNECT_KEYS), "databases": ("database", DATABASE_KEYS)}
+_NAMED = {"connect": ("Connect cluster", CONNECT_KEYS), **PART_KEYS}
 _SEPARATORS = re.compile(r"[._-]")
 
 

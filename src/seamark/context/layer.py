@@ -11,7 +11,7 @@ from seamark.context.origin import Origin, OriginKind
 from seamark.context.schema import (
     CONNECT_KEYS,
     CONTEXT_KEYS,
-    DATABASE_KEYS,
+    PART_KEYS,
     POLICY_KEYS,
     ROOT_KEYS,
     SECTION_KEYS,
@@ -100,8 +100,8 @@ class _FileReader:
                     self._read_kafka((*path, "kafka"), part)
                 elif key.text == "connect":
                     self._read_connect((*path, "connect"), part)
-                elif key.text == "databases":
-                    self._read_databases((*path, "databases"), part)
+                elif key.text in PART_KEYS:
+                    self._read_parts((*path, key.text), part)
                 elif key.text == POLICY:
                     self._read_policy((*path, POLICY), part)
                 else:
@@ -124,13 +124,14 @@ class _FileReader:
                 else:
                     self._take((*below, key.text), value, is_list=CONNECT_KEYS[key.text] is Kind.URLS)
 
-    def _read_databases(self, path: KeyPath, node: Node) -> None:
-        for name, database in self._entries(node, path):
-            check_name(name.text, what="database", where=self._at(name).exact)
+    def _read_parts(self, path: KeyPath, node: Node) -> None:
+        what, keys = PART_KEYS[path[-1]]
+        for name, part in self._entries(node, path):
+            check_name(name.text, what=what, where=self._at(name).exact)
             below = (*path, name.text)
             self._sections[below] = self._at(name)
-            for key, value in self._entries(database, below):
-                check_key(key.text, DATABASE_KEYS, path=_dotted(below), where=self._at(key).exact)
+            for key, value in self._entries(part, below):
+                check_key(key.text, keys, path=_dotted(below), where=self._at(key).exact)
                 self._take((*below, key.text), value)
 
     def _read_policy(self, path: KeyPath, node: Node) -> None:

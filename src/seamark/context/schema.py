@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 
 ROOT_KEYS = ("current", "contexts")
-SECTION_KEYS = ("kafka", "connect", "databases", "policy")
+SECTION_KEYS = ("kafka", "connect", "databases", "lakes", "policy")
 FLAG_KEYS = MappingProxyType({"protected": Kind.BOOL, "insecure": Kind.BOOL})
 JOURNAL_KEYS = MappingProxyType(
     {
@@ -57,6 +57,17 @@ CONNECT_KEYS = MappingProxyType(
     }
 )
 DATABASE_KEYS = MappingProxyType({"jdbc_url": Kind.TEXT, "dsn": Kind.SECRET})
+LAKE_KEYS = MappingProxyType(
+    {
+        "url": Kind.TEXT,
+        "endpoint": Kind.TEXT,
+        "region": Kind.TEXT,
+        "access_key": Kind.SECRET,
+        "secret_key": Kind.SECRET,
+    }
+)
+# Sections of named parts, without anything between a name and its keys: what a part is called, and its keys.
+PART_KEYS = MappingProxyType({"databases": ("database", DATABASE_KEYS), "lakes": ("lake", LAKE_KEYS)})
 
 POLICY_KEYS = MappingProxyType({**dict.fromkeys(LIST_KEYS, Kind.PATTERNS), **dict.fromkeys(POLICY_FLAGS, Kind.BOOL)})
 

@@ -63,6 +63,18 @@ class DatabaseSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class LakeSettings:
+    """Where a lake is. Without keys those of the machine are taken."""
+
+    name: str
+    url: str
+    endpoint: str = ""
+    region: str = ""
+    access_key: Secret | None = None
+    secret_key: Secret | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectSettings:
     """How to reach one Connect cluster, and what its REST API does not tell.
 

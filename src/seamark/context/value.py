@@ -96,6 +96,8 @@ class Value:
         section, _, rest = self.key.partition(".")
         if section == "databases":
             return rest.endswith(".dsn")
+        if section == "lakes":
+            return rest.endswith((".access_key", ".secret_key"))
         return is_sensitive(rest.rpartition(".")[2] if section == "connect" else self.key)
 
     @property

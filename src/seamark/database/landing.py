@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -16,10 +15,11 @@ import psycopg
 from seamark.database.any_driver import Runner
 from seamark.database.failures import build_connect_error, build_landing_error
 from seamark.database.landing_rows import Landed, LandingTable, RowSink, build_table, create_dead_letters
-from seamark.database.ledger import Entry, Ledger
+from seamark.database.ledger import Ledger
 from seamark.database.session import build_patient_dsn
 from seamark.database.zombies import ZombieWatch, build_session_name
 from seamark.errors import DeadlineError, FencedError
+from seamark.model.ledger_entry import Entry, Step
 
 # Somebody who only waits is looked at again so often.
 _LOCK_SECONDS = 2
@@ -32,19 +32,6 @@ _IDLE_SECONDS = 300
 
 _FIND = "SELECT to_regclass(%s)::oid"
 _COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One range: from where the ledger stands to `end`."""
-
-    entry: Entry
-    end: int
-
-    @property
-    def after(self) -> Entry:
-        """What the ledger says when it is landed."""
-        return replace(self.entry, next_offset=self.end, moves=self.entry.moves + 1)
 
 
 class LandingDatabase:

@@ -14,10 +14,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from seamark.database.ledger import Entry
-
-OFFSET, DELETED = "seamark_offset", "seamark_deleted"
-"""The columns of the staging table beside those of the table itself."""
+from seamark.model.ledger_entry import DELETED, OFFSET, Entry
 
 _STAGE = sql.Identifier("seamark_stage")
 # What PostgreSQL says of a row and not of itself: a value that it can't read, a constraint.

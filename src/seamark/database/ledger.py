@@ -8,40 +8,17 @@ key: a topic that was made anew begins anew.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from seamark.database.any_driver import Runner
 from seamark.errors import FencedError, UsageError
+from seamark.model.ledger_entry import Entry
 
 TABLE = "seamark_ledger"
 _NAME_LENGTH = 200
 
 _COLUMNS = "topic, partition_number, next_offset, epoch, moves"
 _KEY = "owner = {owner} AND topic_id = {topic_id} AND partition_number = {partition}"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """How far one partition has come. `epoch` grows with each claim: the last claimant may move it, and nobody else.
-
-    `moves` counts how often it was moved: one that was set back and read again may come to the same offset.
-    """
-
-    topic: str
-    topic_id: str
-    partition: int
-    next_offset: int
-    epoch: int = 0
-    moves: int = 0
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """What tells it from others of its owner."""
-        return self.topic_id, self.partition
-
-    def __str__(self) -> str:
-        """As errors name it."""
-        return f"{self.topic}-{self.partition}"
 
 
 class Ledger:

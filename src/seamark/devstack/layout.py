@@ -13,7 +13,7 @@ from seamark.devstack.process import Server
 from seamark.devstack.servers.connect import build_cluster, build_standalone
 from seamark.devstack.servers.kafka import build_brokers
 from seamark.devstack.servers.postgres import build_postgres, find_programs
-from seamark.devstack.servers.s3 import build_s3, read_gateway
+from seamark.devstack.servers.s3 import LAKE_BUCKET, build_s3, read_gateway
 from seamark.devstack.servers.spark import build_spark, find_spark
 from seamark.devstack.servers.toxiproxy import Doors, read_toxiproxy
 from seamark.devstack.spec import StackSpec
@@ -103,7 +103,7 @@ def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: in
         servers.append(standalone[1])
     _write_secrets(folder / "secrets", postgres=postgres, s3=s3)
     context_file = folder / "seamark.yaml"
-    context_file.write_text(_context(kafka, clusters, folder=folder) + _databases(postgres))
+    context_file.write_text(_context(kafka, clusters, folder=folder) + _databases(postgres) + _lakes(s3))
     stack = Stack(
         name=name,
         folder=str(folder),
@@ -181,5 +181,20 @@ def _databases(postgres: PostgresEndpoint | None) -> str:
         "      game:",
         f"        jdbc_url: {url}",
         "        dsn: secret://file/secrets/postgres.properties#dsn",
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _lakes(s3: S3Endpoint | None) -> str:
+    """Where topics are landed as tables of Delta."""
+    if s3 is None:
+        return ""
+    lines = (
+        "    lakes:",
+        "      lake:",
+        f"        url: s3://{LAKE_BUCKET}",
+        f"        endpoint: {s3.endpoint}",
+        "        access_key: secret://file/secrets/s3.properties#access_key",
+        "        secret_key: secret://file/secrets/s3.properties#secret_key",
     )
     return "\n".join(lines) + "\n"

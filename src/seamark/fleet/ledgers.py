@@ -1,73 +1,100 @@
 """The ledgers of landings, as if each were a consumer group: by topic and partition, the next offset to read.
 
 So everything that shows, saves, moves and undoes a group's offsets does the same for a landing's. They are found in the
-databases that the context names.
+databases and lakes that the context names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from seamark.errors import NotFoundError, SeamarkError, UnreachableError
+from seamark.fleet.lakes import find_landing
 from seamark.model.group import PIPELINE, Committed, Group, GroupOffsets, GroupStatus, GroupType
+from seamark.model.ledger_entry import Entry
 from seamark.model.reading import Reading
 from seamark.model.spot import Spot
 
 if TYPE_CHECKING:
     from seamark.context import Context
+    from seamark.context.settings import DatabaseSettings
     from seamark.database.landing import LandingDatabase
     from seamark.fleet.ports import BrokersPort
 
-# A ledger has no coordinator that would forbid anything; its database does, when it is asked.
+# A ledger has no coordinator that would forbid anything; its store does, when it is asked.
 _RIGHTS = frozenset({"READ", "DESCRIBE", "DELETE"})
 _EMPTY, _DEAD = "EMPTY", "DEAD"
 
 
+class LedgerPort(Protocol):
+    """The entries of one owner, in a database or in a lake."""
+
+    def read(self) -> dict[tuple[str, int], Entry]:
+        """All entries, by the topic's id and the partition."""
+
+    def place(self, entries: Iterable[Entry], *, gone: Iterable[Entry] = ()) -> None:
+        """Set these and take those away, all or none."""
+
+
 def route_ledgers(brokers: BrokersPort, context: Context) -> BrokersPort:
     """The brokers, with ledgers in the place of groups that are named as pipelines are."""
-    if not context.databases:
+    if not context.databases and not context.lakes:
         return brokers
     return cast("BrokersPort", _Routing(brokers, partial(open_ledger, context)))
 
 
-def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> LandingDatabase:
-    """The database whose ledger knows an owner. Who is forgotten may begin anew where there is but one database."""
-    from seamark.database.landing import LandingDatabase  # noqa: PLC0415
-    from seamark.database.landing_rows import LandingTable  # noqa: PLC0415
-
+def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> LedgerPort:
+    """The ledger that knows an owner. Who is forgotten may begin anew where there is but one database."""
     silent: list[str] = []
-    for settings in context.databases.values():
-        database = LandingDatabase(settings.dsn.reveal(), LandingTable(settings.name, ()), owner=owner)
+    finds: list[tuple[str, Callable[[str], LedgerPort | None]]] = [
+        *((name, partial(_find_in_database, found)) for name, found in context.databases.items()),
+        *((name, partial(find_landing, found)) for name, found in context.lakes.items()),
+    ]
+    for name, find in finds:
         try:
-            if database.read_if_any():
-                return database
+            if (found := find(owner)) is not None:
+                return found
         except SeamarkError as error:
-            silent.append(f"{settings.name}: {error.message}")
+            silent.append(f"{name}: {error.message}")
     if silent:
         # Who does not answer may have it: to say that there is none would be a guess.
         raise UnreachableError(
             f"it can't be told where {owner} stands",
             cause="; ".join(silent),
-            hint="its ledger may be in that database",
+            hint="its ledger may be there",
             context={"owner": owner},
         )
-    if may_begin and len(context.databases) == 1:
+    if may_begin and len(context.databases) == 1 and not context.lakes:
+        (settings,) = context.databases.values()
+        database = _open_database(settings, owner)
         database.prepare()
         return database
     raise NotFoundError(
         f"no ledger knows {owner}",
-        cause=f"the databases of the context were asked: {', '.join(context.databases)}",
-        hint="seamark land run begins it; its database must be one of the context's",
+        cause=f"the context's stores were asked: {', '.join([*context.databases, *context.lakes])}",
+        hint="seamark land run begins it; its database or lake must be one of the context's",
         context={"owner": owner},
     )
+
+
+def _find_in_database(settings: DatabaseSettings, owner: str) -> LedgerPort | None:
+    database = _open_database(settings, owner)
+    return database if database.read_if_any() else None
+
+
+def _open_database(settings: DatabaseSettings, owner: str) -> LandingDatabase:
+    from seamark.database.landing import LandingDatabase  # noqa: PLC0415
+    from seamark.database.landing_rows import LandingTable  # noqa: PLC0415
+
+    return LandingDatabase(settings.dsn.reveal(), LandingTable(settings.name, ()), owner=owner)
 
 
 class _Routing:
     """Everything but what is asked of pipelines goes to the brokers."""
 
-    def __init__(self, brokers: BrokersPort, open_ledger: Callable[..., LandingDatabase]) -> None:
+    def __init__(self, brokers: BrokersPort, open_ledger: Callable[..., LedgerPort]) -> None:
         self._brokers = brokers
         self._open_ledger = open_ledger
 
@@ -128,8 +155,8 @@ class _Routing:
         if not group.startswith(PIPELINE):
             self._brokers.delete_group(group)
             return
-        database = self._open_ledger(group)
-        database.place([], gone=database.read().values())
+        ledger = self._open_ledger(group)
+        ledger.place([], gone=ledger.read().values())
 
     def _find_state(self, owner: str) -> str:
         """In the coordinator's words. Nobody is ever in it: a run that is under way is fenced, and not asked."""
@@ -154,9 +181,7 @@ class _Routing:
         return {found.name: found.topic_id for found in reading.items}
 
 
-def _build_entry(spot: Spot, ids: Mapping[str, str], offset: int) -> Any:
-    from seamark.database.ledger import Entry  # noqa: PLC0415
-
+def _build_entry(spot: Spot, ids: Mapping[str, str], offset: int) -> Entry:
     topic, partition = spot
     return Entry(topic, ids[topic], partition, next_offset=offset)
 

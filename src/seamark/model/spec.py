@@ -65,15 +65,17 @@ class DesiredColumn:
 class DesiredLanding:
     """A topic that is to be landed in a table. The words are those of the file, and not checked yet.
 
-    `database` is its name in the context. `every` is how often a batch is landed, in seconds; None: once.
+    `database` or `lake` is its name in the context. `every` is how often a batch is landed, in seconds; None: once.
     """
 
     name: str
     place: Place
     topic: str
-    database: str
     table: str
     columns: tuple[DesiredColumn, ...]
+    database: str = ""
+    lake: str = ""
+    date: str = ""
     mode: str = "append"
     key: tuple[str, ...] = ()
     format: str = "json"

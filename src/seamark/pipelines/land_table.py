@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from seamark.pipelines.landing import Landing
+from seamark.errors import RefusedError
+from seamark.pipelines.lake_column import DATE_COLUMN, DEAD_LETTER, find_lake_type
+from seamark.pipelines.landing import Landing, OnError
 
 
 def build_statements(landing: Landing, existing: Collection[str] | None) -> tuple[str, ...]:
@@ -19,6 +21,28 @@ def build_statements(landing: Landing, existing: Collection[str] | None) -> tupl
         f"ALTER TABLE {table} ADD COLUMN {_quote(column.name)} {column.type}"
         for column in landing.columns
         if column.name not in existing
+    )
+
+
+def build_lake_statements(landing: Landing, existing: Collection[str] | None) -> tuple[str, ...]:
+    """The same for a lake's table, in Spark's words. They are shown; nobody runs them as SQL."""
+    wanted = {column.name: find_lake_type(column) for column in landing.columns}
+    if landing.on_error is OnError.DEAD_LETTER:
+        wanted[DEAD_LETTER] = "struct"
+    parted = f" PARTITIONED BY ({DATE_COLUMN})" if landing.date_from else ""
+    if landing.date_from:
+        wanted[DATE_COLUMN] = "date"
+    if existing is None:
+        lines = ", ".join(f"{name} {kind}" for name, kind in wanted.items())
+        return (f"CREATE TABLE {landing.table} ({lines}) USING delta{parted}",)
+    if landing.date_from and DATE_COLUMN not in existing:
+        raise RefusedError(
+            f"the table {landing.table} is not parted by {DATE_COLUMN}, and to.date asks for it",
+            cause="Delta parts a table when it is made, and never again",
+            hint="leave to.date out, or land in another table",
+        )
+    return tuple(
+        f"ALTER TABLE {landing.table} ADD COLUMN {name} {kind}" for name, kind in wanted.items() if name not in existing
     )
 
 

@@ -9,10 +9,25 @@ from typing import Any
 
 from seamark.errors import UsageError
 from seamark.model import strict
+from seamark.pipelines.lake_column import DATE_COLUMN, find_lake_type
 from seamark.pipelines.land_column import LandColumn, Place
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,179}", re.ASCII)
-_KEYS = ("name", "topic", "table", "columns", "mode", "key", "format", "schemas", "on_error", "dead_letters")
+_KEYS = (
+    "name",
+    "topic",
+    "table",
+    "columns",
+    "mode",
+    "key",
+    "format",
+    "schemas",
+    "on_error",
+    "dead_letters",
+    "store",
+    "date_from",
+)
+_LAKE_TABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*", re.ASCII)
 
 
 class Mode(StrEnum):
@@ -36,12 +51,19 @@ class OnError(StrEnum):
     DEAD_LETTER = "dead-letter"
 
 
+class Store(StrEnum):
+    """What the table is of."""
+
+    POSTGRESQL = "postgresql"
+    DELTA = "delta"
+
+
 @dataclass(frozen=True, slots=True)
 class Landing:
     """One landing, as its owner has declared it.
 
     `schemas` says whether JSON bears Connect's schemas around it, as with `schemas.enable=true`. `key` are the columns
-    by which rows are replaced and deleted.
+    by which rows are replaced and deleted. `date_from` is the column by whose date a lake's table is parted.
     """
 
     name: str
@@ -54,6 +76,8 @@ class Landing:
     schemas: bool = False
     on_error: OnError = OnError.STOP
     dead_letters: str = "seamark_dead_letters"
+    store: Store = Store.POSTGRESQL
+    date_from: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself."""
@@ -68,6 +92,28 @@ class Landing:
             raise UsageError(
                 f"the landing {self.name} {'has no key' if not self.key else 'only appends, and has a key'}",
                 hint="mode: upsert goes with key: [COLUMN, …], and append without one",
+            )
+        if self.store is Store.DELTA:
+            self._check_lake(names)
+        elif self.date_from:
+            raise UsageError(f"the landing {self.name} has to.date, which belongs to a lake's table")
+
+    def _check_lake(self, names: list[str]) -> None:
+        if self.mode is not Mode.APPEND:
+            raise UsageError(
+                f"the landing {self.name} can't be {self.mode} in a lake",
+                hint="land what happened (mode: append), and take the newest of each key where it is read",
+            )
+        if not _LAKE_TABLE.fullmatch(self.table):
+            raise UsageError(f"a lake's table can't be {self.table!r}", hint="letters, digits, . - _ and /")
+        kinds = {column.name: find_lake_type(column) for column in self.columns}
+        if DATE_COLUMN in kinds and self.date_from:
+            raise UsageError(f"the landing {self.name} has a column {DATE_COLUMN}, which to.date makes itself")
+        moments = [name for name in names if kinds[name] in {"timestamp", "date"}]
+        if self.date_from and self.date_from not in moments:
+            raise UsageError(
+                f"to.date of the landing {self.name} names no column of moments: {self.date_from}",
+                hint=f"one of {', '.join(moments)}" if moments else "it needs a column of type timestamp or date",
             )
 
     @property
@@ -99,6 +145,8 @@ class Landing:
             "schemas": self.schemas,
             "on_error": self.on_error.value,
             "dead_letters": self.dead_letters,
+            "store": self.store.value,
+            "date_from": self.date_from,
         }
 
     @classmethod
@@ -116,6 +164,8 @@ class Landing:
             schemas=strict.read_truth(fields["schemas"], what="schemas"),
             on_error=strict.read_word(fields["on_error"], words=OnError, what="on_error"),
             dead_letters=strict.read_text(fields["dead_letters"], what="the table of dead letters"),
+            store=strict.read_word(fields["store"], words=Store, what="the store of a landing"),
+            date_from=strict.read_text(fields["date_from"], what="the column of dates"),
         )
 
 

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from seamark.database.landing_rows import DELETED, OFFSET
+from seamark.model.ledger_entry import DELETED, OFFSET
 from seamark.pipelines.land_column import LandColumn, Place
 from seamark.pipelines.landing import Format, Landing, Mode, OnError
 

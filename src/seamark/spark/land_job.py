@@ -1,7 +1,7 @@
-"""A topic landed in PostgreSQL by Structured Streaming: each record becomes a row once, whatever dies on the way.
+"""A topic landed by Structured Streaming: each record becomes a row once, whatever dies on the way.
 
-The ledger is the only truth. Each run takes its partitions there, starts where it stands, with a checkpoint of its own
-that is thrown away, and moves it in the transaction of the rows.
+The offsets beside the rows are the only truth: a ledger in PostgreSQL, or the last commit of a lake's table. Each run
+starts where they stand, with a checkpoint of its own that is thrown away, and moves them with the rows.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from seamark.database.landing import Step, build_fenced
-from seamark.database.ledger import Entry
 from seamark.errors import SeamarkError, UsageError
+from seamark.model.ledger_entry import Entry, Step
 from seamark.model.spot import Edge
-from seamark.pipelines.landing import BatchLanded, Landing
+from seamark.pipelines.landing import BatchLanded, Landing, Store
 from seamark.spark.copy_topics import build_source_client
-from seamark.spark.land_database import open_landing_database
-from seamark.spark.land_frame import build_land_frame
-from seamark.spark.land_sink import LandingSink, build_options
+from seamark.spark.land_target import LandTarget
 from seamark.spark.land_topic import LandTopic
 from seamark.spark.source_options import build_source_options
+
+if TYPE_CHECKING:
+    from seamark.lake.place import LakePlace
 
 _LOGGER = logging.getLogger("seamark.spark")
 _POLL_SECONDS = 0.5
@@ -44,11 +44,14 @@ DEFAULT_RECORDS = 600_000
 class LandEnds:
     """Both ends. `source` are options of Spark's own Kafka source; `url` is PostgreSQL's DSN or a reference to it.
 
+    `lake` is for a landing in a lake, which has no `url`.
+
     `source_client` is needed only where librdkafka can't take Java's settings.
     """
 
     source: Mapping[str, str] = field(repr=False)
-    url: str = field(repr=False)
+    url: str = field(default="", repr=False)
+    lake: LakePlace | None = None
     source_client: Mapping[str, str] | None = field(default=None, repr=False)
 
 
@@ -79,8 +82,7 @@ def run_landing(
     if records < 1 or (every_seconds is not None and every_seconds < 0):
         raise UsageError("a batch has at least one record, and a time that is not negative between two")
     run = _Run(spark, landing, ends, records=records, on_batch=on_batch)
-    spark.dataSource.register(LandingSink)
-    run.database.prepare()
+    run.target.prepare(spark)
     while True:
         run.take(start)
         try:
@@ -108,13 +110,13 @@ class _Run:
         self._failure: BaseException | None = None
         self._is_idle = threading.Event()
         self._is_idle.set()
-        self.database = open_landing_database(landing, ends.url)
+        self.target = _open_target(landing, ends)
         self.entries: dict[int, Entry] = {}
 
     def take(self, start: Edge) -> None:
         """Take all partitions of the topic."""
-        firsts = self._topic.read_firsts(self.database.read(), start=start)
-        self.entries = {one.partition: one for one in self.database.claim(firsts)}
+        firsts = self._topic.read_firsts(self.target.read(), start=start)
+        self.entries = {one.partition: one for one in self.target.claim(firsts)}
 
     def stream(self, every_seconds: float | None, stop: threading.Event) -> None:
         """Run the query to its end."""
@@ -173,47 +175,32 @@ class _Run:
             for partition, entry in self.entries.items()
             if ends[partition] > entry.next_offset
         ]
-        counts = folder / f"counts-{number}"
-        options = build_options(self._landing, steps, url=self._ends.url, counts=counts)
-        rows = build_land_frame(frame, self._landing)
-        try:
-            rows.write.format(LandingSink.name()).mode("append").options(**options).save()
-        except PySparkException:
-            self._refuse_others(steps)
-            raise
-        self._settle(steps)
-        told = json.loads(counts.read_text(encoding="utf-8")).values() if counts.exists() else ()
-        counts.unlink(missing_ok=True)
+        landed = self.target.land(frame, steps, number=number, folder=folder)
+        self.entries |= {step.entry.partition: step.after for step in steps}
         self._topic.mirror(self.entries.values())
         if self._on_batch is not None:
-            sums = {name: sum(one[name] for one in told) for name in ("rows", "deleted", "dead")}
-            self._on_batch(BatchLanded(number, **sums))
+            self._on_batch(landed)
         if self._topic.count_partitions() > len(self.entries):
             raise _Grown
 
     def _read_again(self) -> None:
         """After an end in the middle of a batch."""
-        ledger = self.database.read()
+        ledger = self.target.read()
         self.entries = {number: ledger.get(entry.key, entry) for number, entry in self.entries.items()}
         self._topic.mirror(self.entries.values())
 
-    def _refuse_others(self, steps: list[Step]) -> None:
-        """Say that somebody else has taken or moved a partition, where that is why a batch has failed."""
-        ledger = self.database.read()
-        for step in steps:
-            if (found := ledger.get(step.entry.key)) not in (step.entry, step.after):
-                raise build_fenced(self._landing.owner, step.entry, found)
 
-    def _settle(self, steps: list[Step]) -> None:
-        """Make sure that every range is landed. One without a record had no task that knew of it."""
-        ledger = self.database.read()
-        for step in steps:
-            found = ledger.get(step.entry.key)
-            if found == step.entry:
-                self.database.move_empty(step)
-            elif found != step.after:
-                raise build_fenced(self._landing.owner, step.entry, found)
-            self.entries[step.entry.partition] = step.after
+def _open_target(landing: Landing, ends: LandEnds) -> LandTarget:
+    # Who lands in a database needs no Delta, and who lands in a lake needs no driver of PostgreSQL.
+    if landing.store is Store.POSTGRESQL:
+        from seamark.spark.table_target import TableTarget  # noqa: PLC0415
+
+        return TableTarget(landing, ends.url)
+    from seamark.spark.lake_target import LakeTarget  # noqa: PLC0415
+
+    if ends.lake is None:
+        raise UsageError(f"the landing {landing.name} needs its lake", hint="LandEnds(…, lake=LakePlace(…))")
+    return LakeTarget(landing, ends.lake)
 
 
 def _read_ends(checkpoint: Path, batch: int, topic: str) -> dict[int, int]:

@@ -8,10 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from seamark.database.landing_rows import DELETED, OFFSET, DeadLetter, RowSink
+from seamark.database.landing_rows import DeadLetter, RowSink
 from seamark.errors import RejectedError
+from seamark.model.ledger_entry import DELETED, OFFSET
 from seamark.pipelines.landing import Landing, Mode, OnError
 from seamark.spark.land_frame import KEY, PARTITION, REASON, TIMESTAMP, VALUE
+from seamark.spark.land_refusal import build_refusal
 
 # Strings are quoted and nulls are not: that is how PostgreSQL tells an empty string from null.
 _PLAIN = csv.WriteOptions(include_header=False)
@@ -66,11 +68,7 @@ class RowWriter:
         which = f"a record of {spot}, from {offsets[0]} to {offsets[len(offsets) - 1]},"
         if line is not None and line <= batch.num_rows:
             which = f"the record {spot}@{offsets[line - 1]}"
-        return RejectedError(
-            f"{which} can't be a row of {self._landing.table}",
-            cause=reason,
-            hint="mend the columns of the landing; or let such records go to a table: on_error: dead-letter",
-        )
+        return build_refusal(self._landing, which, reason=reason)
 
 
 def build_csv(batch: pa.RecordBatch) -> pa.Buffer:

@@ -13,11 +13,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from seamark.database.landing import Step
 from seamark.database.landing_rows import Landed
-from seamark.database.ledger import Entry
 from seamark.errors import RefusedError, UsageError
 from seamark.model import strict
+from seamark.model.ledger_entry import Entry, Step
 from seamark.pipelines.landing import Landing, OnError
 from seamark.spark.land_database import URL_OPTION, open_landing_database
 from seamark.spark.land_frame import PARTITION

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from seamark.database.ledger import Entry
 from seamark.errors import RefusedError, SeamarkError
 from seamark.kafka import Brokers
 from seamark.model.group import Committed
+from seamark.model.ledger_entry import Entry
 from seamark.model.spot import Edge
 from seamark.model.topic import TopicStatus
 from seamark.pipelines.landing import Landing

@@ -52,7 +52,7 @@ TOPIC_KEYS: Mapping[str, str] = {
 PIPELINE_KEYS: Mapping[str, str] = {
     "kind": "What it does. land brings a topic into a table, each record once.",
     "from": "The topic, and what its records are.",
-    "to": "The database and the table.",
+    "to": "The database or the lake, and the table.",
     "columns": "The table's columns: name: TYPE, or name: {type, from}.",
     "on_error": "What becomes of a record that can't be a row: stop, or dead-letter.",
     "dead_letters": "The table of dead letters; by default seamark_dead_letters.",
@@ -67,12 +67,14 @@ FROM_KEYS: Mapping[str, str] = {
 }
 TO_KEYS: Mapping[str, str] = {
     "database": "The database, by its name in the context.",
-    "table": "The table, or SCHEMA.TABLE.",
+    "lake": "The lake, by its name in the context, in the place of a database.",
+    "table": "The table, or SCHEMA.TABLE; in a lake a folder below it.",
     "mode": "append adds a row for each record; upsert replaces the row of the same key.",
     "key": "The columns of the table's key, for upsert.",
+    "date": "The column by whose date a lake's table is parted.",
 }
 COLUMN_KEYS: Mapping[str, str] = {
-    "type": "PostgreSQL's own type, as numeric(12, 2).",
+    "type": "PostgreSQL's own type, as numeric(12, 2); in a lake one that Delta has.",
     "from": "Where in the record it is: value.a.b, key, key.id, or kafka.offset, partition, timestamp, topic.",
 }
 LIMIT_KEYS: Mapping[str, str] = {"records": "How many records a batch has at most, all partitions together."}

@@ -52,12 +52,12 @@ class _Entry:
             name,
             self.document.place(key),
             topic=source.require("topic"),
-            database=target.require("database"),
             table=target.require("table"),
             columns=tuple(self._read_columns()),
             **source.read_some("format", "start"),
             **source.read_schemas(),
-            **target.read_some("mode"),
+            **target.read_store(),
+            **target.read_some("mode", "date"),
             **target.read_key(),
             **self.read_some("on_error", "dead_letters"),
             **self._read_every(),
@@ -84,6 +84,13 @@ class _Entry:
 
     def read_some(self, *keys: str) -> dict[str, Any]:
         return {key: self._text(self.node(key), key) for key in keys if key in self.table.entries}
+
+    def read_store(self) -> dict[str, Any]:
+        found = self.read_some("database", "lake")
+        if len(found) != 1:
+            problem = "database is missing here" if not found else "a table is in a database or in a lake, not in both"
+            raise self.document.error(self.table, problem, hint="add database: NAME, or lake: NAME")
+        return found
 
     def _read_columns(self) -> Iterator[DesiredColumn]:
         if "columns" not in self.table.entries:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.consumer.holding import Holdings
-from seamark.database.ledger import Entry
 from seamark.errors import NotFoundError
+from seamark.model.ledger_entry import Entry
 
 SPOT = ("orders", 3)
 ENTRY = Entry("orders", "id", 3, next_offset=10, epoch=2)

@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from seamark.database.any_driver import Runner
-from seamark.database.ledger import Entry, Ledger
+from seamark.database.ledger import Ledger
 from seamark.errors import FencedError, UsageError
+from seamark.model.ledger_entry import Entry
 
 FIRST = Entry("orders", "id", 0, next_offset=5)
 

@@ -8,15 +8,16 @@ from types import SimpleNamespace
 import pytest
 
 from seamark.context.secret import Secret
-from seamark.context.settings import DatabaseSettings
-from seamark.database.ledger import Entry
-from seamark.errors import NotFoundError, RefusedError, SpecError, UnreachableError
+from seamark.context.settings import DatabaseSettings, LakeSettings
+from seamark.errors import NotFoundError, RefusedError, SpecError, UnreachableError, UsageError
+from seamark.fleet.landings.compaction import list_files
 from seamark.fleet.landings.declared import build_declared
 from seamark.fleet.landings.landings import Landings
 from seamark.fleet.landings.status import LandPlan, LandState, build_standings
 from seamark.fleet.landings.view import build_landing_view, build_landings_view
 from seamark.fleet.ledgers import _Routing, open_ledger
 from seamark.model.group import Committed, GroupOffsets, build_group_owner, is_group_owner, read_group_name
+from seamark.model.ledger_entry import Entry
 from seamark.model.reading import Reading
 from seamark.model.spec import DesiredColumn, DesiredLanding, Place
 from seamark.model.spot import Bounds
@@ -24,7 +25,8 @@ from seamark.model.topic import TopicStatus
 from seamark.report import OutputFormat, render_view
 
 SHOP = DatabaseSettings("shop", "jdbc:postgresql://db/shop", Secret("postgresql://me:hidden@db/shop"))
-CONTEXT = SimpleNamespace(name="dev", databases={"shop": SHOP})
+LAKE = LakeSettings("lake", "s3://bucket/raw", secret_key=Secret("hidden"))
+CONTEXT = SimpleNamespace(name="dev", databases={"shop": SHOP}, lakes={"lake": LAKE})
 DESIRED = DesiredLanding(
     "orders",
     Place("pipelines.yaml", 3),
@@ -41,10 +43,20 @@ def test_words_of_a_file_become_a_landing():
     assert "hidden" not in repr(declared)
 
 
+def test_landing_in_a_lake_has_no_dsn_and_delta_for_a_store():
+    desired = replace(DESIRED, database="", lake="lake", date="at", columns=(DesiredColumn("at", "timestamp"),))
+    declared = build_declared(CONTEXT, desired)
+    assert (declared.landing.store, declared.landing.date_from) == ("delta", "at")
+    assert (declared.where, declared.url, declared.lake) == ("lake", "", LAKE)
+    assert "hidden" not in repr(declared)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"database": "store"}, "the context dev has no database store"),
+        ({"database": "", "lake": "sea"}, "the context dev has no lake sea"),
+        ({"date": "id"}, "has to.date, which belongs to a lake's table"),
         ({"mode": "replace"}, "mode can't be 'replace'"),
         ({"format": "avro"}, "format can't be 'avro'"),
         ({"on_error": "skip"}, "on_error can't be 'skip'"),
@@ -187,6 +199,23 @@ def test_database_that_is_away_is_told(monkeypatch):
         raise UnreachableError("database shop does not answer")
 
     monkeypatch.setattr("seamark.database.landing.LandingDatabase.read_if_any", refuse)
+    monkeypatch.setattr("seamark.fleet.ledgers.find_landing", lambda settings, owner: None)
     with pytest.raises(UnreachableError, match="can't be told where pipeline/orders stands") as error:
         open_ledger(CONTEXT, "pipeline/orders")
     assert "shop: database shop does not answer" in error.value.cause
+
+
+def test_ledger_is_looked_for_in_lakes_too(monkeypatch):
+    monkeypatch.setattr("seamark.database.landing.LandingDatabase.read_if_any", lambda self: {})
+    ledger = Ledger(ENTRY)
+    monkeypatch.setattr("seamark.fleet.ledgers.find_landing", lambda settings, owner: ledger)
+    assert open_ledger(CONTEXT, "pipeline/orders") is ledger
+    monkeypatch.setattr("seamark.fleet.ledgers.find_landing", lambda settings, owner: None)
+    with pytest.raises(NotFoundError, match="no ledger knows pipeline/orders") as error:
+        open_ledger(CONTEXT, "pipeline/orders", may_begin=True)
+    assert error.value.cause.endswith("shop, lake")
+
+
+def test_files_of_a_database_are_its_own_affair():
+    with pytest.raises(UsageError, match="has no files to compact"):
+        list_files(build_declared(CONTEXT, DESIRED))

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from seamark.errors import UsageError
+from seamark.pipelines.lake_column import find_lake_type
 from seamark.pipelines.land_column import LandColumn, Place
-from seamark.pipelines.landing import Format, Landing, Mode, OnError
+from seamark.pipelines.landing import Format, Landing, Mode, OnError, Store
 
 ORDERS = Landing(
     "orders",
@@ -95,3 +96,51 @@ def test_tombstone_says_what_to_delete_if_the_key_is_the_records():
     assert not by_value.is_key_in_key
     assert not ORDERS.is_key_in_key
     assert replace(by_value, columns=(LandColumn("id", "bigint", "key"),)).is_key_in_key
+
+
+LAKE = replace(ORDERS, table="raw/orders", store=Store.DELTA, date_from="at")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"mode": Mode.UPSERT, "key": ("id",)}, "can't be upsert in a lake"),
+        ({"table": "../orders"}, "a lake's table can't be"),
+        ({"table": "/orders"}, "a lake's table can't be"),
+        ({"date_from": "id"}, "names no column of moments: id"),
+        ({"date_from": "when"}, "names no column of moments: when"),
+        ({"columns": (*ORDERS.columns, LandColumn("event_date", "date"))}, "which to.date makes itself"),
+        ({"columns": (*ORDERS.columns, LandColumn("host", "inet"))}, "can't be of type inet"),
+        ({"store": Store.POSTGRESQL}, "which belongs to a lake's table"),
+    ],
+)
+def test_what_a_lake_can_not_have_is_refused(change, words):
+    with pytest.raises(UsageError, match=words):
+        replace(LAKE, **change)
+
+
+def test_landing_in_a_lake_survives_json():
+    assert Landing.from_dict(json.loads(json.dumps(LAKE.to_dict()))) == LAKE
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ("text", "string"),
+        ("varchar(40)", "string"),
+        ("jsonb", "string"),
+        ("int8", "bigint"),
+        ("double precision", "double"),
+        ("timestamp with time zone", "timestamp"),
+        ("numeric(12, 2)", "decimal(12,2)"),
+        ("decimal(38)", "decimal(38,0)"),
+    ],
+)
+def test_types_of_a_lake(given, kind):
+    assert find_lake_type(LandColumn("x", given)) == kind
+
+
+@pytest.mark.parametrize("given", ["numeric", "numeric(39)", "numeric(3, 4)", "bytea", "int[]"])
+def test_types_that_delta_has_not_are_refused(given):
+    with pytest.raises(UsageError, match="can't be of type"):
+        find_lake_type(LandColumn("x", given))

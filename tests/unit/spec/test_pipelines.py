@@ -82,6 +82,8 @@ def test_what_is_not_said_has_its_default(load):
         ("{topic: orders}", "{topic: orders, schemas: perhaps}", "schemas must be true or false"),
         ("        to: {database: shop, table: orders}\n", "", "to is missing here"),
         ("table: orders}", "table: orders, key: id}", "key must be a list"),
+        ("{database: shop, table: orders}", "{table: orders}", "database is missing here"),
+        ("{database: shop, table", "{database: shop, lake: sea, table", "in a database or in a lake, not in both"),
         ("columns: {id: bigint}", "columns: {id: {}}", "type is missing here"),
         ("columns: {id: bigint}", "columns: {id: {type: int, form: key}}", "a column has no key form"),
         ("        columns: {id: bigint}\n", "", "columns are missing here"),
@@ -94,6 +96,12 @@ def test_what_nobody_reads_is_refused_with_its_place(load, old, new, words):
         load(LEAST.replace(old, new))
     assert "pipelines.yaml:" in error.value.cause
     assert words in error.value.cause
+
+
+def test_table_may_be_in_a_lake(load):
+    changed = LEAST.replace("{database: shop, table: orders}", "{lake: sea, table: raw/orders, date: at}")
+    (landing,) = load(changed).landings
+    assert (landing.lake, landing.database, landing.table, landing.date) == ("sea", "", "raw/orders", "at")
 
 
 def test_name_stands_once(load, tmp_path):

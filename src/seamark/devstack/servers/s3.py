@@ -11,6 +11,7 @@ from seamark.devstack.ports import PortReservation, answers
 from seamark.devstack.process import Server
 from seamark.devstack.stack import S3Endpoint
 
+LAKE_BUCKET = "lake"
 VERSION = "1.8.0"
 _MODULE = f"github.com/versity/versitygw/cmd/versitygw@v{VERSION}"
 
@@ -29,7 +30,8 @@ def build_s3(*, folder: Path, ports: PortReservation, program: Path) -> tuple[S3
     """Say how the S3 server starts."""
     data = folder / "s3"
     buckets = data / "buckets"
-    buckets.mkdir(parents=True)
+    # A bucket is a folder. This one is the lake of the stack's context.
+    (buckets / LAKE_BUCKET).mkdir(parents=True)
     port = ports.take()
     access, secret = f"dev{secrets.token_hex(4)}", secrets.token_urlsafe(18)
     server = Server(

@@ -13,10 +13,11 @@ from seamark.errors import NotFoundError, SpecError, UsageError
 from seamark.model.spec import DesiredLanding, Place
 from seamark.model.spot import Edge
 from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Format, Landing, Mode, OnError
+from seamark.pipelines.landing import Format, Landing, Mode, OnError, Store
 
 if TYPE_CHECKING:
     from seamark.context import Context
+    from seamark.context.settings import LakeSettings
 
 Word = TypeVar("Word", bound=StrEnum)
 
@@ -28,12 +29,16 @@ class _Start(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A landing, and how it is run. `url` is the DSN of its database, and not shown."""
+    """A landing, and how it is run. `where` names its database or its lake.
+
+    `url` is the DSN of a database, and not shown; `lake` is what it takes to open a lake.
+    """
 
     landing: Landing
     place: Place
-    database: str
-    url: str = field(repr=False)
+    where: str
+    url: str = field(default="", repr=False)
+    lake: LakeSettings | None = None
     start: Edge = Edge.EARLIEST
     every_seconds: float | None = None
     records: int | None = None
@@ -60,11 +65,16 @@ def read_declared(
 def build_declared(context: Context, desired: DesiredLanding) -> Declared:
     """A landing of a file, with every word checked. An error says where it stands."""
     settings = context.databases.get(desired.database)
-    if settings is None:
+    lake = context.lakes.get(desired.lake)
+    if settings is None and lake is None:
+        what = f"lake {desired.lake}" if desired.lake else f"database {desired.database}"
+        example = f"lakes: {{{desired.lake}: {{url: s3://BUCKET/PREFIX, …}}}}"
+        if not desired.lake:
+            example = f"databases: {{{desired.database}: {{jdbc_url: …, dsn: secret://…}}}}"
         raise SpecError(
-            f"pipeline {desired.name}: the context {context.name} has no database {desired.database}",
+            f"pipeline {desired.name}: the context {context.name} has no {what}",
             cause=str(desired.place),
-            hint=f"add it: databases: {{{desired.database}: {{jdbc_url: …, dsn: secret://…}}}}",
+            hint=f"add it: {example}",
         )
     try:
         landing = Landing(
@@ -78,6 +88,8 @@ def build_declared(context: Context, desired: DesiredLanding) -> Declared:
             schemas=desired.schemas,
             on_error=_read_word(desired.on_error, OnError, what="on_error"),
             dead_letters=desired.dead_letters,
+            store=Store.DELTA if lake is not None else Store.POSTGRESQL,
+            date_from=desired.date,
         )
         start = Edge(_read_word(desired.start, _Start, what="start"))
     except UsageError as error:
@@ -87,8 +99,9 @@ def build_declared(context: Context, desired: DesiredLanding) -> Declared:
     return Declared(
         landing,
         desired.place,
-        desired.database,
-        url=settings.dsn.reveal(),
+        desired.lake or desired.database,
+        url=settings.dsn.reveal() if settings is not None else "",
+        lake=lake,
         start=start,
         every_seconds=desired.every,
         records=desired.records,

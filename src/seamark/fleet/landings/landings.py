@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seamark.errors import ConfigurationError, NotFoundError
+from seamark.errors import NotFoundError
+from seamark.fleet.lakes import open_lake
 from seamark.fleet.landings.declared import Declared, read_declared
 from seamark.fleet.landings.status import LandPlan, build_standings
+from seamark.fleet.landings.targets import open_target
 from seamark.fleet.spark_session import SparkWish, Work, open_spark, require_spark
-from seamark.pipelines.land_table import build_statements
 
 if TYPE_CHECKING:
     from seamark.context import Context
-    from seamark.database.landing import LandingDatabase
-    from seamark.database.ledger import Entry
     from seamark.fleet.ports import BrokersPort
+    from seamark.model.ledger_entry import Entry
     from seamark.model.topic import TopicStatus
     from seamark.spark.land_job import OnBatch
 
@@ -37,17 +37,17 @@ class Landings:
 
     def plan(self, declared: Declared) -> LandPlan:
         """What a run would do, and how far the landing is. Nothing is changed."""
-        landing, database = declared.landing, open_database(declared)
+        target = open_target(declared)
         topic = self._read_topic(declared)
         spots = [(topic.name, one.id) for one in topic.partitions]
         bounds = self._kafka().read_bounds(spots).require_complete(what=f"the topic {topic.name}")
-        ledger = database.read_if_any()
+        ledger = target.read_offsets()
         landed = {number: entry.next_offset for (id_, number), entry in ledger.items() if id_ == topic.topic_id}
         return LandPlan(
             declared,
             topic.topic_id,
             build_standings({number: held for (_, number), held in bounds.items()}, landed),
-            build_statements(landing, database.read_columns()),
+            target.build_statements(),
             former=sum(id_ != topic.topic_id for id_, _ in ledger),
         )
 
@@ -69,13 +69,18 @@ class Landings:
         require_spark()
         declared, landing = plan.declared, plan.declared.landing
         if plan.statements:
-            open_database(declared).change_table(plan.statements)
+            open_target(declared).make_fit(plan.statements)
         work = Work("landing", landing.name, f"seamark land run {landing.name}")
         with open_spark(spark or SparkWish(), work) as session:
             from seamark.fleet.copies.spark_ends import build_client, build_source  # noqa: PLC0415
             from seamark.spark.land_job import DEFAULT_RECORDS, LandEnds, run_landing  # noqa: PLC0415
 
-            ends = LandEnds(build_source(self._context), url=declared.url, source_client=build_client(self._context))
+            ends = LandEnds(
+                build_source(self._context),
+                url=declared.url,
+                lake=open_lake(declared.lake) if declared.lake is not None else None,
+                source_client=build_client(self._context),
+            )
             return run_landing(
                 session,
                 landing,
@@ -95,14 +100,3 @@ class Landings:
                 error.hint = f"check from.topic at {declared.place}, or make it: seamark topics create {name}"
             raise error
         return reading.items[0]
-
-
-def open_database(declared: Declared) -> LandingDatabase:
-    """The database of a landing."""
-    try:
-        from seamark.spark.land_database import open_landing_database  # noqa: PLC0415
-    except ImportError as error:
-        raise ConfigurationError(
-            "PostgreSQL's driver is not installed", cause=str(error), hint="pip install 'seamark[postgres]'"
-        ) from error
-    return open_landing_database(declared.landing, declared.url)

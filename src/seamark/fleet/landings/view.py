@@ -30,7 +30,7 @@ LISTING: Listing[LandPlan] = Listing(
     columns=(
         Column("name", "NAME", lambda plan: plan.declared.landing.name),
         Column("topic", "TOPIC", lambda plan: plan.declared.landing.topic),
-        Column("database", "DATABASE", lambda plan: plan.declared.database, wide=True),
+        Column("where", "WHERE", lambda plan: plan.declared.where, wide=True),
         Column("table", "TABLE", lambda plan: plan.declared.landing.table),
         Column("mode", "MODE", lambda plan: plan.declared.landing.mode.value, wide=True),
         Column(
@@ -65,7 +65,7 @@ def _build_lines(plan: LandPlan) -> Iterator[Line]:
     landing = plan.declared.landing
     yield line(
         Span(f"Landing {landing.name}", Style.STRONG),
-        f"  {landing.topic} → {plan.declared.database}, {landing.table} ({landing.mode})  ",
+        f"  {landing.topic} → {plan.declared.where}, {landing.table} ({landing.mode})  ",
         Span(_render_state(plan), _SYMBOLS[plan.state][1]),
     )
     for statement in plan.statements:

@@ -1,0 +1,45 @@
+"""`seamark land compact`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from seamark.cli.answer import Answer
+from seamark.cli.confirm import confirm
+from seamark.cli.land_options import file_options
+from seamark.cli.options import global_options, option, pass_session
+from seamark.cli.session import Session
+from seamark.report.words import render_number
+
+
+@click.command("compact")
+@click.argument("name")
+@file_options
+@option("--dry-run", is_flag=True, help="Show the files of each date, and change nothing.")
+@option("-y", "--yes", is_flag=True, help="Do not ask.")
+@global_options
+@pass_session
+def compact_landing(
+    session: Session, *, name: str, file: tuple[Path, ...], allow_python: bool, dry_run: bool, yes: bool
+) -> None:
+    """Write small files of a lake's table together, date by date. Rows and offsets stay as they are.
+
+    A landing of it may be under way. It is done on this machine, and committed as one change of the table. The old
+    files stay for those who read them, until Delta's VACUUM.
+    """
+    from seamark.fleet.landings.compaction import build_files_view, compact_table, list_files  # noqa: PLC0415
+
+    with session.fleet() as fleet:
+        (declared,) = fleet.landings.declared(file, names=[name], allow_python=allow_python)
+        before = list_files(declared)
+        session.give(Answer(build_files_view(before)))
+        if dry_run:
+            return
+        if all(part.files <= part.fewest for part in before):
+            session.reporter.note("there is nothing to write together")
+            return
+        confirm(session, yes=yes, word=name if fleet.context.protected else "yes")
+        removed, added = compact_table(declared)
+        session.reporter.note(f"{render_number(removed)} files became {render_number(added)}")

@@ -1,0 +1,83 @@
+"""Where a landing lands, as the services see it: its table, and how far it is. Needs no Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from seamark.errors import ConfigurationError
+from seamark.fleet.lakes import open_lake
+from seamark.fleet.landings.declared import Declared
+from seamark.pipelines.land_table import build_lake_statements, build_statements
+
+if TYPE_CHECKING:
+    from seamark.database.landing import LandingDatabase
+    from seamark.model.ledger_entry import Entry
+
+
+class TargetPort(Protocol):
+    """A landing's table."""
+
+    def read_offsets(self) -> dict[tuple[str, int], Entry]:
+        """How far the landing is, by the topic's id and the partition."""
+
+    def build_statements(self) -> tuple[str, ...]:
+        """What is missing before a run, in words."""
+
+    def make_fit(self, statements: tuple[str, ...]) -> None:
+        """Do what those statements say."""
+
+
+def open_target(declared: Declared) -> TargetPort:
+    """The target of a landing."""
+    return _LakeTarget(declared) if declared.lake is not None else _TableTarget(declared)
+
+
+class _TableTarget:
+    def __init__(self, declared: Declared) -> None:
+        self._landing = declared.landing
+        self._database = open_database(declared)
+
+    def read_offsets(self) -> dict[tuple[str, int], Entry]:
+        return self._database.read_if_any()
+
+    def build_statements(self) -> tuple[str, ...]:
+        return build_statements(self._landing, self._database.read_columns())
+
+    def make_fit(self, statements: tuple[str, ...]) -> None:
+        self._database.change_table(statements)
+
+
+class _LakeTarget:
+    def __init__(self, declared: Declared) -> None:
+        if declared.lake is None:
+            raise ConfigurationError(f"{declared.landing.name} names no lake")
+        self._landing = declared.landing
+        place = open_lake(declared.lake)
+        from seamark.lake.table import LakeTable  # noqa: PLC0415
+
+        self._table = LakeTable(place.below(self._landing.table), owner=self._landing.owner)
+
+    def read_offsets(self) -> dict[tuple[str, int], Entry]:
+        return self._table.read()
+
+    def build_statements(self) -> tuple[str, ...]:
+        return build_lake_statements(self._landing, self._table.read_columns())
+
+    def make_fit(self, statements: tuple[str, ...]) -> None:  # noqa: ARG002 - there is no SQL here
+        from seamark.pipelines.lake_column import DATE_COLUMN  # noqa: PLC0415
+        from seamark.spark.lake_schema import build_table_schema  # noqa: PLC0415
+
+        schema = build_table_schema(self._landing)
+        self._table.create(schema, partition_by=[DATE_COLUMN] if self._landing.date_from else [])
+        self._table.add_columns(schema)
+
+
+def open_database(declared: Declared) -> LandingDatabase:
+    """The database of a landing."""
+    try:
+        from seamark.spark.land_database import open_landing_database  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigurationError(
+            "PostgreSQL's driver is not installed", cause=str(error), hint="pip install 'seamark[postgres]'"
+        ) from error
+    return open_landing_database(declared.landing, declared.url)

@@ -1,0 +1,69 @@
+"""What a commit says of a file's rows, so that readers may pass it over: counts, and the least and the most."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+# Readers compare whole texts: a longer one would have to be cut, and the most made larger for it.
+_LONGEST_TEXT = 32
+
+
+def build_stats(known: pq.FileMetaData, schema: pa.Schema) -> str:
+    """The statistics of a file, as Delta's protocol spells them. A column that is not told of is never skipped by."""
+    nulls: dict[str, int] = {}
+    least: dict[str, Any] = {}
+    most: dict[str, Any] = {}
+    flat = {field.name for field in schema if not pa.types.is_nested(field.type)}
+    for column in range(known.num_columns):
+        name = known.schema.column(column).path
+        if name not in flat:
+            continue
+        found = [known.row_group(group).column(column).statistics for group in range(known.num_row_groups)]
+        if not all(one is not None and one.has_null_count for one in found):
+            continue
+        nulls[name] = sum(one.null_count for one in found)
+        whole = [one for one in found if one.null_count < one.num_values + one.null_count]
+        if whole and all(one.has_min_max for one in whole):
+            lowest = _spell(min(one.min for one in whole), is_most=False)
+            highest = _spell(max(one.max for one in whole), is_most=True)
+            if lowest is not None and highest is not None:
+                least[name], most[name] = lowest, highest
+    stats: Mapping[str, Any] = {
+        "numRecords": known.num_rows,
+        "minValues": least,
+        "maxValues": most,
+        "nullCount": nulls,
+    }
+    return json.dumps(stats)
+
+
+def _spell(value: Any, *, is_most: bool) -> Any:  # noqa: PLR0911 - one line for each type
+    """As JSON; None for what is better left out."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, datetime):
+        return _spell_moment(value, is_most=is_most)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST_TEXT else None
+    return None
+
+
+def _spell_moment(value: datetime, *, is_most: bool) -> str:
+    """Delta keeps milliseconds, and cuts the rest off: the most would be less than what is there."""
+    moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+    if is_most and moment.microsecond % 1000:
+        moment += timedelta(milliseconds=1)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z"

@@ -1,0 +1,282 @@
+"""A table of Delta, and the offsets of one landing in its commits.
+
+The landing's application id is its owner. Its transaction's version is the number of the commit that holds its offsets,
+so they are found with one read. A commit is tried for one number only, and the store writes no number twice: whoever
+comes second looks again, and finds that it is done, that it may try the next number, or that it is no longer its turn.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction
+
+from seamark.errors import FencedError, NotFoundError, RefusedError, SeamarkError, UnreachableError
+from seamark.lake.files import DataFile
+from seamark.lake.place import LakePlace
+from seamark.lake.vector import Vector, read_vector
+from seamark.model.ledger_entry import Entry
+
+TARGET_BYTES = 128 << 20
+"""How large a file is to be."""
+# A commit that is as old is said anew.
+_OLD_MS = 7 * 24 * 3600 * 1000
+_TRIES = 40
+_PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """The files of one date; of the whole table where it is not parted."""
+
+    date: str
+    files: int
+    size: int
+
+    @property
+    def fewest(self) -> int:
+        """As many as they could be."""
+        return max(1, -(-self.size // TARGET_BYTES))
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a landing stands: the commit that says it, None before the first; what it says, and when it was made."""
+
+    commit: int | None
+    vector: Vector
+    made_at_ms: int = field(default=0, compare=False)
+
+    @property
+    def entries(self) -> dict[tuple[str, int], Entry]:
+        """By the topic's id and the partition."""
+        return self.vector.by_key()
+
+
+class LakeTable:
+    """One table, as one landing sees it. Nothing is kept between calls but the table's state."""
+
+    def __init__(self, place: LakePlace, *, owner: str) -> None:
+        self.at = place
+        self.owner = owner
+        self._table: DeltaTable | None = None
+
+    def read_columns(self) -> tuple[str, ...] | None:
+        """The columns of the table; None where there is none."""
+        with self._telling():
+            table = self._find()
+            return None if table is None else tuple(one.name for one in table.schema().fields)
+
+    def create(self, schema: pa.Schema, *, partition_by: Sequence[str]) -> None:
+        """Make the table. One that another process has made in the same moment will do."""
+        with self._telling():
+            if self._find() is not None:
+                return
+            try:
+                DeltaTable.create(
+                    self.at.table_url,
+                    schema=schema,
+                    mode="ignore",
+                    partition_by=list(partition_by),
+                    storage_options=self.at.build_options(),
+                    commit_properties=CommitProperties(max_commit_retries=0),
+                )
+            except DeltaError:
+                if self._find() is None:
+                    raise
+
+    def add_columns(self, schema: pa.Schema) -> None:
+        """Add the columns of a schema that the table has not."""
+        with self._telling():
+            table = self._refresh()
+            known = {one.name for one in table.schema().fields}
+            missing = [one for one in schema if one.name not in known]
+            if missing:
+                from deltalake import Schema  # noqa: PLC0415
+
+                table.alter.add_columns(list(Schema.from_arrow(pa.schema(missing)).fields))
+
+    def read_position(self) -> Position:
+        """Where the landing stands."""
+        with self._telling():
+            table = self._find()
+            if table is None:
+                return Position(None, Vector(self.owner, ""))
+            return self._read_position(table)
+
+    def commit(self, files: Iterable[DataFile], entries: Iterable[Entry], *, seen: Position) -> Position:
+        """Add these files and move the offsets, both or none, from where the landing was seen.
+
+        Raises:
+            FencedError: the landing is elsewhere: another run of it was faster, or its offsets were moved.
+            UnreachableError: the store has not answered. Whether it is done is told by `read_position`.
+        """
+        moved = {**seen.entries, **{entry.key: entry for entry in entries}}
+        return self._commit(list(files), Vector(self.owner, uuid4().hex, tuple(moved.values())), seen=seen)
+
+    def read(self) -> dict[tuple[str, int], Entry]:
+        """How far the landing is, by the topic's id and the partition."""
+        return self.read_position().entries
+
+    def place(self, entries: Iterable[Entry], *, gone: Iterable[Entry] = ()) -> None:
+        """Set these offsets and take those away, without any row. A run that is under way is fenced by it."""
+        seen = self.read_position()
+        left = {**seen.entries, **{entry.key: entry for entry in entries}}
+        for entry in gone:
+            left.pop(entry.key, None)
+        self._commit([], Vector(self.owner, uuid4().hex, tuple(left.values())), seen=seen)
+
+    def renew(self) -> None:
+        """Say the offsets anew, in a commit of today, if the last one may soon be cleaned away.
+
+        Delta keeps commits for 30 days, and a topic may be still for longer.
+        """
+        seen = self.read_position()
+        if seen.commit is not None and time.time() * 1000 - seen.made_at_ms > _OLD_MS:
+            self.place([])
+
+    def list_files(self) -> list[FilePart]:
+        """How many files each part of the table has, and how large they are together."""
+        with self._telling():
+            told = pa.table(self._refresh().get_add_actions(flatten=True))
+        name = next((one for one in told.column_names if one.startswith("partition.")), None)
+        days = told.column(name).to_pylist() if name else [None] * told.num_rows
+        found: dict[str, list[int]] = {}
+        for day, size in zip(days, told.column("size_bytes").to_pylist(), strict=True):
+            found.setdefault("" if day is None else str(day), []).append(size)
+        return [FilePart(day, len(sizes), sum(sizes)) for day, sizes in sorted(found.items())]
+
+    def compact(self) -> tuple[int, int]:
+        """Have small files written together, date by date; gives how many files became how many.
+
+        Rows and offsets stay as they are, and a landing that is under way goes on.
+        """
+        with self._telling():
+            told = self._refresh().optimize.compact(target_size=TARGET_BYTES)
+        return told["numFilesRemoved"], told["numFilesAdded"]
+
+    def _commit(self, files: Sequence[DataFile], vector: Vector, *, seen: Position) -> Position:
+        adds = [_build_add(file) for file in files]
+        failure: Exception | None = None
+        for number in range(_TRIES):
+            try:
+                with self._telling():
+                    table = self._refresh()
+                    found = self._read_position(table)
+                    if found.vector.run == vector.run:
+                        # The answer to an earlier try was lost.
+                        return found
+                    if found.commit != seen.commit:
+                        raise _build_fenced(self.owner, found)
+                    return self._try(table, adds, vector)
+            except CommitFailedError as error:
+                # Somebody else has taken the number, or it was ourselves.
+                failure = error
+            except UnreachableError as error:
+                failure = error
+            pause = min(_LONGEST_PAUSE_SECONDS, _PAUSE_SECONDS * 2 ** min(number, 6))
+            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that two do not meet again
+        raise UnreachableError(
+            f"{self.owner} could not commit to {self.at.url}",
+            cause=f"tried {_TRIES} times; the last time: {failure}",
+            hint="look at the store; nothing is landed twice, whatever became of the last try: start it again",
+        )
+
+    def _try(self, table: DeltaTable, adds: list[Any], vector: Vector) -> Position:
+        number = table.version() + 1
+        table.create_write_transaction(
+            adds,
+            mode="append",
+            schema=table.schema(),
+            partition_by=table.metadata().partition_columns,
+            commit_properties=CommitProperties(
+                custom_metadata={"userMetadata": vector.to_json()},
+                # For this number and no other one.
+                max_commit_retries=0,
+                app_transactions=[Transaction(self.owner, number)],
+            ),
+        )
+        return Position(number, vector)
+
+    def _read_position(self, table: DeltaTable) -> Position:
+        number = table.transaction_version(self.owner)
+        if number is None:
+            return Position(None, Vector(self.owner, ""))
+        place = f"{self.at.path}/_delta_log/{number:020}.json"
+        try:
+            with self.at.open_files().open_input_stream(place) as file:
+                lines = file.read().splitlines()
+        except FileNotFoundError:
+            raise RefusedError(
+                f"the offsets of {self.owner} are gone from the table's log",
+                cause=f"its last commit, {number}, was cleaned away, as Delta does after delta.logRetentionDuration",
+                hint=f"the group of its offsets knows them: seamark offsets copy group/… {self.owner}",
+            ) from None
+        infos = [found["commitInfo"] for found in map(json.loads, lines) if "commitInfo" in found]
+        info = infos[0] if infos else {}
+        made_at = info.get("timestamp")
+        vector = read_vector(info.get("userMetadata"), place=place)
+        return Position(number, vector, made_at if isinstance(made_at, int) else 0)
+
+    def _find(self) -> DeltaTable | None:
+        try:
+            return self._refresh()
+        except NotFoundError:
+            return None
+
+    def _refresh(self) -> DeltaTable:
+        if self._table is not None:
+            self._table.update_incremental()
+            return self._table
+        try:
+            self._table = DeltaTable(self.at.table_url, storage_options=self.at.build_options())
+        except TableNotFoundError:
+            raise NotFoundError(f"there is no Delta table at {self.at.url}", hint="seamark land run makes it") from None
+        return self._table
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """What the store says, in our words. A lost race is the caller's."""
+        try:
+            yield
+        except (SeamarkError, CommitFailedError):
+            raise
+        except (OSError, DeltaError) as error:
+            self._table = None
+            raise UnreachableError(
+                f"{self.at.url} could not be read or written",
+                cause=" ".join(str(error).split())[:300],
+                hint="check the lake's url, endpoint and keys in the context, and that its store is up",
+            ) from error
+
+
+def _build_add(file: DataFile) -> AddAction:
+    return AddAction(
+        path=file.path,
+        size=file.size,
+        partition_values=dict(file.partition),
+        modification_time=int(time.time() * 1000),
+        data_change=True,
+        stats=file.stats,
+    )
+
+
+def _build_fenced(owner: str, found: Position) -> FencedError:
+    context: dict[str, Any] = {"owner": owner}
+    return FencedError(
+        f"{owner} is no longer where this run has begun its batch",
+        cause=f"commit {found.commit} of the table has moved it: another run of it, or somebody who moved its offsets",
+        hint="nothing was landed twice; start the landing again, where no other run of it works",
+        context=context,
+    )

@@ -1,0 +1,102 @@
+"""`seamark.lake`: how the tasks of a landing write files of a lake. What they wrote is committed by the driver."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from seamark.errors import UsageError
+from seamark.lake.files import DataFile, TableWriter
+from seamark.lake.place import LakePlace
+from seamark.model import strict
+from seamark.model.ledger_entry import OFFSET
+from seamark.pipelines.lake_column import DATE_COLUMN
+from seamark.pipelines.landing import Landing, OnError
+from seamark.spark.lake_schema import build_file_schema, build_table_schema
+from seamark.spark.land_frame import PARTITION, REASON
+from seamark.spark.land_refusal import build_refusal
+from seamark.spark.telling import tell
+
+# Spark does not show options whose names have this word.
+PLACE_OPTION = "lake.secret"
+
+
+@dataclass(frozen=True, slots=True)
+class FilesMessage(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    files: tuple[DataFile, ...] = ()
+    dead: int = 0
+
+
+class LakeSink(DataSource):
+    """The sink as Spark knows it. It belongs to `run_landing`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for `format`."""
+        return "seamark.lake"
+
+    @tell
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: ARG002 - Spark's words
+        """The writer of one batch."""
+        if overwrite:
+            raise UsageError("a landing overwrites nothing", hint='mode("append")')
+        return LakeWriter(
+            Landing.from_dict(strict.read_json(self.options["landing"], what="a landing")),
+            LakePlace.from_json(self.options[PLACE_OPTION]),
+            told=self.options["told"],
+        )
+
+
+def build_options(landing: Landing, place: LakePlace, *, told: Path) -> dict[str, str]:
+    """The options that `LakeSink` reads. `told` is a file of the driver's, for what its other process knows."""
+    return {"landing": json.dumps(landing.to_dict()), PLACE_OPTION: place.to_json(), "told": str(told)}
+
+
+@dataclass
+class LakeWriter(DataSourceArrowWriter):
+    """Writes the tasks of one batch."""
+
+    landing: Landing
+    place: LakePlace = field(repr=False)
+    told: str
+
+    @tell
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> FilesMessage:
+        """Write the files of one task, on an executor."""
+        partition = DATE_COLUMN if self.landing.date_from else ""
+        writer = TableWriter(self.place, build_file_schema(self.landing), partition=partition)
+        schema = build_table_schema(self.landing)
+        dead = 0
+        for batch in iterator:
+            if not batch.num_rows:
+                continue
+            bad = pc.sum(pc.is_valid(batch.column(REASON))).as_py()
+            if bad and self.landing.on_error is OnError.STOP:
+                first = batch.filter(pc.is_valid(batch.column(REASON)))
+                raise build_refusal(
+                    self.landing,
+                    f"the record {self.landing.topic}-{first.column(PARTITION)[0]}@{first.column(OFFSET)[0]}",
+                    reason=first.column(REASON)[0].as_py(),
+                )
+            dead += bad
+            writer.write(batch.select(schema.names).cast(schema))
+        return FilesMessage(tuple(writer.close()), dead)
+
+    @tell
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Tell the driver's own process which files count: this runs in another one."""
+        found = [one for one in messages if isinstance(one, FilesMessage)]
+        files = [file.to_dict() for one in found for file in one.files]
+        Path(self.told).write_text(json.dumps({"files": files, "dead": sum(one.dead for one in found)}))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Nothing to do: no commit names the files."""

@@ -1,0 +1,57 @@
+"""A landing's table in a lake: a batch is one commit, which has its files and its offsets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from seamark.lake.files import DataFile
+from seamark.lake.landings import enter_landing
+from seamark.lake.place import LakePlace
+from seamark.lake.table import LakeTable, Position
+from seamark.model.ledger_entry import Entry, Step
+from seamark.pipelines.landing import BatchLanded, Landing
+from seamark.spark.lake_frame import build_lake_frame
+from seamark.spark.lake_sink import LakeSink, build_options
+
+
+class LakeTarget:
+    """Where `run_landing` lands in a lake."""
+
+    def __init__(self, landing: Landing, lake: LakePlace) -> None:
+        self._landing = landing
+        self._lake = lake
+        self._table = LakeTable(lake.below(landing.table), owner=landing.owner)
+        self._seen: Position | None = None
+
+    def prepare(self, spark: SparkSession) -> None:
+        """Have Spark know the sink, and the lake know the landing."""
+        spark.dataSource.register(LakeSink)
+        enter_landing(self._lake, self._landing.owner, table=self._landing.table)
+        self._table.renew()
+
+    def read(self) -> dict[tuple[str, int], Entry]:
+        """What the last commit says."""
+        return self._table.read()
+
+    def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
+        """Begin where the table stands. Nobody is kept out: of two runs the one that commits first has its batch."""
+        self._seen = self._table.read_position()
+        return [self._seen.entries.get(first.key, first) for first in firsts]
+
+    def land(self, frame: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
+        """Write the files of a batch, and commit them."""
+        told = folder / f"files-{number}"
+        options = build_options(self._landing, self._table.at, told=told)
+        rows = build_lake_frame(frame, self._landing)
+        rows.write.format(LakeSink.name()).mode("append").options(**options).save()
+        found = json.loads(told.read_text(encoding="utf-8"))
+        told.unlink()
+        files = [DataFile(**one) for one in found["files"]]
+        seen = self._seen or self._table.read_position()
+        self._seen = self._table.commit(files, [step.after for step in steps], seen=seen)
+        count = sum(file.rows for file in files)
+        return BatchLanded(number, rows=count - found["dead"], deleted=0, dead=found["dead"])

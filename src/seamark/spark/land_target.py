@@ -1,0 +1,32 @@
+"""Where a landing lands: what `run_landing` asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from seamark.model.ledger_entry import Entry, Step
+from seamark.pipelines.landing import BatchLanded
+
+
+class LandTarget(Protocol):
+    """A place for rows, with the offsets that came with them."""
+
+    def prepare(self, spark: SparkSession) -> None:
+        """Make what is needed to begin."""
+
+    def read(self) -> dict[tuple[str, int], Entry]:
+        """The offsets that are held, by the topic's id and the partition."""
+
+    def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
+        """Take partitions; one that is not held begins as it stands in `firsts`."""
+
+    def land(self, frame: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
+        """Land a batch. Afterwards every step is done, or it raises.
+
+        Raises:
+            FencedError: another run has taken or moved what this one held.
+        """

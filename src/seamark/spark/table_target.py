@@ -1,0 +1,71 @@
+"""A landing's table in PostgreSQL: a partition's range is one transaction, with its offset in the ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from seamark.database.landing import build_fenced
+from seamark.model.ledger_entry import Entry, Step
+from seamark.pipelines.landing import BatchLanded, Landing
+from seamark.spark.land_database import open_landing_database
+from seamark.spark.land_frame import build_land_frame
+from seamark.spark.land_sink import LandingSink, build_options
+
+
+class TableTarget:
+    """Where `run_landing` lands in PostgreSQL."""
+
+    def __init__(self, landing: Landing, url: str) -> None:
+        self._landing = landing
+        self._url = url
+        self._database = open_landing_database(landing, url)
+
+    def prepare(self, spark: SparkSession) -> None:
+        """Have Spark know the sink, and make the ledger."""
+        spark.dataSource.register(LandingSink)
+        self._database.prepare()
+
+    def read(self) -> dict[tuple[str, int], Entry]:
+        """What the ledger says."""
+        return self._database.read()
+
+    def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
+        """Take partitions from whoever has them."""
+        return self._database.claim(firsts)
+
+    def land(self, frame: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
+        """Have each task land its range, and move over those without a record."""
+        counts = folder / f"counts-{number}"
+        options = build_options(self._landing, steps, url=self._url, counts=counts)
+        rows = build_land_frame(frame, self._landing)
+        try:
+            rows.write.format(LandingSink.name()).mode("append").options(**options).save()
+        except PySparkException:
+            self._refuse_others(steps)
+            raise
+        self._settle(steps)
+        told = json.loads(counts.read_text(encoding="utf-8")).values() if counts.exists() else ()
+        counts.unlink(missing_ok=True)
+        return BatchLanded(number, **{name: sum(one[name] for one in told) for name in ("rows", "deleted", "dead")})
+
+    def _refuse_others(self, steps: Sequence[Step]) -> None:
+        """Say that somebody else has taken or moved a partition, where that is why a batch has failed."""
+        ledger = self._database.read()
+        for step in steps:
+            if (found := ledger.get(step.entry.key)) not in (step.entry, step.after):
+                raise build_fenced(self._landing.owner, step.entry, found)
+
+    def _settle(self, steps: Sequence[Step]) -> None:
+        """Make sure that every range is landed. One without a record had no task that knew of it."""
+        ledger = self._database.read()
+        for step in steps:
+            found = ledger.get(step.entry.key)
+            if found == step.entry:
+                self._database.move_empty(step)
+            elif found != step.after:
+                raise build_fenced(self._landing.owner, step.entry, found)

@@ -1,0 +1,95 @@
+"""A topic and a table of a lake for landings, and everything that is to be compared afterwards."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from deltalake import DeltaTable
+
+from seamark.lake.place import LakePlace
+from seamark.lake.table import LakeTable
+from seamark.pipelines.lake_column import DATE_COLUMN
+from seamark.pipelines.land_column import LandColumn
+from seamark.pipelines.landing import Landing, Store
+from seamark.spark.lake_schema import build_table_schema
+from seamark.spark.land_job import LandEnds, run_landing
+from tests.spark.land_stage import TopicStage
+
+COLUMNS = (
+    LandColumn("part", "int", "kafka.partition"),
+    LandColumn("place", "bigint", "kafka.offset"),
+    LandColumn("number", "bigint"),
+    LandColumn("words", "text"),
+)
+LAKES = ("folder", "s3")
+
+
+def build_lake(stack, kind):
+    """A place of its own, in a folder or on S3."""
+    name = f"lake-{uuid4().hex[:8]}"
+    if kind == "folder":
+        return LakePlace(f"{stack.folder}/{name}")
+    return LakePlace(
+        f"s3://lake/{name}",
+        endpoint=stack.s3.endpoint,
+        access_key=stack.s3.access_key,
+        secret_key=stack.s3.secret_key,
+    )
+
+
+class LakeStage(TopicStage):
+    def __init__(self, stack, kafka, *, kind="folder", partitions=3, lake=None):
+        super().__init__(kafka, partitions=partitions)
+        self.stack = stack
+        self.lake = lake or build_lake(stack, kind)
+        self.ends = LandEnds({"kafka.bootstrap.servers": kafka.servers}, lake=self.lake)
+
+    def build(self, columns=COLUMNS, **more):
+        return Landing(
+            self.name, topic=self.topic, table="raw/events", columns=columns, **{"store": Store.DELTA, **more}
+        )
+
+    def open(self, landing=None):
+        landing = landing or self.build()
+        return LakeTable(self.lake.below(landing.table), owner=landing.owner)
+
+    def make(self, landing=None):
+        """Make the table, as `land run` does before it runs."""
+        landing = landing or self.build()
+        schema = build_table_schema(landing)
+        table = self.open(landing)
+        table.create(schema, partition_by=[DATE_COLUMN] if landing.date_from else [])
+        table.add_columns(schema)
+        return landing
+
+    def run(self, spark, landing=None, **more):
+        return run_landing(spark, self.make(landing), self.ends, **more)
+
+    def table(self):
+        place = self.lake.below("raw/events")
+        return DeltaTable(place.table_url, storage_options=place.build_options())
+
+    def read(self, *columns):
+        """All rows, in the order of these columns."""
+        found = self.table().to_pyarrow_table(columns=list(columns))
+        return sorted(zip(*(found.column(name).to_pylist() for name in columns), strict=True))
+
+    def read_ledger(self):
+        return {number: entry.next_offset for (_, number), entry in self.open().read().items()}
+
+    def remove(self):
+        where = self.lake.path
+        folder = Path(self.stack.s3.data) / where if self.lake.is_s3 else Path(where)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def open_lake_stage(stack, kafka, **more):
+    stage = LakeStage(stack, kafka, **more)
+    try:
+        yield stage
+    finally:
+        stage.remove()
