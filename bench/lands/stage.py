@@ -36,11 +36,6 @@ COLUMNS = (
     LandColumn("placed_at", "timestamptz"),
     LandColumn("note", "text"),
 )
-# As Delta's documents ask for.
-_DELTA = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-}
 _TABLE = "id bigint PRIMARY KEY, customer text, amount double precision, placed_at timestamptz, note text"
 
 
@@ -134,7 +129,9 @@ def open_stage(records: int) -> Iterator[Prepared[Stage]]:
         _fill(topics.servers, topic, records)
         if stack.postgres is None:
             raise WrongResultError("the stack has no PostgreSQL")
-        with open_spark(_DELTA) as spark, TemporaryDirectory(prefix="seamark-bench-lake-") as folder:
+        from seamark.spark.lake_conf import DELTA_CONF  # noqa: PLC0415 - the list of benches needs no Arrow
+
+        with open_spark(DELTA_CONF) as spark, TemporaryDirectory(prefix="seamark-bench-lake-") as folder:
             choose_path(spark, is_default=False)
             jvm = read_jvm_pid(spark)
             stage = Stage(topics.servers, stack.postgres, spark, topic=topic, records=records, folder=Path(folder))

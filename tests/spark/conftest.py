@@ -10,6 +10,7 @@ import pytest
 
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
 from seamark.spark import open_session
+from seamark.spark.lake_conf import DELTA_CONF
 from tests.spark.kafka_side import KafkaSide
 
 ROOT = Path(__file__).parents[2]
@@ -53,8 +54,7 @@ def spark(stack, tmp_path_factory):
             "spark.eventLog.rolling.enabled": "false",
             "spark.eventLog.compress": "false",
             # For those who read lakes with Delta's own reader.
-            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            **DELTA_CONF,
         },
     )
     session.sparkContext.setLogLevel("ERROR")

@@ -30,7 +30,7 @@ contexts:
       # Files of the worker's machine are closed to connectors, but for these.
       files: {json.dumps([f"{folder}/**"])}
       provider_paths: {json.dumps(["default", f"{stack.folder}/secrets/**"])}
-{_build_databases(stack)}"""
+{_build_databases(stack)}{_build_lakes(stack)}"""
 
 
 def _build_databases(stack: Stack) -> str:
@@ -44,4 +44,18 @@ def _build_databases(stack: Stack) -> str:
       game:
         jdbc_url: jdbc:postgresql://{place}
         dsn: postgresql://{found.user}@{place}
+"""
+
+
+def _build_lakes(stack: Stack) -> str:
+    """Where topics are landed as tables. Its keys stay in the stack's folder."""
+    if stack.s3 is None:
+        return ""
+    return f"""\
+    lakes:
+      lake:
+        url: s3://lake/tables
+        endpoint: {stack.s3.endpoint}
+        access_key: secret://file/{stack.folder}/secrets/s3.properties#access_key
+        secret_key: secret://file/{stack.folder}/secrets/s3.properties#secret_key
 """

@@ -107,7 +107,7 @@ def _check_plugin(name: str) -> None:
 def _check_spark() -> None:
     from seamark.devstack.spec import SPARK_VERSION  # noqa: PLC0415
 
-    missing = [package for package in ("pyspark", "pyarrow") if find_spec(package) is None]
+    missing = [package for package in ("pyspark", "pyarrow", "deltalake") if find_spec(package) is None]
     if missing:
         raise DevstackError(f"{' and '.join(missing)} is not installed", hint="pip install 'seamark[spark]'")
     _check_jar_set(f"spark-{SPARK_VERSION}")
