@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -128,6 +129,19 @@ def test_bad_record_stops_the_landing_and_commits_nothing(spark, open_stage):
             stage.run(spark)
         assert stage.read("number") == []
         assert stage.read_ledger() == {}
+
+
+def test_keys_of_the_lake_are_in_no_event_and_no_failure(spark, open_stage, stack):
+    folder = Path(spark.sparkContext.getConf().get("spark.eventLog.dir").removeprefix("file:"))
+    secret = stack.s3.secret_key
+    assert len(secret) > 8
+    with open_stage(kind="s3", partitions=1) as stage:
+        stage.produce([*rows(0, 10), b"{"])
+        with pytest.raises(Exception, match="can't be a row of raw/events") as error:
+            stage.run(spark)
+    events = [file.read_text(encoding="utf-8", errors="replace") for file in folder.iterdir()]
+    assert any("seamark.lake" in text for text in events)
+    assert not [text for text in [*events, str(error.value)] if secret in text]
 
 
 def test_new_column_is_there_from_then_on(spark, open_stage):
