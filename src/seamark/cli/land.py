@@ -5,19 +5,20 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from seamark.cli.answer import Answer, build_answer
 from seamark.cli.confirm import confirm
 from seamark.cli.copy_options import SparkOptions, spark_options
-from seamark.cli.options import global_options, option, pass_session, put_options
+from seamark.cli.land_submit import submit_landing
+from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
-from seamark.cli.spec_options import PYTHON_OPTION, build_file_option
+from seamark.cli.spec_options import file_options
 from seamark.errors import SeamarkError, UsageError
 from seamark.report.words import render_number
 
@@ -25,15 +26,7 @@ if TYPE_CHECKING:
     from seamark.fleet.landings.status import LandPlan
     from seamark.pipelines.landing import BatchLanded
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 _EVERY_SECONDS = 10.0
-
-
-def file_options(command: F) -> F:
-    """Add `-f` and `--allow-python`."""
-    result: F = put_options(command, (build_file_option(required=True), PYTHON_OPTION))
-    return result
 
 
 @click.group
@@ -113,6 +106,9 @@ def show_landings(session: Session, *, name: str | None, file: tuple[Path, ...],
             except SeamarkError as error:
                 failures[one.landing.name] = error
         session.give(build_answer(build_landings_view(plans, failures), failures, asked=len(found)))
+
+
+land.add_command(submit_landing)
 
 
 def _agree(session: Session, plan: LandPlan, *, yes: bool, is_protected: bool) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from seamark.context.secret import Secret
 from seamark.errors import NotFoundError, SpecError, UsageError
 from seamark.model.spec import DesiredLanding, Place
 from seamark.model.spot import Edge
@@ -28,15 +29,20 @@ class _Start(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A landing, and how it is run. `url` is the DSN of its database, and not shown."""
+    """A landing, and how it is run."""
 
     landing: Landing
     place: Place
     database: str
-    url: str = field(repr=False)
+    dsn: Secret
     start: Edge = Edge.EARLIEST
     every_seconds: float | None = None
     records: int | None = None
+
+    @property
+    def url(self) -> str:
+        """The DSN of its database, not to be shown. It is looked up now: who only looks at a file needs no secret."""
+        return self.dsn.reveal()
 
 
 def read_declared(
@@ -88,7 +94,7 @@ def build_declared(context: Context, desired: DesiredLanding) -> Declared:
         landing,
         desired.place,
         desired.database,
-        url=settings.dsn.reveal(),
+        dsn=settings.dsn,
         start=start,
         every_seconds=desired.every,
         records=desired.records,
