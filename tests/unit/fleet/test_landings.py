@@ -18,10 +18,12 @@ from seamark.fleet.landings.view import build_landing_view, build_landings_view
 from seamark.fleet.ledgers import _Routing, open_ledger
 from seamark.model.group import Committed, GroupOffsets, build_group_owner, is_group_owner, read_group_name
 from seamark.model.reading import Reading
-from seamark.model.spec import DesiredColumn, DesiredLanding, Place
+from seamark.model.spec import DesiredColumn, DesiredLanding, DesiredTopic, Place, Spec
 from seamark.model.spot import Bounds
 from seamark.model.topic import TopicStatus
 from seamark.report import OutputFormat, render_view
+from tests.unit.change.brokers import FakeBrokers
+from tests.unit.fleet.living import LivingConnect, open_living_fleet
 
 SHOP = DatabaseSettings("shop", "jdbc:postgresql://db/shop", Secret("postgresql://me:hidden@db/shop"))
 CONTEXT = SimpleNamespace(name="dev", databases={"shop": SHOP})
@@ -190,3 +192,25 @@ def test_database_that_is_away_is_told(monkeypatch):
     with pytest.raises(UnreachableError, match="can't be told where pipeline/orders stands") as error:
         open_ledger(CONTEXT, "pipeline/orders")
     assert "shop: database shop does not answer" in error.value.cause
+
+
+def test_plan_checks_pipelines_and_says_who_runs_them(tmp_path):
+    brokers = FakeBrokers()
+    brokers.add_topic("t", partitions=1)
+    with open_living_fleet(tmp_path, LivingConnect(), brokers=brokers) as fleet:
+        topics = (DesiredTopic("t", Place("pipelines.yaml", 1), partitions=2),)
+        wrong = Spec("shop", topics=topics, landings=(DESIRED,))
+        for refuse in (fleet.plan, fleet.check):
+            with pytest.raises(SpecError, match="has no database shop") as error:
+                refuse(wrong)
+            assert "pipelines.yaml:3" in error.value.cause
+
+        def reveal():
+            pytest.fail("no secret is needed")
+
+        settings = DatabaseSettings("shop", "jdbc:postgresql://db/shop", Secret(reveal))
+        object.__setattr__(fleet.context, "databases", {"shop": settings})
+        assert fleet.check(wrong) == ()
+        planned = fleet.plan(wrong)
+        assert [effect.subject for effect in planned.effects] == ["topic/t"]
+        assert "pipelines are run by seamark land run: orders" in planned.plan.notes

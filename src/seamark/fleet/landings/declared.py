@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -99,6 +99,11 @@ def build_declared(context: Context, desired: DesiredLanding) -> Declared:
         every_seconds=desired.every,
         records=desired.records,
     )
+
+
+def check_landings(context: Context, landings: Iterable[DesiredLanding]) -> tuple[str, ...]:
+    """Refuse a pipeline that could not be run. Gives their names. Nobody is asked, and no secret is looked up."""
+    return tuple(build_declared(context, one).landing.name for one in landings)
 
 
 def _read_word(word: str, words: type[Word], *, what: str) -> Word:
