@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from pyspark import SparkConf, SparkContext
-
 from seamark.model.spark_pack import ENVIRONMENT_VARIABLE, GATEWAY_VARIABLE
 
 _PATH = "spark.executorEnv.PYTHONPATH"
@@ -16,6 +14,8 @@ def read_submitted() -> dict[str, str] | None:
     """The settings that spark-submit gave to this process; None where it did not start it."""
     if GATEWAY_VARIABLE not in os.environ:
         return None
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+
     # They are in the JVM. Whoever makes a session does this next.
     SparkContext._ensure_initialized()  # noqa: SLF001
     return dict(SparkConf().getAll())
