@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +17,8 @@ from seamark.spark.lake_conf import DELTA_CONF
 from tests.spark.kafka_side import KafkaSide
 
 ROOT = Path(__file__).parents[2]
+# The Python of the environment, without the environment.
+BARE = sys._base_executable
 SPARK = StackSpec(brokers=1, workers=1, spark=True, spark_workers=2, postgres=True, s3=True)
 
 
@@ -60,6 +65,18 @@ def spark(stack, tmp_path_factory):
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def pack(tmp_path_factory, stack):
+    """What `seamark spark pack` gives, as programs get it."""
+    folder = tmp_path_factory.mktemp("pack")
+    command = [sys.executable, "-m", "seamark.cli", "spark", "pack", "--out", str(folder), "-o", "json"]
+    done = subprocess.run(
+        [*command, "--jars", stack.spark.jars], capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @pytest.fixture

@@ -45,6 +45,24 @@ def test_each_record_is_a_row_and_a_second_run_goes_on(spark, open_stage):
         assert stage.read_ledger() == stage.read_ends()
 
 
+def test_progress_of_each_batch_is_told(spark, open_stage):
+    seen, batches = [], []
+    with open_stage() as stage:
+        stage.produce(rows(0, 3000))
+        began = time.time() * 1000
+        # Another query of the session is not told of.
+        other = spark.readStream.format("rate").load().writeStream.format("noop").start()
+        try:
+            stage.run(spark, records=1200, on_batch=batches.append, on_progress=seen.append)
+        finally:
+            other.stop()
+        assert [one.batch for one in seen] == [one.number for one in batches] == [0, 1, 2]
+        assert [one.records for one in seen] == [one.rows for one in batches] == [1200, 1200, 600]
+        assert [one.behind for one in seen] == [1800, 600, 0]
+        assert all(one.seconds > 0 and abs(one.newest - began) < 600_000 for one in seen)
+        assert stage.read_ledger() == stage.read_ends()
+
+
 def test_columns_are_what_postgres_makes_of_them(spark, open_stage):
     columns = (
         LandColumn("id", "uuid"),

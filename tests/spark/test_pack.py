@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
-import pytest
-
 from seamark.devstack.servers.spark import find_spark
+from tests.spark.conftest import BARE
 from tests.spark.kafka_side import numbers
 
 ROWS = 1000
-# The Python of the environment, without the environment.
-BARE = sys._base_executable
 QUIET = {
     "spark.ui.enabled": "false",
     "spark.executor.memory": "512m",
@@ -26,21 +22,9 @@ QUIET = {
 }
 
 
-@pytest.fixture(scope="module")
-def pack(tmp_path_factory, stack):
-    """What `seamark spark pack` gives, as programs get it."""
-    folder = tmp_path_factory.mktemp("pack")
-    command = [sys.executable, "-m", "seamark.cli", "spark", "pack", "--out", str(folder), "-o", "json"]
-    done = subprocess.run(
-        [*command, "--jars", stack.spark.jars], capture_output=True, text=True, timeout=600, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 def test_archive_holds_what_executors_need_and_no_spark(pack):
     names = {package.split("==")[0] for package in pack["packages"]}
-    assert {"seamark", "confluent-kafka", "pyarrow"} <= names
+    assert {"seamark", "confluent-kafka", "pyarrow", "psycopg", "psycopg-binary"} <= names
     assert "pyspark" not in names
     with tarfile.open(pack["archive"]) as archive:
         files = archive.getnames()

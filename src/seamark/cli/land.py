@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,17 +15,16 @@ from seamark.cli.answer import Answer, build_answer
 from seamark.cli.confirm import confirm
 from seamark.cli.copy_options import SparkOptions, spark_options
 from seamark.cli.land_compact import compact_landing
-from seamark.cli.land_options import file_options
+from seamark.cli.land_lines import LandLines
+from seamark.cli.land_submit import submit_landing
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
+from seamark.cli.spec_options import file_options
 from seamark.errors import SeamarkError, UsageError
 from seamark.report.words import render_number
 
 if TYPE_CHECKING:
     from seamark.fleet.landings.status import LandPlan
-    from seamark.pipelines.landing import BatchLanded
-
-_EVERY_SECONDS = 10.0
 
 
 @click.group
@@ -56,6 +54,12 @@ def plan_landing(session: Session, *, name: str, file: tuple[Path, ...], allow_p
 @file_options
 @spark_options
 @option("--once", is_flag=True, help="Land what is there, also where the file says how often.")
+@option(
+    "--metrics",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write how it goes there after each batch, as Prometheus reads it.",
+)
 @option("-y", "--yes", is_flag=True, help="Do not ask.")
 @global_options
 @pass_session
@@ -67,6 +71,7 @@ def run_landing(
     allow_python: bool,
     where: SparkOptions,
     once: bool,
+    metrics: Path | None,
     yes: bool,
 ) -> None:
     """Land what is there; where the file says every: …, go on until Ctrl-C.
@@ -74,16 +79,25 @@ def run_landing(
     Any machine may run it, and go on where another stopped: the table's own store knows how far it is. Of two runs
     one ends by itself.
     """
+    from seamark.fleet.landings.metrics import LandMetrics  # noqa: PLC0415
     from seamark.fleet.landings.view import build_landing_view  # noqa: PLC0415
 
+    numbers = LandMetrics(name, file=metrics)
     with session.fleet() as fleet:
         landings = fleet.landings
         (declared,) = landings.declared(file, names=[name], allow_python=allow_python)
         plan = landings.plan(declared)
         _agree(session, plan, yes=yes, is_protected=fleet.context.protected)
-        lines = _Lines(session)
+        lines = LandLines(session, numbers)
         with _taking_end() as stop:
-            landings.run(plan, spark=where.build_wish(), is_endless=not once, on_batch=lines.landed, stop=stop)
+            landings.run(
+                plan,
+                spark=where.build_wish(),
+                is_endless=not once,
+                on_batch=lines.landed,
+                on_progress=numbers.progressed,
+                stop=stop,
+            )
         lines.close()
         session.give(Answer(build_landing_view(landings.plan(declared))))
 
@@ -111,6 +125,9 @@ def show_landings(session: Session, *, name: str | None, file: tuple[Path, ...],
         session.give(build_answer(build_landings_view(plans, failures), failures, asked=len(found)))
 
 
+land.add_command(submit_landing)
+
+
 def _agree(session: Session, plan: LandPlan, *, yes: bool, is_protected: bool) -> None:
     """Ask before the first run, and before a table is changed; who goes on with a landing was asked already."""
     from seamark.fleet.landings.status import LandState  # noqa: PLC0415
@@ -130,36 +147,6 @@ def _agree(session: Session, plan: LandPlan, *, yes: bool, is_protected: bool) -
     except UsageError as error:
         error.hint = "say it with --yes, after a look at: seamark land plan"
         raise
-
-
-class _Lines:
-    """How a landing goes, on standard error: a line now and then."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._said_at: float | None = None
-        self._began_at = time.monotonic()
-        self._rows = self._dead = self._deleted = self._batches = 0
-
-    def landed(self, batch: BatchLanded) -> None:
-        self._rows += batch.rows
-        self._dead += batch.dead
-        self._deleted += batch.deleted
-        self._batches += 1
-        now = time.monotonic()
-        if self._said_at is None or now - self._said_at >= _EVERY_SECONDS:
-            self._said_at = now
-            self._session.reporter.note(f"  {self._say()}")
-
-    def close(self) -> None:
-        self._session.reporter.note(self._say())
-
-    def _say(self) -> str:
-        seconds = max(0.001, time.monotonic() - self._began_at)
-        beside = f", {render_number(self._deleted)} deleted" if self._deleted else ""
-        beside += f", {render_number(self._dead)} dead letters" if self._dead else ""
-        rate = render_number(round(self._rows / seconds))
-        return f"batch {self._batches} · {render_number(self._rows)} rows{beside} · {rate} rows/s"
 
 
 @contextmanager

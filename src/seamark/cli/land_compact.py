@@ -8,9 +8,9 @@ import click
 
 from seamark.cli.answer import Answer
 from seamark.cli.confirm import confirm
-from seamark.cli.land_options import file_options
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
+from seamark.cli.spec_options import file_options
 from seamark.report.words import render_number
 
 

@@ -77,6 +77,12 @@ def build_file_option(*, required: bool) -> Callable[[Any], Any]:
     )
 
 
+def file_options(command: F) -> F:
+    """Add `-f` and `--allow-python`, one by one."""
+    result: F = put_options(command, (build_file_option(required=True), PYTHON_OPTION))
+    return result
+
+
 def spec_options(*, required: bool = True, metavar: str = "[NAME|GLOB]...") -> Callable[[F], F]:
     """Add the options; the command gets them as one value, `what`."""
 

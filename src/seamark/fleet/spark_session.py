@@ -15,6 +15,7 @@ from seamark import errors
 from seamark.errors import ConfigurationError, SeamarkError
 from seamark.fleet.interrupts import taking_interrupts
 from seamark.model.sensitive import mask_text
+from seamark.model.spark_pack import GATEWAY_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,7 +92,8 @@ def _build_quiet(environ: Mapping[str, str]) -> dict[str, str]:
     from importlib.resources import files  # noqa: PLC0415
 
     place = str(files("seamark.spark") / "quiet.properties")
-    if environ.get("SPARK_CONF_DIR") or " " in place:
+    # The JVM of a driver under spark-submit runs already, and its log is set up by whoever submits.
+    if environ.get("SPARK_CONF_DIR") or " " in place or GATEWAY_VARIABLE in environ:
         return {}
     return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={place}", "spark.log.level": "ERROR"}
 

@@ -6,6 +6,14 @@ from dataclasses import dataclass
 
 FOLDER = "seamark-env"
 """The folder that an executor unpacks the archive to."""
+ARCHIVE = f"{FOLDER}.tar.gz"
+PROGRAM = "seamark-main.py"
+"""The program for spark-submit that is seamark's command line in a driver."""
+
+GATEWAY_VARIABLE = "PYSPARK_GATEWAY_PORT"
+"""Spark sets it for a driver that spark-submit has started."""
+ENVIRONMENT_VARIABLE = "SEAMARK_SPARK_ENVIRONMENT"
+"""The program above sets it: where the archive is unpacked on the driver's machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +30,13 @@ class SubmitOption:
 
 @dataclass(frozen=True, slots=True)
 class SparkPack:
-    """The archive, what is in it, the Python it is for, and the jars that Spark's own sources need."""
+    """The archive, what is in it, the Python it is for, the jars of Spark's own sources, and the driver's program."""
 
     archive: str
     packages: tuple[str, ...]
     python: str
     jars: tuple[str, ...] = ()
+    program: str = ""
 
     @property
     def submit_options(self) -> tuple[SubmitOption, ...]:

@@ -25,6 +25,7 @@ from seamark.model.ledger_entry import Entry, Step
 from seamark.model.spot import Edge
 from seamark.pipelines.landing import BatchLanded, Landing, Store
 from seamark.spark.copy_topics import build_source_client
+from seamark.spark.land_progress import OnProgress, listening, observe_records
 from seamark.spark.land_target import LandTarget
 from seamark.spark.land_topic import LandTopic
 from seamark.spark.source_options import build_source_options
@@ -71,6 +72,7 @@ def run_landing(
     records: int = DEFAULT_RECORDS,
     start: Edge = Edge.EARLIEST,
     on_batch: OnBatch | None = None,
+    on_progress: OnProgress | None = None,
     stop: threading.Event | None = None,
 ) -> tuple[Entry, ...]:
     """Land what is there now; with `every_seconds`, go on until `stop` is set. Gives what the ledger says then.
@@ -81,7 +83,7 @@ def run_landing(
     """
     if records < 1 or (every_seconds is not None and every_seconds < 0):
         raise UsageError("a batch has at least one record, and a time that is not negative between two")
-    run = _Run(spark, landing, ends, records=records, on_batch=on_batch)
+    run = _Run(spark, landing, ends, records=records, on_batch=on_batch, on_progress=on_progress)
     run.target.prepare(spark)
     while True:
         run.take(start)
@@ -98,13 +100,21 @@ class _Run:
     """One run: what it holds, and what a batch does."""
 
     def __init__(
-        self, spark: SparkSession, landing: Landing, ends: LandEnds, *, records: int, on_batch: OnBatch | None
+        self,
+        spark: SparkSession,
+        landing: Landing,
+        ends: LandEnds,
+        *,
+        records: int,
+        on_batch: OnBatch | None,
+        on_progress: OnProgress | None,
     ) -> None:
         self._spark = spark
         self._landing = landing
         self._ends = ends
         self._records = records
         self._on_batch = on_batch
+        self._on_progress = on_progress
         self._options = {**build_source_options(ends.source), "includeHeaders": "false"}
         self._topic = LandTopic(landing, ends.source_client or build_source_client(ends.source))
         self._failure: BaseException | None = None
@@ -121,8 +131,12 @@ class _Run:
     def stream(self, every_seconds: float | None, stop: threading.Event) -> None:
         """Run the query to its end."""
         self._failure = None
-        with tempfile.TemporaryDirectory(prefix="seamark-checkpoint-", ignore_cleanup_errors=True) as folder:
-            query = self._start(Path(folder), every_seconds)
+        name = f"land-{self._landing.name}-{uuid4().hex[:6]}"
+        with (
+            tempfile.TemporaryDirectory(prefix="seamark-checkpoint-", ignore_cleanup_errors=True) as folder,
+            listening(self._spark, name, self._on_progress),
+        ):
+            query = self._start(Path(folder), every_seconds, name=name)
             try:
                 while not query.awaitTermination(_POLL_SECONDS):
                     if stop.is_set():
@@ -142,14 +156,14 @@ class _Run:
         if self._topic.count_partitions() > len(self.entries):
             raise _Grown
 
-    def _start(self, folder: Path, every_seconds: float | None) -> StreamingQuery:
+    def _start(self, folder: Path, every_seconds: float | None, *, name: str) -> StreamingQuery:
         topic = self._landing.topic
         reader = self._spark.readStream.format("kafka").options(**self._options)
         reader = reader.option("assign", json.dumps({topic: sorted(self.entries)}))
         begins = {str(number): entry.next_offset for number, entry in self.entries.items()}
         reader = reader.option("startingOffsets", json.dumps({topic: begins}))
         records = reader.option("maxOffsetsPerTrigger", str(self._records)).load()
-        writer = records.writeStream.queryName(f"land-{self._landing.name}-{uuid4().hex[:6]}")
+        writer = (observe_records(records) if self._on_progress else records).writeStream.queryName(name)
         writer = writer.option("checkpointLocation", (folder / "checkpoint").as_uri())
         trigger: dict[str, Any] = {"availableNow": True}
         if every_seconds is not None:

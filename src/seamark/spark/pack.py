@@ -1,7 +1,8 @@
 """An archive of what executors need, for clusters where nothing can be installed.
 
 It holds the packages of this environment as they are, without Spark itself, which a cluster has. Executors unpack it
-and find it by PYTHONPATH; their Python must be of the same version and platform as this one.
+and find it by PYTHONPATH; their Python must be of the same version and platform as this one. Beside it is the program
+for a driver that has nothing installed either.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ import sys
 import tarfile
 from collections.abc import Iterator, Sequence
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.resources import files
 from pathlib import Path
 from typing import IO
 
 from seamark.errors import ConfigurationError
-from seamark.model.spark_pack import SparkPack
+from seamark.model.spark_pack import ARCHIVE, PROGRAM, SparkPack
 
-ARCHIVE = "seamark-env.tar.gz"
 # What a cluster's Spark brings along.
 _OF_SPARK = frozenset({"pyspark", "py4j", "delta-spark"})
 _ROOTS = ("seamark", "pyarrow")
+# Of extras: what tasks of a landing need, where it is installed.
+_MORE = ("psycopg", "psycopg-binary")
 _OWN_PACKAGES = ("seamark", "pyspark_seamark")
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?P<rest>.*)")
 
@@ -41,11 +44,14 @@ def pack_environment(folder: Path, *, jars: Path | None = None) -> SparkPack:
     with beside.open("wb") as raw:
         _write(raw, list(found.values()))
     beside.replace(archive)
+    program = folder / PROGRAM
+    program.write_bytes((files("seamark.spark") / "driver_main.py").read_bytes())
     return SparkPack(
         str(archive),
         packages=tuple(sorted(f"{name}=={one.version}" for name, one in found.items())),
         python=_describe_python(),
         jars=named,
+        program=str(program),
     )
 
 
@@ -93,7 +99,7 @@ def _list_own() -> Iterator[tuple[str, Path]]:
 
 def _find_all() -> Iterator[Distribution]:
     """The distributions that the sink needs, with what they need themselves."""
-    waiting, seen = list(_ROOTS), set(_OF_SPARK)
+    waiting, seen = [*_ROOTS, *filter(_is_installed, _MORE)], set(_OF_SPARK)
     while waiting:
         name = waiting.pop()
         if _normal(name) in seen:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from seamark.errors import ConfigurationError
 from seamark.spark.sink import KafkaSink
+from seamark.spark.submitted import build_paths, read_submitted
 
 MASTER_VARIABLE = "SEAMARK_SPARK_MASTER"
 JARS_VARIABLE = "SEAMARK_SPARK_JARS"
@@ -46,7 +47,8 @@ def open_session(
     """A session that knows the sink `seamark.kafka`.
 
     Args:
-        master: A master's URL, or `local[*]`; by default that of `SEAMARK_SPARK_MASTER`, else `local[*]`.
+        master: A master's URL, or `local[*]`; by default that of `SEAMARK_SPARK_MASTER`, else `local[*]`. Under
+            spark-submit it is what was submitted, and so are all settings that were given there.
         app: The name that Spark's pages show.
         jars: A folder of jars, or jars one by one, for Spark's own Kafka source and others; by default the folder that
             `SEAMARK_SPARK_JARS` names. The sink needs none.
@@ -55,14 +57,23 @@ def open_session(
     """
     if spark is not None:
         return register(spark)
+    if (given := read_submitted()) is not None:
+        settings = {**CONFS, **_near(given["spark.master"]), **_jars(jars)}
+        own = {key: value for key, value in settings.items() if key not in given}
+        # Spark looks for the sink with a Python that may know nothing of the archive: it is told.
+        return register(_open(app, {**own, **build_paths(given, os.environ), **(conf or {})}))
     # Executors take the Python that the driver names; without it they take whatever python3 is on their PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     where = master or os.environ.get(MASTER_VARIABLE) or "local[*]"
     settings = {**CONFS, **_near(where), **_jars(jars), **(conf or {})}
-    builder = SparkSession.builder.master(where).appName(app)
+    # Spark finds the sink by itself, in the package pyspark_seamark.
+    return _open(app, {"spark.master": where, **settings})
+
+
+def _open(app: str, settings: Mapping[str, str]) -> SparkSession:
+    builder = SparkSession.builder.appName(app)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    # Spark finds the sink by itself, in the package pyspark_seamark.
     return builder.getOrCreate()
 
 

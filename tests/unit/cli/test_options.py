@@ -62,6 +62,7 @@ def test_commands_are_the_ones_of_the_design():
         "land plan",
         "land run",
         "land status",
+        "land submit",
         "copy plan",
         "copy run",
         "copy status",

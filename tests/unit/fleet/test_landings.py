@@ -19,10 +19,12 @@ from seamark.fleet.ledgers import _Routing, open_ledger
 from seamark.model.group import Committed, GroupOffsets, build_group_owner, is_group_owner, read_group_name
 from seamark.model.ledger_entry import Entry
 from seamark.model.reading import Reading
-from seamark.model.spec import DesiredColumn, DesiredLanding, Place
+from seamark.model.spec import DesiredColumn, DesiredLanding, DesiredTopic, Place, Spec
 from seamark.model.spot import Bounds
 from seamark.model.topic import TopicStatus
 from seamark.report import OutputFormat, render_view
+from tests.unit.change.brokers import FakeBrokers
+from tests.unit.fleet.living import LivingConnect, open_living_fleet
 
 SHOP = DatabaseSettings("shop", "jdbc:postgresql://db/shop", Secret("postgresql://me:hidden@db/shop"))
 LAKE = LakeSettings("lake", "s3://bucket/raw", secret_key=Secret("hidden"))
@@ -219,3 +221,25 @@ def test_ledger_is_looked_for_in_lakes_too(monkeypatch):
 def test_files_of_a_database_are_its_own_affair():
     with pytest.raises(UsageError, match="has no files to compact"):
         list_files(build_declared(CONTEXT, DESIRED))
+
+
+def test_plan_checks_pipelines_and_says_who_runs_them(tmp_path):
+    brokers = FakeBrokers()
+    brokers.add_topic("t", partitions=1)
+    with open_living_fleet(tmp_path, LivingConnect(), brokers=brokers) as fleet:
+        topics = (DesiredTopic("t", Place("pipelines.yaml", 1), partitions=2),)
+        wrong = Spec("shop", topics=topics, landings=(DESIRED,))
+        for refuse in (fleet.plan, fleet.check):
+            with pytest.raises(SpecError, match="has no database shop") as error:
+                refuse(wrong)
+            assert "pipelines.yaml:3" in error.value.cause
+
+        def reveal():
+            pytest.fail("no secret is needed")
+
+        settings = DatabaseSettings("shop", "jdbc:postgresql://db/shop", Secret(reveal))
+        object.__setattr__(fleet.context, "databases", {"shop": settings})
+        assert fleet.check(wrong) == ()
+        planned = fleet.plan(wrong)
+        assert [effect.subject for effect in planned.effects] == ["topic/t"]
+        assert "pipelines are run by seamark land run: orders" in planned.plan.notes

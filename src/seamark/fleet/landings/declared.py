@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from seamark.context.secret import Secret
 from seamark.errors import NotFoundError, SpecError, UsageError
 from seamark.model.spec import DesiredLanding, Place
 from seamark.model.spot import Edge
@@ -31,17 +32,22 @@ class _Start(StrEnum):
 class Declared:
     """A landing, and how it is run. `where` names its database or its lake.
 
-    `url` is the DSN of a database, and not shown; `lake` is what it takes to open a lake.
+    `dsn` is that of a database; `lake` is what it takes to open a lake.
     """
 
     landing: Landing
     place: Place
     where: str
-    url: str = field(default="", repr=False)
+    dsn: Secret | None = None
     lake: LakeSettings | None = None
     start: Edge = Edge.EARLIEST
     every_seconds: float | None = None
     records: int | None = None
+
+    @property
+    def url(self) -> str:
+        """The DSN of its database, not to be shown. It is looked up now: who only looks at a file needs no secret."""
+        return self.dsn.reveal() if self.dsn is not None else ""
 
 
 def read_declared(
@@ -100,12 +106,17 @@ def build_declared(context: Context, desired: DesiredLanding) -> Declared:
         landing,
         desired.place,
         desired.lake or desired.database,
-        url=settings.dsn.reveal() if settings is not None else "",
+        dsn=settings.dsn if settings is not None else None,
         lake=lake,
         start=start,
         every_seconds=desired.every,
         records=desired.records,
     )
+
+
+def check_landings(context: Context, landings: Iterable[DesiredLanding]) -> tuple[str, ...]:
+    """Refuse a pipeline that could not be run. Gives their names. Nobody is asked, and no secret is looked up."""
+    return tuple(build_declared(context, one).landing.name for one in landings)
 
 
 def _read_word(word: str, words: type[Word], *, what: str) -> Word:

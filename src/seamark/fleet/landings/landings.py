@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from seamark.model.ledger_entry import Entry
     from seamark.model.topic import TopicStatus
     from seamark.spark.land_job import OnBatch
+    from seamark.spark.land_progress import OnProgress
 
 
 class Landings:
@@ -58,6 +59,7 @@ class Landings:
         spark: SparkWish | None = None,
         is_endless: bool = True,
         on_batch: OnBatch | None = None,
+        on_progress: OnProgress | None = None,
         stop: threading.Event | None = None,
     ) -> tuple[Entry, ...]:
         """Make the table fit, and land. A landing with `every` goes on until `stop`, unless it is not to be endless.
@@ -89,6 +91,7 @@ class Landings:
                 records=declared.records or DEFAULT_RECORDS,
                 start=declared.start,
                 on_batch=on_batch,
+                on_progress=on_progress,
                 stop=stop,
             )
 

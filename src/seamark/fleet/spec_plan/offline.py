@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.config import build_config
+from seamark.fleet.landings.declared import check_landings
 from seamark.fleet.policy import Breach, build_refusal, find_violations
 from seamark.fleet.spec_plan.desired import build_desired, select_owners
 from seamark.model.policy_reference import SECRET_SCHEME, check_secret_reference
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
 def check_spec(
     spec: Spec, context: Context, clusters: Clusters, *, names: Sequence[str] = ()
 ) -> tuple[DesiredConnector, ...]:
-    """The connectors that a spec wants, each with its cluster, held against the policy. No secret is looked up."""
+    """The connectors that a spec wants, each with its cluster, held against the policy. No secret is looked up.
+
+    Pipelines are checked too, and not given.
+    """
     desired = build_desired(spec, clusters)
+    check_landings(context, spec.landings)
     chosen = select_owners(desired, names)
     found = tuple(connector for owner, connector in desired.items() if owner in chosen)
     for connector in found:

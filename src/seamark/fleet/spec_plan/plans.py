@@ -13,6 +13,7 @@ from seamark.change.world import World
 from seamark.errors import RefusedError, UnsettledError, UsageError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.validation import refuse_invalid
+from seamark.fleet.landings.declared import check_landings
 from seamark.fleet.ownership import Claims, read_claims
 from seamark.fleet.planned import Planned
 from seamark.fleet.policy import refuse_violations
@@ -83,6 +84,7 @@ class SpecPlans:
         wait_seconds: float,
     ) -> Planned:
         desired = build_desired(spec, self._clusters)
+        pipelines = check_landings(self._context, spec.landings)
         if prune and not desired:
             raise UsageError(
                 "the spec names no connector, so --prune would delete everything",
@@ -104,6 +106,8 @@ class SpecPlans:
         going = self._leave_foreign(find_surplus(surplus, readings.live), claims, assembly)
         if not adopt:
             _refuse_foreign(changes, claims)
+        if pipelines:
+            assembly.notes.append(f"pipelines are run by seamark land run: {shorten(pipelines)}")
         topics = self._plan_topics(spec, assembly, is_whole=not names)
         unchanged = wanted.keys() - {difference.owner for difference in changes}
         survey = build_survey(readings, unchanged=unchanged, known=desired.keys() | claims.own.keys())

@@ -28,5 +28,6 @@ def build_pack_view(pack: SparkPack) -> View[SubmitOption]:
             "python": pack.python,
             "packages": list(pack.packages),
             "jars": list(pack.jars),
+            "program": pack.program,
         },
     )

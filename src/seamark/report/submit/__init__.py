@@ -1,0 +1,1 @@
+"""A run that is given away, as text for whoever runs it."""
