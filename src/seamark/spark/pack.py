@@ -25,8 +25,8 @@ from seamark.model.spark_pack import ARCHIVE, PROGRAM, SparkPack
 # What a cluster's Spark brings along.
 _OF_SPARK = frozenset({"pyspark", "py4j", "delta-spark"})
 _ROOTS = ("seamark", "pyarrow")
-# Of extras: what tasks of a landing need, where it is installed.
-_MORE = ("psycopg", "psycopg-binary")
+# Of extras: what a landing needs, where it is installed.
+_MORE = ("psycopg", "psycopg-binary", "deltalake")
 _OWN_PACKAGES = ("seamark", "pyspark_seamark")
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?P<rest>.*)")
 
