@@ -44,6 +44,9 @@ class LakeTarget:
 
     def land(self, frame: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
         """Write the files of a batch, and commit them."""
+        if not steps:
+            # Spark begins with a batch even where there is nothing to read.
+            return BatchLanded(number, rows=0, deleted=0, dead=0)
         told = folder / f"files-{number}"
         options = build_options(self._landing, self._table.at, told=told)
         rows = build_lake_frame(frame, self._landing)
