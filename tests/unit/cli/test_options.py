@@ -61,6 +61,7 @@ def test_commands_are_the_ones_of_the_design():
         "groups delete",
         "land plan",
         "land run",
+        "land compact",
         "land status",
         "land submit",
         "copy plan",

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from seamark.context.kafka_keys import IGNORED_KEYS, JAVA_KEYS, REFUSED_KEYS
-from seamark.context.schema import CONNECT_KEYS, CONTEXT_KEYS, DATABASE_KEYS, ROOT_KEYS, SECTION_KEYS
+from seamark.context.schema import CONNECT_KEYS, CONTEXT_KEYS, DATABASE_KEYS, LAKE_KEYS, ROOT_KEYS, SECTION_KEYS
 from seamark.context.worker import WORKER_KEYS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "contexts.md").read_text(encoding="utf-8")
@@ -20,7 +20,7 @@ def table_after(heading: str) -> dict[str, list[str]]:
 
 
 def test_the_table_of_keys_has_every_key_and_no_other() -> None:
-    known = {*ROOT_KEYS, *SECTION_KEYS, *CONTEXT_KEYS, *CONNECT_KEYS, *DATABASE_KEYS}
+    known = {*ROOT_KEYS, *SECTION_KEYS, *CONTEXT_KEYS, *CONNECT_KEYS, *DATABASE_KEYS, *LAKE_KEYS}
     assert set(table_after("Keys")) == known
 
 
