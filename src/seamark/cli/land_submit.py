@@ -18,7 +18,7 @@ _FORMS = [form.value for form in SubmitForm]
 
 @click.command("submit")
 @click.argument("name")
-@file_options
+@file_options()
 @option(
     "--as",
     "form",
