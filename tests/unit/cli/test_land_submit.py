@@ -39,6 +39,8 @@ def desk(tmp_path, monkeypatch):
         monkeypatch.delenv(variable, raising=False)
     (tmp_path / "contexts.yaml").write_text(CONTEXTS)
     (tmp_path / "pipelines.yaml").write_text(SPEC)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "none.yaml").write_text("connectors: {}\n")
     pack = tmp_path / "my pack"
     pack.mkdir()
     for name in ("seamark-env.tar.gz", "seamark-main.py"):
@@ -154,6 +156,7 @@ def test_no_secret_is_printed(desk, form, monkeypatch):
         (["--conf", "spark.submit.deployMode=cluster"], "my pack", "the contexts and the spec of this machine"),
         (["--as", "spark-application"], "my pack", "pods do not see the folder"),
         (["--as", "spark-application", "--master", "yarn"], "s3a://b", "names no master"),
+        (["--as", "spark-application", "-f", "more"], "s3a://b", "takes files, and no folders"),
         ([], "s3a://b", "a folder of its own machine"),
         (["--as", "airflow"], "nowhere", "no seamark-env.tar.gz and no seamark-main.py in nowhere"),
         ([], None, "no seamark-env.tar.gz and no seamark-main.py in ."),

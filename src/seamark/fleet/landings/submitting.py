@@ -41,6 +41,8 @@ def build_submission(context: Context, declared: Declared, wish: SubmitWish) -> 
     is_far = wish.form is SubmitForm.SPARK_APPLICATION
     if is_far and wish.master:
         raise UsageError("a SparkApplication names no master", hint="leave --master out: its operator knows it")
+    if is_far and any(file.is_dir() for file in wish.files):
+        raise UsageError("a ConfigMap takes files, and no folders", hint="name the files of the spec: -f FILE")
     _check_conf(wish.conf, is_far=is_far)
     pack = _find_pack(wish.pack, wish.form)
     jars = _find_jars(wish.jars, is_far=is_far)
