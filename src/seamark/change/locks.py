@@ -12,6 +12,8 @@ What stands behind `@` is the Connect cluster that the thing belongs to: a lock 
 
 from __future__ import annotations
 
+PIPELINE_LOCK = "pipeline."
+
 
 def connector_lock(name: str, *, offsets_topic: str, workers: str) -> str:
     """The lock of a source connector's positions and life."""
@@ -26,6 +28,11 @@ def group_lock(group: str, *, workers: str = "") -> str:
 def topic_lock(topic: str) -> str:
     """The lock of a data topic."""
     return f"data.{topic}"
+
+
+def pipeline_lock(name: str) -> str:
+    """The lock of a pipeline."""
+    return f"{PIPELINE_LOCK}{name}"
 
 
 def file_lock(path: str, *, host: str) -> str:

@@ -79,6 +79,10 @@ class SnapshotWorld:
         """The copies, as they are."""
         return self._world.copies()
 
+    def registered(self, pipeline: str) -> Any:
+        """What is registered, as it is."""
+        return self._world.registered(pipeline)
+
     def reveal(self, reference: str) -> str:
         """The value behind a reference."""
         if reference not in self._revealed:

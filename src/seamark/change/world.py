@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from seamark.change.copy_port import CopyPort
 from seamark.change.file_port import OffsetFilePort
@@ -209,6 +209,10 @@ class World(Protocol):
 
     def copies(self) -> CopyPort:
         """The copies of topics."""
+        ...
+
+    def registered(self, pipeline: str) -> Any:
+        """What the journal says that a pipeline is; None where it has none of that name."""
         ...
 
     def reveal(self, reference: str) -> str:

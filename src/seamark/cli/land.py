@@ -37,7 +37,7 @@ land.add_command(compact_landing)
 
 @land.command("plan")
 @click.argument("name")
-@file_options
+@file_options(required=False)
 @global_options
 @pass_session
 def plan_landing(session: Session, *, name: str, file: tuple[Path, ...], allow_python: bool) -> None:
@@ -51,7 +51,7 @@ def plan_landing(session: Session, *, name: str, file: tuple[Path, ...], allow_p
 
 @land.command("run")
 @click.argument("name")
-@file_options
+@file_options(required=False)
 @spark_options
 @option("--once", is_flag=True, help="Land what is there, also where the file says how often.")
 @option(
@@ -104,7 +104,7 @@ def run_landing(
 
 @land.command("status")
 @click.argument("name", required=False)
-@file_options
+@file_options(required=False)
 @global_options
 @pass_session
 def show_landings(session: Session, *, name: str | None, file: tuple[Path, ...], allow_python: bool) -> None:

@@ -18,7 +18,7 @@ _FORMS = [form.value for form in SubmitForm]
 
 @click.command("submit")
 @click.argument("name")
-@file_options
+@file_options()
 @option(
     "--as",
     "form",
@@ -32,7 +32,7 @@ _FORMS = [form.value for form in SubmitForm]
     default=".",
     show_default="this folder",
     metavar="PLACE",
-    help="The folder that seamark spark pack wrote, or the URL where it is now.",
+    help="The folder that seamark spark pack wrote; for a SparkApplication the URL where it is now.",
 )
 @spark_options
 @option("--image", default=DEFAULT_IMAGE, show_default=True, help="For a SparkApplication: the image of its pods.")

@@ -77,10 +77,14 @@ def build_file_option(*, required: bool) -> Callable[[Any], Any]:
     )
 
 
-def file_options(command: F) -> F:
+def file_options(*, required: bool = True) -> Callable[[F], F]:
     """Add `-f` and `--allow-python`, one by one."""
-    result: F = put_options(command, (build_file_option(required=True), PYTHON_OPTION))
-    return result
+
+    def decorate(command: F) -> F:
+        result: F = put_options(command, (build_file_option(required=required), PYTHON_OPTION))
+        return result
+
+    return decorate
 
 
 def spec_options(*, required: bool = True, metavar: str = "[NAME|GLOB]...") -> Callable[[F], F]:

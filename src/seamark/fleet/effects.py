@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from seamark.change.steps.connector import CreateConnector, DeleteConnector, Put
 from seamark.change.steps.copy_offsets import CopyOffsets
 from seamark.change.steps.logger import SetLogger
 from seamark.change.steps.offsets import WriteOffsets
+from seamark.change.steps.pipeline import RegisterPipeline
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.change.world import World
 from seamark.errors import NotFoundError
@@ -117,6 +119,22 @@ def _set_logger(look: Look) -> Effect:
     )
 
 
+def _register(look: Look) -> Effect:
+    before, after = look.intent.before or {}, look.intent.after or {}
+    if not after:
+        return Effect(Sign.DELETE, look.step.subject, "forget: its table and its offsets stay")
+    words = f"register: {after.get('topic')} → {after.get('table')}"
+    if not before:
+        return Effect(Sign.CREATE, look.step.subject, words)
+    changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    fields = tuple(FieldChange(key, _spell(before.get(key)), _spell(after.get(key))) for key in changed)
+    return Effect(Sign.CHANGE, look.step.subject, f"{words}; a run takes it when it begins", fields)
+
+
+def _spell(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 _BUILDERS: Mapping[type, Callable[[Look], Effect]] = {
     CreateConnector: _create,
     PutConfig: _put_config,
@@ -124,6 +142,7 @@ _BUILDERS: Mapping[type, Callable[[Look], Effect]] = {
     SetRunState: _set_run_state,
     RestartFailed: _restart_failed,
     SetLogger: _set_logger,
+    RegisterPipeline: _register,
 }
 
 

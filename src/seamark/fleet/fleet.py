@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from seamark.fleet.clusters import Clusters, build_connect_client
 from seamark.fleet.connector_life.connectors import Connectors
@@ -195,7 +195,7 @@ class Fleet:
         """Landings of topics in tables: what a run would do, running them on Spark, how far they are."""
         from seamark.fleet.landings.landings import Landings  # noqa: PLC0415
 
-        return Landings(self.context, kafka=self._world.kafka)
+        return Landings(self.context, kafka=self._world.kafka, read_registered=self._read_registered)
 
     def lag(self, *, seconds: bool = True) -> Reading[GroupLag]:
         """How many records, and seconds, every group and every sink is behind, the worst first."""
@@ -344,6 +344,7 @@ class Fleet:
             build_brokers=self._build_brokers,
             open_scan=self._open_scan,
             open_copies=lambda: self.copies.work,
+            read_registered=self._read_registered,
         )
 
     @cached_property
@@ -403,6 +404,7 @@ class Fleet:
             journal=self._find_journal,
             build_kafka=lambda: self._build_kafka(self.context.kafka),
             former=self._former,
+            read_registered=self._read_registered,
         )
 
     @cached_property
@@ -418,6 +420,11 @@ class Fleet:
             journal=self._find_journal,
             read_notes=self._plans.read_notes,
         )
+
+    def _read_registered(self) -> Mapping[str, Any]:
+        from seamark.fleet.landings.registered import read_registered  # noqa: PLC0415
+
+        return read_registered(self._find_journal)
 
     def _find_journal(self) -> JournalPort:
         if self._opened is None:

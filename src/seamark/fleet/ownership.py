@@ -4,7 +4,8 @@ A plan that came from a spec carries the field `spec`:
 
     id      the spec
     base    the newest change of this spec when the plan was made, "" where there was none or nobody could tell
-    owned   CLUSTER/NAME of what the spec had made by then, each with the change that last created or changed it
+    owned   CLUSTER/NAME of what the spec had made by then, each with the change that last created or changed it;
+            and pipeline/NAME of what it had registered
     back    in an undo: who had the connectors before the change that is taken back
 
 So the newest change of a spec tells nearly everything. Those between its base and itself are read too, which happens
@@ -21,12 +22,15 @@ from seamark.change.journal import Journal
 from seamark.change.past import Past, read_past
 from seamark.change.step import Intent, Outcome
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.change.steps.pipeline import RegisterPipeline
 from seamark.errors import SeamarkError
 from seamark.model.entry import Entry
 from seamark.model.head import Head
-from seamark.model.plan import Plan
+from seamark.model.plan import Plan, StepData
 
-_KINDS = frozenset(step.kind for step in (CreateConnector, PutConfig, DeleteConnector))
+PIPELINE = "pipeline/"
+"""So begins the owner of a pipeline. No Connect cluster has that name."""
+_KINDS = frozenset(step.kind for step in (CreateConnector, PutConfig, DeleteConnector, RegisterPipeline))
 # An act that may have happened made the connector ours if it did; a delete counts only where it is known.
 _MADE = frozenset({Outcome.DONE, Outcome.UNKNOWN})
 # A spec in daily use is among the newest changes. Where it is not, the whole journal is looked through. A change of a
@@ -70,6 +74,11 @@ class Claims:
     _heads: tuple[Head, ...] = ()
     _read: dict[str, _Change] = field(default_factory=dict, repr=False)
     _others: dict[str, Claim] | None = None
+
+    @property
+    def connectors(self) -> dict[str, str]:
+        """What it owns without its pipelines."""
+        return {owner: change for owner, change in self.own.items() if not owner.startswith(PIPELINE)}
 
     def others(self) -> Mapping[str, Claim]:
         """By CLUSTER/NAME, the other spec that created or changed it last, where that was after this one did."""
@@ -138,7 +147,7 @@ class Claims:
     def _read_change(self, change: str) -> _Change:
         if change not in self._read and self._journal is not None:
             past = read_past(self._journal.read(change))
-            self._read[change] = _Change(change, past, _find_acts(past))
+            self._read[change] = _Change(change, past, find_acts(past))
         return self._read[change]
 
 
@@ -196,18 +205,22 @@ def refresh_spec(plan: Plan, journal: Callable[[], Journal]) -> Plan:
 
 
 def find_owners(plan: Plan) -> tuple[str, ...]:
-    """CLUSTER/NAME of every connector whose config a plan changes."""
-    found = (step.arguments for step in plan.steps if step.kind in _KINDS)
-    return tuple(dict.fromkeys(f"{arguments['cluster']}/{arguments['name']}" for arguments in found))
+    """CLUSTER/NAME of every connector whose config a plan changes, and pipeline/NAME of every pipeline."""
+    return tuple(dict.fromkeys(_find_owner(step) for step in plan.steps if step.kind in _KINDS))
 
 
-def _find_acts(past: Past) -> dict[str, list[Intent]]:
-    """What was done to the config of each connector, in order."""
+def _find_owner(step: StepData) -> str:
+    name = step.arguments["name"]
+    return f"{PIPELINE}{name}" if step.kind == RegisterPipeline.kind else f"{step.arguments['cluster']}/{name}"
+
+
+def find_acts(past: Past) -> dict[str, list[Intent]]:
+    """What was done to the config of each connector, and to each pipeline, in order."""
     acts: dict[str, list[Intent]] = {}
     for number, step in enumerate(past.plan.steps):
         if step.kind not in _KINDS or number not in past.intents:
             continue
         intent, outcome = past.intents[number][0], past.outcomes.get(number)
         if outcome is Outcome.DONE or (intent.after is not None and outcome in _MADE):
-            acts.setdefault(f"{step.arguments['cluster']}/{step.arguments['name']}", []).append(intent)
+            acts.setdefault(_find_owner(step), []).append(intent)
     return acts

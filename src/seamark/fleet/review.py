@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from seamark.change.locks import base_name, cluster_lock, group_lock, topic_lock
+from seamark.change.locks import base_name, cluster_lock, group_lock, pipeline_lock, topic_lock
 from seamark.change.precondition import BEFORE, aspect_of, is_expected
 from seamark.change.step import Step
 from seamark.change.steps import build_step
@@ -78,10 +78,12 @@ def refuse_unguarded(plan: Plan, steps: Sequence[Step], clusters: Clusters) -> N
 
 
 def _find_kafka_lock(step: Step) -> str:
-    """The lock of a step on a topic or a group; "" for the steps of Connect."""
+    """The lock of a step on a topic, a group or a pipeline; "" for the steps of Connect."""
     kind, _, name = step.subject.partition("/")
     if kind == "topic":
         return topic_lock(name)
+    if kind == "pipeline":
+        return pipeline_lock(name)
     return group_lock(name) if kind == "group" else ""
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seamark.change.timing import build_timing
 from seamark.connect.boards import StatusBoard
@@ -62,9 +62,11 @@ class FleetWorld:
         build_brokers: Callable[[Context], BrokersPort] | None = None,
         open_scan: OpenScan | None = None,
         open_copies: Callable[[], CopyPort] | None = None,
+        read_registered: Callable[[], Mapping[str, Any]] | None = None,
     ) -> None:
         self._open_scan = open_scan
         self._open_copies = open_copies
+        self._read_registered = read_registered
         self._context = context
         self._clusters = clusters
         self._build_brokers = build_brokers or build_changing_brokers
@@ -160,6 +162,10 @@ class FleetWorld:
         if self._open_copies is None:
             raise RefusedError("nobody here can copy topics")
         return self._open_copies()
+
+    def registered(self, pipeline: str) -> Any:
+        """What the journal says that a pipeline is."""
+        return self._read_registered().get(pipeline) if self._read_registered is not None else None
 
     def worker_urls(self, cluster: str) -> tuple[str, ...]:
         """The workers that are up, as the brokers know them; none where all are down."""

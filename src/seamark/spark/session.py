@@ -47,8 +47,8 @@ def open_session(
     """A session that knows the sink `seamark.kafka`.
 
     Args:
-        master: A master's URL, or `local[*]`; by default that of `SEAMARK_SPARK_MASTER`, else `local[*]`. Under
-            spark-submit it is what was submitted, and so are all settings that were given there.
+        master: A master's URL, or `local[*]`; by default that of `SEAMARK_SPARK_MASTER`, else `local[*]`. In a driver
+            that spark-submit has started it is by default what was given there, as are all settings.
         app: The name that Spark's pages show.
         jars: A folder of jars, or jars one by one, for Spark's own Kafka source and others; by default the folder that
             `SEAMARK_SPARK_JARS` names. The sink needs none.
@@ -58,10 +58,12 @@ def open_session(
     if spark is not None:
         return register(spark)
     if (given := read_submitted()) is not None:
-        settings = {**CONFS, **_near(given["spark.master"]), **_jars(jars)}
+        jars_of_ours = {} if "spark.jars" in given else _jars(jars)
+        settings = {**CONFS, **_near(given["spark.master"]), **jars_of_ours}
         own = {key: value for key, value in settings.items() if key not in given}
         # Spark looks for the sink with a Python that may know nothing of the archive: it is told.
-        return register(_open(app, {**own, **build_paths(given, os.environ), **(conf or {})}))
+        chosen = {"spark.master": master} if master else {}
+        return register(_open(app, {**own, **build_paths(given, os.environ), **chosen, **(conf or {})}))
     # Executors take the Python that the driver names; without it they take whatever python3 is on their PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     where = master or os.environ.get(MASTER_VARIABLE) or "local[*]"

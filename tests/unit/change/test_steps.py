@@ -27,6 +27,7 @@ from seamark.change.steps.offset_file import VerifyOffsetFile, WriteOffsetFile
 from seamark.change.steps.offset_records import WriteRecords
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.park import Failure, ParkRecord
+from seamark.change.steps.pipeline import RegisterPipeline
 from seamark.change.steps.poison import AwaitPoison
 from seamark.change.steps.preview import CheckPreview
 from seamark.change.steps.progress import CheckProgress
@@ -126,6 +127,7 @@ EXAMPLES += (
     StartSwitched(CLUSTER, "orders", "RUNNING", (SWITCH,)),
     BeginBack("c1", "orders", "orders-6"),
     StartRestored(CLUSTER, "orders", "PAUSED", "c1", "orders", "id-1", ("billing",)),
+    RegisterPipeline("orders", {"topic": "orders", "columns": [{"name": "id"}]}),
 )
 KINDS = [step.kind for step in EXAMPLES]
 

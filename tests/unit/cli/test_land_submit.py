@@ -39,6 +39,8 @@ def desk(tmp_path, monkeypatch):
         monkeypatch.delenv(variable, raising=False)
     (tmp_path / "contexts.yaml").write_text(CONTEXTS)
     (tmp_path / "pipelines.yaml").write_text(SPEC)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "none.yaml").write_text("connectors: {}\n")
     pack = tmp_path / "my pack"
     pack.mkdir()
     for name in ("seamark-env.tar.gz", "seamark-main.py"):
@@ -139,7 +141,8 @@ def test_application_is_yaml_that_takes_secrets_from_where_they_are(desk, tmp_pa
 @pytest.mark.parametrize("form", ["spark-submit", "airflow", "spark-application"])
 def test_no_secret_is_printed(desk, form, monkeypatch):
     monkeypatch.setenv("SHOP_DSN", "postgresql://me:hidden@db/shop")
-    ended = desk("--as", form, "-o", "json", pack="https://files/pack")
+    place = {"airflow": "/opt/pack", "spark-application": "https://files/pack"}.get(form, "my pack")
+    ended = desk("--as", form, "-o", "json", pack=place)
     document = json.loads(ended.out)
     assert (document["kind"], document["form"]) == ("Submission", form)
     assert not [word for word in ("hunter2", "hidden") if word in ended.out]
@@ -153,12 +156,15 @@ def test_no_secret_is_printed(desk, form, monkeypatch):
         (["--conf", "spark.submit.deployMode=cluster"], "my pack", "the contexts and the spec of this machine"),
         (["--as", "spark-application"], "my pack", "pods do not see the folder"),
         (["--as", "spark-application", "--master", "yarn"], "s3a://b", "names no master"),
+        (["--as", "spark-application", "-f", "more"], "s3a://b", "takes files, and no folders"),
+        ([], "s3a://b", "a folder of its own machine"),
+        (["--as", "airflow"], "nowhere", "no seamark-env.tar.gz and no seamark-main.py in nowhere"),
         ([], None, "no seamark-env.tar.gz and no seamark-main.py in ."),
     ],
 )
 def test_what_would_not_run_is_refused(desk, argv, pack, words):
     ended = desk(*argv, pack=pack)
-    assert ended.code == 64 or pack is None
+    assert ended.code == 64
     assert ended.out == ""
     assert words in ended.err
     assert "=x" not in ended.err

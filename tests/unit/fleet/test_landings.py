@@ -9,22 +9,31 @@ import pytest
 
 from seamark.context.secret import Secret
 from seamark.context.settings import DatabaseSettings, LakeSettings
-from seamark.errors import NotFoundError, RefusedError, SpecError, UnreachableError, UsageError
+from seamark.errors import (
+    JournalError,
+    NotFoundError,
+    RefusedError,
+    SpecError,
+    StalePlanError,
+    UnreachableError,
+    UsageError,
+)
 from seamark.fleet.landings.compaction import list_files
 from seamark.fleet.landings.declared import build_declared
 from seamark.fleet.landings.landings import Landings
+from seamark.fleet.landings.registered import build_body, read_body
 from seamark.fleet.landings.status import LandPlan, LandState, build_standings
 from seamark.fleet.landings.view import build_landing_view, build_landings_view
 from seamark.fleet.ledgers import _Routing, open_ledger
 from seamark.model.group import Committed, GroupOffsets, build_group_owner, is_group_owner, read_group_name
 from seamark.model.ledger_entry import Entry
 from seamark.model.reading import Reading
-from seamark.model.spec import DesiredColumn, DesiredLanding, DesiredTopic, Place, Spec
+from seamark.model.spec import DesiredColumn, DesiredConnector, DesiredLanding, Place, Spec
 from seamark.model.spot import Bounds
 from seamark.model.topic import TopicStatus
 from seamark.report import OutputFormat, render_view
 from tests.unit.change.brokers import FakeBrokers
-from tests.unit.fleet.living import LivingConnect, open_living_fleet
+from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
 
 SHOP = DatabaseSettings("shop", "jdbc:postgresql://db/shop", Secret("postgresql://me:hidden@db/shop"))
 LAKE = LakeSettings("lake", "s3://bucket/raw", secret_key=Secret("hidden"))
@@ -223,23 +232,117 @@ def test_files_of_a_database_are_its_own_affair():
         list_files(build_declared(CONTEXT, DESIRED))
 
 
-def test_plan_checks_pipelines_and_says_who_runs_them(tmp_path):
-    brokers = FakeBrokers()
-    brokers.add_topic("t", partitions=1)
-    with open_living_fleet(tmp_path, LivingConnect(), brokers=brokers) as fleet:
-        topics = (DesiredTopic("t", Place("pipelines.yaml", 1), partitions=2),)
-        wrong = Spec("shop", topics=topics, landings=(DESIRED,))
-        for refuse in (fleet.plan, fleet.check):
-            with pytest.raises(SpecError, match="has no database shop") as error:
-                refuse(wrong)
-            assert "pipelines.yaml:3" in error.value.cause
+def reveal():
+    pytest.fail("no secret is needed")
 
-        def reveal():
-            pytest.fail("no secret is needed")
 
-        settings = DatabaseSettings("shop", "jdbc:postgresql://db/shop", Secret(reveal))
-        object.__setattr__(fleet.context, "databases", {"shop": settings})
-        assert fleet.check(wrong) == ()
-        planned = fleet.plan(wrong)
-        assert [effect.subject for effect in planned.effects] == ["topic/t"]
-        assert "pipelines are run by seamark land run: orders" in planned.plan.notes
+LOCKED_SHOP = DatabaseSettings("shop", "jdbc:postgresql://db/shop", Secret(reveal))
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    with open_living_fleet(tmp_path, LivingConnect(), brokers=FakeBrokers()) as opened:
+        object.__setattr__(opened.context, "databases", {"shop": LOCKED_SHOP})
+        yield opened
+
+
+def spec(*landings, id_="shop", **more):
+    return Spec(id_, landings=landings, **more)
+
+
+def show(planned):
+    return [(effect.sign.value, effect.subject, effect.words) for effect in planned.effects]
+
+
+def list_registered(fleet):
+    return {one.landing.name: one.landing.table for one in fleet.landings.declared()}
+
+
+def test_plan_checks_pipelines(fleet):
+    wrong = spec(replace(DESIRED, database="store"))
+    for refuse in (fleet.plan, fleet.check):
+        with pytest.raises(SpecError, match="has no database store") as error:
+            refuse(wrong)
+        assert "pipelines.yaml:3" in error.value.cause
+    assert fleet.check(spec(DESIRED)) == ()
+
+
+def test_pipeline_is_registered_changed_and_forgotten_and_each_is_undone(fleet):
+    planned = fleet.plan(spec(DESIRED))
+    assert show(planned) == [("+", "pipeline/orders", "register: orders → orders")]
+    assert planned.plan.locks == ("pipeline.orders",)
+    first = fleet.apply(planned)
+    assert first.is_done
+    assert fleet.plan(spec(DESIRED)).is_empty
+    # Where it stands in a file is no change.
+    assert fleet.plan(spec(replace(DESIRED, place=Place("other.yaml", 9)))).is_empty
+    other = replace(DESIRED, table="archive", every=10.0)
+    planned = fleet.plan(spec(other))
+    assert show(planned)[0][:2] == ("~", "pipeline/orders")
+    assert [(one.key, one.before, one.after) for one in planned.effects[0].fields] == [
+        ("every", None, "10.0"),
+        ("table", "orders", "archive"),
+    ]
+    second = fleet.apply(planned)
+    (declared,) = fleet.landings.declared(names=["orders"])
+    assert (declared.landing.table, declared.every_seconds) == ("archive", 10.0)
+    assert str(declared.place) == "pipeline/orders in the journal"
+    gone = fleet.plan(spec())
+    assert show(gone) == [("-", "pipeline/orders", "forget: its table and its offsets stay")]
+    third = fleet.apply(gone)
+    assert list_registered(fleet) == {}
+    for change, left in ((third, {"orders": "archive"}), (second, {"orders": "orders"}), (first, {})):
+        assert fleet.apply(fleet.undo(change)).is_done
+        assert list_registered(fleet) == left
+
+
+def test_undo_is_refused_where_it_was_registered_anew_since(fleet):
+    first = fleet.apply(fleet.plan(spec(DESIRED)))
+    fleet.apply(fleet.plan(spec(replace(DESIRED, table="archive"))))
+    with pytest.raises(RefusedError, match="the world has moved"):
+        fleet.apply(fleet.undo(first))
+    assert list_registered(fleet) == {"orders": "archive"}
+
+
+def test_saved_plan_is_stale_where_it_was_registered_anew_since(fleet):
+    saved = fleet.plan(spec(DESIRED)).plan
+    fleet.apply(fleet.plan(spec(replace(DESIRED, table="archive"))))
+    with pytest.raises(StalePlanError, match="the world has moved"):
+        fleet.review(saved)
+    with pytest.raises(RefusedError, match="does not guard what it changes"):
+        fleet.review(replace(saved, locks=()))
+
+
+def test_pipeline_of_another_spec_is_not_taken_by_chance(fleet):
+    fleet.apply(fleet.plan(spec(DESIRED)))
+    other = spec(replace(DESIRED, table="archive"), id_="warehouse")
+    with pytest.raises(RefusedError, match="another spec has 1 of these pipelines") as error:
+        fleet.plan(other)
+    assert error.value.cause == "orders: spec shop"
+    # The same in both is nobody's loss.
+    assert fleet.plan(spec(DESIRED, id_="warehouse")).is_empty
+    fleet.apply(fleet.plan(other, adopt=True))
+    # Whose it was leaves it alone now.
+    assert fleet.plan(spec()).is_empty
+    assert list_registered(fleet) == {"orders": "archive"}
+
+
+def test_plan_by_names_leaves_pipelines_alone(fleet):
+    made = DesiredConnector("a", SOURCE_CONFIG, Place("pipelines.yaml", 1))
+    planned = fleet.plan(spec(DESIRED, connectors=(made,)), names=["a"])
+    assert [subject for _, subject, _ in show(planned)] == ["connector/game/a"]
+    assert "pipelines are left out of a plan by names: orders" in planned.plan.notes
+    both = fleet.apply(fleet.plan(spec(DESIRED, connectors=(made,))))
+    assert both.is_done
+    # A name chooses connectors, and never a pipeline.
+    with pytest.raises(NotFoundError, match="no connector orders"):
+        fleet.plan(spec(DESIRED, connectors=(made,)), names=["orders"])
+    assert fleet.plan(spec(DESIRED, connectors=(made,)), prune=True).is_empty
+
+
+def test_what_is_not_registered_is_named(fleet):
+    with pytest.raises(NotFoundError, match="the journal has no pipeline orders") as error:
+        fleet.landings.declared(names=["orders"])
+    assert error.value.cause == "there are none"
+    with pytest.raises(JournalError, match="can't read the pipeline orders"):
+        read_body("orders", {**build_body(DESIRED), "of a later version": 1})

@@ -19,6 +19,7 @@ from seamark.change.steps.offset_file import VerifyOffsetFile, WriteOffsetFile
 from seamark.change.steps.offset_records import WriteRecords
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.park import ParkRecord
+from seamark.change.steps.pipeline import RegisterPipeline
 from seamark.change.steps.poison import AwaitPoison
 from seamark.change.steps.preview import CheckPreview
 from seamark.change.steps.progress import CheckProgress
@@ -64,7 +65,7 @@ _CUTOVER = (
     StartRestored,
 )
 
-_ALL = (*_CONNECT, *_OFFSETS, *_CARRIED, *_KAFKA, *_MENDING, *_SKIPPING, *_CUTOVER)
+_ALL = (*_CONNECT, *_OFFSETS, *_CARRIED, *_KAFKA, *_MENDING, *_SKIPPING, *_CUTOVER, RegisterPipeline)
 
 STEPS: dict[str, type[Step]] = {step.kind: step for step in _ALL}
 

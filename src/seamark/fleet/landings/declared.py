@@ -57,14 +57,24 @@ def read_declared(
     from seamark.spec import load_spec  # noqa: PLC0415
 
     spec = load_spec(paths, environ=os.environ, allow_python=allow_python)
-    known = {one.name: one for one in spec.landings}
+    return choose_declared(
+        context,
+        spec.landings,
+        names=names,
+        missing="no file declares the pipeline",
+        hint="look at -f, and at the section pipelines: there",
+    )
+
+
+def choose_declared(
+    context: Context, landings: Iterable[DesiredLanding], *, names: Sequence[str], missing: str, hint: str
+) -> tuple[Declared, ...]:
+    """Those of the landings that are named, or all, each checked. `missing` and `hint` say that one is not there."""
+    known = {one.name: one for one in landings}
     for name in names:
         if name not in known:
-            raise NotFoundError(
-                f"no file declares the pipeline {name}",
-                cause=f"they have {', '.join(known)}" if known else "they have none",
-                hint="look at -f, and at the section pipelines: there",
-            )
+            cause = f"there are {', '.join(known)}" if known else "there are none"
+            raise NotFoundError(f"{missing} {name}", cause=cause, hint=hint)
     return tuple(build_declared(context, known[name]) for name in (names or known))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seamark.errors import NotFoundError
 from seamark.fleet.lakes import open_lake
-from seamark.fleet.landings.declared import Declared, read_declared
+from seamark.fleet.landings.declared import Declared, choose_declared, read_declared
+from seamark.fleet.landings.registered import read_body
 from seamark.fleet.landings.status import LandPlan, build_standings
 from seamark.fleet.landings.targets import open_target
 from seamark.fleet.spark_session import SparkWish, Work, open_spark, require_spark
@@ -24,17 +25,32 @@ if TYPE_CHECKING:
 
 
 class Landings:
-    """The landings of a context, as spec files declare them."""
+    """The landings of a context, as spec files declare them, or as they were applied."""
 
-    def __init__(self, context: Context, *, kafka: Callable[[], BrokersPort]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        *,
+        kafka: Callable[[], BrokersPort],
+        read_registered: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:
         self._context = context
         self._kafka = kafka
+        self._read_registered = read_registered
 
     def declared(
-        self, paths: Sequence[Path], *, names: Sequence[str] = (), allow_python: bool = False
+        self, paths: Sequence[Path] = (), *, names: Sequence[str] = (), allow_python: bool = False
     ) -> tuple[Declared, ...]:
-        """The landings of these files, or those of them that are named."""
-        return read_declared(self._context, paths, names=names, allow_python=allow_python)
+        """The landings of these files, without files those that were applied; or those of them that are named."""
+        if paths:
+            return read_declared(self._context, paths, names=names, allow_python=allow_python)
+        return choose_declared(
+            self._context,
+            [read_body(name, body) for name, body in sorted(self._read_registered().items())],
+            names=names,
+            missing="the journal has no pipeline",
+            hint="apply the files that declare it, or name them: -f PATH",
+        )
 
     def plan(self, declared: Declared) -> LandPlan:
         """What a run would do, and how far the landing is. Nothing is changed."""

@@ -23,7 +23,7 @@ _OF_JARS = ("spark.jars", "spark.jars.packages")
 
 @dataclass(frozen=True, slots=True)
 class SubmitWish:
-    """How a run is given away. `pack` is the folder that `seamark spark pack` wrote, or the URL where it is now."""
+    """How a run is given away. `pack` is the folder that `seamark spark pack` wrote, or for pods its URL."""
 
     form: SubmitForm
     files: tuple[Path, ...]
@@ -41,8 +41,10 @@ def build_submission(context: Context, declared: Declared, wish: SubmitWish) -> 
     is_far = wish.form is SubmitForm.SPARK_APPLICATION
     if is_far and wish.master:
         raise UsageError("a SparkApplication names no master", hint="leave --master out: its operator knows it")
+    if is_far and any(file.is_dir() for file in wish.files):
+        raise UsageError("a ConfigMap takes files, and no folders", hint="name the files of the spec: -f FILE")
     _check_conf(wish.conf, is_far=is_far)
-    pack = _find_pack(wish.pack, is_far=is_far)
+    pack = _find_pack(wish.pack, wish.form)
     jars = _find_jars(wish.jars, is_far=is_far)
     has_source = bool(jars) or any(key in wish.conf for key in _OF_JARS)
     return Submission(
@@ -78,16 +80,24 @@ def _check_conf(conf: Mapping[str, str], *, is_far: bool) -> None:
         )
 
 
-def _find_pack(place: str, *, is_far: bool) -> str:
+def _find_pack(place: str, form: SubmitForm) -> str:
     if "://" in place:
-        return place.rstrip("/")
-    if is_far:
+        if form is SubmitForm.SPARK_APPLICATION:
+            return place.rstrip("/")
+        raise UsageError(
+            "the driver takes seamark from a folder of its own machine",
+            hint="give the folder that seamark spark pack wrote: --pack FOLDER",
+        )
+    if form is SubmitForm.SPARK_APPLICATION:
         raise UsageError(
             f"pods do not see the folder {place} of this machine",
             hint="say where you have put what seamark spark pack wrote: --pack s3a://BUCKET/FOLDER, or with an image "
             "that holds it --pack local:///FOLDER",
         )
     folder = Path(place).absolute()
+    if form is SubmitForm.AIRFLOW and Path(place).is_absolute():
+        # One of the worker's machine, which may be another.
+        return str(folder)
     if missing := [name for name in (ARCHIVE, PROGRAM) if not (folder / name).is_file()]:
         raise ConfigurationError(
             f"there is no {' and no '.join(missing)} in {place}",

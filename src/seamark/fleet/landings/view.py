@@ -47,12 +47,12 @@ LISTING: Listing[LandPlan] = Listing(
 
 
 def build_landings_view(plans: Sequence[LandPlan], failures: Mapping[str, SeamarkError]) -> View[LandPlan]:
-    """All landings of the files."""
+    """All landings that are declared."""
     return View(
         LISTING,
         tuple(plans),
         body=lambda: {"items": [plan.to_dict() for plan in plans], "failures": build_failures(failures)},
-        empty="the files declare no landing",
+        empty="No landing is declared.",
     )
 
 

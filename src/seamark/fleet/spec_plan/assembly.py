@@ -24,6 +24,7 @@ from seamark.fleet.spec_plan.consequences import Consequences
 from seamark.fleet.spec_plan.difference import Difference
 from seamark.fleet.spec_plan.drift import build_drift, build_gone
 from seamark.fleet.spec_plan.lanes import STABLE_SECONDS, WAIT_SECONDS, LaneStep, build_lane
+from seamark.fleet.spec_plan.pipelines import PipelinePart
 from seamark.fleet.spec_plan.survey import Readings
 from seamark.fleet.spec_plan.topics import TopicPart
 from seamark.model.connector import ConnectorType
@@ -73,9 +74,11 @@ class Assembly:
         owned: Mapping[str, str],
         survey: tuple[ClusterSurvey, ...],
         topics: TopicPart | None = None,
+        pipelines: PipelinePart | None = None,
     ) -> Planned:
-        """The plan that ends these differences. What is done to topics comes first."""
-        topics = topics or TopicPart()
+        """The plan that ends these differences. What is done to topics comes first, and what is registered last."""
+        topics, pipelines = topics or TopicPart(), pipelines or PipelinePart()
+        beside = (*topics.looks, *pipelines.looks)
         self._check_states(differences)
         applied = self._claims.read_applied(difference.owner for difference in differences)
         drifts = self._find_drifts(differences, applied)
@@ -83,18 +86,25 @@ class Assembly:
         looks = [self._look(lane, difference) for lane, difference in zip(lanes, differences, strict=True)]
         effects = self._build_effects(differences, looks)
         steps = [*(LaneStep(look.step) for look in topics.looks), *(found for lane in lanes for found in lane)]
+        steps += (LaneStep(look.step) for look in pipelines.looks)
         plan = Plan(
             title=title,
             context=self._context.name,
             made_at=self._actor.timestamp(),
             made_by=self._actor.name,
             steps=tuple(found.to_data() for found in steps),
-            locks=tuple(sorted({*self._build_locks(differences), *topics.locks})),
-            preconditions=tuple(build_precondition(look.step, look.intent) for look in (*topics.looks, *looks)),
-            notes=(*self._build_journal_notes(), *self.notes, *topics.notes, *self._consequences.notes),
+            locks=tuple(sorted({*self._build_locks(differences), *topics.locks, *pipelines.locks})),
+            preconditions=tuple(build_precondition(look.step, look.intent) for look in (*beside, *looks)),
+            notes=(
+                *self._build_journal_notes(),
+                *self.notes,
+                *topics.notes,
+                *pipelines.notes,
+                *self._consequences.notes,
+            ),
             spec=self._claims.build_field(owned),
         )
-        shown = (*(build_effect(look) for look in topics.looks), *effects)
+        shown = (*map(build_effect, topics.looks), *effects, *map(build_effect, pipelines.looks))
         return Planned(plan, steps=tuple(found.step for found in steps), effects=shown, drifts=drifts, survey=survey)
 
     def _build_lane(self, difference: Difference, applied: Mapping[str, object] | None) -> tuple[LaneStep, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seamark.change.actor import Actor
 from seamark.change.journal import Journal
@@ -14,7 +14,7 @@ from seamark.errors import RefusedError, UnsettledError, UsageError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.validation import refuse_invalid
 from seamark.fleet.landings.declared import check_landings
-from seamark.fleet.ownership import Claims, read_claims
+from seamark.fleet.ownership import PIPELINE, Claims, read_claims
 from seamark.fleet.planned import Planned
 from seamark.fleet.policy import refuse_violations
 from seamark.fleet.ports import KafkaPort
@@ -23,6 +23,7 @@ from seamark.fleet.spec_plan.desired import build_desired, group_owners, select_
 from seamark.fleet.spec_plan.difference import Difference, find_differences, find_surplus
 from seamark.fleet.spec_plan.lanes import WAIT_SECONDS
 from seamark.fleet.spec_plan.offline import refuse_references
+from seamark.fleet.spec_plan.pipelines import PipelinePart, plan_pipelines
 from seamark.fleet.spec_plan.survey import Readings, build_survey, read_clusters, shorten
 from seamark.fleet.spec_plan.topics import TopicPart, plan_topics
 from seamark.model.spec import DesiredConnector, Spec
@@ -45,6 +46,7 @@ class SpecPlans:
         journal: Callable[[], Journal],
         build_kafka: Callable[[], KafkaPort],
         former: FormerOffsets,
+        read_registered: Callable[[], Mapping[str, Any]],
     ) -> None:
         self._context = context
         self._clusters = clusters
@@ -53,6 +55,7 @@ class SpecPlans:
         self._journal = journal
         self._build_kafka = build_kafka
         self._former = former
+        self._read_registered = read_registered
 
     def plan(
         self,
@@ -84,35 +87,38 @@ class SpecPlans:
         wait_seconds: float,
     ) -> Planned:
         desired = build_desired(spec, self._clusters)
-        pipelines = check_landings(self._context, spec.landings)
+        check_landings(self._context, spec.landings)
         if prune and not desired:
             raise UsageError(
                 "the spec names no connector, so --prune would delete everything",
                 hint="say what shall go: seamark destroy -f PATH",
             )
         claims = read_claims(spec.id, self._journal)
-        chosen = _choose(desired, claims.own, names, prune=prune)
+        chosen = _choose(desired, claims.connectors, names, prune=prune)
         readings = self._read([*chosen, *(desired if prune else ())], wanted=chosen)
         if prune:
-            chosen = select_owners({*desired, *claims.own, *readings.live}, names)
+            chosen = select_owners({*desired, *claims.connectors, *readings.live}, names)
         world = SnapshotWorld(self._world, readings.connectors)
         wanted = {owner: connector for owner, connector in desired.items() if owner in chosen}
         # A reference that is not allowed is not even looked up, which comparing does.
         refuse_references(wanted.values(), self._context)
         changes = find_differences(wanted, readings.live, world)
         self._refuse_forbidden(changes)
-        surplus = {owner for owner in (readings.live if prune else claims.own) if owner in chosen} - desired.keys()
+        surplus = {
+            owner for owner in (readings.live if prune else claims.connectors) if owner in chosen
+        } - desired.keys()
         assembly = self._begin(claims, readings, world, wait_seconds=wait_seconds)
         going = self._leave_foreign(find_surplus(surplus, readings.live), claims, assembly)
         if not adopt:
             _refuse_foreign(changes, claims)
-        if pipelines:
-            assembly.notes.append(f"pipelines are run by seamark land run: {shorten(pipelines)}")
         topics = self._plan_topics(spec, assembly, is_whole=not names)
         unchanged = wanted.keys() - {difference.owner for difference in changes}
         survey = build_survey(readings, unchanged=unchanged, known=desired.keys() | claims.own.keys())
         owned = _find_owned(claims, desired, readings)
-        planned = assembly.build(title, (*changes, *going), owned=owned, survey=survey, topics=topics)
+        pipelines = self._plan_pipelines(spec, assembly, claims, is_whole=not names, adopt=adopt)
+        planned = assembly.build(
+            title, (*changes, *going), owned=owned, survey=survey, topics=topics, pipelines=pipelines
+        )
         if validate:
             refuse_invalid(planned, self._clusters, world)
         return planned
@@ -138,6 +144,8 @@ class SpecPlans:
         assembly = self._begin(claims, readings, SnapshotWorld(self._world, readings.connectors))
         if spec.topics:
             assembly.notes.append(f"topics stay: {shorten([topic.name for topic in spec.topics])}")
+        if spec.landings:
+            assembly.notes.append(f"pipelines stay registered: {shorten([one.name for one in spec.landings])}")
         survey = build_survey(readings, unchanged=(), known=desired.keys())
         owned = _find_owned(claims, desired, readings)
         return assembly.build(title, going, owned=owned, survey=survey)
@@ -150,6 +158,18 @@ class SpecPlans:
             return plan_topics(spec.topics, world=self._world, clusters=self._clusters)
         assembly.notes.append(f"topics are left out of a plan by names: {shorten([one.name for one in spec.topics])}")
         return TopicPart()
+
+    def _plan_pipelines(
+        self, spec: Spec, assembly: Assembly, claims: Claims, *, is_whole: bool, adopt: bool
+    ) -> PipelinePart:
+        """What must be registered. A plan for some connectors by name leaves pipelines alone, and says so."""
+        if is_whole:
+            return plan_pipelines(
+                spec.landings, claims=claims, read=self._read_registered, world=self._world, adopt=adopt
+            )
+        if names := [one.name for one in spec.landings]:
+            assembly.notes.append(f"pipelines are left out of a plan by names: {shorten(names)}")
+        return PipelinePart()
 
     def _refuse_forbidden(self, changes: Sequence[Difference]) -> None:
         refuse_violations(
@@ -223,5 +243,8 @@ def _find_owned(claims: Claims, desired: Mapping[str, DesiredConnector], reading
     return {
         owner: change
         for owner, change in claims.own.items()
-        if owner in desired or owner in readings.live or split_owner(owner)[0] not in readings.connectors
+        if owner.startswith(PIPELINE)
+        or owner in desired
+        or owner in readings.live
+        or split_owner(owner)[0] not in readings.connectors
     }

@@ -1,0 +1,52 @@
+"""Pipelines that were applied, as the journal has them: any machine may run them without their files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from seamark.change.journal import Journal
+from seamark.change.locks import PIPELINE_LOCK
+from seamark.change.past import read_past
+from seamark.errors import JournalError
+from seamark.fleet.ownership import PIPELINE, find_acts
+from seamark.model.spec import DesiredColumn, DesiredLanding, Place
+
+
+def read_registered(journal: Callable[[], Journal]) -> dict[str, Any]:
+    """What is registered, by name. The newest change of a pipeline counts, whichever spec it came from.
+
+    Only changes that held the lock of a pipeline are read.
+    """
+    opened = journal()
+    found: dict[str, Any] = {}
+    for head in opened.heads():
+        locked = {lock.removeprefix(PIPELINE_LOCK) for lock in head.locks if lock.startswith(PIPELINE_LOCK)}
+        if not (unknown := locked - found.keys()):
+            continue
+        acts = find_acts(read_past(opened.read(head.change)))
+        found |= {name: acts[PIPELINE + name][-1].after for name in unknown if PIPELINE + name in acts}
+    return {name: body for name, body in found.items() if body is not None}
+
+
+def build_body(landing: DesiredLanding) -> dict[str, Any]:
+    """A pipeline as the journal takes it. Where it stood in a file is no part of it."""
+    body: dict[str, Any] = json.loads(json.dumps(asdict(landing)))
+    del body["place"]
+    return body
+
+
+def read_body(name: str, body: Mapping[str, Any]) -> DesiredLanding:
+    """Read what `build_body` gave."""
+    try:
+        columns = tuple(DesiredColumn(**column) for column in body["columns"])
+        place = Place(f"{PIPELINE}{name} in the journal")
+        return DesiredLanding(**{**body, "place": place, "columns": columns, "key": tuple(body["key"])})
+    except (TypeError, KeyError) as error:
+        raise JournalError(
+            f"this seamark can't read the pipeline {name} of the journal",
+            cause=f"{type(error).__name__}: {error}",
+            hint="apply its files again, or use the version that registered it",
+        ) from None

@@ -1,0 +1,66 @@
+"""The pipelines of a spec: which of them the journal does not know yet, or knows otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from seamark.change.locks import pipeline_lock
+from seamark.change.steps.pipeline import RegisterPipeline
+from seamark.change.world import World
+from seamark.errors import RefusedError, SeamarkError
+from seamark.fleet.effects import Look
+from seamark.fleet.landings.registered import build_body
+from seamark.fleet.ownership import PIPELINE, Claims
+from seamark.model.spec import DesiredLanding
+
+
+@dataclass(frozen=True, slots=True)
+class PipelinePart:
+    """What a plan does to pipelines: its steps with what they found, and what the reader must know."""
+
+    looks: tuple[Look, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def locks(self) -> frozenset[str]:
+        """The locks of the pipelines that change."""
+        return frozenset(pipeline_lock(look.step.subject.removeprefix(PIPELINE)) for look in self.looks)
+
+
+def plan_pipelines(
+    landings: Iterable[DesiredLanding],
+    *,
+    claims: Claims,
+    read: Callable[[], Mapping[str, Any]],
+    world: World,
+    adopt: bool,
+) -> PipelinePart:
+    """Compare every pipeline with what is registered. The journal is not asked where the spec never had one."""
+    wanted: dict[str, Any] = {one.name: build_body(one) for one in landings}
+    own = {owner.removeprefix(PIPELINE) for owner in claims.own if owner.startswith(PIPELINE)}
+    if not wanted and not own:
+        return PipelinePart()
+    try:
+        registered = read()
+    except SeamarkError as error:
+        return PipelinePart(notes=(f"pipelines are checked, and not registered: {error.message}",))
+    _refuse_foreign(wanted, registered, claims=claims, adopt=adopt)
+    steps = [RegisterPipeline(name, body) for name, body in wanted.items() if registered.get(name) != body]
+    others = claims.others()
+    gone = sorted(name for name in own - wanted.keys() if name in registered and PIPELINE + name not in others)
+    steps += [RegisterPipeline(name, None) for name in gone]
+    return PipelinePart(tuple(Look(step, step.intend(world)) for step in steps))
+
+
+def _refuse_foreign(wanted: Mapping[str, Any], registered: Mapping[str, Any], *, claims: Claims, adopt: bool) -> None:
+    """Refuse to take a pipeline from another spec, where it is not the same in both."""
+    changed = [name for name, body in wanted.items() if registered.get(name, body) != body]
+    others = claims.others() if changed and not adopt else {}
+    if taken := [f"{name}: spec {others[PIPELINE + name].spec}" for name in changed if PIPELINE + name in others]:
+        raise RefusedError(
+            f"another spec has {len(taken)} of these pipelines; nothing was changed",
+            cause=", ".join(taken),
+            hint="plan the spec that has them, take them out of one of the two, or take them over: --adopt",
+        )
