@@ -10,6 +10,7 @@ import json
 import logging
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,8 @@ from seamark.spark.source_options import build_source_options
 
 _LOGGER = logging.getLogger("seamark.spark")
 _POLL_SECONDS = 0.5
+# A run that has nothing to land asks so often whether it still holds its partitions.
+_WATCH_SECONDS = 10.0
 # So long a batch may go on when the landing is told to end.
 _END_SECONDS = 60.0
 DEFAULT_RECORDS = 600_000
@@ -121,8 +124,12 @@ class _Run:
         self._failure = None
         with tempfile.TemporaryDirectory(prefix="seamark-checkpoint-", ignore_cleanup_errors=True) as folder:
             query = self._start(Path(folder), every_seconds)
+            watched_at = time.monotonic()
             try:
                 while not query.awaitTermination(_POLL_SECONDS):
+                    if time.monotonic() - watched_at >= _WATCH_SECONDS:
+                        self._watch()
+                        watched_at = time.monotonic()
                     if stop.is_set():
                         # A batch that is interrupted is landed in part: whole ranges, each with its entry.
                         self._is_idle.wait(_END_SECONDS)
@@ -139,6 +146,17 @@ class _Run:
             raise self._failure
         if self._topic.count_partitions() > len(self.entries):
             raise _Grown
+
+    def _watch(self) -> None:
+        """End a run that was shut out. Where no record comes, no batch would ever tell it."""
+        try:
+            ledger = self.database.read()
+        except SeamarkError:
+            # Who can't be asked now is asked again; and no batch lands without the ledger.
+            return
+        for entry in list(self.entries.values()):
+            if (found := ledger.get(entry.key)) is None or found.epoch != entry.epoch:
+                raise build_fenced(self._landing.owner, entry, found)
 
     def _start(self, folder: Path, every_seconds: float | None) -> StreamingQuery:
         topic = self._landing.topic
