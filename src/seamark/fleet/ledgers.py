@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from seamark.errors import NotFoundError, SeamarkError, UnreachableError
+from seamark.fleet.ledger_owners import list_owners
 from seamark.model.group import PIPELINE, Committed, Group, GroupOffsets, GroupStatus, GroupType
 from seamark.model.reading import Reading
 from seamark.model.spot import Spot
@@ -18,6 +19,7 @@ from seamark.model.spot import Spot
 if TYPE_CHECKING:
     from seamark.context import Context
     from seamark.database.landing import LandingDatabase
+    from seamark.database.ledger import Entry
     from seamark.fleet.ports import BrokersPort
 
 # A ledger has no coordinator that would forbid anything; its database does, when it is asked.
@@ -29,7 +31,23 @@ def route_ledgers(brokers: BrokersPort, context: Context) -> BrokersPort:
     """The brokers, with ledgers in the place of groups that are named as pipelines are."""
     if not context.databases:
         return brokers
-    return cast("BrokersPort", _Routing(brokers, partial(open_ledger, context)))
+    routing = _Routing(brokers, partial(open_ledger, context), list_owners=partial(list_owners, context))
+    return cast("BrokersPort", routing)
+
+
+def list_ledgers(brokers: BrokersPort) -> Reading[str]:
+    """The owners of all ledgers behind these brokers, and the databases that did not answer."""
+    return brokers.list_ledgers() if isinstance(brokers, _Routing) else Reading()
+
+
+def fence_ledger(brokers: BrokersPort, owner: str, topic: str) -> Mapping[int, int]:
+    """Take the partitions of a topic from whoever lands it; offsets stay. Gives the epoch of each from then on."""
+    return brokers.fence(owner, topic) if isinstance(brokers, _Routing) else {}
+
+
+def read_epochs(brokers: BrokersPort, owner: str, topic: str) -> Mapping[int, int]:
+    """The epoch of each partition: another one than before says that somebody has taken or moved it."""
+    return brokers.read_epochs(owner, topic) if isinstance(brokers, _Routing) else {}
 
 
 def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> LandingDatabase:
@@ -67,9 +85,16 @@ def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> Lan
 class _Routing:
     """Everything but what is asked of pipelines goes to the brokers."""
 
-    def __init__(self, brokers: BrokersPort, open_ledger: Callable[..., LandingDatabase]) -> None:
+    def __init__(
+        self,
+        brokers: BrokersPort,
+        open_ledger: Callable[..., LandingDatabase],
+        *,
+        list_owners: Callable[[], Reading[str]] = Reading,
+    ) -> None:
         self._brokers = brokers
         self._open_ledger = open_ledger
+        self.list_ledgers = list_owners
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._brokers, name)
@@ -131,6 +156,18 @@ class _Routing:
         database = self._open_ledger(group)
         database.place([], gone=database.read().values())
 
+    def fence(self, owner: str, topic: str) -> dict[int, int]:
+        """Claim the entries of a topic, as a run does, and land nothing."""
+        ledger = self._open_ledger(owner)
+        return {one.partition: one.epoch for one in ledger.claim(self._read_entries(ledger, topic))}
+
+    def read_epochs(self, owner: str, topic: str) -> dict[int, int]:
+        return {one.partition: one.epoch for one in self._read_entries(self._open_ledger(owner), topic)}
+
+    def _read_entries(self, ledger: LandingDatabase, topic: str) -> list[Entry]:
+        found = self._read_ids([topic]).get(topic)
+        return [entry for (topic_id, _), entry in ledger.read().items() if topic_id == found]
+
     def _find_state(self, owner: str) -> str:
         """In the coordinator's words. Nobody is ever in it: a run that is under way is fenced, and not asked."""
         try:
@@ -151,6 +188,10 @@ class _Routing:
 
     def _read_ids(self, topics: Collection[str]) -> dict[str, str]:
         reading = self._brokers.read_topics(sorted(topics))
+        for error in reading.failures.values():
+            # A topic that nobody could ask for is not gone: its entries are not nothing.
+            if not isinstance(error, NotFoundError):
+                raise error
         return {found.name: found.topic_id for found in reading.items}
 
 
