@@ -18,6 +18,7 @@ from seamark.cli.session import Session
 from seamark.database.landing import LandingDatabase
 from seamark.database.landing_rows import LandingTable
 from seamark.errors import FencedError, NotFoundError
+from seamark.fleet.ledgers import fence_ledger, list_ledgers, read_epochs
 from seamark.model.ledger_entry import Entry, Step
 from tests.integration.waits import await_topic
 
@@ -135,6 +136,18 @@ def test_offsets_are_moved_undone_and_put_back_from_a_file(place, fleet, tmp_pat
 def test_run_that_is_under_way_is_fenced_by_a_move(place, fleet):
     entry = next(iter(place.database.read().values()))
     assert fleet.apply(fleet.offsets.move(place.owner, shift=-10)).is_done
+    with pytest.raises(FencedError):
+        place.database.land(Step(entry, end=RECORDS + 1), lambda _: None, is_strict=True)
+
+
+def test_landing_is_found_and_shut_out_where_it_stands(place, fleet):
+    kafka = fleet.copies.kafka
+    assert place.owner in list_ledgers(kafka).items
+    entry = next(iter(place.database.read().values()))
+    taken = fence_ledger(kafka, place.owner, place.name)
+    assert taken == read_epochs(kafka, place.owner, place.name)
+    assert set(taken) == {0, 1}
+    assert place.read() == {0: RECORDS, 1: RECORDS}
     with pytest.raises(FencedError):
         place.database.land(Step(entry, end=RECORDS + 1), lambda _: None, is_strict=True)
 

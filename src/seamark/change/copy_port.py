@@ -47,6 +47,17 @@ class CopyPort(Protocol):
         """Where each partition of the target ends now."""
         ...
 
+    def shut_out(self, owner: str, topic: str) -> Mapping[int, int]:
+        """Take the partitions of a topic from whoever runs a landing. Its offsets stay; a run can move them no more.
+
+        Gives by partition what changes when somebody takes it or moves it.
+        """
+        ...
+
+    def read_epochs(self, owner: str, topic: str) -> Mapping[int, int]:
+        """The same, and nobody is shut out."""
+        ...
+
     def translate(self, copy: str, groups: Sequence[str], *, missing: str) -> Mapping[str, CarriedReader]:
         """Where groups that stand still go on in the target. `missing` is `earliest`, `latest` or "".
 

@@ -74,8 +74,12 @@ class LandingDatabase:
 
     def read(self) -> dict[tuple[str, int], Entry]:
         """What stands in the ledger."""
-        with self._open("") as connection:
-            return self._ledger.read(Runner(connection))
+        try:
+            with self._open("") as connection:
+                return self._ledger.read(Runner(connection))
+        except psycopg.Error as error:
+            failure = build_landing_error(error, self._ledger.table)
+        raise failure
 
     def read_if_any(self) -> dict[tuple[str, int], Entry]:
         """The same where nobody may have made the ledger yet."""

@@ -39,3 +39,11 @@ def find_landing(settings: LakeSettings, owner: str) -> LakeTable | None:
     from seamark.lake.landings import open_landing  # noqa: PLC0415
 
     return open_landing(lake, owner)
+
+
+def list_landings(settings: LakeSettings) -> list[str]:
+    """The owners of all landings that a lake knows."""
+    lake = open_lake(settings)
+    from seamark.lake.landings import list_owners  # noqa: PLC0415
+
+    return list_owners(lake)

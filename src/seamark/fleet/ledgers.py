@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from seamark.errors import NotFoundError, SeamarkError, UnreachableError
 from seamark.fleet.lakes import find_landing
+from seamark.fleet.ledger_owners import list_owners
 from seamark.model.group import PIPELINE, Committed, Group, GroupOffsets, GroupStatus, GroupType
 from seamark.model.ledger_entry import Entry
 from seamark.model.reading import Reading
@@ -37,12 +38,31 @@ class LedgerPort(Protocol):
     def place(self, entries: Iterable[Entry], *, gone: Iterable[Entry] = ()) -> None:
         """Set these and take those away, all or none."""
 
+    def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
+        """Take these from whoever has them. Their epochs are others from then on."""
+
 
 def route_ledgers(brokers: BrokersPort, context: Context) -> BrokersPort:
     """The brokers, with ledgers in the place of groups that are named as pipelines are."""
     if not context.databases and not context.lakes:
         return brokers
-    return cast("BrokersPort", _Routing(brokers, partial(open_ledger, context)))
+    routing = _Routing(brokers, partial(open_ledger, context), list_owners=partial(list_owners, context))
+    return cast("BrokersPort", routing)
+
+
+def list_ledgers(brokers: BrokersPort) -> Reading[str]:
+    """The owners of all ledgers behind these brokers, and the stores that did not answer."""
+    return brokers.list_ledgers() if isinstance(brokers, _Routing) else Reading()
+
+
+def fence_ledger(brokers: BrokersPort, owner: str, topic: str) -> Mapping[int, int]:
+    """Take the partitions of a topic from whoever lands it; offsets stay. Gives the epoch of each from then on."""
+    return brokers.fence(owner, topic) if isinstance(brokers, _Routing) else {}
+
+
+def read_epochs(brokers: BrokersPort, owner: str, topic: str) -> Mapping[int, int]:
+    """The epoch of each partition: another one than before says that somebody has taken or moved it."""
+    return brokers.read_epochs(owner, topic) if isinstance(brokers, _Routing) else {}
 
 
 def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> LedgerPort:
@@ -94,9 +114,16 @@ def _open_database(settings: DatabaseSettings, owner: str) -> LandingDatabase:
 class _Routing:
     """Everything but what is asked of pipelines goes to the brokers."""
 
-    def __init__(self, brokers: BrokersPort, open_ledger: Callable[..., LedgerPort]) -> None:
+    def __init__(
+        self,
+        brokers: BrokersPort,
+        open_ledger: Callable[..., LedgerPort],
+        *,
+        list_owners: Callable[[], Reading[str]] = Reading,
+    ) -> None:
         self._brokers = brokers
         self._open_ledger = open_ledger
+        self.list_ledgers = list_owners
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._brokers, name)
@@ -158,6 +185,18 @@ class _Routing:
         ledger = self._open_ledger(group)
         ledger.place([], gone=ledger.read().values())
 
+    def fence(self, owner: str, topic: str) -> dict[int, int]:
+        """Claim the entries of a topic, as a run does, and land nothing."""
+        ledger = self._open_ledger(owner)
+        return {one.partition: one.epoch for one in ledger.claim(self._read_entries(ledger, topic))}
+
+    def read_epochs(self, owner: str, topic: str) -> dict[int, int]:
+        return {one.partition: one.epoch for one in self._read_entries(self._open_ledger(owner), topic)}
+
+    def _read_entries(self, ledger: LedgerPort, topic: str) -> list[Entry]:
+        found = self._read_ids([topic]).get(topic)
+        return [entry for (topic_id, _), entry in ledger.read().items() if topic_id == found]
+
     def _find_state(self, owner: str) -> str:
         """In the coordinator's words. Nobody is ever in it: a run that is under way is fenced, and not asked."""
         try:
@@ -178,6 +217,10 @@ class _Routing:
 
     def _read_ids(self, topics: Collection[str]) -> dict[str, str]:
         reading = self._brokers.read_topics(sorted(topics))
+        for error in reading.failures.values():
+            # A topic that nobody could ask for is not gone: its entries are not nothing.
+            if not isinstance(error, NotFoundError):
+                raise error
         return {found.name: found.topic_id for found in reading.items}
 
 

@@ -11,7 +11,7 @@ from seamark.lake.place import LakePlace
 from seamark.lake.table import LakeTable
 from seamark.model.group import PIPELINE
 
-_FOLDER = "_seamark/landings"
+_FOLDER, _ENDING = "_seamark/landings", ".json"
 
 
 def enter_landing(lake: LakePlace, owner: str, *, table: str) -> None:
@@ -47,6 +47,17 @@ def find_table(lake: LakePlace, owner: str) -> str | None:
         raise _build_error(lake, error) from error
 
 
+def list_owners(lake: LakePlace) -> list[str]:
+    """Every landing that the lake knows."""
+    folder = f"{lake.path}/{_FOLDER}"
+    try:
+        found = lake.open_files().get_file_info(pafs.FileSelector(folder, allow_not_found=True))
+    except OSError as error:
+        raise _build_error(lake, error) from error
+    names = sorted(one.base_name for one in found if one.base_name.endswith(_ENDING))
+    return [f"{PIPELINE}{name.removesuffix(_ENDING)}" for name in names]
+
+
 def open_landing(lake: LakePlace, owner: str) -> LakeTable | None:
     """The table with a landing's offsets; None where the lake knows no such landing."""
     table = find_table(lake, owner)
@@ -54,7 +65,7 @@ def open_landing(lake: LakePlace, owner: str) -> LakeTable | None:
 
 
 def _build_path(lake: LakePlace, owner: str) -> str:
-    return f"{lake.path}/{_FOLDER}/{owner.removeprefix(PIPELINE)}.json"
+    return f"{lake.path}/{_FOLDER}/{owner.removeprefix(PIPELINE)}{_ENDING}"
 
 
 def _build_error(lake: LakePlace, error: Exception) -> UnreachableError:

@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
@@ -60,8 +60,8 @@ class Position:
 
     @property
     def entries(self) -> dict[tuple[str, int], Entry]:
-        """By the topic's id and the partition."""
-        return self.vector.by_key()
+        """By the topic's id and the partition. The epoch is the commit: each one is a new one."""
+        return {key: replace(entry, epoch=self.commit or 0) for key, entry in self.vector.by_key().items()}
 
 
 class LakeTable:
@@ -136,6 +136,23 @@ class LakeTable:
         for entry in gone:
             left.pop(entry.key, None)
         self._commit([], Vector(self.owner, uuid4().hex, tuple(left.values())), seen=seen)
+
+    def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
+        """Say these offsets anew: a run that is under way is fenced by it."""
+        wanted = list(firsts)
+        self.place(wanted)
+        found = self.read()
+        return [found[entry.key] for entry in wanted]
+
+    def require(self, seen: Position) -> None:
+        """Refuse where the landing is no longer where it was seen.
+
+        Raises:
+            FencedError: it is elsewhere.
+        """
+        found = self.read_position()
+        if found.commit != seen.commit:
+            raise _build_fenced(self.owner, found)
 
     def renew(self) -> None:
         """Say the offsets anew, in a commit of today, if the last one may soon be cleaned away.

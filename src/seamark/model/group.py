@@ -10,6 +10,7 @@ from seamark.model.spot import Spot
 
 _QUIET = frozenset({"EMPTY", "DEAD"})
 _GROUP, PIPELINE = "group/", "pipeline/"
+_MIRROR = "seamark-land-"
 
 
 class GroupType(StrEnum):
@@ -40,6 +41,21 @@ def read_group_name(owner: str) -> str:
 def build_group_owner(name: str) -> str:
     """The owner that a group is."""
     return name if name.startswith(PIPELINE) else f"{_GROUP}{name}"
+
+
+def is_pipeline(name: str) -> bool:
+    """Whether it is no group of Kafka's, but a landing whose ledger stands in for one."""
+    return name.startswith(PIPELINE)
+
+
+def find_mirror(owner: str) -> str:
+    """The group of Kafka that shows the lag of a landing. Nobody reads it back."""
+    return f"{_MIRROR}{owner.removeprefix(PIPELINE)}"
+
+
+def is_mirror(group: str) -> bool:
+    """Whether a group is named as that of a landing."""
+    return group.startswith(_MIRROR)
 
 
 def render_group(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -26,6 +27,8 @@ class LakeTarget:
         self._lake = lake
         self._table = LakeTable(lake.below(landing.table), owner=landing.owner)
         self._seen: Position | None = None
+        # Who watches must not take a commit of ours for another's.
+        self._committing = threading.Lock()
 
     def prepare(self, spark: SparkSession) -> None:
         """Have Spark know the sink, and the lake know the landing."""
@@ -42,6 +45,12 @@ class LakeTarget:
         self._seen = self._table.read_position()
         return [self._seen.entries.get(first.key, first) for first in firsts]
 
+    def watch(self, entries: Sequence[Entry]) -> None:  # noqa: ARG002 - they have one place
+        """Another commit says that somebody has landed or moved them."""
+        with self._committing:
+            if self._seen is not None:
+                self._table.require(self._seen)
+
     def land(self, frame: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
         """Write the files of a batch, and commit them."""
         if not steps:
@@ -54,7 +63,8 @@ class LakeTarget:
         found = json.loads(told.read_text(encoding="utf-8"))
         told.unlink()
         files = [DataFile(**one) for one in found["files"]]
-        seen = self._seen or self._table.read_position()
-        self._seen = self._table.commit(files, [step.after for step in steps], seen=seen)
+        with self._committing:
+            seen = self._seen or self._table.read_position()
+            self._seen = self._table.commit(files, [step.after for step in steps], seen=seen)
         count = sum(file.rows for file in files)
         return BatchLanded(number, rows=count - found["dead"], deleted=0, dead=found["dead"])

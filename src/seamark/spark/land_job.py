@@ -10,6 +10,7 @@ import json
 import logging
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from seamark.errors import SeamarkError, UsageError
+from seamark.errors import SeamarkError, UnreachableError, UsageError
 from seamark.model.ledger_entry import Entry, Step
 from seamark.model.spot import Edge
 from seamark.pipelines.landing import BatchLanded, Landing, Store
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger("seamark.spark")
 _POLL_SECONDS = 0.5
+# A run that has nothing to land asks so often whether it still holds its partitions.
+_WATCH_SECONDS = 10.0
 # So long a batch may go on when the landing is told to end.
 _END_SECONDS = 60.0
 DEFAULT_RECORDS = 600_000
@@ -137,8 +140,12 @@ class _Run:
             listening(self._spark, name, self._on_progress),
         ):
             query = self._start(Path(folder), every_seconds, name=name)
+            watched_at = time.monotonic()
             try:
                 while not query.awaitTermination(_POLL_SECONDS):
+                    if time.monotonic() - watched_at >= _WATCH_SECONDS:
+                        self._watch()
+                        watched_at = time.monotonic()
                     if stop.is_set():
                         # A batch that is interrupted is landed in part: whole ranges, each with its entry.
                         self._is_idle.wait(_END_SECONDS)
@@ -155,6 +162,14 @@ class _Run:
             raise self._failure
         if self._topic.count_partitions() > len(self.entries):
             raise _Grown
+
+    def _watch(self) -> None:
+        """End a run that was shut out. Where no record comes, no batch would ever tell it."""
+        try:
+            self.target.watch(list(self.entries.values()))
+        except UnreachableError:
+            # Who can't be asked now is asked again; and no batch lands without it.
+            return
 
     def _start(self, folder: Path, every_seconds: float | None, *, name: str) -> StreamingQuery:
         topic = self._landing.topic

@@ -24,6 +24,14 @@ class LandTarget(Protocol):
     def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
         """Take partitions; one that is not held begins as it stands in `firsts`."""
 
+    def watch(self, entries: Sequence[Entry]) -> None:
+        """Look whether these are still held.
+
+        Raises:
+            FencedError: another run has taken them.
+            UnreachableError: nobody answers; what is held is not known.
+        """
+
     def land(self, frame: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
         """Land a batch. Afterwards every step is done, or it raises.
 

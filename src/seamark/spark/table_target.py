@@ -38,6 +38,13 @@ class TableTarget:
         """Take partitions from whoever has them."""
         return self._database.claim(firsts)
 
+    def watch(self, entries: Sequence[Entry]) -> None:
+        """Another epoch says that somebody has taken a partition."""
+        ledger = self._database.read()
+        for entry in entries:
+            if (found := ledger.get(entry.key)) is None or found.epoch != entry.epoch:
+                raise build_fenced(self._landing.owner, entry, found)
+
     def land(self, frame: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
         """Have each task land its range, and move over those without a record."""
         counts = folder / f"counts-{number}"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from seamark.errors import NotFoundError, RefusedError, UnreachableError, UsageError
+from seamark.errors import NotFoundError, RefusedError, StalePlanError, UnreachableError, UsageError
 from seamark.model.effect import Sign
 from seamark.model.group import Committed, GroupMember, GroupType
 from tests.unit.change.brokers import FakeBrokers
@@ -93,6 +93,18 @@ def test_every_way_moves_within_the_log_and_is_undone(fleet, brokers, where, exp
     assert positions(brokers) == {("t", 0): expected[0], ("t", 1): expected[1]}
     assert fleet.apply(fleet.undo(result)).is_done
     assert brokers.groups["g"].offsets == {("t", 0): Committed(5), ("t", 1): Committed(6, metadata="m")}
+
+
+def test_group_that_has_caught_up_is_left_alone_and_one_on_its_way_is_refused(fleet, brokers):
+    before = dict(brokers.groups["g"].offsets)
+    result = fleet.apply(fleet.groups.move("g", to="earliest"))
+    brokers.add_group("g", {("t", 0): 4, ("t", 1): 4})
+    with pytest.raises(StalePlanError, match="the world has moved"):
+        fleet.undo(result)
+    brokers.add_group("g", before)
+    undo = fleet.undo(result)
+    assert undo.is_empty
+    assert undo.plan.notes == ("group/g stands there already and is left alone",)
 
 
 def test_the_plan_counts_what_is_read_again_and_skipped(fleet):

@@ -12,6 +12,7 @@ from seamark.change.steps.connector import CreateConnector, DeleteConnector, Put
 from seamark.change.steps.copy_looks import Approach, CatchUp, ProveCopy, ProveStill, ProveUntouched
 from seamark.change.steps.copy_offsets import CopyOffsets, VerifyCopied
 from seamark.change.steps.group import DeleteGroup, MoveGroup
+from seamark.change.steps.landing_looks import ProveCarried, ShutOutLanding
 from seamark.change.steps.logger import SetLogger
 from seamark.change.steps.meanwhile import LendConfig, MakeParkingTopic, RunMeanwhile
 from seamark.change.steps.mend import MendOffsets, VerifyMended
@@ -59,6 +60,8 @@ _CUTOVER = (
     CarryReader,
     CarryReaderBack,
     ReturnReader,
+    ShutOutLanding,
+    ProveCarried,
     SwitchConfig,
     StartSwitched,
     BeginBack,

@@ -14,7 +14,7 @@ from seamark.change.steps.group_image import dump_positions, load_positions
 from seamark.change.world import World
 from seamark.errors import RefusedError
 from seamark.model.copy_reader import CarriedReader
-from seamark.model.group import Committed
+from seamark.model.group import Committed, build_group_owner
 from seamark.model.plan import StepData
 
 
@@ -93,7 +93,7 @@ class CarryReader:
 
     @property
     def subject(self) -> str:
-        return f"group/{self.group}"
+        return build_group_owner(self.group)
 
     def describe(self) -> str:
         return f"carry {self.subject} over to {self.target}, to the first record that it has not had"

@@ -9,6 +9,7 @@ from seamark.change.locks import group_lock, topic_lock
 from seamark.change.precondition import build_preconditions
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
 from seamark.fleet.copies.cutover_steps import Cutover, InPlace, Party, build_data
+from seamark.fleet.copies.landings import say_landings
 from seamark.fleet.copies.parties import CutoverWish, Parties
 from seamark.fleet.copies.readers import read_copy_users
 from seamark.fleet.copies.source import find_topic, read_stable_bounds
@@ -18,6 +19,7 @@ from seamark.fleet.moving.guards import find_quiet_seconds
 from seamark.fleet.planned import Planned
 from seamark.fleet.policy import refuse_forbidden_steps
 from seamark.model.effect import Effect, FieldChange, Sign
+from seamark.model.group import build_group_owner
 from seamark.model.plan import Plan
 
 if TYPE_CHECKING:
@@ -129,6 +131,7 @@ class CutoverPlanner:
         if cutover.sinks and not cutover.in_place:
             names = ", ".join(party.connector.owner for party in cutover.sinks)
             yield f"what {names} writes may be named after the topic: from then on after {cutover.target}"
+        yield from say_landings(cutover)
 
     def _say_access(self, steps: Sequence[Step]) -> tuple[str, ...]:
         return build_access_notes(
@@ -188,7 +191,7 @@ def _build_effects(cutover: Cutover, outlooks: Mapping[str, str]) -> Iterator[Ef
         outlook = outlooks.get(reader.group)
         yield Effect(
             Sign.CHANGE,
-            f"group/{reader.group}",
+            build_group_owner(reader.group),
             f"goes on in {_find_new(cutover)} at the first record it has not had",
             outlook=(outlook,) if outlook else (),
         )

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.carry_reader import CarryReader, CarryReaderBack
 from seamark.change.steps.copy_looks import Approach, CatchUp, ProveCopy, ProveStill
+from seamark.change.steps.landing_looks import ProveCarried, ShutOutLanding
 from seamark.change.steps.restored import BeginBack, StartRestored, name_back
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import ProveStopped
 from seamark.change.steps.switch_config import StartSwitched, SwitchConfig
 from seamark.change.steps.topic import CreateTopic, DeleteTopic
 from seamark.change.steps.topic_change import AlterTopicConfig
+from seamark.model.group import is_pipeline
 
 if TYPE_CHECKING:
     from seamark.change.step import Step
@@ -76,10 +78,15 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A group that is carried over; a sink's, or anybody's."""
+    """A group that is carried over; a sink's, or anybody's. A landing is the group `pipeline/NAME`."""
 
     group: str
     sees_debris: bool
+
+    @property
+    def is_landing(self) -> bool:
+        """Whether it is a landing's ledger."""
+        return is_pipeline(self.group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +126,16 @@ class Cutover:
         """Every connector of it."""
         return (*self.sinks, *self.sources)
 
+    @property
+    def landings(self) -> tuple[str, ...]:
+        """Every landing that is carried over: `pipeline/NAME`."""
+        return tuple(reader.group for reader in self.readers if reader.is_landing)
+
     def list_steps(self) -> tuple[Marked, ...]:
         """Every step, in order."""
         near = Approach(self.copy, self.source, self.target)
-        turn = [near, *self._stand_still(), *self.list_copying(), *self.list_carrying()]
+        turn = [near, *self._stand_still(), *self.list_copying(), *self._shut_out()]
+        turn += [*self.list_carrying(), *self._prove_carried()]
         on: list[Step] = []
         if self.in_place:
             turn += [self._still, DeleteTopic(self.source)]
@@ -169,6 +182,16 @@ class Cutover:
                 missing=self.missing,
                 sees_debris=reader.sees_debris,
             )
+
+    def _shut_out(self) -> Iterator[Step]:
+        """Landings go on until the last moment: there is nothing to start again for those that were not under way."""
+        for owner in self.landings:
+            yield ShutOutLanding(owner, self.source, quiet_seconds=self.quiet_seconds)
+
+    def _prove_carried(self) -> Iterator[Step]:
+        groups = tuple(reader.group for reader in self.readers)
+        for owner in self.landings:
+            yield ProveCarried(self.copy, self.source, self.target, owner, readers=groups, missing=self.missing)
 
     def _turn_over(self) -> Iterator[Step]:
         if self.configs:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from seamark.errors import RefusedError
+from seamark.fleet.copies.landings import leave_mirrors_out, read_landings
 from seamark.fleet.copies.source import find_topic
 
 if TYPE_CHECKING:
@@ -32,13 +33,15 @@ def find_leftover(plan: CopyPlan, *, kafka: BrokersPort, abandon: Sequence[str] 
 
 def _refuse_stranded(left: TopicStatus, kept: TopicStatus, *, kafka: BrokersPort, abandon: Sequence[str]) -> None:
     names = [found.name for found in kafka.read_all_groups().items if found.has_offsets]
-    committed = kafka.read_committed(dict.fromkeys(names, (*left.spots, *kept.spots)), with_metadata=False)
-    committed.require_complete(what="the positions of the readers")
-    stranded = [
-        found.group
-        for found in committed.items
-        if {spot[0] for spot in found.offsets} == {left.name} and found.group not in abandon
+    spots = (*left.spots, *kept.spots)
+    committed = kafka.read_committed(dict.fromkeys(names, spots), with_metadata=False)
+    landings = read_landings(kafka, spots)
+    held = [
+        *committed.require_complete(what="the positions of the readers"),
+        *landings.require_complete(what="the ledgers of landings"),
     ]
+    alone = [found.group for found in held if {spot[0] for spot in found.offsets} == {left.name}]
+    stranded = [group for group in leave_mirrors_out(alone, landings) if group not in abandon]
     if stranded:
         raise RefusedError(
             f"{left.name} is still needed; nothing was deleted",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from seamark.errors import RefusedError
+from seamark.fleet.copies.landings import leave_mirrors_out, read_landings
 from seamark.fleet.copies.place import CopyRoute
 from seamark.fleet.copies.source import find_topic, read_stable_bounds
 from seamark.fleet.ports import BrokersPort
@@ -42,12 +43,15 @@ def read_ends(kafka: BrokersPort, plan: CopyPlan) -> dict[int, int]:
 
 
 def find_readers(kafka: BrokersPort, source: TopicEnd) -> tuple[str, ...]:
-    """Every group that has a position in the source."""
+    """Every group, and every landing, that has a position in the source."""
     names = [found.name for found in kafka.read_all_groups().items if found.has_offsets]
     spots = [(source.topic, partition) for partition in range(source.partitions)]
     held = kafka.read_committed(dict.fromkeys(names, spots), with_metadata=False)
-    held.require_complete(what="the positions of the readers")
-    return tuple(sorted(found.group for found in held.items if found.offsets))
+    landings = read_landings(kafka, spots)
+    for reading in (held, landings):
+        reading.require_complete(what="the positions of the readers")
+    groups = leave_mirrors_out((found.group for found in held.items if found.offsets), landings)
+    return tuple(sorted((*groups, *(found.group for found in landings.items))))
 
 
 def count_behind(plan: CopyPlan, ends: Mapping[int, int]) -> int:

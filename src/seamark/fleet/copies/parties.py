@@ -132,7 +132,8 @@ class Parties:
             )
 
     def _sees_debris(self, reader: CopyReader, sinks: Mapping[str, Party]) -> bool:
-        if self._wish.accept_debris:
+        # A landing reads committed records only.
+        if self._wish.accept_debris or reader.kind is ReaderKind.LANDING:
             return False
         own = [sinks[name] for name in reader.name.split(", ") if name in sinks]
         if not own:

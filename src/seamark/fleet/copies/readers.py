@@ -12,6 +12,7 @@ from seamark.fleet.brokers.delays import read_delays
 from seamark.fleet.brokers.group_owners import GroupOwners, read_owners
 from seamark.fleet.brokers.topic_users import TopicUsers, read_users
 from seamark.fleet.clusters import Clusters
+from seamark.fleet.copies.landings import leave_mirrors_out, read_landings, say_lone_mirrors
 from seamark.fleet.ports import BrokersPort
 from seamark.model.group import GroupOffsets
 from seamark.model.spot import Bounds, Spot
@@ -19,18 +20,24 @@ from seamark.model.topic import TopicStatus
 from seamark.model.topic_report import TopicUser, Use
 
 _GROUP = "group/"
+# A run that has nothing to land holds nothing, anywhere.
+_UNKNOWN = "UNKNOWN"
 
 
 class ReaderKind(StrEnum):
-    """What reads: a sink of Connect, or any other consumer group."""
+    """What reads: a sink of Connect, a landing, or any other consumer group."""
 
     SINK = "sink"
+    LANDING = "landing"
     GROUP = "group"
+
+
+_ORDER = tuple(ReaderKind)
 
 
 @dataclass(frozen=True, slots=True)
 class CopyReader:
-    """One reader of the source. `name` is the sink, CLUSTER/NAME, or the group.
+    """One reader of the source. `name` is the sink, CLUSTER/NAME, the landing, pipeline/NAME, or the group.
 
     `offsets` are its positions by partition; on `missing` partitions it has none. `lag` is how many records it is
     behind, and `delay_seconds` how long the oldest of them has been there; None where nobody could tell.
@@ -76,22 +83,29 @@ def read_copy_users(
     """Look for readers and writers, everywhere in the context."""
     users = read_users(topic, clusters=clusters, kafka=kafka)
     owners = read_owners(clusters)
-    groups = [user for user in users.found if user.subject.startswith(_GROUP)]
-    names = [user.subject.removeprefix(_GROUP) for user in groups]
+    landings = read_landings(kafka, topic.spots)
+    groups = {user.subject.removeprefix(_GROUP): user for user in users.found if user.subject.startswith(_GROUP)}
+    names = leave_mirrors_out(groups, landings)
     committed = kafka.read_committed(dict.fromkeys(names, topic.spots), with_metadata=False)
-    held = {found.group: found for found in committed.items}
+    held = {found.group: found for found in (*committed.items, *landings.items)}
     delays = _read_delays(kafka, topic, held, bounds, now=now)
     readers = [
-        _build_reader(user, topic, held.get(name), owners=owners, bounds=bounds, delays=delays)
-        for user, name in zip(groups, names, strict=True)
+        _build_reader(groups[name], topic, held.get(name), owners=owners, bounds=bounds, delays=delays)
+        for name in names
     ]
+    readers += [_build_landing(found, topic, bounds=bounds, delays=delays) for found in landings.items]
     readers += _build_idle_sinks(users, owners, seen={reader.name for reader in readers}, topic=topic, bounds=bounds)
-    failures: dict[str, SeamarkError] = {**users.failures, **owners.failures, **committed.failures}
+    failures: dict[str, SeamarkError] = {
+        **users.failures,
+        **owners.failures,
+        **committed.failures,
+        **landings.failures,
+    }
     notes = [f"its users are not all known: {where}: {error.message}" for where, error in failures.items()]
     return CopyUsers(
-        tuple(sorted(readers, key=lambda reader: (reader.kind != ReaderKind.SINK, reader.name))),
+        tuple(sorted(readers, key=lambda reader: (_ORDER.index(reader.kind), reader.name))),
         writers=tuple(user for user in users.found if user.use in (Use.WRITES, Use.MAY_WRITE)),
-        notes=(*notes, *users.notes),
+        notes=(*notes, *users.notes, *say_lone_mirrors(names)),
     )
 
 
@@ -117,6 +131,23 @@ def _build_reader(
         missing=tuple(one.id for one in topic.partitions if one.id not in offsets),
         lag=_count_lag(offsets, bounds) if held else None,
         delay_seconds=delays.get(group),
+    )
+
+
+def _build_landing(
+    held: GroupOffsets, topic: TopicStatus, *, bounds: Mapping[int, Bounds], delays: Mapping[str, float]
+) -> CopyReader:
+    offsets = {spot[1]: commit.offset for spot, commit in held.offsets.items()}
+    return CopyReader(
+        held.group,
+        ReaderKind.LANDING,
+        group=held.group,
+        state=_UNKNOWN,
+        is_active=False,
+        offsets=offsets,
+        missing=tuple(one.id for one in topic.partitions if one.id not in offsets),
+        lag=_count_lag(offsets, bounds),
+        delay_seconds=delays.get(held.group),
     )
 
 

@@ -11,6 +11,8 @@ from seamark.change.steps.carry_reader import ReturnReader
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import ProveStopped
 from seamark.change.steps.switch_config import SwitchConfig
+from seamark.fleet.copies.landings import say_file
+from seamark.model.group import is_pipeline
 
 if TYPE_CHECKING:
     from seamark.change.step import Step
@@ -41,4 +43,5 @@ def guard_way_back(plan: Plan, steps: Sequence[Step], *, world: World) -> tuple[
     data: list[StepData] = [step.to_data(lane=lane) for step in (*still, *proofs)]
     steps = (*steps[:first], *still, *proofs, *steps[first:])
     all_data = (*plan.steps[:first], *data, *plan.steps[first:])
-    return replace(plan, steps=all_data, notes=(*plan.notes, _NOTE)), tuple(steps)
+    files = [say_file(step.group, step.target, target=step.source) for step in returned if is_pipeline(step.group)]
+    return replace(plan, steps=all_data, notes=(*plan.notes, _NOTE, *files)), tuple(steps)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from seamark.errors import UsageError
+from seamark.errors import RefusedError, UsageError
+from seamark.fleet.ledgers import fence_ledger, read_epochs
 from seamark.model.copy_reader import CarriedReader
+from seamark.model.group import is_pipeline
 from seamark.pipelines.copy_map import CopyMap, build_map
 from seamark.pipelines.debris import Debris, find_debris, list_ahead
 from seamark.pipelines.translation import Missing, Translation, translate_all
@@ -87,6 +89,14 @@ class CopyWork:
         plan, _ = self._engine.read(copy)
         return _read_latest(self._route.target, plan.target)
 
+    def shut_out(self, owner: str, topic: str) -> Mapping[int, int]:
+        """Take a landing's partitions from whoever runs it."""
+        return fence_ledger(self._route.source.kafka, owner, topic)
+
+    def read_epochs(self, owner: str, topic: str) -> Mapping[int, int]:
+        """What tells that a landing was begun again."""
+        return read_epochs(self._route.source.kafka, owner, topic)
+
     def translate(self, copy: str, groups: Sequence[str], *, missing: str) -> Mapping[str, CarriedReader]:
         """Where groups that stand still go on in the target."""
         plan, progress = self._engine.read(copy)
@@ -121,20 +131,37 @@ class CopyWork:
         held = {one.group: {spot[1]: commit.offset for spot, commit in one.offsets.items()} for one in reading.items}
         # In a partition that never held a record of the copy, no position is as good as any.
         empty = {partition: whole.begin for partition, whole in copied.covered.items() if not whole.size}
-        return {group: {**empty, **held.get(group, {})} for group in groups}
+        # A landing enters all partitions when it begins; one that came later it lands from its beginning.
+        begins = {partition: whole.begin for partition, whole in copied.covered.items()}
+        return {group: {**(begins if is_pipeline(group) else empty), **held.get(group, {})} for group in groups}
 
     def _is_gone(self, plan: CopyPlan, copied: CopyMap, readers: Mapping[str, Positions]) -> bool:
         """Whether what readers have not had before the copy's begin is gone from the source too."""
-        behind = {
-            partition
-            for positions in readers.values()
-            for partition, at in positions.items()
-            if partition in copied.covered and at < copied.covered[partition].begin
+        late = {
+            name: {partition for partition, at in positions.items() if at < _find_begin(copied, partition)}
+            for name, positions in readers.items()
         }
+        _refuse_lost(plan, [name for name, partitions in late.items() if partitions and is_pipeline(name)])
+        behind = {partition for partitions in late.values() for partition in partitions}
         if not behind:
             return False
         bounds = _read_bounds(self._route.source, plan.source)
         return all(bounds[partition].earliest >= copied.covered[partition].begin for partition in behind)
+
+
+def _find_begin(copied: CopyMap, partition: int) -> int:
+    return copied.covered[partition].begin if partition in copied.covered else 0
+
+
+def _refuse_lost(plan: CopyPlan, landings: Sequence[str]) -> None:
+    """Refuse to pass over records that were never landed: a landing's own run asks its owner first, too."""
+    if landings:
+        raise RefusedError(
+            f"{', '.join(landings)} has not landed up to where the copy of {plan.source.topic} begins",
+            cause="records before that are not in the target",
+            hint="land them first; or, where they are gone, accept the loss: "
+            f"seamark offsets move {landings[0]} --to earliest",
+        )
 
 
 def _read_bounds(place: CopyPlace, end: TopicEnd) -> Mapping[int, Bounds]:

@@ -65,7 +65,7 @@ class Landings:
             topic.topic_id,
             build_standings({number: held for (_, number), held in bounds.items()}, landed),
             target.build_statements(),
-            former=sum(id_ != topic.topic_id for id_, _ in ledger),
+            former=sum(one.topic == topic.name and one.topic_id != topic.topic_id for one in ledger.values()),
         )
 
     def run(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from seamark.change.steps.aside import BringBack, SetAside
 from seamark.change.steps.connector import PutConfig
+from seamark.change.steps.group import MoveGroup
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.read import read_run_state
 from seamark.change.steps.relocate import CarryOffsets, VerifyCarried
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def leave_equal(plan: Plan, steps: Sequence[Step], *, world: World) -> tuple[Plan, tuple[Step, ...]]:
-    """The plan without the connectors that stand where it would put them, and run as it would leave them.
+    """The plan without the owners that stand where it would put them, and run as it would leave them.
 
-    A source that was rewound and has caught up meanwhile is one: stopping it would change nothing.
+    A source that was rewound and has caught up meanwhile is one: stopping it would change nothing. So is a landing.
     """
     lanes: dict[str, list[Step]] = {}
     for step, data in zip(steps, plan.steps, strict=True):
@@ -64,8 +65,8 @@ def carry_first(plan: Plan, steps: Sequence[Step]) -> tuple[Plan, tuple[Step, ..
 
 
 def _is_met(steps: Sequence[Step], world: World) -> bool:
-    """Whether a lane does nothing but move one connector to where it stands."""
-    writes = [step for step in steps if isinstance(step, WriteOffsets)]
+    """Whether a lane does nothing but move one owner to where it stands."""
+    writes = [step for step in steps if isinstance(step, WriteOffsets | MoveGroup)]
     states = [step for step in steps if isinstance(step, SetRunState)]
     aside = [step for step in steps if isinstance(step, SetAside | BringBack)]
     acting = [step for step in steps if step.acts]

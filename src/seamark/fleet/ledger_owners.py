@@ -1,0 +1,57 @@
+"""The landings whose ledgers are in the databases and lakes of a context."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seamark.errors import ConfigurationError, SeamarkError
+from seamark.fleet.lakes import list_landings
+from seamark.model.group import PIPELINE
+from seamark.model.reading import Reading
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+
+
+def list_owners(context: Context) -> Reading[str]:
+    """Every owner `pipeline/NAME`, and by `database NAME` or `lake NAME` who did not answer."""
+    stored, lakes = _list_in_databases(context), _list_in_lakes(context)
+    return Reading(tuple(sorted({*stored.items, *lakes.items})), failures={**stored.failures, **lakes.failures})
+
+
+def _list_in_lakes(context: Context) -> Reading[str]:
+    found: list[str] = []
+    failures: dict[str, SeamarkError] = {}
+    for settings in context.lakes.values():
+        try:
+            found += list_landings(settings)
+        except SeamarkError as error:
+            failures[f"lake {settings.name}"] = error
+    return Reading(tuple(found), failures=failures)
+
+
+def _list_in_databases(context: Context) -> Reading[str]:
+    if not context.databases:
+        return Reading()
+    try:
+        from seamark.database.ledger_owners import read_owners  # noqa: PLC0415
+    except ImportError as error:
+        return Reading(failures=dict.fromkeys(map(_name, context.databases), _build_no_driver(error)))
+    found: dict[str, None] = {}
+    failures: dict[str, SeamarkError] = {}
+    for settings in context.databases.values():
+        try:
+            found |= dict.fromkeys(read_owners(settings.dsn.reveal(), settings.name, prefix=PIPELINE))
+        except SeamarkError as error:
+            failures[_name(settings.name)] = error
+    return Reading(tuple(sorted(found)), failures=failures)
+
+
+def _name(database: str) -> str:
+    return f"database {database}"
+
+
+def _build_no_driver(error: ImportError) -> SeamarkError:
+    return ConfigurationError(
+        "PostgreSQL's driver is not installed", cause=str(error), hint="pip install 'seamark[postgres]'"
+    )
