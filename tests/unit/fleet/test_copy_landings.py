@@ -140,7 +140,7 @@ def test_whoever_lands_is_shut_out_and_offsets_stay():
 
 def test_brokers_without_databases_have_no_ledgers():
     brokers = FakeBrokers()
-    assert route_ledgers(brokers, SimpleNamespace(databases={})) is brokers
+    assert route_ledgers(brokers, SimpleNamespace(databases={}, lakes={})) is brokers
     assert (list_ledgers(brokers).items, fence_ledger(brokers, OWNER, "t"), read_epochs(brokers, OWNER, "t")) == (
         (),
         {},
@@ -157,7 +157,7 @@ def test_owners_are_those_of_all_databases_and_who_is_away_is_told(monkeypatch):
 
     monkeypatch.setattr("seamark.database.ledger_owners.read_owners", read)
     named = {name: DatabaseSettings(name, "", Secret("x")) for name in ("b", "away", "a")}
-    found = list_owners(SimpleNamespace(databases=named))
+    found = list_owners(SimpleNamespace(databases=named, lakes={}))
     assert found.items == ("pipeline/a", "pipeline/b", "pipeline/both")
     assert list(found.failures) == ["database away"]
 
