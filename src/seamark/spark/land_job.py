@@ -143,7 +143,8 @@ class _Run:
             watched_at = time.monotonic()
             try:
                 while not query.awaitTermination(_POLL_SECONDS):
-                    if time.monotonic() - watched_at >= _WATCH_SECONDS:
+                    # A batch that is under way finds out by itself.
+                    if self._is_idle.is_set() and time.monotonic() - watched_at >= _WATCH_SECONDS:
                         self._watch()
                         watched_at = time.monotonic()
                     if stop.is_set():

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.change.steps import build_step
-from seamark.change.steps.landing_looks import ProveCarried, ShutOutLanding
 from seamark.database.ledger import Entry
 from seamark.fleet.copies.cutover_steps import Reader
 from seamark.fleet.copies.way_back import guard_way_back
@@ -130,15 +128,3 @@ def test_topic_made_anew_is_another_place_in_the_ledger(harbour):
     # What is left of the old one is nobody's place any more.
     (held,) = harbour.kafka().read_committed({OWNER: [("orders", 0), ("orders", 1)]}).items
     assert {spot: commit.offset for spot, commit in held.offsets.items()} == {("orders", 0): 11}
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        ShutOutLanding(OWNER, "orders", 1.5),
-        ProveCarried("c", "orders", "orders-1", OWNER, readers=(OWNER, "a"), missing="latest"),
-    ],
-)
-def test_looks_are_read_from_a_plan_as_they_were_written(step):
-    assert build_step(step.to_data()) == step
-    assert step.subject == OWNER

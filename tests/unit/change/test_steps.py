@@ -20,6 +20,7 @@ from seamark.change.steps.connector import CreateConnector, DeleteConnector, Put
 from seamark.change.steps.copy_looks import Approach, CatchUp, ProveCopy, ProveStill, ProveUntouched
 from seamark.change.steps.copy_offsets import CopyOffsets, VerifyCopied
 from seamark.change.steps.group import DeleteGroup, MoveGroup
+from seamark.change.steps.landing_looks import ProveCarried, ShutOutLanding
 from seamark.change.steps.logger import SetLogger
 from seamark.change.steps.meanwhile import LendConfig, MakeParkingTopic, RunMeanwhile
 from seamark.change.steps.mend import MendOffsets, VerifyMended
@@ -123,6 +124,8 @@ EXAMPLES += (
     CarryReader("billing", "c1", "orders", "orders-6", ("billing", "lake"), "earliest", sees_debris=True),
     CarryReaderBack("billing", "c1-back", "orders-6", "orders"),
     ReturnReader("billing", {"orders-6": {0: Committed(7), 1: None}}, "c1", "orders", "orders-6", {0: 9}),
+    ShutOutLanding("pipeline/orders", "orders", 1.5),
+    ProveCarried("c1", "orders", "orders-6", "pipeline/orders", ("pipeline/orders", "billing"), "latest"),
     SWITCH,
     StartSwitched(CLUSTER, "orders", "RUNNING", (SWITCH,)),
     BeginBack("c1", "orders", "orders-6"),
