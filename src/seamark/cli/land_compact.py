@@ -16,7 +16,7 @@ from seamark.report.words import render_number
 
 @click.command("compact")
 @click.argument("name")
-@file_options
+@file_options(required=False)
 @option("--dry-run", is_flag=True, help="Show the files of each date, and change nothing.")
 @option("-y", "--yes", is_flag=True, help="Do not ask.")
 @global_options
