@@ -69,7 +69,7 @@ def test_keys_go_together(workplace):
 
 
 def test_an_unknown_key_names_the_nearest(workplace):
-    workplace.write(FILE.replace("region:", "regoin:"))
+    workplace.write(FILE.replace("region:", "regionx:"))
     with pytest.raises(ConfigurationError) as caught:
         workplace.open()
     assert caught.value.hint == "did you mean region?"
