@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any
-
-import psycopg
+from typing import TYPE_CHECKING
 
 from bench.lands.stage import COLUMNS, PARTITIONS, Landed, Stage
 from seamark.pipelines.landing import Mode
@@ -66,8 +62,15 @@ def land_jdbc(stage: Stage) -> Landed:
 
 def land_copy(stage: Stage) -> Landed:
     """COPY from each task, without anything around it."""
-    copy = partial(_copy, dsn=stage.postgres.dsn, table=stage.table)
-    build_rows(stage).mapInArrow(copy, "rows long").collect()
+    from bench.lands.copy_sink import CopySink  # noqa: PLC0415
+
+    stage.spark.dataSource.register(CopySink)
+    names = ", ".join(column.name for column in COLUMNS)
+    options = {
+        "statement": f"COPY {stage.table} ({names}) FROM STDIN (FORMAT csv)",
+        "database.url": stage.postgres.dsn,
+    }
+    build_rows(stage).write.format(CopySink.name()).mode("append").options(**options).save()
     return Landed(stage.table)
 
 
@@ -84,19 +87,3 @@ def build_rows(stage: Stage) -> DataFrame:
     parsed = sf.from_json(sf.col("value").cast("string"), schema).alias("row")
     names = [f"row.{column.name}" for column in COLUMNS]
     return reader.option("assign", places).load().select(parsed).select(*names)
-
-
-def _copy(batches: Iterable[Any], *, dsn: str, table: str) -> Iterator[Any]:
-    import pyarrow as pa  # noqa: PLC0415
-    from pyarrow import csv  # noqa: PLC0415
-
-    rows = 0
-    names = ", ".join(column.name for column in COLUMNS)
-    statement = f"COPY {table} ({names}) FROM STDIN (FORMAT csv)"
-    with psycopg.connect(dsn) as connection, connection.cursor() as cursor, cursor.copy(statement) as out:
-        for batch in batches:
-            text = pa.BufferOutputStream()
-            csv.write_csv(batch, text, csv.WriteOptions(include_header=False))
-            out.write(text.getvalue())
-            rows += batch.num_rows
-    yield pa.RecordBatch.from_pydict({"rows": [rows]})
