@@ -43,9 +43,9 @@ class Programme:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options of `devstack up`: a database or a bucket that no connector can reach is not started."""
+        """The options of `devstack up`: a database that no connector can reach is not started."""
         postgres = ("--postgres",) if {Need.POSTGRES, Need.JDBC} <= self.granted else ()
-        s3 = ("--s3",) if {Need.S3, Need.S3_SINK} <= self.granted else ()
+        s3 = ("--s3",) if Need.S3 in self.granted else ()
         return ("--workers", "2", *postgres, *s3)
 
     def check(self) -> None:
