@@ -38,6 +38,8 @@ COLUMNS = (
 # Longer than anybody waits for a session in which nothing happens.
 STOP_SECONDS = 25
 WAIT_IN_TRANSACTION = 0.3
+# A batch of a lake is one commit, and a second driver takes a while to begin: without this the first would be through.
+WAIT_BEFORE_COMMIT = 1.5
 _SESSIONS = "FROM pg_stat_activity WHERE application_name LIKE 'seamark-land-%%' AND xact_start IS NOT NULL"
 _BOTH = ("kill_executor", "kill_driver", "start_twice", "move_offsets", "delete_checkpoint", "cut_commit")
 
@@ -269,7 +271,7 @@ class LakeSoak(SoakStage):
 
     def build_target(self):
         place = self.build_lake(f"http://127.0.0.1:{self.proxy.port}")
-        return {"lake": place.to_json(), "committing": str(self.committing), "wait": WAIT_IN_TRANSACTION}
+        return {"lake": place.to_json(), "committing": str(self.committing), "wait": WAIT_BEFORE_COMMIT}
 
     def read_ledger(self):
         try:
