@@ -24,12 +24,12 @@ def land_ours(stage: Stage, mode: Mode) -> Landed:
 def land_lake(stage: Stage) -> Landed:
     """`run_landing` into a table of Delta, from the table's making to the last commit."""
     from seamark.lake.table import LakeTable  # noqa: PLC0415
-    from seamark.spark.lake_schema import build_table_schema  # noqa: PLC0415
+    from seamark.spark.lake_schema import make_fit  # noqa: PLC0415
     from seamark.spark.land_job import LandEnds, run_landing  # noqa: PLC0415
 
     landing = stage.build_lake_landing()
     table = LakeTable(stage.lake.below(landing.table), owner=landing.owner)
-    table.create(build_table_schema(landing), partition_by=[])
+    make_fit(table, landing)
     ends = LandEnds({"kafka.bootstrap.servers": stage.servers}, lake=stage.lake)
     run_landing(stage.spark, landing, ends, records=stage.records)
     return Landed(stage.table, is_lake=True)

@@ -11,10 +11,9 @@ from deltalake import DeltaTable
 
 from seamark.lake.place import LakePlace
 from seamark.lake.table import LakeTable
-from seamark.pipelines.lake_column import DATE_COLUMN
 from seamark.pipelines.land_column import LandColumn
 from seamark.pipelines.landing import Landing, Store
-from seamark.spark.lake_schema import build_table_schema
+from seamark.spark.lake_schema import make_fit
 from seamark.spark.land_job import LandEnds, run_landing
 from tests.spark.land_stage import TopicStage
 
@@ -59,10 +58,7 @@ class LakeStage(TopicStage):
     def make(self, landing=None):
         """Make the table, as `land run` does before it runs."""
         landing = landing or self.build()
-        schema = build_table_schema(landing)
-        table = self.open(landing)
-        table.create(schema, partition_by=[DATE_COLUMN] if landing.date_from else [])
-        table.add_columns(schema)
+        make_fit(self.open(landing), landing)
         return landing
 
     def run(self, spark, landing=None, **more):

@@ -24,7 +24,7 @@ from seamark.lake.place import LakePlace
 from seamark.lake.table import LakeTable
 from seamark.pipelines.land_column import LandColumn
 from seamark.pipelines.landing import Landing, Mode, Store
-from seamark.spark.lake_schema import build_table_schema
+from seamark.spark.lake_schema import make_fit
 from tests.spark.cut_proxy import CutProxy
 from tests.spark.driver_stage import WAIT_SECONDS, DriverStage, wait_for
 
@@ -264,7 +264,7 @@ class LakeSoak(SoakStage):
 
     def prepare(self):
         self.fill()
-        self.open().create(build_table_schema(self.landing), partition_by=[])
+        make_fit(self.open(), self.landing)
 
     def open(self):
         return LakeTable(self.lake.below("events"), owner=self.landing.owner)

@@ -13,6 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from seamark.errors import ConfigurationError, FencedError, RefusedError, UnreachableError
+from seamark.lake.compaction import compact_files, list_files
 from seamark.lake.files import TableWriter
 from seamark.lake.landings import enter_landing, find_table, list_owners, open_landing
 from seamark.lake.place import LakePlace
@@ -159,11 +160,42 @@ def test_offsets_outlive_a_checkpoint_of_the_log_and_are_missed_when_it_is_clean
     table = LakeTable(lake.below("orders"), owner=OWNER)
     table.create(TABLE_SCHEMA, partition_by=["event_date"])
     found = table.commit([], [FIRST], seen=table.read_position())
+    others = LakeTable(lake.below("orders"), owner="pipeline/others")
+    for _ in range(2):
+        others.commit([], [FIRST], seen=others.read_position())
     DeltaTable(lake.below("orders").table_url).create_checkpoint()
     assert read_places(LakeTable(lake.below("orders"), owner=OWNER)) == {("t1", 0): 10}
-    Path(lake.path, "orders", "_delta_log", f"{found.commit:020}.json").unlink()
-    with pytest.raises(RefusedError, match="are gone from the table's log"):
-        LakeTable(lake.below("orders"), owner=OWNER).read()
+    # As Delta cleans up: what is older than a checkpoint.
+    for number in range(found.commit + 1):
+        Path(lake.path, "orders", "_delta_log", f"{number:020}.json").unlink()
+    lost = LakeTable(lake.below("orders"), owner=OWNER)
+    with pytest.raises(RefusedError, match="are gone from the table's log") as error:
+        lost.read_position()
+    assert error.value.hint.endswith("seamark offsets copy group/seamark-land-orders pipeline/orders")
+    # Who sets them anew finds none, and may.
+    assert lost.read() == {}
+    lost.place([replace(FIRST, next_offset=7)])
+    assert read_places(lost) == {("t1", 0): 7}
+    assert lost.read_position().commit > found.commit
+
+
+def test_offsets_are_set_though_a_run_commits_meanwhile(lake, make, monkeypatch):
+    run, operator = make(), make()
+    run.commit(write(lake, [1]), [FIRST], seen=run.read_position())
+    look, calls = LakeTable.read_position, []
+
+    def look_late(self, **more):
+        found = look(self, **more)
+        if self is operator and len(calls) < 2:
+            calls.append(1)
+            run.commit([], [replace(FIRST, partition=len(calls))], seen=look(run))
+        return found
+
+    monkeypatch.setattr(LakeTable, "read_position", look_late)
+    operator.place([replace(FIRST, next_offset=3)])
+    monkeypatch.undo()
+    assert len(calls) == 2
+    assert read_places(make()) == {("t1", 0): 3, ("t1", 1): 10, ("t1", 2): 10}
 
 
 def test_rows_are_parted_by_date_and_files_tell_of_them(lake, make):
@@ -204,9 +236,9 @@ def test_small_files_are_written_together_and_offsets_stay(lake, make):
     for number in range(2, 5):
         table.commit(write(lake, [number]), [FIRST], seen=table.read_position())
     seen = landing.read_position()
-    assert [(part.date, part.files, part.fewest) for part in table.list_files()] == [("2026-11-13", 4, 1)]
-    assert table.compact() == (4, 1)
-    assert [part.files for part in table.list_files()] == [1]
+    assert [(part.date, part.files, part.fewest) for part in list_files(table)] == [("2026-11-13", 4, 1)]
+    assert compact_files(table) == (4, 1)
+    assert [part.files for part in list_files(table)] == [1]
     landing.commit(write(lake, [5]), [FIRST], seen=seen)
     assert read_ids(lake) == [1, 2, 3, 4, 5]
     assert read_places(table) == {("t1", 0): 10}
@@ -234,6 +266,7 @@ def test_lake_knows_its_landings(lake, make):
     assert find_table(lake, OWNER) is None
     assert open_landing(lake, OWNER) is None
     assert list_owners(lake) == []
+    assert find_table(lake, "pipeline/../../orders") is None
     enter_landing(lake, OWNER, table="orders")
     assert list_owners(lake) == [OWNER]
     make().place([FIRST])

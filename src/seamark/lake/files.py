@@ -23,7 +23,8 @@ from seamark.lake.statistics import build_stats
 # A group of rows is what readers skip or read: large enough to be worth a request.
 _GROUP_ROWS = 128 * 1024
 _GROUP_BYTES = 64 << 20
-_FILE_BYTES = 128 << 20
+FILE_BYTES = 128 << 20
+"""How large a file is to be."""
 # Rows of more dates at once are written in several files for a date.
 _MOST_OPEN = 64
 
@@ -78,7 +79,7 @@ class TableWriter:
             self._open[day] = _OpenFile(self._files, self._place.path, self._build_name(day), self._schema)
         file = self._open[day]
         file.append(rows)
-        if file.size >= _FILE_BYTES:
+        if file.size >= FILE_BYTES:
             self._end(day)
 
     def _end(self, day: date | None) -> None:

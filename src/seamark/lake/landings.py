@@ -38,6 +38,9 @@ def enter_landing(lake: LakePlace, owner: str, *, table: str) -> None:
 
 def find_table(lake: LakePlace, owner: str) -> str | None:
     """The table that a landing has its offsets in; None where the lake knows no such landing."""
+    if "/" in owner.removeprefix(PIPELINE):
+        # No landing is named so, and no path is to be made of it.
+        return None
     try:
         with lake.open_files().open_input_stream(_build_path(lake, owner)) as file:
             return str(json.loads(file.read())["table"])

@@ -25,29 +25,14 @@ from seamark.errors import FencedError, NotFoundError, RefusedError, SeamarkErro
 from seamark.lake.files import DataFile
 from seamark.lake.place import LakePlace
 from seamark.lake.vector import Vector, read_vector
+from seamark.model.group import find_mirror
 from seamark.model.ledger_entry import Entry
 
-TARGET_BYTES = 128 << 20
-"""How large a file is to be."""
 # A commit that is as old is said anew.
 _OLD_MS = 7 * 24 * 3600 * 1000
 _TRIES = 40
 _PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class FilePart:
-    """The files of one date; of the whole table where it is not parted."""
-
-    date: str
-    files: int
-    size: int
-
-    @property
-    def fewest(self) -> int:
-        """As many as they could be."""
-        return max(1, -(-self.size // TARGET_BYTES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +59,13 @@ class LakeTable:
 
     def read_columns(self) -> tuple[str, ...] | None:
         """The columns of the table; None where there is none."""
-        with self._telling():
+        with self.telling():
             table = self._find()
             return None if table is None else tuple(one.name for one in table.schema().fields)
 
     def create(self, schema: pa.Schema, *, partition_by: Sequence[str]) -> None:
         """Make the table. One that another process has made in the same moment will do."""
-        with self._telling():
+        with self.telling():
             if self._find() is not None:
                 return
             try:
@@ -98,8 +83,8 @@ class LakeTable:
 
     def add_columns(self, schema: pa.Schema) -> None:
         """Add the columns of a schema that the table has not."""
-        with self._telling():
-            table = self._refresh()
+        with self.telling():
+            table = self.refresh()
             known = {one.name for one in table.schema().fields}
             missing = [one for one in schema if one.name not in known]
             if missing:
@@ -107,13 +92,17 @@ class LakeTable:
 
                 table.alter.add_columns(list(Schema.from_arrow(pa.schema(missing)).fields))
 
-    def read_position(self) -> Position:
-        """Where the landing stands."""
-        with self._telling():
+    def read_position(self, *, may_be_lost: bool = False) -> Position:
+        """Where the landing stands.
+
+        Raises:
+            RefusedError: the commit that says it was cleaned away, and it may not be lost.
+        """
+        with self.telling():
             table = self._find()
             if table is None:
                 return Position(None, Vector(self.owner, ""))
-            return self._read_position(table)
+            return self._read_position(table, may_be_lost=may_be_lost)
 
     def commit(self, files: Iterable[DataFile], entries: Iterable[Entry], *, seen: Position) -> Position:
         """Add these files and move the offsets, both or none, from where the landing was seen.
@@ -126,16 +115,27 @@ class LakeTable:
         return self._commit(list(files), Vector(self.owner, uuid4().hex, tuple(moved.values())), seen=seen)
 
     def read(self) -> dict[tuple[str, int], Entry]:
-        """How far the landing is, by the topic's id and the partition."""
-        return self.read_position().entries
+        """The offsets, by the topic's id and the partition; none where they are lost: they may be set anew."""
+        return self.read_position(may_be_lost=True).entries
 
     def place(self, entries: Iterable[Entry], *, gone: Iterable[Entry] = ()) -> None:
         """Set these offsets and take those away, without any row. A run that is under way is fenced by it."""
-        seen = self.read_position()
-        left = {**seen.entries, **{entry.key: entry for entry in entries}}
-        for entry in gone:
-            left.pop(entry.key, None)
-        self._commit([], Vector(self.owner, uuid4().hex, tuple(left.values())), seen=seen)
+        wanted, unwanted = {entry.key: entry for entry in entries}, {entry.key for entry in gone}
+        for number in range(_TRIES):
+            seen = self.read_position(may_be_lost=True)
+            left = {key: entry for key, entry in {**seen.entries, **wanted}.items() if key not in unwanted}
+            try:
+                self._commit([], Vector(self.owner, uuid4().hex, tuple(left.values())), seen=seen)
+            except FencedError:
+                # A run has committed meanwhile. Who sets offsets goes before who lands.
+                _pause(number)
+            else:
+                return
+        raise UnreachableError(
+            f"the offsets of {self.owner} could not be set",
+            cause=f"a run of it was faster {_TRIES} times",
+            hint="stop the landing, and try again",
+        )
 
     def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
         """Say these offsets anew: a run that is under way is fenced by it."""
@@ -163,34 +163,14 @@ class LakeTable:
         if seen.commit is not None and time.time() * 1000 - seen.made_at_ms > _OLD_MS:
             self.place([])
 
-    def list_files(self) -> list[FilePart]:
-        """How many files each part of the table has, and how large they are together."""
-        with self._telling():
-            told = pa.table(self._refresh().get_add_actions(flatten=True))
-        name = next((one for one in told.column_names if one.startswith("partition.")), None)
-        days = told.column(name).to_pylist() if name else [None] * told.num_rows
-        found: dict[str, list[int]] = {}
-        for day, size in zip(days, told.column("size_bytes").to_pylist(), strict=True):
-            found.setdefault("" if day is None else str(day), []).append(size)
-        return [FilePart(day, len(sizes), sum(sizes)) for day, sizes in sorted(found.items())]
-
-    def compact(self) -> tuple[int, int]:
-        """Have small files written together, date by date; gives how many files became how many.
-
-        Rows and offsets stay as they are, and a landing that is under way goes on.
-        """
-        with self._telling():
-            told = self._refresh().optimize.compact(target_size=TARGET_BYTES)
-        return told["numFilesRemoved"], told["numFilesAdded"]
-
     def _commit(self, files: Sequence[DataFile], vector: Vector, *, seen: Position) -> Position:
         adds = [_build_add(file) for file in files]
         failure: Exception | None = None
         for number in range(_TRIES):
             try:
-                with self._telling():
-                    table = self._refresh()
-                    found = self._read_position(table)
+                with self.telling():
+                    table = self.refresh()
+                    found = self._read_position(table, may_be_lost=True)
                     if found.vector.run == vector.run:
                         # The answer to an earlier try was lost.
                         return found
@@ -202,8 +182,7 @@ class LakeTable:
                 failure = error
             except UnreachableError as error:
                 failure = error
-            pause = min(_LONGEST_PAUSE_SECONDS, _PAUSE_SECONDS * 2 ** min(number, 6))
-            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that two do not meet again
+            _pause(number)
         raise UnreachableError(
             f"{self.owner} could not commit to {self.at.url}",
             cause=f"tried {_TRIES} times; the last time: {failure}",
@@ -226,7 +205,7 @@ class LakeTable:
         )
         return Position(number, vector)
 
-    def _read_position(self, table: DeltaTable) -> Position:
+    def _read_position(self, table: DeltaTable, *, may_be_lost: bool) -> Position:
         number = table.transaction_version(self.owner)
         if number is None:
             return Position(None, Vector(self.owner, ""))
@@ -235,10 +214,13 @@ class LakeTable:
             with self.at.open_files().open_input_stream(place) as file:
                 lines = file.read().splitlines()
         except FileNotFoundError:
+            if may_be_lost:
+                return Position(number, Vector(self.owner, ""))
             raise RefusedError(
                 f"the offsets of {self.owner} are gone from the table's log",
                 cause=f"its last commit, {number}, was cleaned away, as Delta does after delta.logRetentionDuration",
-                hint=f"the group of its offsets knows them: seamark offsets copy group/… {self.owner}",
+                hint=f"take them from where it shows its lag: seamark offsets copy group/{find_mirror(self.owner)} "
+                f"{self.owner}",
             ) from None
         infos = [found["commitInfo"] for found in map(json.loads, lines) if "commitInfo" in found]
         info = infos[0] if infos else {}
@@ -248,11 +230,12 @@ class LakeTable:
 
     def _find(self) -> DeltaTable | None:
         try:
-            return self._refresh()
+            return self.refresh()
         except NotFoundError:
             return None
 
-    def _refresh(self) -> DeltaTable:
+    def refresh(self) -> DeltaTable:
+        """The table as it is now, for a block within `telling`."""
         if self._table is not None:
             self._table.update_incremental()
             return self._table
@@ -263,7 +246,7 @@ class LakeTable:
         return self._table
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def telling(self) -> Iterator[None]:
         """What the store says, in our words. A lost race is the caller's."""
         try:
             yield
@@ -278,6 +261,11 @@ class LakeTable:
             ) from error
 
 
+def _pause(number: int) -> None:
+    longest = min(_LONGEST_PAUSE_SECONDS, _PAUSE_SECONDS * 2 ** min(number, 6))
+    time.sleep(longest * random.uniform(0.5, 1.0))  # noqa: S311 - so that two do not meet again
+
+
 def _build_add(file: DataFile) -> AddAction:
     return AddAction(
         path=file.path,
@@ -290,10 +278,9 @@ def _build_add(file: DataFile) -> AddAction:
 
 
 def _build_fenced(owner: str, found: Position) -> FencedError:
-    context: dict[str, Any] = {"owner": owner}
     return FencedError(
         f"{owner} is no longer where this run has begun its batch",
         cause=f"commit {found.commit} of the table has moved it: another run of it, or somebody who moved its offsets",
         hint="nothing was landed twice; start the landing again, where no other run of it works",
-        context=context,
+        context={"owner": owner},
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from seamark.errors import UsageError
 from seamark.model import strict
+from seamark.model.group import PIPELINE, find_mirror
 from seamark.pipelines.lake_column import DATE_COLUMN, find_lake_type
 from seamark.pipelines.land_column import LandColumn, Place
 
@@ -119,12 +120,12 @@ class Landing:
     @property
     def owner(self) -> str:
         """Its name in the ledger."""
-        return f"pipeline/{self.name}"
+        return f"{PIPELINE}{self.name}"
 
     @property
     def group(self) -> str:
         """The group of Kafka that gets its offsets, for those who watch lag."""
-        return f"seamark-land-{self.name}"
+        return find_mirror(self.owner)
 
     @property
     def is_key_in_key(self) -> bool:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from seamark.pipelines.lake_column import DATE_COLUMN, DEAD_LETTER, find_lake_type
 from seamark.pipelines.landing import Landing, OnError
+
+if TYPE_CHECKING:
+    # Executors write files, and have no delta-rs.
+    from seamark.lake.table import LakeTable
 
 _TYPES = {
     "string": pa.string(),
@@ -48,6 +53,13 @@ def build_table_schema(landing: Landing) -> pa.Schema:
     if landing.date_from:
         fields.append(pa.field(DATE_COLUMN, pa.date32()))
     return pa.schema(fields)
+
+
+def make_fit(table: LakeTable, landing: Landing) -> None:
+    """Make the table, or add the columns that it has not."""
+    schema = build_table_schema(landing)
+    table.create(schema, partition_by=[DATE_COLUMN] if landing.date_from else [])
+    table.add_columns(schema)
 
 
 def _find(kind: str) -> pa.DataType:

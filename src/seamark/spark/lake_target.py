@@ -38,7 +38,7 @@ class LakeTarget:
 
     def read(self) -> dict[tuple[str, int], Entry]:
         """What the last commit says."""
-        return self._table.read()
+        return self._table.read_position().entries
 
     def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
         """Begin where the table stands. Nobody is kept out: of two runs the one that commits first has its batch."""

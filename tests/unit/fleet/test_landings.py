@@ -18,7 +18,7 @@ from seamark.errors import (
     UnreachableError,
     UsageError,
 )
-from seamark.fleet.landings.compaction import list_files
+from seamark.fleet.landings.compaction import list_table_files
 from seamark.fleet.landings.declared import build_declared
 from seamark.fleet.landings.landings import Landings
 from seamark.fleet.landings.registered import build_body, read_body
@@ -228,8 +228,8 @@ def test_ledger_is_looked_for_in_lakes_too(monkeypatch):
 
 
 def test_files_of_a_database_are_its_own_affair():
-    with pytest.raises(UsageError, match="has no files to compact"):
-        list_files(build_declared(CONTEXT, DESIRED))
+    with pytest.raises(UsageError, match="which has no files"):
+        list_table_files(build_declared(CONTEXT, DESIRED))
 
 
 def reveal():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from seamark.errors import ConfigurationError
+from seamark.errors import ConfigurationError, UsageError
 from seamark.fleet.lakes import open_lake
 from seamark.fleet.landings.declared import Declared
 from seamark.pipelines.land_table import build_lake_statements, build_statements
 
 if TYPE_CHECKING:
     from seamark.database.landing import LandingDatabase
+    from seamark.lake.table import LakeTable
     from seamark.model.ledger_entry import Entry
 
 
@@ -49,27 +50,30 @@ class _TableTarget:
 
 class _LakeTarget:
     def __init__(self, declared: Declared) -> None:
-        if declared.lake is None:
-            raise ConfigurationError(f"{declared.landing.name} names no lake")
         self._landing = declared.landing
-        place = open_lake(declared.lake)
-        from seamark.lake.table import LakeTable  # noqa: PLC0415
-
-        self._table = LakeTable(place.below(self._landing.table), owner=self._landing.owner)
+        self._table = open_table(declared)
 
     def read_offsets(self) -> dict[tuple[str, int], Entry]:
-        return self._table.read()
+        return self._table.read_position().entries
 
     def build_statements(self) -> tuple[str, ...]:
         return build_lake_statements(self._landing, self._table.read_columns())
 
     def make_fit(self, statements: tuple[str, ...]) -> None:  # noqa: ARG002 - there is no SQL here
-        from seamark.pipelines.lake_column import DATE_COLUMN  # noqa: PLC0415
-        from seamark.spark.lake_schema import build_table_schema  # noqa: PLC0415
+        from seamark.spark.lake_schema import make_fit  # noqa: PLC0415
 
-        schema = build_table_schema(self._landing)
-        self._table.create(schema, partition_by=[DATE_COLUMN] if self._landing.date_from else [])
-        self._table.add_columns(schema)
+        make_fit(self._table, self._landing)
+
+
+def open_table(declared: Declared) -> LakeTable:
+    """The table of a landing in a lake."""
+    landing = declared.landing
+    if declared.lake is None:
+        raise UsageError(f"{landing.name} lands in a database, which has no files", hint="VACUUM is its own")
+    place = open_lake(declared.lake)
+    from seamark.lake.table import LakeTable  # noqa: PLC0415
+
+    return LakeTable(place.below(landing.table), owner=landing.owner)
 
 
 def open_database(declared: Declared) -> LandingDatabase:
