@@ -21,7 +21,7 @@ from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.spec_options import file_options
 from seamark.errors import SeamarkError, UsageError
-from seamark.report.words import render_number
+from seamark.report.words import render_count
 
 if TYPE_CHECKING:
     from seamark.fleet.landings.status import LandPlan
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 @click.group
 def land() -> None:
     """Land a topic in a table of PostgreSQL or of a lake, each record once, on Spark."""
-
-
-land.add_command(compact_landing)
 
 
 @land.command("plan")
@@ -125,6 +122,7 @@ def show_landings(session: Session, *, name: str | None, file: tuple[Path, ...],
         session.give(build_answer(build_landings_view(plans, failures), failures, asked=len(found)))
 
 
+land.add_command(compact_landing)
 land.add_command(submit_landing)
 
 
@@ -137,7 +135,8 @@ def _agree(session: Session, plan: LandPlan, *, yes: bool, is_protected: bool) -
     if plan.state is not LandState.NEW and not plan.statements:
         return
     session.reporter.note(
-        f"{landing.topic} ({len(plan.partitions)} partitions, {render_number(plan.behind)} records at most) is landed "
+        f"{landing.topic} ({render_count(len(plan.partitions), 'partition')}, at most "
+        f"{render_count(plan.behind, 'record')}) is landed "
         f"in {landing.table} of {plan.declared.where}"
     )
     for statement in plan.statements:

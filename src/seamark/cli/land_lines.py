@@ -22,7 +22,6 @@ class LandLines:
         self._session = session
         self._metrics = metrics
         self._said_at: float | None = None
-        self._began_at = time.monotonic()
 
     def landed(self, batch: BatchLanded) -> None:
         """Count a batch, and say how it goes where nothing was said for a while."""
@@ -39,13 +38,12 @@ class LandLines:
     def say(self) -> str:
         """The line."""
         found = self._metrics
-        seconds = max(0.001, time.monotonic() - self._began_at)
         beside = f", {render_number(found.deleted)} deleted" if found.deleted else ""
         beside += f", {render_number(found.dead)} dead letters" if found.dead else ""
-        rate = render_number(round(found.rows / seconds))
-        line = f"batch {found.batches} · {render_number(found.rows)} rows{beside} · {rate} rows/s"
-        # Spark tells of a batch after it: it is the one before that is known here.
+        line = f"batch {found.batches} · {render_number(found.rows)} rows{beside}"
+        # Spark tells of a batch after it: it is the one before that is known here. The time in which Spark started
+        # is no part of it.
         if (last := found.last) is not None:
-            line += f" · {last.seconds:.1f} s a batch"
+            line += f" · {render_number(round(last.rate))} records/s · {last.seconds:.1f} s a batch"
             line += "" if last.behind is None else f" · {render_number(last.behind)} behind"
         return line

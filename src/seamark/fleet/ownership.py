@@ -25,11 +25,10 @@ from seamark.change.steps.connector import CreateConnector, DeleteConnector, Put
 from seamark.change.steps.pipeline import RegisterPipeline
 from seamark.errors import SeamarkError
 from seamark.model.entry import Entry
+from seamark.model.group import PIPELINE
 from seamark.model.head import Head
 from seamark.model.plan import Plan, StepData
 
-PIPELINE = "pipeline/"
-"""So begins the owner of a pipeline. No Connect cluster has that name."""
 _KINDS = frozenset(step.kind for step in (CreateConnector, PutConfig, DeleteConnector, RegisterPipeline))
 # An act that may have happened made the connector ours if it did; a delete counts only where it is known.
 _MADE = frozenset({Outcome.DONE, Outcome.UNKNOWN})

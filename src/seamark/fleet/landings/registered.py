@@ -11,7 +11,8 @@ from seamark.change.journal import Journal
 from seamark.change.locks import PIPELINE_LOCK
 from seamark.change.past import read_past
 from seamark.errors import JournalError
-from seamark.fleet.ownership import PIPELINE, find_acts
+from seamark.fleet.ownership import find_acts
+from seamark.model.group import PIPELINE
 from seamark.model.spec import DesiredColumn, DesiredLanding, Place
 
 

@@ -12,7 +12,8 @@ from seamark.change.world import World
 from seamark.errors import RefusedError, SeamarkError
 from seamark.fleet.effects import Look
 from seamark.fleet.landings.registered import build_body
-from seamark.fleet.ownership import PIPELINE, Claims
+from seamark.fleet.ownership import Claims
+from seamark.model.group import PIPELINE
 from seamark.model.spec import DesiredLanding
 
 

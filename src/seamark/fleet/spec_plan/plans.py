@@ -14,7 +14,7 @@ from seamark.errors import RefusedError, UnsettledError, UsageError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.validation import refuse_invalid
 from seamark.fleet.landings.declared import check_landings
-from seamark.fleet.ownership import PIPELINE, Claims, read_claims
+from seamark.fleet.ownership import Claims, read_claims
 from seamark.fleet.planned import Planned
 from seamark.fleet.policy import refuse_violations
 from seamark.fleet.ports import KafkaPort
@@ -26,6 +26,7 @@ from seamark.fleet.spec_plan.offline import refuse_references
 from seamark.fleet.spec_plan.pipelines import PipelinePart, plan_pipelines
 from seamark.fleet.spec_plan.survey import Readings, build_survey, read_clusters, shorten
 from seamark.fleet.spec_plan.topics import TopicPart, plan_topics
+from seamark.model.group import PIPELINE
 from seamark.model.spec import DesiredConnector, Spec
 
 if TYPE_CHECKING:
