@@ -77,6 +77,6 @@ def test_line_says_what_is_known():
     lines.landed(BATCH)
     lines.close()
     first, last = err.getvalue().splitlines()
-    assert first.startswith(f"  batch 1 · {render_number(1000)} rows, 2 deleted, 3 dead letters · ")
+    assert first == f"  batch 1 · {render_number(1000)} rows, 2 deleted, 3 dead letters"
     assert last.startswith(f"batch 2 · {render_number(2000)} rows, 4 deleted, 6 dead letters · ")
     assert last.endswith(" records/s · 0.5 s a batch · 70 behind")
