@@ -8,9 +8,11 @@ import re
 import time
 from contextlib import closing
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from seamark.cli.main import execute
 from seamark.cli.session import Session
@@ -117,6 +119,18 @@ def is_known(living, gone):
     return not gone & up and not any(gone & {one.leader, *(one.isr if one.leader else ())} for one in parts)
 
 
+def create_spread(living, name, *, copies, least):
+    """A topic with a partition on each choice of brokers, so that whoever goes, some partition had just those.
+
+    The brokers' own choice begins anywhere: of thirty partitions with two copies none may be on the two that go.
+    """
+    places = [list(chosen) for chosen in combinations(range(1, BROKERS + 1), copies)]
+    admin = AdminClient({"bootstrap.servers": living.kafka.bootstrap_servers})
+    configs = {"min.insync.replicas": str(least)}
+    new = NewTopic(name, num_partitions=len(places), replica_assignment=places, config=configs)
+    admin.create_topics([new])[name].result(timeout=60)
+
+
 def begin_reassignment(living, *, to, gone):
     """Have one copy go to a broker that is gone: it stays on its way for good. Its leader is one that stays."""
     addresses = living.kafka.bootstrap_servers
@@ -155,13 +169,7 @@ def test_health_names_the_partitions_that_kafka_topics_names(stack, monkeypatch)
     living = keep_living(stack, gone)
     with Brokers({"bootstrap.servers": living.kafka.bootstrap_servers}) as brokers, open_tools(living) as tools:
         for copies, least in shapes:
-            # Ten partitions: every broker has a copy of some, whatever the number of copies.
-            brokers.create_topic(
-                f"r{copies}-m{least}",
-                partitions=10,
-                replication_factor=copies,
-                configs={"min.insync.replicas": str(least)},
-            )
+            create_spread(living, f"r{copies}-m{least}", copies=copies, least=least)
         made = {f"r{copies}-m{least}" for copies, least in shapes}
         # A broker that was late with its heartbeat is out for a moment, right after the start.
         well, _, _, _ = compare(
