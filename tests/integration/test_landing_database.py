@@ -61,8 +61,7 @@ def read(dsn, place):
 
 def write(*texts):
     def hand_over(sink):
-        for text in texts:
-            assert sink.copy(text, text.count(b"\n")) is None
+        assert sink.copy(texts) is None
 
     return hand_over
 
@@ -102,8 +101,8 @@ def test_what_fails_in_the_middle_leaves_nothing(build, read):
     (entry,) = database.claim([FIRST])
 
     def hand_over(sink):
-        assert sink.copy(b"1,\n", 1) is None
-        refusal = sink.copy(b"2,\nx,\n", 2)
+        assert sink.copy([b"1,\n"]) is None
+        refusal = sink.copy([b"2,\nx,\n"])
         assert ("invalid input syntax" in refusal.reason, refusal.line) == (True, 2)
         raise RejectedError("no row")
 
@@ -117,10 +116,10 @@ def test_row_that_is_refused_is_buried_with_the_others_landed(build, read):
     (entry,) = database.claim([FIRST])
 
     def hand_over(sink):
-        assert sink.copy(b"1,\n", 1) is None
-        refusal = sink.copy(b"7,\n8,\n2,123456789\n", 3)
+        assert sink.copy([b"1,\n"]) is None
+        refusal = sink.copy([b"7,\n8,\n2,123456789\n"])
         assert ("too long" in refusal.reason, refusal.line) == (True, 3)
-        assert "duplicate key" in sink.copy(b"1,\n", 1).reason
+        assert "duplicate key" in sink.copy([b"1,\n"]).reason
         sink.bury([DeadLetter(6, None, "too long", b"k", b"\0v"), DeadLetter(7, None, "again", None, None)])
 
     landed = database.land(Step(entry, end=9), hand_over, is_strict=False)
@@ -177,7 +176,7 @@ def write(sink):
             rows.write(b"1,\\n")
             os.kill(os.getpid(), signal.SIGSTOP)
     else:
-        sink.copy(b"1,\\n", 1)
+        sink.copy([b"1,\\n"])
         os.kill(os.getpid(), signal.SIGSTOP)
 database = LandingDatabase(given["dsn"], table, owner=given["owner"])
 database.land(Step(Entry(*given["entry"]), given["end"]), write, is_strict=True)

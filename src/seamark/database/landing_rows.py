@@ -80,14 +80,14 @@ class RowSink:
             names, target = (*names, OFFSET, DELETED), _STAGE
         self._statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(target, _list(names))
 
-    def copy(self, text: Any, count: int) -> Refusal | None:
-        """Take these rows, as CSV. Gives why they were refused, all of them, if one can't be a row of the table.
+    def copy(self, texts: Iterable[Any]) -> Refusal | None:
+        """Take these rows, as CSV in parts. Gives why they were refused, all of them, if one can't be a row.
 
         A strict sink spares the savepoint: nothing more can be done in the transaction after a refusal.
         """
         try:
             with nullcontext() if self._is_strict else self._connection.transaction():
-                self._copy(text)
+                count = self._copy(texts)
         except psycopg.Error as error:
             if not (error.sqlstate or "").startswith(_OF_THE_ROW):
                 raise
@@ -115,9 +115,12 @@ class RowSink:
             self.landed.rows = self._replace()
         return self.landed
 
-    def _copy(self, text: Any) -> None:
-        with self._connection.cursor() as cursor, cursor.copy(self._statement) as rows:
-            rows.write(text)
+    def _copy(self, texts: Iterable[Any]) -> int:
+        with self._connection.cursor() as cursor:
+            with cursor.copy(self._statement) as rows:
+                for text in texts:
+                    rows.write(text)
+            return cursor.rowcount
 
     def _make_stage(self) -> None:
         text = "CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {}, 0::bigint AS {}, false AS {} FROM {} LIMIT 0"

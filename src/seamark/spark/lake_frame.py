@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from seamark.model.ledger_entry import OFFSET
@@ -12,6 +14,7 @@ from seamark.pipelines.lake_column import DATE_COLUMN, DEAD_LETTER, find_lake_ty
 from seamark.pipelines.landing import Landing, OnError
 from seamark.spark.land_frame import KEY, PARTITION, REASON, TIMESTAMP, VALUE, build_land_frame
 
+_TURNED = "seamark_turned_"
 _ZONE = "spark.sql.session.timeZone"
 # Connect's JSON has moments as milliseconds.
 _MILLISECONDS = r"^-?[0-9]{1,17}$"
@@ -19,19 +22,38 @@ _MILLISECONDS = r"^-?[0-9]{1,17}$"
 
 def build_lake_frame(records: DataFrame, landing: Landing) -> DataFrame:
     """The rows of these records. What is none has its reason, and nulls in its columns."""
-    # A moment without its zone is one of UTC. The session is the batch's own, and ends with it.
-    records.sparkSession.conf.set(_ZONE, "UTC")
-    read = build_land_frame(records, landing)
+    with _in_utc(records.sparkSession):
+        return _build_rows(build_land_frame(records, landing), landing)
+
+
+def _build_rows(read: DataFrame, landing: Landing) -> DataFrame:
     kinds = {column.name: find_lake_type(column) for column in landing.columns}
     types = dict(read.dtypes)
-    turned = {name: _turn(name, types[name], kind) for name, kind in kinds.items()}
-    read = read.withColumn(REASON, reduce(sf.coalesce, [sf.col(REASON), *_list_reasons(turned, types, kinds)]))
-    columns = [sf.when(sf.col(REASON).isNull(), column).alias(name) for name, column in turned.items()]
-    dates = []
+    changed = [name for name, kind in kinds.items() if types[name] != kind]
+    # A step of its own, so that Spark turns each text once: it is asked for in the reason and in the column.
+    turned = read.select("*", *(_turn(name, types[name], kinds[name]).alias(_TURNED + name) for name in changed))
+    reasons = [_build_reason(name, kinds[name]) for name in changed]
+    told = turned.withColumn(REASON, reduce(sf.coalesce, [sf.col(REASON), *reasons]))
+    is_dead_letter = landing.on_error is OnError.DEAD_LETTER
+    columns = {name: sf.col(f"`{_TURNED if name in changed else ''}{name}`") for name in kinds}
     if landing.date_from:
-        dates = [sf.when(sf.col(REASON).isNull(), sf.to_date(turned[landing.date_from])).alias(DATE_COLUMN)]
-    letter = [_build_letter(landing).alias(DEAD_LETTER)] if landing.on_error is OnError.DEAD_LETTER else []
-    return read.select(*columns, *letter, *dates, sf.col(PARTITION), sf.col(OFFSET), sf.col(REASON))
+        columns[DATE_COLUMN] = sf.to_date(columns[landing.date_from])
+    if is_dead_letter:
+        columns = {name: sf.when(sf.col(REASON).isNull(), column) for name, column in columns.items()}
+        columns[DEAD_LETTER] = _build_letter(landing)
+    named = [column.alias(name) for name, column in columns.items()]
+    return told.select(*named, sf.col(PARTITION), sf.col(OFFSET), sf.col(REASON))
+
+
+@contextmanager
+def _in_utc(spark: SparkSession) -> Iterator[None]:
+    """A moment without its zone is one of UTC. Spark writes the zone into what is built meanwhile."""
+    former = spark.conf.get(_ZONE)
+    spark.conf.set(_ZONE, "UTC")
+    try:
+        yield
+    finally:
+        spark.conf.set(_ZONE, former)
 
 
 def _turn(name: str, found: str, kind: str) -> Column:
@@ -44,13 +66,10 @@ def _turn(name: str, found: str, kind: str) -> Column:
     return column.try_cast(kind)
 
 
-def _list_reasons(turned: dict[str, Column], types: dict[str, str], kinds: dict[str, str]) -> list[Column]:
-    """For each column that a text or number was turned to: why it could not be."""
-    return [
-        sf.when(sf.col(f"`{name}`").isNotNull() & column.isNull(), sf.lit(f"its {name} is no {kinds[name]}"))
-        for name, column in turned.items()
-        if types[name] != kinds[name]
-    ]
+def _build_reason(name: str, kind: str) -> Column:
+    """Why a column's text or number could not be turned."""
+    is_lost = sf.col(f"`{name}`").isNotNull() & sf.col(f"`{_TURNED}{name}`").isNull()
+    return sf.when(is_lost, sf.lit(f"its {name} is no {kind}"))
 
 
 def _build_letter(landing: Landing) -> Column:

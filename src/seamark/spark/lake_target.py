@@ -51,14 +51,17 @@ class LakeTarget:
             if self._seen is not None:
                 self._table.require(self._seen)
 
-    def land(self, frame: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
+    def build_rows(self, records: DataFrame) -> DataFrame:
+        """The columns of the table, and what is told of each record."""
+        return build_lake_frame(records, self._landing)
+
+    def land(self, rows: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
         """Write the files of a batch, and commit them."""
         if not steps:
             # Spark begins with a batch even where there is nothing to read.
             return BatchLanded(number, rows=0, deleted=0, dead=0)
         told = folder / f"files-{number}"
         options = build_options(self._landing, self._table.at, told=told)
-        rows = build_lake_frame(frame, self._landing)
         rows.write.format(LakeSink.name()).mode("append").options(**options).save()
         found = json.loads(told.read_text(encoding="utf-8"))
         told.unlink()

@@ -31,6 +31,7 @@ from seamark.pipelines.landing import Format, Landing, Mode, OnError
 
 PARTITION, TIMESTAMP = "seamark_partition", "seamark_timestamp"
 REASON, KEY, VALUE = "seamark_reason", "seamark_key", "seamark_value"
+_LETTER = {"timestamp": TIMESTAMP, "key": KEY, "value": VALUE}
 _BAD = "seamark_bad"
 _PAYLOAD, _AFTER, _BEFORE, _OP = "payload", "after", "before", "op"
 _ROW_OPS, _DELETE_OP = ("c", "r", "u"), "d"
@@ -61,19 +62,12 @@ def build_land_frame(records: DataFrame, landing: Landing) -> DataFrame:
     reason = _build_reason(landing)
     is_deleted = _build_deleted(landing)
     columns = [_build_column(column, landing).alias(column.name) for column in landing.columns]
-    with_reason = parsed.withColumn(REASON, reason)
-    # Only for those that may be kept as dead letters: PostgreSQL may refuse one later.
-    is_kept = sf.col(REASON).isNotNull() | sf.lit(landing.on_error is OnError.DEAD_LETTER)
-    return with_reason.select(
-        *columns,
-        sf.col("partition").alias(PARTITION),
-        sf.col("offset").alias(OFFSET),
-        sf.col("timestamp").alias(TIMESTAMP),
-        is_deleted.alias(DELETED),
-        REASON,
-        sf.when(is_kept, sf.col("key")).alias(KEY),
-        sf.when(is_kept, sf.col("value")).alias(VALUE),
-    )
+    more = [is_deleted.alias(DELETED)] if landing.mode is Mode.UPSERT else []
+    if landing.on_error is OnError.DEAD_LETTER:
+        # Of every record: PostgreSQL may refuse one later.
+        more += [sf.col(name).alias(alias) for name, alias in _LETTER.items()]
+    places = (sf.col("partition").alias(PARTITION), sf.col("offset").alias(OFFSET))
+    return parsed.select(*columns, *places, reason.alias(REASON), *more)
 
 
 def _read_value(landing: Landing) -> Column:
@@ -106,8 +100,10 @@ def _build_nothing() -> Column:
 
 def _parse(column: Column, schema: StructType) -> Column:
     text = column.cast("string")
-    # Of a list of objects Spark would take one, and say nothing. What is no object is made unreadable.
-    safe = sf.when(text.isNull() | sf.ltrim(text).startswith("{"), text).otherwise("{")
+    # Of a list of objects Spark would take one, and say nothing. What is no object is made unreadable. Most begin with
+    # their brace, and need not be copied to be looked at.
+    is_object = text.startswith("{") | sf.ltrim(text).startswith("{")
+    safe = sf.when(text.isNull() | is_object, text).otherwise("{")
     whole = StructType([*schema.fields, StructField(_BAD, StringType())])
     return sf.from_json(safe, whole, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD})
 
@@ -158,8 +154,6 @@ def _build_column(column: LandColumn, landing: Landing) -> Column:
 
 
 def _build_deleted(landing: Landing) -> Column:
-    if landing.mode is not Mode.UPSERT:
-        return sf.lit(False)
     is_deleted = sf.col("value").isNull()
     if landing.format is Format.DEBEZIUM:
         is_deleted = is_deleted | (_operation(landing) == _DELETE_OP)

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from seamark.errors import SeamarkError, UnreachableError, UsageError
+from seamark.kafka import Brokers
 from seamark.model.ledger_entry import Entry, Step
 from seamark.model.spot import Edge
 from seamark.pipelines.landing import BatchLanded, Landing, Store
@@ -86,17 +87,19 @@ def run_landing(
     """
     if records < 1 or (every_seconds is not None and every_seconds < 0):
         raise UsageError("a batch has at least one record, and a time that is not negative between two")
-    run = _Run(spark, landing, ends, records=records, on_batch=on_batch, on_progress=on_progress)
-    run.target.prepare(spark)
-    while True:
-        run.take(start)
-        try:
-            run.stream(every_seconds, stop or threading.Event())
-        except _Grown:
-            # What came to new partitions before we knew of them counts too.
-            start = Edge.EARLIEST
-            continue
-        return tuple(run.entries.values())
+    with Brokers(ends.source_client or build_source_client(ends.source)) as brokers:
+        topic = LandTopic(landing, brokers)
+        run = _Run(spark, landing, ends, topic=topic, records=records, on_batch=on_batch, on_progress=on_progress)
+        run.target.prepare(spark)
+        while True:
+            run.take(start)
+            try:
+                run.stream(every_seconds, stop or threading.Event())
+            except _Grown:
+                # What came to new partitions before we knew of them counts too.
+                start = Edge.EARLIEST
+                continue
+            return tuple(run.entries.values())
 
 
 class _Run:
@@ -108,18 +111,18 @@ class _Run:
         landing: Landing,
         ends: LandEnds,
         *,
+        topic: LandTopic,
         records: int,
         on_batch: OnBatch | None,
         on_progress: OnProgress | None,
     ) -> None:
         self._spark = spark
         self._landing = landing
-        self._ends = ends
         self._records = records
         self._on_batch = on_batch
         self._on_progress = on_progress
         self._options = {**build_source_options(ends.source), "includeHeaders": "false"}
-        self._topic = LandTopic(landing, ends.source_client or build_source_client(ends.source))
+        self._topic = topic
         self._failure: BaseException | None = None
         self._is_idle = threading.Event()
         self._is_idle.set()
@@ -179,16 +182,19 @@ class _Run:
         begins = {str(number): entry.next_offset for number, entry in self.entries.items()}
         reader = reader.option("startingOffsets", json.dumps({topic: begins}))
         records = reader.option("maxOffsetsPerTrigger", str(self._records)).load()
-        writer = (observe_records(records) if self._on_progress else records).writeStream.queryName(name)
+        # Before the query begins, and not in its batches: a batch is handed over as rows that were made already, and a
+        # column that nobody asks for would have been made for nothing.
+        rows = self.target.build_rows(observe_records(records) if self._on_progress else records)
+        writer = rows.writeStream.queryName(name)
         writer = writer.option("checkpointLocation", (folder / "checkpoint").as_uri())
         trigger: dict[str, Any] = {"availableNow": True}
         if every_seconds is not None:
             trigger = {"processingTime": f"{int(every_seconds * 1000)} milliseconds"}
 
-        def land(frame: DataFrame, number: int) -> None:
+        def land(rows: DataFrame, number: int) -> None:
             self._is_idle.clear()
             try:
-                self._land(frame, number, folder)
+                self._land(rows, number, folder)
             except BaseException as error:
                 # Spark would pass on its text alone.
                 self._failure = error
@@ -198,14 +204,14 @@ class _Run:
 
         return writer.trigger(**trigger).foreachBatch(land).start()
 
-    def _land(self, frame: DataFrame, number: int, folder: Path) -> None:
+    def _land(self, rows: DataFrame, number: int, folder: Path) -> None:
         ends = _read_ends(folder / "checkpoint", number, self._landing.topic)
         steps = [
             Step(entry, ends[partition])
             for partition, entry in self.entries.items()
             if ends[partition] > entry.next_offset
         ]
-        landed = self.target.land(frame, steps, number=number, folder=folder)
+        landed = self.target.land(rows, steps, number=number, folder=folder)
         self.entries |= {step.entry.partition: step.after for step in steps}
         self._topic.mirror(self.entries.values())
         if self._on_batch is not None:

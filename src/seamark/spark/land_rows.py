@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +12,7 @@ from seamark.database.landing_rows import DeadLetter, RowSink
 from seamark.errors import RejectedError
 from seamark.model.ledger_entry import DELETED, OFFSET
 from seamark.pipelines.landing import Landing, Mode, OnError
-from seamark.spark.land_frame import KEY, PARTITION, REASON, TIMESTAMP, VALUE
+from seamark.spark.land_frame import KEY, REASON, TIMESTAMP, VALUE
 from seamark.spark.land_refusal import build_refusal
 
 # Strings are quoted and nulls are not: that is how PostgreSQL tells an empty string from null.
@@ -22,19 +22,49 @@ _PLAIN = csv.WriteOptions(include_header=False)
 class RowWriter:
     """Hands the batches of one range to the database."""
 
-    def __init__(self, landing: Landing, sink: RowSink) -> None:
+    def __init__(self, landing: Landing, sink: RowSink, *, partition: int) -> None:
         self._landing = landing
         self._sink = sink
+        self._spot = f"{landing.topic}-{partition}"
         beside = (OFFSET, DELETED) if landing.mode is Mode.UPSERT else ()
         self._names = [*(column.name for column in landing.columns), *beside]
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write them all. Dead letters come last, when no COPY is under way."""
+        """Write them all."""
+        if self._landing.on_error is OnError.STOP:
+            self._write_or_raise(batches)
+        else:
+            self._write_or_bury(batches)
+
+    def _write_or_raise(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """In one COPY, which spares the database the beginnings and ends of many."""
+        spots: list[pa.Array] = []
+        refusal = self._sink.copy(self._list_texts(batches, spots))
+        if refusal is None:
+            return
+        offsets = pa.chunked_array(spots)
+        if refusal.line is not None and refusal.line <= len(offsets):
+            raise self._build_error(f"the record {self._spot}@{offsets[refusal.line - 1]}", refusal.reason)
+        which = f"a record of {self._spot}, from {offsets[0]} to {offsets[len(offsets) - 1]},"
+        raise self._build_error(which, refusal.reason)
+
+    def _list_texts(self, batches: Iterable[pa.RecordBatch], spots: list[pa.Array]) -> Iterator[pa.Buffer]:
+        """The batches as CSV. `spots` gets their offsets, for the database tells of a line only."""
+        for batch in batches:
+            if batch.column(REASON).null_count < batch.num_rows:
+                first = batch.filter(pc.is_valid(batch.column(REASON))).slice(0, 1).to_pylist()[0]
+                raise self._build_error(f"the record {self._spot}@{first[OFFSET]}", first[REASON])
+            # Anew: a part of a batch would keep all of it in memory.
+            spots.append(pc.add(batch.column(OFFSET), 0))
+            yield build_csv(batch.select(self._names))
+
+    def _write_or_bury(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Dead letters come last, when no COPY is under way."""
         dead: list[DeadLetter] = []
         for batch in batches:
             bad = pc.is_valid(batch.column(REASON))
             if pc.any(bad).as_py():
-                dead += self._build_letters(batch.filter(bad))
+                dead += _build_letters(batch.filter(bad))
                 batch = batch.filter(pc.invert(bad))  # noqa: PLW2901 - what is left of it
             dead += self._copy(batch)
         if dead:
@@ -44,31 +74,22 @@ class RowWriter:
         """Write a batch, and give those records of it that the database refuses."""
         if not batch.num_rows:
             return []
-        refusal = self._sink.copy(build_csv(batch.select(self._names)), batch.num_rows)
+        refusal = self._sink.copy([build_csv(batch.select(self._names))])
         if refusal is None:
             return []
-        if self._landing.on_error is OnError.STOP:
-            raise self._build_error(batch, refusal.line, refusal.reason)
         if batch.num_rows == 1:
             place = batch.schema.get_field_index(REASON)
-            return self._build_letters(batch.set_column(place, REASON, pa.array([refusal.reason], pa.string())))
+            return _build_letters(batch.set_column(place, REASON, pa.array([refusal.reason], pa.string())))
         half = batch.num_rows // 2
         return [*self._copy(batch.slice(0, half)), *self._copy(batch.slice(half))]
 
-    def _build_letters(self, batch: pa.RecordBatch) -> list[DeadLetter]:
-        if self._landing.on_error is OnError.STOP:
-            raise self._build_error(batch, 1, batch.column(REASON)[0].as_py())
-        rows = batch.select([OFFSET, TIMESTAMP, REASON, KEY, VALUE]).to_pylist()
-        return [DeadLetter(*row.values()) for row in rows]
-
-    def _build_error(self, batch: pa.RecordBatch, line: int | None, reason: str) -> RejectedError:
-        """The error for one record of a batch; where its line is not known, for all of them."""
-        offsets = batch.column(OFFSET)
-        spot = f"{self._landing.topic}-{batch.column(PARTITION)[0]}"
-        which = f"a record of {spot}, from {offsets[0]} to {offsets[len(offsets) - 1]},"
-        if line is not None and line <= batch.num_rows:
-            which = f"the record {spot}@{offsets[line - 1]}"
+    def _build_error(self, which: str, reason: str) -> RejectedError:
         return build_refusal(self._landing, which, reason=reason)
+
+
+def _build_letters(batch: pa.RecordBatch) -> list[DeadLetter]:
+    rows = batch.select([OFFSET, TIMESTAMP, REASON, KEY, VALUE]).to_pylist()
+    return [DeadLetter(*row.values()) for row in rows]
 
 
 def build_csv(batch: pa.RecordBatch) -> pa.Buffer:

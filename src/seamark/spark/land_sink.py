@@ -85,7 +85,7 @@ class LandingWriter(DataSourceArrowWriter):
         rows = _expect_one(chain([first], batches), partition)
         landed = open_landing_database(self.landing, self.url).land(
             self.steps[partition],
-            lambda sink: RowWriter(self.landing, sink).write(rows),
+            lambda sink: RowWriter(self.landing, sink, partition=partition).write(rows),
             is_strict=self.landing.on_error is OnError.STOP,
         )
         return RangeMessage(partition, landed)

@@ -32,8 +32,11 @@ class LandTarget(Protocol):
             UnreachableError: nobody answers; what is held is not known.
         """
 
-    def land(self, frame: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
-        """Land a batch. Afterwards every step is done, or it raises.
+    def build_rows(self, records: DataFrame) -> DataFrame:
+        """The rows of the topic's records, as `land` takes them."""
+
+    def land(self, rows: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
+        """Land a batch of rows. Afterwards every step is done, or it raises.
 
         Raises:
             FencedError: another run has taken or moved what this one held.

@@ -19,9 +19,9 @@ _LOGGER = logging.getLogger("seamark.spark")
 class LandTopic:
     """The topic of one landing."""
 
-    def __init__(self, landing: Landing, config: Mapping[str, str]) -> None:
+    def __init__(self, landing: Landing, brokers: Brokers) -> None:
         self._landing = landing
-        self._config = dict(config)
+        self._brokers = brokers
         self._told: dict[int, int] = {}
         self.topic_id = ""
 
@@ -31,10 +31,9 @@ class LandTopic:
         Raises:
             RefusedError: records that the ledger has not seen are gone from the topic.
         """
-        with Brokers(self._config) as brokers:
-            topic = self._read(brokers)
-            begins = self._read_edge(brokers, topic, Edge.EARLIEST)
-            starts = begins if start is Edge.EARLIEST else self._read_edge(brokers, topic, start)
+        topic = self._read()
+        begins = self._read_edge(topic, Edge.EARLIEST)
+        starts = begins if start is Edge.EARLIEST else self._read_edge(topic, start)
         self.topic_id = topic.topic_id
         found = [
             known.get((topic.topic_id, number), Entry(topic.name, topic.topic_id, number, next_offset=starts[number]))
@@ -51,8 +50,7 @@ class LandTopic:
 
     def count_partitions(self) -> int:
         """How many partitions it has now. A topic that was made anew is another one, and refused."""
-        with Brokers(self._config) as brokers:
-            found = self._read(brokers)
+        found = self._read()
         if found.topic_id != self.topic_id:
             raise RefusedError(
                 f"the topic {found.name} was deleted and made anew while {self._landing.owner} ran",
@@ -68,18 +66,17 @@ class LandTopic:
             return
         offsets = {(self._landing.topic, number): Committed(offset) for number, offset in moved.items()}
         try:
-            with Brokers(self._config) as brokers:
-                brokers.alter_group_offsets(self._landing.group, offsets)
+            self._brokers.alter_group_offsets(self._landing.group, offsets)
             self._told |= moved
         except SeamarkError as error:
             _LOGGER.info("the offsets of the group %s are not up to date: %s", self._landing.group, error.message)
 
-    def _read(self, brokers: Brokers) -> TopicStatus:
-        reading = brokers.read_topics([self._landing.topic])
+    def _read(self) -> TopicStatus:
+        reading = self._brokers.read_topics([self._landing.topic])
         for error in reading.failures.values():
             raise error
         return reading.items[0]
 
-    def _read_edge(self, brokers: Brokers, topic: TopicStatus, edge: Edge) -> dict[int, int]:
-        found = brokers.read_log_offsets(topic.spots, at=edge).require_complete(what=f"the topic {topic.name}")
+    def _read_edge(self, topic: TopicStatus, edge: Edge) -> dict[int, int]:
+        found = self._brokers.read_log_offsets(topic.spots, at=edge).require_complete(what=f"the topic {topic.name}")
         return {partition: stamp.offset for (_, partition), stamp in found.items() if stamp is not None}

@@ -45,11 +45,14 @@ class TableTarget:
             if (found := ledger.get(entry.key)) is None or found.epoch != entry.epoch:
                 raise build_fenced(self._landing.owner, entry, found)
 
-    def land(self, frame: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
+    def build_rows(self, records: DataFrame) -> DataFrame:
+        """The columns of the table, and what is told of each record."""
+        return build_land_frame(records, self._landing)
+
+    def land(self, rows: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
         """Have each task land its range, and move over those without a record."""
         counts = folder / f"counts-{number}"
         options = build_options(self._landing, steps, url=self._url, counts=counts)
-        rows = build_land_frame(frame, self._landing)
         try:
             rows.write.format(LandingSink.name()).mode("append").options(**options).save()
         except PySparkException:
