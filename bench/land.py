@@ -50,5 +50,5 @@ BENCH: Bench[Stage, Landed] = Bench(
     sizes=(RECORDS,),
     quick_sizes=(60_000,),
     # The compilers of two JVMs are at it for the first runs.
-    warmups=2,
+    warmups=3,
 )

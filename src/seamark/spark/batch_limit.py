@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 from seamark.kafka.record_sizes import read_record_bytes
 
 _BYTES, _ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
+T = TypeVar("T")
 # What Spark takes for "do not count".
 _NO_LIMIT = str(2**31 - 1)
 _DEFAULT = 64 << 20
@@ -39,19 +41,19 @@ class BatchLimit:
         rows = int(str(self._spark.conf.get(_ROWS)))
         self._is_lifted = 0 < size * rows * _RESERVE <= _DEFAULT
 
-    def run(self, job: Callable[[], None]) -> None:
+    def run(self, job: Callable[[], T]) -> T:
         """Run a job of Spark's; once more, with bytes counted from then on, where a batch may have been too large.
 
         What the job wrote the first time it must not write again.
         """
         try:
             with self._hold():
-                job()
+                return job()
         except PySparkException as error:
             if not self._is_lifted or not any(word in str(error) for word in _TOO_LARGE):
                 raise
             self._is_lifted = False
-            job()
+            return job()
 
     @contextmanager
     def _hold(self) -> Iterator[None]:

@@ -61,8 +61,10 @@ def _turn(name: str, found: str, kind: str) -> Column:
     if found == kind:
         return column
     if found == "string" and kind == "timestamp":
-        millis = sf.timestamp_millis(column.try_cast("bigint"))
-        return sf.when(column.rlike(_MILLISECONDS), millis).otherwise(column.try_cast("timestamp"))
+        moment, millis = column.try_cast("timestamp"), sf.timestamp_millis(column.try_cast("bigint"))
+        # Most are dates with their dashes, and Spark's patterns are dear.
+        is_dated = sf.locate("-", column, 2) > 0
+        return sf.when(is_dated, moment).when(column.rlike(_MILLISECONDS), millis).otherwise(moment)
     return column.try_cast(kind)
 
 

@@ -26,6 +26,7 @@ from seamark.kafka import Brokers
 from seamark.model.ledger_entry import Entry, Step
 from seamark.model.spot import Edge
 from seamark.pipelines.landing import BatchLanded, Landing, Store
+from seamark.spark.batch_limit import BatchLimit
 from seamark.spark.copy_topics import build_source_client
 from seamark.spark.land_progress import OnProgress, listening, observe_records
 from seamark.spark.land_target import LandTarget
@@ -39,6 +40,8 @@ _LOGGER = logging.getLogger("seamark.spark")
 _POLL_SECONDS = 0.5
 # A run that has nothing to land asks so often whether it still holds its partitions.
 _WATCH_SECONDS = 10.0
+# A batch of so many offsets is worth a look at what its records weigh.
+_LARGE_RECORDS = 50_000
 # So long a batch may go on when the landing is told to end.
 _END_SECONDS = 60.0
 DEFAULT_RECORDS = 600_000
@@ -87,9 +90,8 @@ def run_landing(
     """
     if records < 1 or (every_seconds is not None and every_seconds < 0):
         raise UsageError("a batch has at least one record, and a time that is not negative between two")
-    with Brokers(ends.source_client or build_source_client(ends.source)) as brokers:
-        topic = LandTopic(landing, brokers)
-        run = _Run(spark, landing, ends, topic=topic, records=records, on_batch=on_batch, on_progress=on_progress)
+    run = _Run(spark, landing, ends, records=records, on_batch=on_batch, on_progress=on_progress)
+    with run.brokers:
         run.target.prepare(spark)
         while True:
             run.take(start)
@@ -111,7 +113,6 @@ class _Run:
         landing: Landing,
         ends: LandEnds,
         *,
-        topic: LandTopic,
         records: int,
         on_batch: OnBatch | None,
         on_progress: OnProgress | None,
@@ -122,7 +123,9 @@ class _Run:
         self._on_batch = on_batch
         self._on_progress = on_progress
         self._options = {**build_source_options(ends.source), "includeHeaders": "false"}
-        self._topic = topic
+        self._client = ends.source_client or build_source_client(ends.source)
+        self.brokers = Brokers(self._client)
+        self._topic = LandTopic(landing, self.brokers)
         self._failure: BaseException | None = None
         self._is_idle = threading.Event()
         self._is_idle.set()
@@ -211,7 +214,12 @@ class _Run:
             for partition, entry in self.entries.items()
             if ends[partition] > entry.next_offset
         ]
-        landed = self.target.land(rows, steps, number=number, folder=folder)
+        limit = BatchLimit(rows.sparkSession)
+        if sum(step.end - step.entry.next_offset for step in steps) >= _LARGE_RECORDS:
+            begins = {step.entry.partition: step.entry.next_offset for step in steps}
+            limit.look(self._client, self._landing.topic, begins=begins)
+        # What a first try has landed, a second one finds landed.
+        landed = limit.run(lambda: self.target.land(rows, steps, number=number, folder=folder))
         self.entries |= {step.entry.partition: step.after for step in steps}
         self._topic.mirror(self.entries.values())
         if self._on_batch is not None:
