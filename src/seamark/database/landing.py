@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -21,6 +22,7 @@ from seamark.database.zombies import ZombieWatch, build_session_name
 from seamark.errors import DeadlineError, FencedError
 from seamark.model.ledger_entry import Entry, Step
 
+_MOST_CLAIMS = 8
 # Somebody who only waits is looked at again so often.
 _LOCK_SECONDS = 2
 # A session in which nothing happens for so long, though its row is waited for, belongs to a process that is stopped.
@@ -90,7 +92,9 @@ class LandingDatabase:
 
     def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
         """Take these partitions from whoever has them. One that has no entry begins where `firsts` says."""
-        return [self._claim(first) for first in firsts]
+        # Each has a session of its own, by whose name those that hold it are known; one after the other is slow.
+        with ThreadPoolExecutor(_MOST_CLAIMS, thread_name_prefix="seamark-claim") as pool:
+            return list(pool.map(self._claim, firsts))
 
     def place(self, entries: Iterable[Entry], *, gone: Iterable[Entry] = ()) -> None:
         """Set these offsets and take those entries away, all or none. A run that is under way is fenced by it."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from seamark.model.ledger_entry import OFFSET
@@ -22,11 +20,9 @@ _MILLISECONDS = r"^-?[0-9]{1,17}$"
 
 def build_lake_frame(records: DataFrame, landing: Landing) -> DataFrame:
     """The rows of these records. What is none has its reason, and nulls in its columns."""
-    with _in_utc(records.sparkSession):
-        return _build_rows(build_land_frame(records, landing), landing)
-
-
-def _build_rows(read: DataFrame, landing: Landing) -> DataFrame:
+    # A moment without its zone is one of UTC. The session is the landing's own.
+    records.sparkSession.conf.set(_ZONE, "UTC")
+    read = build_land_frame(records, landing)
     kinds = {column.name: find_lake_type(column) for column in landing.columns}
     types = dict(read.dtypes)
     changed = [name for name, kind in kinds.items() if types[name] != kind]
@@ -43,17 +39,6 @@ def _build_rows(read: DataFrame, landing: Landing) -> DataFrame:
         columns[DEAD_LETTER] = _build_letter(landing)
     named = [column.alias(name) for name, column in columns.items()]
     return told.select(*named, sf.col(PARTITION), sf.col(OFFSET), sf.col(REASON))
-
-
-@contextmanager
-def _in_utc(spark: SparkSession) -> Iterator[None]:
-    """A moment without its zone is one of UTC. Spark writes the zone into what is built meanwhile."""
-    former = spark.conf.get(_ZONE)
-    spark.conf.set(_ZONE, "UTC")
-    try:
-        yield
-    finally:
-        spark.conf.set(_ZONE, former)
 
 
 def _turn(name: str, found: str, kind: str) -> Column:

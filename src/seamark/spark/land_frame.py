@@ -99,13 +99,16 @@ def _build_nothing() -> Column:
 
 
 def _parse(column: Column, schema: StructType) -> Column:
-    text = column.cast("string")
-    # Of a list of objects Spark would take one, and say nothing. What is no object is made unreadable. Most begin with
-    # their brace, and need not be copied to be looked at.
-    is_object = text.startswith("{") | sf.ltrim(text).startswith("{")
-    safe = sf.when(text.isNull() | is_object, text).otherwise("{")
+    # Spark computes what it parses without compiling it: so the text is taken as it is, and looked at afterwards.
     whole = StructType([*schema.fields, StructField(_BAD, StringType())])
-    return sf.from_json(safe, whole, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD})
+    return sf.from_json(column.cast("string"), whole, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD})
+
+
+def _is_no_object(column: Column) -> Column:
+    """Of a list of objects Spark would take one, and say nothing."""
+    text = column.cast("string")
+    # Most begin with their brace, and need not be copied to be looked at.
+    return ~(text.startswith("{") | sf.ltrim(text).startswith("{"))
 
 
 def _build_schema(columns: Sequence[LandColumn]) -> StructType:
@@ -178,7 +181,9 @@ def _list_reasons(landing: Landing) -> list[tuple[Column, str]]:
     found = []
     if not (landing.mode is Mode.UPSERT and landing.is_key_in_key):
         found.append((~has_value, "it has no value"))
-    found.append((has_value & sf.col("seamark_json")[_BAD].isNotNull(), "its value is not JSON of these columns"))
+    if landing.format is Format.DEBEZIUM or any(column.place is Place.VALUE for column in landing.columns):
+        is_bad = has_value & (sf.col("seamark_json")[_BAD].isNotNull() | _is_no_object(sf.col("value")))
+        found.append((is_bad, "its value is not JSON of these columns"))
     if landing.schemas and any(column.place is Place.VALUE for column in landing.columns):
         is_missing = has_value & sf.col("seamark_json")[_PAYLOAD].isNull()
         found.append((is_missing, "its value has no payload: is it JSON with a schema?"))
@@ -187,8 +192,8 @@ def _list_reasons(landing: Landing) -> list[tuple[Column, str]]:
         found.append((has_value & ~sf.coalesce(known, sf.lit(False)), "its value is no change of a row: op"))
         found.append((has_value & _row(landing, "seamark_json").isNull(), "its value has neither after nor before"))
     if any(column.place is Place.KEY and column.path for column in landing.columns):
-        is_bad = sf.coalesce(sf.col("seamark_json_key")[_BAD].isNotNull(), sf.lit(True))
-        found.append((is_bad, "its key is not JSON of these columns"))
+        is_bad = sf.col("seamark_json_key")[_BAD].isNotNull() | _is_no_object(sf.col("key"))
+        found.append((sf.col("key").isNotNull() & is_bad, "its key is not JSON of these columns"))
     for name in landing.key:
         column = next(one for one in landing.columns if one.name == name)
         found.append((_build_column(column, landing).isNull(), f"it has no {name}, which is part of the table's key"))

@@ -31,6 +31,7 @@ from seamark.spark.copy_topics import build_source_client
 from seamark.spark.land_progress import OnProgress, listening, observe_records
 from seamark.spark.land_target import LandTarget
 from seamark.spark.land_topic import LandTopic
+from seamark.spark.session import branch
 from seamark.spark.source_options import build_source_options
 
 if TYPE_CHECKING:
@@ -40,6 +41,13 @@ _LOGGER = logging.getLogger("seamark.spark")
 _POLL_SECONDS = 0.5
 # A run that has nothing to land asks so often whether it still holds its partitions.
 _WATCH_SECONDS = 10.0
+# Spark would start a process for each file of the checkpoint, many times, to ask whether it is a link. This one is our
+# own and thrown away.
+_CONFS = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    )
+}
 # A batch of so many offsets is worth a look at what its records weigh.
 _LARGE_RECORDS = 50_000
 # So long a batch may go on when the landing is told to end.
@@ -92,7 +100,7 @@ def run_landing(
         raise UsageError("a batch has at least one record, and a time that is not negative between two")
     run = _Run(spark, landing, ends, records=records, on_batch=on_batch, on_progress=on_progress)
     with run.brokers:
-        run.target.prepare(spark)
+        run.prepare()
         while True:
             run.take(start)
             try:
@@ -131,6 +139,11 @@ class _Run:
         self._is_idle.set()
         self.target = _open_target(landing, ends)
         self.entries: dict[int, Entry] = {}
+
+    def prepare(self) -> None:
+        """Have the target ready, and a session for what is set for this run alone."""
+        self.target.prepare(self._spark)
+        self._spark = branch(self._spark, _CONFS)
 
     def take(self, start: Edge) -> None:
         """Take all partitions of the topic."""

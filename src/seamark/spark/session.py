@@ -85,6 +85,15 @@ def register(spark: SparkSession) -> SparkSession:
     return spark
 
 
+def branch(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+    """A session beside a user's: what that one knows and is set to, with these over it. The user's is left as it is."""
+    # As Spark does it for each query that streams. A new session would know neither settings nor sinks.
+    own = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - Python can't do it
+    for key, value in conf.items():
+        own.conf.set(key, value)
+    return own
+
+
 def _near(master: str) -> dict[str, str]:
     # A driver on this machine must not be looked for by a host name that nobody can resolve.
     if master.startswith("local") or "//127.0.0.1:" in master:
