@@ -12,7 +12,8 @@ from seamark.model.key_hash import choose_partition
 from tests.spark.kafka_side import WAIT_SECONDS
 
 
-def open_land_fleet(stack, folder, monkeypatch):
+def open_land_fleet(stack, folder, monkeypatch, *, lake=None):
+    """`lake` is on S3, and known beside the database."""
     postgres = stack.postgres
     context = {
         "journal": "file",
@@ -26,10 +27,15 @@ def open_land_fleet(stack, folder, monkeypatch):
             }
         },
     }
+    if lake is not None:
+        keys = {"access_key": "secret://env/LAKE_ACCESS", "secret_key": "secret://env/LAKE_SECRET"}
+        context["lakes"] = {"lake": {"url": lake.url, "endpoint": lake.endpoint, **keys}}
     (folder / "seamark.yaml").write_text(json.dumps({"current": "dev", "contexts": {"dev": context}}))
     for key in [key for key in os.environ if key.startswith("SEAMARK_")]:
         monkeypatch.delenv(key)
     monkeypatch.setenv("SHOP_DSN", postgres.dsn)
+    monkeypatch.setenv("LAKE_ACCESS", stack.s3.access_key)
+    monkeypatch.setenv("LAKE_SECRET", stack.s3.secret_key)
     monkeypatch.setenv("SEAMARK_CONFIG", str(folder / "seamark.yaml"))
     monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
     return seamark.open()

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import psycopg
 import pyarrow.compute as pc
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 
@@ -44,6 +44,10 @@ _SESSIONS = "FROM pg_stat_activity WHERE application_name LIKE 'seamark-land-%%'
 _BOTH = ("kill_executor", "kill_driver", "start_twice", "move_offsets", "delete_checkpoint", "cut_commit")
 
 
+def build_value(number):
+    return b'{"number": %d, "words": "word %d"}' % (number, number % 997)
+
+
 class SoakStage(DriverStage):
     """The topic and the driver of a landing. What it lands in is a subclass's."""
 
@@ -64,9 +68,11 @@ class SoakStage(DriverStage):
         configs = {"min.insync.replicas": str(min(2, brokers))}
         made = self.admin.create_topics([NewTopic(self.name, PARTITIONS, min(3, brokers), config=configs)])
         made[self.name].result(30)
-        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 50, "compression.type": "lz4"})
+        # Without idempotence a request that is sent again may come behind later ones.
+        more = {"linger.ms": 50, "compression.type": "lz4", "enable.idempotence": True}
+        producer = Producer({"bootstrap.servers": self.servers, **more})
         for number in range(self.rows):
-            value = f'{{"number": {number}, "words": "word {number % 997}"}}'
+            value = build_value(number)
             while True:
                 try:
                     producer.produce(self.name, value=value, partition=number % PARTITIONS)
@@ -130,7 +136,27 @@ class SoakStage(DriverStage):
         wait_for(lambda: self.proxy.cuts > before or self.keep_alive(), "a commit was cut", every=0.05)
         self.counts["commits_cut"] += self.proxy.cuts - before
 
+    def read_misplaced(self):
+        """How many records of the topic are not where `fill` has put them: no row of theirs could be right."""
+        settings = {"bootstrap.servers": self.servers, "group.id": self.name, "auto.offset.reset": "earliest"}
+        consumer = Consumer({**settings, "enable.auto.commit": False, "fetch.wait.max.ms": 20})
+        consumer.assign([TopicPartition(self.name, number, 0) for number in range(PARTITIONS)])
+        seen = misplaced = 0
+        try:
+            while seen < self.rows:
+                found = consumer.consume(10_000, WAIT_SECONDS)
+                assert found, f"only {seen} of {self.rows} records came"
+                for record in found:
+                    assert record.error() is None, record.error()
+                    number = record.offset() * PARTITIONS + record.partition()
+                    misplaced += record.value() != build_value(number)
+                seen += len(found)
+        finally:
+            consumer.close()
+        return misplaced
+
     def build_check(self, total, distinct, wrong):
+        assert self.read_misplaced() == 0
         ends = {number: len(range(number, self.rows, PARTITIONS)) for number in range(PARTITIONS)}
         return {
             "lost": self.rows - distinct,

@@ -87,6 +87,18 @@ def test_columns_are_of_their_types_and_late_rows_go_to_their_date(spark, open_s
         assert len(stage.table().partitions()) == 4
 
 
+def test_moments_are_of_utc_and_the_users_session_stays_as_it_is(spark, open_stage):
+    zone = "spark.sql.session.timeZone"
+    session = spark.newSession()
+    session.conf.set(zone, "Asia/Seoul")
+    before = session.conf.getAll
+    with open_stage(partitions=1) as stage:
+        stage.produce([{"number": 1, "at": "2026-11-16 23:59:59"}])
+        stage.run(session, stage.build((LandColumn("number", "int"), LandColumn("at", "timestamptz"))))
+        assert stage.read("number", "at") == [(1, datetime(2026, 11, 16, 23, 59, 59, tzinfo=UTC))]
+    assert session.conf.getAll == before
+
+
 def test_spark_reads_what_was_landed(spark, open_stage):
     with open_stage(partitions=2) as stage:
         stage.produce(rows(0, 500))
