@@ -31,6 +31,7 @@ from seamark.spark.copy_sink import HASH, HEADERS, SOURCE_OFFSET, SOURCE_PARTITI
 from seamark.spark.copy_topics import build_source_client, check_topic
 from seamark.spark.options import SinkOptions, read_copy_options
 from seamark.spark.placing import build_target_column
+from seamark.spark.session import register_sink
 from seamark.spark.source_frame import build_hash, read_ranges
 from seamark.spark.source_options import build_source_options
 
@@ -80,7 +81,7 @@ def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: O
     build_source_options(ends.source)
     options = ends.read_sink_options(plan.target.topic)
     control_id = _prepare(plan, ends, options)
-    spark.dataSource.register(CopySink)
+    register_sink(spark, CopySink)
     ends_before = _read_ends(plan, options)
     if any(ends_before.values()):
         take_over(plan.id, options.build_settings(), tasks=len(build_tasks(routing)))

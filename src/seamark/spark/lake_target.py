@@ -17,6 +17,7 @@ from seamark.model.ledger_entry import Entry, Step
 from seamark.pipelines.landing import BatchLanded, Landing
 from seamark.spark.lake_frame import build_lake_frame
 from seamark.spark.lake_sink import LakeSink, build_options
+from seamark.spark.session import register_sink
 
 
 class LakeTarget:
@@ -32,7 +33,7 @@ class LakeTarget:
 
     def prepare(self, spark: SparkSession) -> None:
         """Have Spark know the sink, and the lake know the landing."""
-        spark.dataSource.register(LakeSink)
+        register_sink(spark, LakeSink)
         enter_landing(self._lake, self._landing.owner, table=self._landing.table)
         self._table.renew()
 

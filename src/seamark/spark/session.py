@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
 
 from seamark.errors import ConfigurationError
 from seamark.spark.sink import KafkaSink
@@ -81,8 +82,25 @@ def _open(app: str, settings: Mapping[str, str]) -> SparkSession:
 
 def register(spark: SparkSession) -> SparkSession:
     """Tell a session of the sink `seamark.kafka`; gives the session back."""
-    spark.dataSource.register(KafkaSink)
+    register_sink(spark, KafkaSink)
     return spark
+
+
+def register_sink(spark: SparkSession, sink: type[DataSource]) -> None:
+    """Tell a session of a sink, whatever session the thread worked with before.
+
+    Spark looks the name up in the active session, and refuses one that it finds there and not in this one.
+    """
+    sessions = SparkSession._get_j_spark_session_class(spark.sparkContext._jvm)  # noqa: SLF001 - as PySpark does it
+    former = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)  # noqa: SLF001
+    try:
+        spark.dataSource.register(sink)
+    finally:
+        if former.isDefined():
+            sessions.setActiveSession(former.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def branch(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:

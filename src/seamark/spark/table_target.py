@@ -15,6 +15,7 @@ from seamark.pipelines.landing import BatchLanded, Landing
 from seamark.spark.land_database import open_landing_database
 from seamark.spark.land_frame import build_land_frame
 from seamark.spark.land_sink import LandingSink, build_options
+from seamark.spark.session import register_sink
 
 
 class TableTarget:
@@ -27,7 +28,7 @@ class TableTarget:
 
     def prepare(self, spark: SparkSession) -> None:
         """Have Spark know the sink, and make the ledger."""
-        spark.dataSource.register(LandingSink)
+        register_sink(spark, LandingSink)
         self._database.prepare()
 
     def read(self) -> dict[tuple[str, int], Entry]:
