@@ -98,7 +98,9 @@ def test_landing_in_a_lake_goes_on_with_fewer_partitions_and_back(spark, yard):
 
 def test_run_that_is_under_way_is_shut_out(spark, yard):
     fleet, stage, targets = yard
-    produce(stage, 0, TOTAL)
+    produce(stage, 0, LANDED)
+    stage.run(spark)
+    produce(stage, LANDED, TOTAL)
     plan = copy(fleet, stage, spark)
     targets.append(plan.target.topic)
     stop, failures = threading.Event(), []
