@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from seamark.errors import FencedError, RefusedError
+from seamark.model.spot import Edge
 from seamark.pipelines.land_column import LandColumn
 from seamark.pipelines.landing import Format, Mode, OnError
+from tests.spark.kafka_side import WAIT_SECONDS
 from tests.spark.land_stage import COLUMNS, open_land_stage
 
 
@@ -224,28 +227,48 @@ def test_offsets_that_are_moved_back_are_landed_again(spark, open_stage):
 def test_stream_goes_on_until_it_is_told_to_stop_and_follows_a_topic_that_grows(spark, open_stage, kafka):
     with open_stage(partitions=1) as stage:
         stage.produce(rows(0, 100))
-        stop, failures = threading.Event(), []
-
-        def run():
-            try:
-                stage.run(spark, every_seconds=0.5, stop=stop)
-            except BaseException as error:  # noqa: BLE001 - told below
-                failures.append(error)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        try:
+        with running(spark, stage, every_seconds=0.5) as (thread, failures):
             wait_for(lambda: stage.read("SELECT count(*) FROM {table}") == [(100,)], thread)
             kafka.grow(stage.topic, 3)
             stage.partitions = 3
             stage.produce(rows(100, 200))
             wait_for(lambda: stage.read("SELECT count(*) FROM {table}") == [(200,)], thread)
-        finally:
-            stop.set()
-            thread.join(60)
+            # And where nothing comes to the partitions that it knows.
+            kafka.grow(stage.topic, 4)
+            stage.partitions = 4
+            stage.produce(rows(200, 250), partition=3)
+            wait_for(lambda: stage.read("SELECT count(*) FROM {table}") == [(250,)], thread)
         assert failures == []
-        assert stage.read("SELECT count(DISTINCT number) FROM {table}") == [(200,)]
+        assert stage.read("SELECT count(DISTINCT number) FROM {table}") == [(250,)]
         assert stage.read_ledger() == stage.read_ends()
+
+
+def test_topic_that_is_made_anew_between_two_batches_is_not_taken_for_the_former(spark, open_stage, kafka):
+    with open_stage(partitions=1) as stage:
+        stage.produce(rows(0, 100))
+        with running(spark, stage, every_seconds=8) as (thread, failures):
+            wait_for(lambda: stage.read_ledger() == {0: 100}, thread)
+            kafka.make_anew(stage.topic, partitions=1)
+            # Its offsets go on where the former ones ended.
+            stage.produce(rows(200, 350))
+            thread.join(WAIT_SECONDS)
+        assert [type(error) for error in failures] == [RefusedError]
+        assert "was deleted and made anew" in str(failures[0])
+        assert stage.read("SELECT count(*), max(number) FROM {table}") == [(100, 99)]
+        stage.run(spark)
+        assert stage.read("SELECT count(*), count(DISTINCT number) FROM {table}") == [(250, 250)]
+
+
+def test_newest_is_where_a_transaction_began_that_is_still_open(spark, open_stage):
+    with open_stage(partitions=1) as stage:
+        stage.produce(rows(0, 100))
+        producer = stage.produce(rows(100, 150), **{"transactional.id": stage.name})
+        producer.flush(WAIT_SECONDS)
+        stage.run(spark, start=Edge.LATEST)
+        assert stage.read_ledger() == {0: 100}
+        producer.commit_transaction(WAIT_SECONDS)
+        stage.run(spark, start=Edge.LATEST)
+        assert stage.read("SELECT count(*), min(number) FROM {table}") == [(50, 100)]
 
 
 def test_password_is_in_no_event_and_no_failure(spark, open_stage, stack):
@@ -277,6 +300,26 @@ def test_gap_and_a_topic_made_anew_are_refused(spark, open_stage, kafka):
         # Another topic: it begins anew.
         stage.run(spark)
         assert stage.read("SELECT count(*), max(number) FROM {table}") == [(150, 249)]
+
+
+@contextmanager
+def running(spark, stage, **more):
+    """A landing in a thread of its own, told to stop at the end; and what it failed with."""
+    stop, failures = threading.Event(), []
+
+    def run():
+        try:
+            stage.run(spark, stop=stop, **more)
+        except BaseException as error:  # noqa: BLE001 - told by the caller
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield thread, failures
+    finally:
+        stop.set()
+        thread.join(WAIT_SECONDS)
 
 
 def wait_for(is_so, thread, seconds=120):

@@ -90,6 +90,17 @@ class LandingDatabase:
                 return {}
         return self.read()
 
+    def read_place(self) -> str:
+        """Which database this is, however it is called: its name, and when its server was started."""
+        try:
+            with self._open("") as connection:
+                found = connection.execute("SELECT current_database(), pg_postmaster_start_time()").fetchone()
+        except psycopg.Error as error:
+            failure = build_landing_error(error, self._ledger.table)
+        else:
+            return " ".join(map(str, found or ()))
+        raise failure
+
     def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
         """Take these partitions from whoever has them. One that has no entry begins where `firsts` says."""
         # Each has a session of its own, by whose name those that hold it are known; one after the other is slow.

@@ -6,11 +6,12 @@ databases and lakes that the context names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from seamark.errors import NotFoundError, SeamarkError, UnreachableError
+from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnreachableError
 from seamark.fleet.lakes import find_landing
 from seamark.fleet.ledger_owners import list_owners
 from seamark.model.group import PIPELINE, Committed, Group, GroupOffsets, GroupStatus, GroupType
@@ -66,18 +67,21 @@ def read_epochs(brokers: BrokersPort, owner: str, topic: str) -> Mapping[int, in
 
 
 def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> LedgerPort:
-    """The ledger that knows an owner. Who is forgotten may begin anew where there is but one database."""
+    """The ledger that knows an owner. Who is forgotten may begin anew where there is but one database.
+
+    Raises:
+        RefusedError: several know it, and nobody can tell which of them counts.
+    """
     silent: list[str] = []
-    finds: list[tuple[str, Callable[[str], LedgerPort | None]]] = [
-        *((name, partial(_find_in_database, found)) for name, found in context.databases.items()),
-        *((name, partial(find_landing, found)) for name, found in context.lakes.items()),
-    ]
-    for name, find in finds:
+    holders: list[tuple[_Store, LedgerPort]] = []
+    for store in _list_stores(context):
         try:
-            if (found := find(owner)) is not None:
-                return found
+            if (found := store.find(owner)) is not None:
+                holders.append((store, found))
         except SeamarkError as error:
-            silent.append(f"{name}: {error.message}")
+            silent.append(f"{store.name}: {error.message}")
+    if holders:
+        return _choose(holders, owner)
     if silent:
         # Who does not answer may have it: to say that there is none would be a guess.
         raise UnreachableError(
@@ -99,9 +103,44 @@ def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> Led
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Store:
+    """A database or a lake of the context. Two names may stand for one, with the rights of two roles, say."""
+
+    name: str
+    find: Callable[[str], LedgerPort | None]
+    read_place: Callable[[], str]
+
+
+def _list_stores(context: Context) -> Iterator[_Store]:
+    for name, database in context.databases.items():
+        yield _Store(name, partial(_find_in_database, database), partial(_read_database_place, database))
+    for name, lake in context.lakes.items():
+        yield _Store(name, partial(find_landing, lake), partial(str, lake.url))
+
+
+def _choose(holders: Sequence[tuple[_Store, LedgerPort]], owner: str) -> LedgerPort:
+    """The one that has offsets of this owner. A pipeline that was led elsewhere has left its former ones behind."""
+    if len(holders) > 1:
+        # A lake knows a landing from its first run on, before there is an offset.
+        holders = [(store, found) for store, found in holders if found.read()] or holders
+    if len(holders) > 1 and len({store.read_place() for store, _ in holders}) > 1:
+        raise RefusedError(
+            f"{owner} has offsets in several places: {', '.join(store.name for store, _ in holders)}",
+            cause="its pipeline was led from one to the other, and the former offsets are still there",
+            hint="leave the former store out of the context, or delete its entries there",
+            context={"owner": owner},
+        )
+    return holders[0][1]
+
+
 def _find_in_database(settings: DatabaseSettings, owner: str) -> LedgerPort | None:
     database = _open_database(settings, owner)
     return database if database.read_if_any() else None
+
+
+def _read_database_place(settings: DatabaseSettings) -> str:
+    return _open_database(settings, PIPELINE).read_place()
 
 
 def _open_database(settings: DatabaseSettings, owner: str) -> LandingDatabase:

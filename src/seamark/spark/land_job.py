@@ -160,6 +160,8 @@ class _Run:
         ):
             query = self._start(Path(folder), every_seconds, name=name)
             watched_at = time.monotonic()
+            settled: BaseException | None = None
+            is_stopped = False
             try:
                 while not query.awaitTermination(_POLL_SECONDS):
                     # A batch that is under way finds out by itself.
@@ -169,27 +171,34 @@ class _Run:
                     if stop.is_set():
                         # A batch that is interrupted is landed in part: whole ranges, each with its entry.
                         self._is_idle.wait(_END_SECONDS)
+                        # What fails from here on may be our own doing.
+                        settled, is_stopped = self._failure, True
                         query.stop()
             except PySparkException:
                 if self._failure is None:
                     raise
             finally:
                 query.stop()
-        if stop.is_set() and not isinstance(self._failure, SeamarkError):
+        failure = settled if is_stopped and not isinstance(self._failure, SeamarkError) else self._failure
+        if failure is not None:
+            raise failure
+        if stop.is_set():
             self._read_again()
             return
-        if self._failure is not None:
-            raise self._failure
-        if self._topic.count_partitions() > len(self.entries):
-            raise _Grown
+        self._require_known()
 
     def _watch(self) -> None:
-        """End a run that was shut out. Where no record comes, no batch would ever tell it."""
+        """End a run that was shut out, or whose topic is another: without records no batch would ever tell it."""
         try:
             self.target.watch(list(self.entries.values()))
+            self._require_known()
         except UnreachableError:
             # Who can't be asked now is asked again; and no batch lands without it.
             return
+
+    def _require_known(self) -> None:
+        if self._topic.count_partitions() > len(self.entries):
+            raise _Grown
 
     def _start(self, folder: Path, every_seconds: float | None, *, name: str) -> StreamingQuery:
         topic = self._landing.topic
@@ -222,6 +231,8 @@ class _Run:
 
     def _land(self, rows: DataFrame, number: int, folder: Path) -> None:
         ends = _read_ends(folder / "checkpoint", number, self._landing.topic)
+        # Before any row: the ends may be those of a topic that was made anew, and has as many records as the former.
+        is_grown = self._topic.count_partitions() > len(self.entries)
         steps = [
             Step(entry, ends[partition])
             for partition, entry in self.entries.items()
@@ -237,7 +248,7 @@ class _Run:
         self._topic.mirror(self.entries.values())
         if self._on_batch is not None:
             self._on_batch(landed)
-        if self._topic.count_partitions() > len(self.entries):
+        if is_grown:
             raise _Grown
 
     def _read_again(self) -> None:

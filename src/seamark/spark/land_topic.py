@@ -33,7 +33,8 @@ class LandTopic:
         """
         topic = self._read()
         begins = self._read_edge(topic, Edge.EARLIEST)
-        starts = begins if start is Edge.EARLIEST else self._read_edge(topic, start)
+        # The newest is what Spark may read: behind an open transaction it would find nothing, and call it lost.
+        starts = begins if start is Edge.EARLIEST else self._read_edge(topic, Edge.STABLE)
         self.topic_id = topic.topic_id
         found = [
             known.get((topic.topic_id, number), Entry(topic.name, topic.topic_id, number, next_offset=starts[number]))

@@ -227,6 +227,21 @@ def test_ledger_is_looked_for_in_lakes_too(monkeypatch):
     assert error.value.cause.endswith("shop, lake")
 
 
+def test_offsets_in_two_stores_are_refused(monkeypatch):
+    monkeypatch.setattr("seamark.database.landing.LandingDatabase.read_if_any", lambda self: {ENTRY.key: ENTRY})
+    monkeypatch.setattr("seamark.database.landing.LandingDatabase.read", lambda self: {ENTRY.key: ENTRY})
+    monkeypatch.setattr("seamark.database.landing.LandingDatabase.read_place", lambda self: "shop since noon")
+    monkeypatch.setattr("seamark.fleet.ledgers.find_landing", lambda settings, owner: Ledger(ENTRY))
+    with pytest.raises(RefusedError, match="pipeline/orders has offsets in several places: shop, lake"):
+        open_ledger(CONTEXT, "pipeline/orders")
+    # A lake that was only told of the landing holds none of its offsets.
+    monkeypatch.setattr("seamark.fleet.ledgers.find_landing", lambda settings, owner: Ledger())
+    assert open_ledger(CONTEXT, "pipeline/orders").read() == {ENTRY.key: ENTRY}
+    # Two names of one database.
+    twice = SimpleNamespace(name="dev", databases={"shop": SHOP, "again": SHOP}, lakes={})
+    assert open_ledger(twice, "pipeline/orders").read() == {ENTRY.key: ENTRY}
+
+
 def test_files_of_a_database_are_its_own_affair():
     with pytest.raises(UsageError, match="which has no files"):
         list_table_files(build_declared(CONTEXT, DESIRED))
