@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from seamark.errors import RefusedError
@@ -40,6 +40,16 @@ class Yard(Moved):
 
     def build(self):
         """Everything runs, and the first rows are in the topic."""
+        self.build_source()
+        self.sink, _, bucket = s3_sink(self, "lake", self.topic, "{{topic}}-{{partition}}-{{start_offset}}")
+        self.bucket = Path(self.stack.s3.data) / bucket
+        wait_for(lambda: self.count_bucket().total(), lambda found: found >= ROWS, "the first rows in the bucket")
+        behind = [TopicPartition(self.topic, number, 40) for number in range(FROM)]
+        request = ConsumerGroupTopicPartitions(self.name("report"), behind)
+        self.admin.alter_consumer_group_offsets([request])[self.name("report")].result(30)
+
+    def build_source(self):
+        """Rows come to the topic, and nobody reads it."""
         self.insert_rows(ROWS)
         keyed = {
             "transforms": "key,bare",
@@ -58,12 +68,6 @@ class Yard(Moved):
             "incrementing.column.name": "seq",
         }
         self.source, _ = self.create("shop", {**config, **keyed})
-        self.sink, _, bucket = s3_sink(self, "lake", self.topic, "{{topic}}-{{partition}}-{{start_offset}}")
-        self.bucket = Path(self.stack.s3.data) / bucket
-        wait_for(lambda: self.count_bucket().total(), lambda found: found >= ROWS, "the first rows in the bucket")
-        behind = [TopicPartition(self.topic, number, 40) for number in range(FROM)]
-        request = ConsumerGroupTopicPartitions(self.name("report"), behind)
-        self.admin.alter_consumer_group_offsets([request])[self.name("report")].result(30)
 
     def insert_rows(self, count):
         self.database.execute(
@@ -79,6 +83,15 @@ class Yard(Moved):
 
     def await_all(self):
         wait_for(lambda: len(self.count_bucket()), lambda found: found >= self.written, f"all {self.written} rows")
+
+    def count_offsets(self, topic):
+        return sum(bounds.latest for bounds in self.fleet.topics.one(topic).bounds.values())
+
+    def write_astray(self, topic):
+        """Somebody who is no connector writes to a topic."""
+        producer = Producer({"bootstrap.servers": self.stack.kafka.bootstrap_servers})
+        producer.produce(topic, value=b'{"seq": 1, "name": "astray"}', partition=3)
+        assert producer.flush(30) == 0
 
     def find_sink(self):
         return self.client.read_connector(self.sink).config
@@ -156,6 +169,15 @@ def test_sink_moves_to_fewer_partitions_while_a_source_keeps_writing(yard):
     # The source has written: there is no way back, and it says so.
     with pytest.raises(RefusedError, match="were written to"):
         yard.fleet.undo(result)
+    # What comes to the source now would be gone with it.
+    yard.write_astray(yard.topic)
+    with pytest.raises(RefusedError, match="holds 1 offsets that were never copied") as caught:
+        yard.fleet.copies.finish(plan.id)
+    assert caught.value.cause == "behind what was copied: partition 3 has 1"
+    ended = yard.count_offsets(target)
+    outcome = yard.fleet.copies.run(plan.id, wish=RunWish(follow=True, lag=0), spark=yard.spark)
+    assert outcome.written == 1
+    assert yard.count_offsets(target) > ended
     yard.apply(yard.fleet.copies.finish(plan.id))
     assert yard.topic not in yard.admin.list_topics(timeout=30).topics
 
@@ -176,6 +198,20 @@ def test_cutover_is_undone_and_made_again(yard):
     yard.insert_rows(MORE)
     yard.await_all()
     assert set(yard.count_bucket()) == set(range(1, yard.written + 1))
+
+
+def test_writes_to_the_target_are_found_where_nobody_reads(yard):
+    yard.build_source()
+    wait_for(lambda: yard.count_offsets(yard.topic), lambda found: found >= ROWS, "the first rows in the topic")
+    plan = yard.copy()
+    yard.fleet.copies.use_spark(yard.spark)
+    result = yard.apply(yard.fleet.copies.cutover(plan))
+    assert not [step for step in result.steps if step.kind == "carry-reader"]
+    before = yard.count_offsets(plan.target.topic)
+    yard.insert_rows(MORE)
+    wait_for(lambda: yard.count_offsets(plan.target.topic), lambda found: found >= before + MORE, "rows in the target")
+    with pytest.raises(RefusedError, match="offsets were written to"):
+        yard.fleet.undo(result)
 
 
 def test_topic_keeps_its_name_in_place(yard):

@@ -1,4 +1,4 @@
-"""The landings whose ledgers are in the databases and lakes of a context."""
+"""The landings and exact consumers whose ledgers are in the databases and lakes of a context."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from seamark.errors import ConfigurationError, SeamarkError
 from seamark.fleet.lakes import list_landings
-from seamark.model.group import PIPELINE
+from seamark.model.group import PIPELINE, is_pipeline
 from seamark.model.reading import Reading
 
 if TYPE_CHECKING:
@@ -15,8 +15,17 @@ if TYPE_CHECKING:
 
 def list_owners(context: Context) -> Reading[str]:
     """Every owner `pipeline/NAME`, and by `database NAME` or `lake NAME` who did not answer."""
-    stored, lakes = _list_in_databases(context), _list_in_lakes(context)
+    stored, lakes = _list_in_databases(context, prefix=PIPELINE), _list_in_lakes(context)
     return Reading(tuple(sorted({*stored.items, *lakes.items})), failures={**stored.failures, **lakes.failures})
+
+
+def list_consumers(context: Context) -> frozenset[str]:
+    """Every owner in the context's databases that is no landing: exact consumers, mostly by the names of their groups.
+
+    Of databases that don't answer nothing is known; `list_owners` tells which.
+    """
+    owners = _list_in_databases(context, prefix="").items
+    return frozenset(owner for owner in owners if not is_pipeline(owner))
 
 
 def _list_in_lakes(context: Context) -> Reading[str]:
@@ -30,7 +39,7 @@ def _list_in_lakes(context: Context) -> Reading[str]:
     return Reading(tuple(found), failures=failures)
 
 
-def _list_in_databases(context: Context) -> Reading[str]:
+def _list_in_databases(context: Context, *, prefix: str) -> Reading[str]:
     if not context.databases:
         return Reading()
     try:
@@ -41,7 +50,7 @@ def _list_in_databases(context: Context) -> Reading[str]:
     failures: dict[str, SeamarkError] = {}
     for settings in context.databases.values():
         try:
-            found |= dict.fromkeys(read_owners(settings.dsn.reveal(), settings.name, prefix=PIPELINE))
+            found |= dict.fromkeys(read_owners(settings.dsn.reveal(), settings.name, prefix=prefix))
         except SeamarkError as error:
             failures[_name(settings.name)] = error
     return Reading(tuple(sorted(found)), failures=failures)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from seamark.errors import DeadlineError, RefusedError, UnreachableError
@@ -169,9 +171,81 @@ def test_way_back_stops_everybody_before_it_looks_and_turns(harbour):
     _, steps = undo(harbour, result.change)
     kinds = [step.kind for step in steps]
     assert kinds == [
-        "set-run-state", "set-run-state", "prove-stopped", "prove-stopped", "prove-untouched", "switch-config",
-        "switch-config", "alter-topic-config", "return-reader", "return-reader", "set-run-state", "set-run-state",
+        "set-run-state", "set-run-state", "prove-stopped", "prove-stopped", "prove-untouched", "turn-back",
+        "turn-back", "alter-topic-config", "return-reader", "return-reader", "set-run-state", "set-run-state",
     ]  # fmt: skip
+
+
+def test_writes_to_the_target_are_found_where_no_reader_was_carried(harbour):
+    result = harbour.apply(harbour.plan(harbour.build_cutover(readers=())))
+    plan, _ = undo(harbour, result.change)
+    harbour.produce("orders-1")
+    with pytest.raises(RefusedError, match="1 offsets were written to orders-1 since the cut-over"):
+        undo(harbour, result.change)
+    late = harbour.apply(plan)
+    assert [step.kind for step in late.steps if step.error is not None] == ["prove-untouched"]
+    assert harbour.configs == NEW
+    assert harbour.states == {"lake": "RUNNING", "shop": "RUNNING"}
+
+
+def test_writes_to_the_target_are_found_where_an_earlier_try_has_carried_all_readers(harbour):
+    harbour.failing["put shop"] = RefusedError("no such transform")
+    assert str(harbour.apply(harbour.plan(harbour.build_cutover())).ending) != "done"
+    result = harbour.apply(harbour.plan(harbour.build_cutover()))
+    carried = [str(step.outcome) for step in result.steps if step.kind == "carry-reader"]
+    assert carried == ["nothing to do", "nothing to do"]
+    harbour.produce("orders-1")
+    with pytest.raises(RefusedError, match="1 offsets were written to orders-1 since the cut-over"):
+        undo(harbour, result.change)
+
+
+def plan_as_before(harbour, cutover):
+    """A plan as it was when no switch kept where the target ended."""
+    plan = harbour.plan(cutover)
+    switches = {party.switch.subject: party.switch for party in cutover.parties}
+    steps = [
+        switches[data.subject].to_data(lane=data.lane) if data.kind == "turn-over" else data for data in plan.steps
+    ]
+    return replace(plan, steps=tuple(steps))
+
+
+def test_older_change_that_does_not_say_where_the_target_ended_is_not_taken_back(harbour):
+    result = harbour.apply(plan_as_before(harbour, harbour.build_cutover(readers=())))
+    with pytest.raises(RefusedError, match="can't be told whether somebody has written") as caught:
+        undo(harbour, result.change)
+    assert "when connector/c/shop, connector/c/lake was turned over" in caught.value.cause
+
+
+def test_older_change_whose_readers_say_it_is_taken_back(harbour):
+    result = harbour.apply(plan_as_before(harbour, harbour.build_cutover()))
+    plan, steps = undo(harbour, result.change)
+    assert [step.kind for step in steps].count("prove-untouched") == 1
+    assert str(harbour.apply(plan).ending) == "done"
+    assert (harbour.configs, harbour.commits) == (OLD, BEFORE)
+
+
+def test_nobody_is_turned_over_again_to_a_target_that_lacks_records(harbour):
+    result = harbour.apply(harbour.plan(harbour.build_cutover(readers=())))
+    undone = harbour.apply(undo(harbour, result.change)[0])
+    assert harbour.configs == OLD
+    plan, _ = undo(harbour, undone.change)
+    harbour.produce("orders")
+    with pytest.raises(RefusedError, match="somebody still writes to orders"):
+        undo(harbour, undone.change)
+    late = harbour.apply(plan)
+    assert [step.kind for step in late.steps if step.error is not None] == ["prove-still"]
+    assert harbour.configs == OLD
+
+
+def test_cutover_of_which_an_undo_took_back_a_part_is_restored(harbour):
+    result = harbour.apply(harbour.plan(harbour.build_cutover()))
+    plan, _ = undo(harbour, result.change)
+    harbour.failing["put lake"] = RefusedError("no such transform")
+    halfway = harbour.apply(plan)
+    assert harbour.configs == {"lake": NEW["lake"], "shop": OLD["shop"]}
+    again = harbour.apply(undo(harbour, halfway.change)[0])
+    assert str(again.ending) == "done"
+    assert harbour.configs == NEW
 
 
 @pytest.mark.parametrize("where", ["stop shop", "catch up", "put lake", "put shop", "start lake"])

@@ -40,6 +40,7 @@ from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
 from seamark.change.steps.switch_config import StartSwitched, SwitchConfig
 from seamark.change.steps.topic import CreateTopic, DeleteNewTopic, DeleteTopic
 from seamark.change.steps.topic_change import AlterTopicConfig, GrowTopic
+from seamark.change.steps.turn_over import TurnBack, TurnOver
 from seamark.change.steps.unused import ProveUnused
 from seamark.errors import (
     DeadlineError,
@@ -127,6 +128,8 @@ EXAMPLES += (
     ShutOutLanding("pipeline/orders", "orders", 1.5),
     ProveCarried("c1", "orders", "orders-6", "pipeline/orders", ("pipeline/orders", "billing"), "latest"),
     SWITCH,
+    TurnOver(CLUSTER, "orders", SWITCH.values, "c1", "orders", "orders-6"),
+    TurnBack(CLUSTER, "orders", SWITCH.values, "c1", "orders", "orders-6", {0: 7, 11: 2**40}),
     StartSwitched(CLUSTER, "orders", "RUNNING", (SWITCH,)),
     BeginBack("c1", "orders", "orders-6"),
     StartRestored(CLUSTER, "orders", "PAUSED", "c1", "orders", "id-1", ("billing",)),

@@ -12,7 +12,7 @@ from seamark.database.ledger import Entry
 from seamark.errors import PartialError, RefusedError, UnreachableError
 from seamark.fleet.copies.parties import CutoverWish
 from seamark.fleet.copies.readers import ReaderKind
-from seamark.fleet.ledger_owners import list_owners
+from seamark.fleet.ledger_owners import list_consumers, list_owners
 from seamark.fleet.ledgers import fence_ledger, list_ledgers, read_epochs, route_ledgers
 from seamark.model.group import find_mirror
 from seamark.model.reading import Reading
@@ -160,6 +160,31 @@ def test_owners_are_those_of_all_databases_and_who_is_away_is_told(monkeypatch):
     found = list_owners(SimpleNamespace(databases=named, lakes={}))
     assert found.items == ("pipeline/a", "pipeline/b", "pipeline/both")
     assert list(found.failures) == ["database away"]
+
+
+def test_consumers_are_owners_that_are_no_landings(monkeypatch):
+    def read(dsn, name, *, prefix):
+        if name == "away":
+            raise UnreachableError("database away does not answer")
+        return tuple(owner for owner in ("billing", "pipeline/sales") if owner.startswith(prefix))
+
+    monkeypatch.setattr("seamark.database.ledger_owners.read_owners", read)
+    named = {name: DatabaseSettings(name, "", Secret("x")) for name in ("away", "shop")}
+    assert list_consumers(SimpleNamespace(databases=named, lakes={})) == {"billing"}
+    assert list_consumers(SimpleNamespace(databases={}, lakes={})) == frozenset()
+
+
+def test_cutover_names_groups_that_only_follow_a_ledger(desk, monkeypatch):
+    monkeypatch.setattr("seamark.fleet.copies.consumers.list_consumers", lambda _: frozenset({"billing", "elsewhere"}))
+    desk.brokers.add_group("billing", {("t", n): 100 for n in range(4)})
+    desk.brokers.add_group("report", {("t", n): 100 for n in range(4)})
+    copy = run_copy(desk)
+    notes = desk.fleet.copies.cutover(copy.id, CutoverWish(accept_debris=True)).plan.notes
+    (told,) = [note for note in notes if "keeps its offsets in a ledger" in note]
+    assert told.startswith("group billing is of a consumer")
+    assert "seamark groups show billing" in told
+    left = desk.fleet.copies.cutover(copy.id, CutoverWish(leave=("billing",), accept_debris=True))
+    assert not any("keeps its offsets in a ledger" in note for note in left.plan.notes)
 
 
 def test_topic_that_can_not_be_asked_for_is_no_topic_that_is_gone():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from seamark.change.steps.restored import name_back
 from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.fleet.copies.parties import CutoverWish
-from seamark.model.group import GroupMember
+from seamark.fleet.copies.running import RunWish
+from seamark.model.group import Committed, GroupMember
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE
 from tests.unit.fleet.test_copy_plans import Desk
 
@@ -129,10 +131,67 @@ def test_finish_refuses_a_topic_that_a_reader_was_not_carried_from(desk):
     assert "connect-lake, report has positions in it, and none in t-2" in caught.value.cause
 
 
-def test_finish_deletes_what_nobody_uses(desk):
+@pytest.fixture
+def turned(desk):
+    """Everybody is with the target."""
     desk.game.add("lake", {**SINK_CONFIG, "topics": "t-2"})
     desk.game.add("shop", {**SOURCE_CONFIG, "topic": "t-2"})
     for group in ("connect-lake", "report"):
         desk.brokers.groups[group].offsets |= {("t-2", 0): desk.brokers.groups[group].offsets["t", 0]}
-    planned = desk.fleet.copies.finish(desk.copy.id)
+    return desk
+
+
+def test_finish_deletes_what_nobody_uses(turned):
+    planned = turned.fleet.copies.finish(turned.copy.id)
     assert [(effect.sign.value, effect.subject) for effect in planned.effects] == [("-", "topic/t")]
+
+
+def test_finish_refuses_what_somebody_has_written_to_the_source_since(turned):
+    logs = turned.brokers.topics["t"].logs
+    logs[1] += [0]
+    logs[3] += [0, 0]
+    with pytest.raises(RefusedError, match="t holds 3 offsets that were never copied to t-2") as caught:
+        turned.fleet.copies.finish(turned.copy.id)
+    assert caught.value.cause == "behind what was copied: partition 1 has 1, partition 3 has 2"
+    assert f"seamark copy run {turned.copy.id} --follow --lag 0" in caught.value.hint
+    # What it says to do does it, also behind what others have written to the target.
+    turned.brokers.topics["t-2"].logs[0] += [0]
+    turned.fleet.copies.run(turned.copy.id, wish=RunWish(follow=True, lag=0))
+    assert [effect.subject for effect in turned.fleet.copies.finish(turned.copy.id).effects] == ["topic/t"]
+
+
+def test_finish_sees_partitions_that_came_later_and_not_what_retention_took(turned):
+    source = turned.brokers.topics["t"]
+    source.logs.append([0, 0])
+    with pytest.raises(RefusedError, match="t holds 2 offsets") as caught:
+        turned.fleet.copies.finish(turned.copy.id)
+    assert caught.value.cause == "behind what was copied: partition 4 has 2"
+    source.starts[4] = 2
+    assert turned.fleet.copies.finish(turned.copy.id)
+
+
+def make_anew(desk):
+    """The source is another topic of its name, as large as the copy."""
+    desk.brokers.add_topic("t", partitions=2)
+    for group in ("connect-lake", "report"):
+        desk.brokers.groups[group].offsets |= {(topic, n): Committed(1) for topic in ("t", "t-2") for n in range(2)}
+
+
+def test_finish_keeps_the_only_copy_of_a_topic_that_was_made_anew(turned):
+    make_anew(turned)
+    with pytest.raises(RefusedError, match="t-2 was never copied to t; nothing was deleted"):
+        turned.fleet.copies.finish(turned.copy.id)
+
+
+def test_finish_keeps_a_copy_that_is_not_wholly_back(desk):
+    make_anew(desk)
+    desk.fleet.copies.work.begin_back(desk.copy.id)
+    back = name_back(desk.copy.id)
+    with pytest.raises(RefusedError, match="t-2 holds 4002 offsets that were never copied to t;") as caught:
+        desk.fleet.copies.finish(desk.copy.id)
+    assert f"seamark copy run {back} --follow --lag 0" in caught.value.hint
+    desk.fleet.copies.run(back)
+    assert [effect.subject for effect in desk.fleet.copies.finish(desk.copy.id).effects] == ["topic/t-2"]
+    desk.brokers.topics["t-2"].logs[1] += [0]
+    with pytest.raises(RefusedError, match="t-2 holds 1 offsets"):
+        desk.fleet.copies.finish(desk.copy.id)

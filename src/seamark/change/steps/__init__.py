@@ -31,6 +31,7 @@ from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
 from seamark.change.steps.switch_config import StartSwitched, SwitchConfig
 from seamark.change.steps.topic import CreateTopic, DeleteNewTopic, DeleteTopic
 from seamark.change.steps.topic_change import AlterTopicConfig, GrowTopic
+from seamark.change.steps.turn_over import TurnBack, TurnOver
 from seamark.change.steps.unused import ProveUnused
 from seamark.errors import UsageError
 from seamark.model.plan import StepData
@@ -63,6 +64,8 @@ _CUTOVER = (
     ShutOutLanding,
     ProveCarried,
     SwitchConfig,
+    TurnOver,
+    TurnBack,
     StartSwitched,
     BeginBack,
     StartRestored,

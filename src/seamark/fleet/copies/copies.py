@@ -148,7 +148,8 @@ class Copies:
                 "source and target are in two clusters, and nobody here can tell who needs the source",
                 hint=f"when nobody does: seamark topics delete {known.plan.source.topic}",
             )
-        topic = find_leftover(known.plan, kafka=self.kafka, abandon=abandon)
+        name = name_copy(known.plan.id, control_topic)
+        topic = find_leftover(known.plan, name=name, kafka=self.kafka, look=self._build_look(), abandon=abandon)
         return self._delete_topic(topic)
 
     def plan(self, topic: str, partitions: int | str, **wish: Any) -> CopyDraft:

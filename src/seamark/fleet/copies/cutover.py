@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from seamark.change.locks import group_lock, topic_lock
 from seamark.change.precondition import build_preconditions
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
+from seamark.fleet.copies.consumers import say_consumers
 from seamark.fleet.copies.cutover_steps import Cutover, InPlace, Party, build_data
 from seamark.fleet.copies.landings import say_landings
 from seamark.fleet.copies.parties import CutoverWish, Parties
@@ -132,6 +133,7 @@ class CutoverPlanner:
             names = ", ".join(party.connector.owner for party in cutover.sinks)
             yield f"what {names} writes may be named after the topic: from then on after {cutover.target}"
         yield from say_landings(cutover)
+        yield from say_consumers(cutover, self._context)
 
     def _say_access(self, steps: Sequence[Step]) -> tuple[str, ...]:
         return build_access_notes(

@@ -23,6 +23,7 @@ from seamark.change.steps.stopped import ProveStopped
 from seamark.change.steps.switch_config import StartSwitched, SwitchConfig
 from seamark.change.steps.topic import CreateTopic, DeleteTopic
 from seamark.change.steps.topic_change import AlterTopicConfig
+from seamark.change.steps.turn_over import TurnOver
 from seamark.model.group import is_pipeline
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Party:
 
     @property
     def switch(self) -> SwitchConfig:
-        """What turns it over."""
+        """What is so once it is turned over."""
         return SwitchConfig(*self.place, self.values)
 
     @property
@@ -197,7 +198,8 @@ class Cutover:
         if self.configs:
             yield _alter(self.target, self.configs)
         yield self._still
-        yield from (party.switch for party in self.parties)
+        for party in self.parties:
+            yield TurnOver(*party.place, party.values, self.copy, self.source, self.target)
 
     def _make_anew(self, new: InPlace) -> Iterator[Step]:
         """The source, which is deleted by now, gives way to a new one of its name. The way leads forward only."""

@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from seamark.errors import RefusedError
+from seamark.change.steps.restored import name_back
+from seamark.errors import NotFoundError, RefusedError
 from seamark.fleet.copies.landings import leave_mirrors_out, read_landings
 from seamark.fleet.copies.source import find_topic
 
 if TYPE_CHECKING:
+    from seamark.fleet.copies.work import CopyWork
     from seamark.fleet.ports import BrokersPort
     from seamark.model.topic import TopicStatus
     from seamark.pipelines.copy_plan import CopyPlan
 
 
-def find_leftover(plan: CopyPlan, *, kafka: BrokersPort, abandon: Sequence[str] = ()) -> str:
+def find_leftover(plan: CopyPlan, *, name: str, kafka: BrokersPort, look: CopyWork, abandon: Sequence[str] = ()) -> str:
     """The topic to delete: the source; or the temporary copy, where the source was made anew under its name.
 
+    `name` is what `look` calls the copy.
+
     Raises:
-        RefusedError: it is gone already, or a group has a position in it and none in the other one.
+        RefusedError: it is gone already, or a group has a position in it and none in the other one, or it holds what
+            was never copied to that.
     """
     source, target = find_topic(kafka, plan.source.topic), find_topic(kafka, plan.target.topic)
     if source is None or target is None:
@@ -28,7 +33,28 @@ def find_leftover(plan: CopyPlan, *, kafka: BrokersPort, abandon: Sequence[str] 
     is_anew = bool(plan.source.topic_id) and source.topic_id != plan.source.topic_id
     left, kept = (target, source) if is_anew else (source, target)
     _refuse_stranded(left, kept, kafka=kafka, abandon=abandon)
+    _refuse_uncopied(left, kept, copy=name_back(name) if is_anew else name, look=look)
     return left.name
+
+
+def _refuse_uncopied(left: TopicStatus, kept: TopicStatus, *, copy: str, look: CopyWork) -> None:
+    """Refuse to delete what somebody has written since, as a producer may that nobody has turned."""
+    try:
+        behind = look.list_left(copy)
+    except NotFoundError as error:
+        raise RefusedError(
+            f"{left.name} was never copied to {kept.name}; nothing was deleted",
+            cause=error.message,
+            hint="seamark copy status lists what was copied, and seamark journal list which cut-over is open",
+        ) from None
+    if behind:
+        plan, count = copy.partition("@")[0], sum(behind.values())
+        raise RefusedError(
+            f"{left.name} holds {count} offsets that were never copied to {kept.name}; nothing was deleted",
+            cause=f"behind what was copied: {', '.join(f'partition {at} has {n}' for at, n in behind.items())}",
+            hint=f"stop who writes there, then copy them: seamark copy run {plan} --follow --lag 0; or, if nobody "
+            f"misses them: seamark topics delete {left.name}",
+        )
 
 
 def _refuse_stranded(left: TopicStatus, kept: TopicStatus, *, kafka: BrokersPort, abandon: Sequence[str]) -> None:

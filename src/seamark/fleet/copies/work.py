@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from seamark.errors import RefusedError, UsageError
+from seamark.fleet.copies.source import find_topic
 from seamark.fleet.ledgers import fence_ledger, read_epochs
 from seamark.model.copy_reader import CarriedReader
 from seamark.model.group import is_pipeline
@@ -83,6 +84,15 @@ class CopyWork:
         plan, progress = self._engine.read(copy)
         ends = _read_latest(self._route.source, plan.source)
         return sum(max(0, ends[one.partition] - one.end) for one in progress.cover(plan.ranges))
+
+    def list_left(self, copy: str) -> Mapping[int, int]:
+        """How many offsets that the source still has lie behind what was copied, by partition; only those with some."""
+        plan, progress = self._engine.read(copy)
+        bounds = _read_all_bounds(self._route.source, plan.source.topic)
+        reached = {one.partition: one.end for one in progress.cover(plan.ranges)}
+        # Of a partition that came later nothing was copied.
+        left = {at: found.latest - max(found.earliest, reached.get(at, 0)) for at, found in bounds.items()}
+        return {partition: count for partition, count in sorted(left.items()) if count > 0}
 
     def read_target_ends(self, copy: str) -> Mapping[int, int]:
         """Where each partition of the target ends now."""
@@ -167,6 +177,13 @@ def _refuse_lost(plan: CopyPlan, landings: Sequence[str]) -> None:
 def _read_bounds(place: CopyPlace, end: TopicEnd) -> Mapping[int, Bounds]:
     spots = [(end.topic, partition) for partition in range(end.partitions)]
     found = place.kafka.read_bounds(spots).require_complete(what=f"the bounds of {end.topic}")
+    return {spot[1]: bounds for spot, bounds in found.items()}
+
+
+def _read_all_bounds(place: CopyPlace, topic: str) -> Mapping[int, Bounds]:
+    """The same of every partition that the topic has now."""
+    status = find_topic(place.kafka, topic)
+    found = place.kafka.read_bounds(status.spots if status else ()).require_complete(what=f"the bounds of {topic}")
     return {spot[1]: bounds for spot, bounds in found.items()}
 
 

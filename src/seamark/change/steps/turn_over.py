@@ -1,0 +1,82 @@
+"""A connector is turned over to a copy, and back. What keeps the way back from losing records is kept with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
+
+from seamark.change.step import CanNotUndo, Intent, Step
+from seamark.change.steps.copy_looks import ProveStill, ProveUntouched
+from seamark.change.steps.switch_config import SwitchConfig
+from seamark.change.steps.topic_image import require_topic
+from seamark.change.world import World
+from seamark.model.plan import StepData
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOver(SwitchConfig):
+    """A connector of a cut-over gets the keys by which it reads or writes the target.
+
+    Its intent keeps where the target ended: nobody of the cut-over writes there before all are turned.
+    """
+
+    kind: ClassVar[str] = "turn-over"
+
+    copy: str = ""
+    source: str = ""
+    target: str = ""
+
+    def intend(self, world: World) -> Intent:
+        seen = SwitchConfig.intend(self, world)
+        # Asked of the brokers, and not of the copy: each connector of a cut-over asks, while all stand still.
+        spots = require_topic(world, self.target).spots
+        bounds = world.kafka().read_bounds(spots).require_complete(what=f"the bounds of {self.target}")
+        return replace(seen, extra={"ends": {str(spot[1]): found.latest for spot, found in sorted(bounds.items())}})
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        back = SwitchConfig.undo(self, intent)
+        if not isinstance(back, SwitchConfig):
+            return back
+        ends = {int(partition): end for partition, end in intent.extra["ends"].items()}
+        return TurnBack(self.cluster, self.name, back.values, self.copy, self.source, self.target, ends)
+
+    def build_proof(self) -> ProveStill:
+        """What must be so before it is turned over once more: the target has all that the source has."""
+        return ProveStill(self.copy, self.source, self.target)
+
+    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
+        data = SwitchConfig.to_data(self, lane=lane, always=always)
+        named = {"copy": self.copy, "source": self.source, "target": self.target}
+        return replace(data, arguments={**data.arguments, **named})
+
+
+@dataclass(frozen=True, slots=True)
+class TurnBack(SwitchConfig):
+    """A connector that was turned over gets its former keys. `ends` are those of the target at the cut-over."""
+
+    kind: ClassVar[str] = "turn-back"
+
+    copy: str = ""
+    source: str = ""
+    target: str = ""
+    ends: Mapping[int, int] = field(default_factory=dict)
+
+    def build_proof(self) -> ProveUntouched:
+        """What must be so before anything of the cut-over is taken back."""
+        return ProveUntouched(self.copy, self.source, self.target, self.ends)
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        over = SwitchConfig.undo(self, intent)
+        if not isinstance(over, SwitchConfig):
+            return over
+        return TurnOver(self.cluster, self.name, over.values, self.copy, self.source, self.target)
+
+    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
+        data = SwitchConfig.to_data(self, lane=lane, always=always)
+        return replace(data, arguments={**data.arguments, **self.build_proof().to_data().arguments})
+
+    @classmethod
+    def from_data(cls, data: StepData) -> Self:
+        ends = {int(partition): end for partition, end in data.arguments["ends"].items()}
+        return cls(**{**data.arguments, "ends": ends})
