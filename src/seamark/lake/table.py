@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -121,28 +121,39 @@ class LakeTable:
     def place(self, entries: Iterable[Entry], *, gone: Iterable[Entry] = ()) -> None:
         """Set these offsets and take those away, without any row. A run that is under way is fenced by it."""
         wanted, unwanted = {entry.key: entry for entry in entries}, {entry.key for entry in gone}
-        for number in range(_TRIES):
+
+        def place() -> Position:
             seen = self.read_position(may_be_lost=True)
             left = {key: entry for key, entry in {**seen.entries, **wanted}.items() if key not in unwanted}
-            try:
-                self._commit([], Vector(self.owner, uuid4().hex, tuple(left.values())), seen=seen)
-            except FencedError:
-                # A run has committed meanwhile. Who sets offsets goes before who lands.
-                _pause(number)
-            else:
-                return
-        raise UnreachableError(
-            f"the offsets of {self.owner} could not be set",
-            cause=f"a run of it was faster {_TRIES} times",
-            hint="stop the landing, and try again",
-        )
+            return self._commit([], Vector(self.owner, uuid4().hex, tuple(left.values())), seen=seen)
+
+        self._insist(place)
 
     def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
-        """Say these offsets anew: a run that is under way is fenced by it."""
+        """Say the offsets anew: a run that is under way is fenced by it. One that is there stays where it is."""
         wanted = list(firsts)
-        self.place(wanted)
-        found = self.read()
+
+        def claim() -> Position:
+            # Each time anew: what a run has landed meanwhile counts.
+            seen = self.read_position()
+            return self.commit([], _list_missing(wanted, seen), seen=seen)
+
+        found = self._insist(claim).entries
         return [found[entry.key] for entry in wanted]
+
+    def enter(self, firsts: Iterable[Entry]) -> Position:
+        """Where the landing stands, once it has all of these. One that is there stays where it is.
+
+        Nothing is committed where none is missing, and the last commit is of these days.
+        """
+        wanted = list(firsts)
+
+        def enter() -> Position:
+            seen = self.read_position()
+            missing = _list_missing(wanted, seen)
+            return self.commit([], missing, seen=seen) if missing else self.renew(seen)
+
+        return self._insist(enter)
 
     def require(self, seen: Position) -> None:
         """Refuse where the landing is no longer where it was seen.
@@ -154,14 +165,31 @@ class LakeTable:
         if found.commit != seen.commit:
             raise _build_fenced(self.owner, found)
 
-    def renew(self) -> None:
-        """Say the offsets anew, in a commit of today, if the last one may soon be cleaned away.
+    def renew(self, seen: Position) -> Position:
+        """Say the offsets anew, in a commit of today, if the one that was seen may soon be cleaned away.
 
-        Delta keeps commits for 30 days, and a topic may be still for longer.
+        Delta keeps commits for 30 days, and a topic may be still for longer. The store is not asked whether it is time.
+
+        Raises:
+            FencedError: the landing is elsewhere.
         """
-        seen = self.read_position()
-        if seen.commit is not None and time.time() * 1000 - seen.made_at_ms > _OLD_MS:
-            self.place([])
+        if seen.commit is None or _read_clock_ms() - seen.made_at_ms <= _OLD_MS:
+            return seen
+        return self.commit([], [], seen=seen)
+
+    def _insist(self, change: Callable[[], Position]) -> Position:
+        """Make a commit without rows, which looks where the landing is and may lose to a run: nothing was landed."""
+        for number in range(_TRIES):
+            try:
+                return change()
+            except FencedError:
+                # A run has committed meanwhile. Who sets offsets goes before who lands.
+                _pause(number)
+        raise UnreachableError(
+            f"the offsets of {self.owner} could not be set",
+            cause=f"a run of it was faster {_TRIES} times",
+            hint="stop the landing, and try again",
+        )
 
     def _commit(self, files: Sequence[DataFile], vector: Vector, *, seen: Position) -> Position:
         adds = [_build_add(file) for file in files]
@@ -203,7 +231,7 @@ class LakeTable:
                 app_transactions=[Transaction(self.owner, number)],
             ),
         )
-        return Position(number, vector)
+        return Position(number, vector, _read_clock_ms())
 
     def _read_position(self, table: DeltaTable, *, may_be_lost: bool) -> Position:
         number = table.transaction_version(self.owner)
@@ -261,6 +289,15 @@ class LakeTable:
             ) from error
 
 
+def _list_missing(wanted: Iterable[Entry], seen: Position) -> list[Entry]:
+    known = seen.vector.by_key()
+    return [entry for entry in wanted if entry.key not in known]
+
+
+def _read_clock_ms() -> int:
+    return int(time.time() * 1000)
+
+
 def _pause(number: int) -> None:
     longest = min(_LONGEST_PAUSE_SECONDS, _PAUSE_SECONDS * 2 ** min(number, 6))
     time.sleep(longest * random.uniform(0.5, 1.0))  # noqa: S311 - so that two do not meet again
@@ -271,7 +308,7 @@ def _build_add(file: DataFile) -> AddAction:
         path=file.path,
         size=file.size,
         partition_values=dict(file.partition),
-        modification_time=int(time.time() * 1000),
+        modification_time=_read_clock_ms(),
         data_change=True,
         stats=file.stats,
     )
