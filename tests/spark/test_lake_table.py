@@ -258,7 +258,7 @@ def test_offsets_are_said_anew_before_their_commit_is_cleaned_away(lake, make, m
 def test_columns_are_added_and_never_taken_away(lake, make):
     table = make()
     table.add_columns(pa.schema([("id", pa.int64()), ("extra", pa.string())]))
-    assert make().read_columns() == ("id", "at", "note", "event_date", "extra")
+    assert tuple(make().read_layout().columns) == ("id", "at", "note", "event_date", "extra")
 
 
 def test_lake_knows_its_landings(lake, make):

@@ -23,10 +23,12 @@ from deltalake.transaction import AddAction
 
 from seamark.errors import FencedError, NotFoundError, RefusedError, SeamarkError, UnreachableError
 from seamark.lake.files import DataFile
+from seamark.lake.layout import build_layout
 from seamark.lake.place import LakePlace
 from seamark.lake.vector import Vector, read_vector
 from seamark.model.group import find_mirror
 from seamark.model.ledger_entry import Entry
+from seamark.model.table_layout import TableLayout
 
 # A commit that is as old is said anew.
 _OLD_MS = 7 * 24 * 3600 * 1000
@@ -57,11 +59,11 @@ class LakeTable:
         self.owner = owner
         self._table: DeltaTable | None = None
 
-    def read_columns(self) -> tuple[str, ...] | None:
-        """The columns of the table; None where there is none."""
+    def read_layout(self) -> TableLayout | None:
+        """What the table has; None where there is none."""
         with self.telling():
             table = self._find()
-            return None if table is None else tuple(one.name for one in table.schema().fields)
+            return None if table is None else build_layout(table)
 
     def create(self, schema: pa.Schema, *, partition_by: Sequence[str]) -> None:
         """Make the table. One that another process has made in the same moment will do."""

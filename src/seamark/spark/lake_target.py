@@ -16,6 +16,7 @@ from seamark.lake.table import LakeTable, Position
 from seamark.model.ledger_entry import Entry, Step
 from seamark.pipelines.landing import BatchLanded, Landing
 from seamark.spark.lake_frame import build_lake_frame
+from seamark.spark.lake_schema import require_fit
 from seamark.spark.lake_sink import LakeSink, build_options
 from seamark.spark.session import register_sink
 
@@ -32,7 +33,8 @@ class LakeTarget:
         self._committing = threading.Lock()
 
     def prepare(self, spark: SparkSession) -> None:
-        """Have Spark know the sink, and the lake know the landing."""
+        """Have Spark know the sink, and the lake know the landing. A table that does not fit is refused."""
+        require_fit(self._table, self._landing)
         register_sink(spark, LakeSink)
         enter_landing(self._lake, self._landing.owner, table=self._landing.table)
 
