@@ -143,7 +143,7 @@ def test_what_can_not_be_a_row_is_kept_with_its_reason(spark, open_stage):
             (51, "its value is not JSON of these columns"),
             (52, "it has no value"),
             (53, "its value is not JSON of these columns"),
-            (54, "its at is no timestamp"),
+            (54, "its at is no timestamp of the years 1 to 9999"),
         ]
         assert dead[0]["value"] == b"{"
         assert (seen[0].rows, seen[0].dead) == (100, 5)
