@@ -17,11 +17,18 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
-from seamark.errors import FencedError, NotFoundError, RefusedError, SeamarkError, UnreachableError
+from seamark.errors import (
+    FencedError,
+    NotFoundError,
+    RefusedError,
+    SeamarkError,
+    StalePlanError,
+    UnreachableError,
+)
 from seamark.lake.files import DataFile
 from seamark.lake.layout import build_layout
 from seamark.lake.place import LakePlace
@@ -85,14 +92,18 @@ class LakeTable:
 
     def add_columns(self, schema: pa.Schema) -> None:
         """Add the columns of a schema that the table has not."""
-        with self.telling():
-            table = self.refresh()
+
+        def add(table: DeltaTable) -> None:
             known = {one.name for one in table.schema().fields}
             missing = [one for one in schema if one.name not in known]
             if missing:
-                from deltalake import Schema  # noqa: PLC0415
-
                 table.alter.add_columns(list(Schema.from_arrow(pa.schema(missing)).fields))
+
+        self._alter(add)
+
+    def set_property(self, name: str, value: str) -> None:
+        """Set a property of the table, in a commit of its own."""
+        self._alter(lambda table: table.alter.set_table_properties({name: value}, raise_if_not_exists=False))
 
     def read_position(self, *, may_be_lost: bool = False) -> Position:
         """Where the landing stands.
@@ -193,6 +204,17 @@ class LakeTable:
             hint="stop the landing, and try again",
         )
 
+    def _alter(self, change: Callable[[DeltaTable], None]) -> None:
+        """Change the table, and look at it anew each time that somebody was faster."""
+        for number in range(_TRIES):
+            try:
+                with self.telling():
+                    return change(self.refresh())
+            except StalePlanError as error:
+                failure = error
+                _pause(number)
+        raise failure
+
     def _commit(self, files: Sequence[DataFile], vector: Vector, *, seen: Position) -> Position:
         adds = [_build_add(file) for file in files]
         failure: Exception | None = None
@@ -207,10 +229,8 @@ class LakeTable:
                     if found.commit != seen.commit:
                         raise _build_fenced(self.owner, found)
                     return self._try(table, adds, vector)
-            except CommitFailedError as error:
-                # Somebody else has taken the number, or it was ourselves.
-                failure = error
-            except UnreachableError as error:
+            except (StalePlanError, UnreachableError) as error:
+                # Somebody else has taken the number, or it was ourselves; or nobody has answered.
                 failure = error
             _pause(number)
         raise UnreachableError(
@@ -277,11 +297,17 @@ class LakeTable:
 
     @contextmanager
     def telling(self) -> Iterator[None]:
-        """What the store says, in our words. A lost race is the caller's."""
+        """What the store says, in our words."""
         try:
             yield
-        except (SeamarkError, CommitFailedError):
+        except SeamarkError:
             raise
+        except CommitFailedError as error:
+            raise StalePlanError(
+                f"{self.at.url} was changed by somebody else meanwhile",
+                cause=" ".join(str(error).split())[:300],
+                hint="nothing was changed; try it again",
+            ) from error
         except (OSError, DeltaError) as error:
             self._table = None
             raise UnreachableError(
