@@ -250,7 +250,7 @@ def test_offsets_are_said_anew_before_their_commit_is_cleaned_away(lake, make, m
     assert table.renew(first) is first
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 8 * 24 * 3600)
-    assert table.renew(table.read_position()) == table.read_position()
+    assert table.renew(table.read_position()).commit == table.read_position().commit
     assert table.read_position().commit > first.commit
     assert read_places(table) == {("t1", 0): 10}
 
