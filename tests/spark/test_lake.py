@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from seamark.errors import FencedError
+from seamark.model.spot import Edge
 from seamark.pipelines.land_column import LandColumn
 from seamark.pipelines.landing import Format, OnError
 from tests.spark.lake_stage import COLUMNS, LAKES, open_lake_stage
@@ -46,6 +47,17 @@ def test_each_record_is_a_row_and_a_second_run_goes_on(spark, open_stage, kind):
         stage.run(spark)
         assert stage.read("number") == [(number,) for number in range(3400)]
         assert stage.read_ledger() == stage.read_ends()
+
+
+def test_run_that_begins_at_the_end_and_lands_nothing_is_where_the_next_begins(spark, open_stage):
+    with open_stage(partitions=2) as stage:
+        stage.produce(rows(0, 100))
+        ends = stage.read_ends()
+        stage.run(spark, start=Edge.LATEST)
+        assert (stage.read("number"), stage.read_ledger()) == ([], ends)
+        stage.produce(rows(100, 110))
+        stage.run(spark, start=Edge.LATEST)
+        assert stage.read("number") == [(number,) for number in range(100, 110)]
 
 
 def test_columns_are_of_their_types_and_late_rows_go_to_their_date(spark, open_stage):
@@ -131,7 +143,7 @@ def test_what_can_not_be_a_row_is_kept_with_its_reason(spark, open_stage):
             (51, "its value is not JSON of these columns"),
             (52, "it has no value"),
             (53, "its value is not JSON of these columns"),
-            (54, "its at is no timestamp"),
+            (54, "its at is no timestamp of the years 1 to 9999"),
         ]
         assert dead[0]["value"] == b"{"
         assert (seen[0].rows, seen[0].dead) == (100, 5)
@@ -143,7 +155,7 @@ def test_bad_record_stops_the_landing_and_commits_nothing(spark, open_stage):
         with pytest.raises(Exception, match=rf"the record {stage.topic}-0@50 can't be a row of raw/events"):
             stage.run(spark)
         assert stage.read("number") == []
-        assert stage.read_ledger() == {}
+        assert stage.read_ledger() == {0: 0}
 
 
 def test_keys_of_the_lake_are_in_no_event_and_no_failure(spark, open_stage, stack):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from uuid import uuid4
 
 import pyarrow as pa
 
 from seamark.lake.files import FILE_BYTES
 from seamark.lake.table import LakeTable
+
+_MARK = "seamark.compaction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,14 @@ def list_files(table: LakeTable) -> list[FilePart]:
 
 
 def compact_files(table: LakeTable) -> tuple[int, int]:
-    """Have small files written together; gives how many became how many. A landing that is under way goes on."""
+    """Have small files written together; gives how many became how many. A landing that is under way goes on.
+
+    Raises:
+        StalePlanError: another compaction of the table has begun meanwhile.
+    """
+    # delta-rs lets two compactions replace the same files, and has their rows twice. What it does look at is whether
+    # the table's properties were changed: so who begins later ends who began before, however long that one was away.
+    table.set_property(_MARK, uuid4().hex)
     with table.telling():
         told = table.refresh().optimize.compact(target_size=FILE_BYTES)
     return told["numFilesRemoved"], told["numFilesAdded"]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 import pyarrow.fs as pafs
 
 from seamark.errors import ConfigurationError
 from seamark.model import strict
 
-_S3 = ("s3", "s3a")
+_BUCKET = re.compile(r"s3a?://([^/?#]+(?:/[^?#]*)?)")
+# A folder's name may have any sign: what is a query or a fragment of a URL is not one here.
+_FOLDER = re.compile(r"(?:file:(?://)?)?(/(?!/).*)")
 _KEYS = ("url", "endpoint", "region", "access_key", "secret_key")
 _REGION = "us-east-1"
 _SECONDS = 20
@@ -33,25 +35,21 @@ class LakePlace:
 
     def __post_init__(self) -> None:
         """Refuse what is neither."""
-        parts = urlsplit(self.url)
-        if parts.scheme in _S3 and parts.netloc:
-            return
-        if parts.scheme in {"", "file"} and not parts.netloc and parts.path.startswith("/"):
-            return
-        raise ConfigurationError(
-            f"a lake can't be at {self.url!r}", hint="a folder from its root (/data/lake), or s3://BUCKET/PREFIX"
-        )
+        if not _BUCKET.fullmatch(self.url) and not _FOLDER.fullmatch(self.url):
+            raise ConfigurationError(
+                f"a lake can't be at {self.url!r}", hint="a folder from its root (/data/lake), or s3://BUCKET/PREFIX"
+            )
 
     @property
     def is_s3(self) -> bool:
         """Whether it is a bucket, and no folder."""
-        return urlsplit(self.url).scheme in _S3
+        return _BUCKET.fullmatch(self.url) is not None
 
     @property
     def path(self) -> str:
         """The path as a file system of Arrow takes it: BUCKET/PREFIX, or the folder."""
-        parts = urlsplit(self.url)
-        return f"{parts.netloc}{parts.path}".rstrip("/")
+        found = _BUCKET.fullmatch(self.url) or _FOLDER.fullmatch(self.url)
+        return found[1].rstrip("/") if found else ""
 
     @property
     def table_url(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -31,17 +31,30 @@ def build_stats(known: pq.FileMetaData, schema: pa.Schema) -> str:
         nulls[name] = sum(one.null_count for one in found)
         whole = [one for one in found if one.null_count < one.num_values + one.null_count]
         if whole and all(one.has_min_max for one in whole):
-            lowest = _spell(min(one.min for one in whole), is_most=False)
-            highest = _spell(max(one.max for one in whole), is_most=True)
-            if lowest is not None and highest is not None:
-                least[name], most[name] = lowest, highest
+            least[name], most[name] = _find_least(whole), _find_most(whole)
     stats: Mapping[str, Any] = {
         "numRecords": known.num_rows,
-        "minValues": least,
-        "maxValues": most,
+        "minValues": {name: value for name, value in least.items() if value is not None},
+        "maxValues": {name: value for name, value in most.items() if value is not None},
         "nullCount": nulls,
     }
     return json.dumps(stats)
+
+
+def _find_least(groups: Sequence[pq.Statistics]) -> Any:
+    try:
+        return _spell(min(one.min for one in groups), is_most=False)
+    except OverflowError:
+        # Python has no moments of other years than 1 to 9999.
+        return None
+
+
+def _find_most(groups: Sequence[pq.Statistics]) -> Any:
+    try:
+        return _spell(max(one.max for one in groups), is_most=True)
+    except OverflowError:
+        # The same, also where it is rounded up beyond the last millisecond.
+        return None
 
 
 def _spell(value: Any, *, is_most: bool) -> Any:  # noqa: PLR0911 - one line for each type
@@ -66,4 +79,5 @@ def _spell_moment(value: datetime, *, is_most: bool) -> str:
     moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
     if is_most and moment.microsecond % 1000:
         moment += timedelta(milliseconds=1)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z"
+    # Years have four digits here, which strftime does not give everywhere.
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

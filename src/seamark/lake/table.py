@@ -10,23 +10,32 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
-from seamark.errors import FencedError, NotFoundError, RefusedError, SeamarkError, UnreachableError
+from seamark.errors import (
+    FencedError,
+    NotFoundError,
+    RefusedError,
+    SeamarkError,
+    StalePlanError,
+    UnreachableError,
+)
 from seamark.lake.files import DataFile
+from seamark.lake.layout import build_layout
 from seamark.lake.place import LakePlace
 from seamark.lake.vector import Vector, read_vector
 from seamark.model.group import find_mirror
 from seamark.model.ledger_entry import Entry
+from seamark.model.table_layout import TableLayout
 
 # A commit that is as old is said anew.
 _OLD_MS = 7 * 24 * 3600 * 1000
@@ -57,11 +66,11 @@ class LakeTable:
         self.owner = owner
         self._table: DeltaTable | None = None
 
-    def read_columns(self) -> tuple[str, ...] | None:
-        """The columns of the table; None where there is none."""
+    def read_layout(self) -> TableLayout | None:
+        """What the table has; None where there is none."""
         with self.telling():
             table = self._find()
-            return None if table is None else tuple(one.name for one in table.schema().fields)
+            return None if table is None else build_layout(table)
 
     def create(self, schema: pa.Schema, *, partition_by: Sequence[str]) -> None:
         """Make the table. One that another process has made in the same moment will do."""
@@ -83,14 +92,18 @@ class LakeTable:
 
     def add_columns(self, schema: pa.Schema) -> None:
         """Add the columns of a schema that the table has not."""
-        with self.telling():
-            table = self.refresh()
+
+        def add(table: DeltaTable) -> None:
             known = {one.name for one in table.schema().fields}
             missing = [one for one in schema if one.name not in known]
             if missing:
-                from deltalake import Schema  # noqa: PLC0415
-
                 table.alter.add_columns(list(Schema.from_arrow(pa.schema(missing)).fields))
+
+        self._alter(add)
+
+    def set_property(self, name: str, value: str) -> None:
+        """Set a property of the table, in a commit of its own."""
+        self._alter(lambda table: table.alter.set_table_properties({name: value}, raise_if_not_exists=False))
 
     def read_position(self, *, may_be_lost: bool = False) -> Position:
         """Where the landing stands.
@@ -121,28 +134,39 @@ class LakeTable:
     def place(self, entries: Iterable[Entry], *, gone: Iterable[Entry] = ()) -> None:
         """Set these offsets and take those away, without any row. A run that is under way is fenced by it."""
         wanted, unwanted = {entry.key: entry for entry in entries}, {entry.key for entry in gone}
-        for number in range(_TRIES):
+
+        def place() -> Position:
             seen = self.read_position(may_be_lost=True)
             left = {key: entry for key, entry in {**seen.entries, **wanted}.items() if key not in unwanted}
-            try:
-                self._commit([], Vector(self.owner, uuid4().hex, tuple(left.values())), seen=seen)
-            except FencedError:
-                # A run has committed meanwhile. Who sets offsets goes before who lands.
-                _pause(number)
-            else:
-                return
-        raise UnreachableError(
-            f"the offsets of {self.owner} could not be set",
-            cause=f"a run of it was faster {_TRIES} times",
-            hint="stop the landing, and try again",
-        )
+            return self._commit([], Vector(self.owner, uuid4().hex, tuple(left.values())), seen=seen)
+
+        self._insist(place)
 
     def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
-        """Say these offsets anew: a run that is under way is fenced by it."""
+        """Say the offsets anew: a run that is under way is fenced by it. One that is there stays where it is."""
         wanted = list(firsts)
-        self.place(wanted)
-        found = self.read()
+
+        def claim() -> Position:
+            # Each time anew: what a run has landed meanwhile counts.
+            seen = self.read_position()
+            return self.commit([], _list_missing(wanted, seen), seen=seen)
+
+        found = self._insist(claim).entries
         return [found[entry.key] for entry in wanted]
+
+    def enter(self, firsts: Iterable[Entry]) -> Position:
+        """Where the landing stands, once it has all of these. One that is there stays where it is.
+
+        Nothing is committed where none is missing, and the last commit is of these days.
+        """
+        wanted = list(firsts)
+
+        def enter() -> Position:
+            seen = self.read_position()
+            missing = _list_missing(wanted, seen)
+            return self.commit([], missing, seen=seen) if missing else self.renew(seen)
+
+        return self._insist(enter)
 
     def require(self, seen: Position) -> None:
         """Refuse where the landing is no longer where it was seen.
@@ -154,14 +178,42 @@ class LakeTable:
         if found.commit != seen.commit:
             raise _build_fenced(self.owner, found)
 
-    def renew(self) -> None:
-        """Say the offsets anew, in a commit of today, if the last one may soon be cleaned away.
+    def renew(self, seen: Position) -> Position:
+        """Say the offsets anew, in a commit of today, if the one that was seen may soon be cleaned away.
 
-        Delta keeps commits for 30 days, and a topic may be still for longer.
+        Delta keeps commits for 30 days, and a topic may be still for longer. The store is not asked whether it is time.
+
+        Raises:
+            FencedError: the landing is elsewhere.
         """
-        seen = self.read_position()
-        if seen.commit is not None and time.time() * 1000 - seen.made_at_ms > _OLD_MS:
-            self.place([])
+        if seen.commit is None or _read_clock_ms() - seen.made_at_ms <= _OLD_MS:
+            return seen
+        return self.commit([], [], seen=seen)
+
+    def _insist(self, change: Callable[[], Position]) -> Position:
+        """Make a commit without rows, which looks where the landing is and may lose to a run: nothing was landed."""
+        for number in range(_TRIES):
+            try:
+                return change()
+            except FencedError:
+                # A run has committed meanwhile. Who sets offsets goes before who lands.
+                _pause(number)
+        raise UnreachableError(
+            f"the offsets of {self.owner} could not be set",
+            cause=f"a run of it was faster {_TRIES} times",
+            hint="stop the landing, and try again",
+        )
+
+    def _alter(self, change: Callable[[DeltaTable], None]) -> None:
+        """Change the table, and look at it anew each time that somebody was faster."""
+        for number in range(_TRIES):
+            try:
+                with self.telling():
+                    return change(self.refresh())
+            except StalePlanError as error:
+                failure = error
+                _pause(number)
+        raise failure
 
     def _commit(self, files: Sequence[DataFile], vector: Vector, *, seen: Position) -> Position:
         adds = [_build_add(file) for file in files]
@@ -177,10 +229,8 @@ class LakeTable:
                     if found.commit != seen.commit:
                         raise _build_fenced(self.owner, found)
                     return self._try(table, adds, vector)
-            except CommitFailedError as error:
-                # Somebody else has taken the number, or it was ourselves.
-                failure = error
-            except UnreachableError as error:
+            except (StalePlanError, UnreachableError) as error:
+                # Somebody else has taken the number, or it was ourselves; or nobody has answered.
                 failure = error
             _pause(number)
         raise UnreachableError(
@@ -203,7 +253,7 @@ class LakeTable:
                 app_transactions=[Transaction(self.owner, number)],
             ),
         )
-        return Position(number, vector)
+        return Position(number, vector, _read_clock_ms())
 
     def _read_position(self, table: DeltaTable, *, may_be_lost: bool) -> Position:
         number = table.transaction_version(self.owner)
@@ -247,11 +297,17 @@ class LakeTable:
 
     @contextmanager
     def telling(self) -> Iterator[None]:
-        """What the store says, in our words. A lost race is the caller's."""
+        """What the store says, in our words."""
         try:
             yield
-        except (SeamarkError, CommitFailedError):
+        except SeamarkError:
             raise
+        except CommitFailedError as error:
+            raise StalePlanError(
+                f"{self.at.url} was changed by somebody else meanwhile",
+                cause=" ".join(str(error).split())[:300],
+                hint="nothing was changed; try it again",
+            ) from error
         except (OSError, DeltaError) as error:
             self._table = None
             raise UnreachableError(
@@ -259,6 +315,15 @@ class LakeTable:
                 cause=" ".join(str(error).split())[:300],
                 hint="check the lake's url, endpoint and keys in the context, and that its store is up",
             ) from error
+
+
+def _list_missing(wanted: Iterable[Entry], seen: Position) -> list[Entry]:
+    known = seen.vector.by_key()
+    return [entry for entry in wanted if entry.key not in known]
+
+
+def _read_clock_ms() -> int:
+    return int(time.time() * 1000)
 
 
 def _pause(number: int) -> None:
@@ -271,7 +336,7 @@ def _build_add(file: DataFile) -> AddAction:
         path=file.path,
         size=file.size,
         partition_values=dict(file.partition),
-        modification_time=int(time.time() * 1000),
+        modification_time=_read_clock_ms(),
         data_change=True,
         stats=file.stats,
     )

@@ -11,6 +11,10 @@ DATE_COLUMN = "event_date"
 """The column that a table is parted by, where a landing names a column for it."""
 DEAD_LETTER = "seamark_dead_letter"
 """The column of what became of a record that is no row: why, and what it was."""
+DEAD_LETTER_TYPE = (
+    "struct<reason:string,topic:string,partition:int,offset:bigint,timestamp:timestamp,key:binary,value:binary>"
+)
+"""That column's type."""
 
 _DECIMAL = re.compile(r"(?:numeric|decimal) ?\((\d{1,2})(?:, ?(\d{1,2}))?\)")
 _TEXT = re.compile(r"(?:varchar|char|character varying|character)(?: ?\(\d+\))?")

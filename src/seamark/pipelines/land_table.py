@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from seamark.errors import RefusedError
-from seamark.pipelines.lake_column import DATE_COLUMN, DEAD_LETTER, find_lake_type
+from seamark.model.table_layout import TableLayout
+from seamark.pipelines.lake_column import DATE_COLUMN, DEAD_LETTER, DEAD_LETTER_TYPE, find_lake_type
 from seamark.pipelines.landing import Landing, OnError
 
 
@@ -24,26 +25,48 @@ def build_statements(landing: Landing, existing: Collection[str] | None) -> tupl
     )
 
 
-def build_lake_statements(landing: Landing, existing: Collection[str] | None) -> tuple[str, ...]:
-    """The same for a lake's table, in Spark's words. They are shown; nobody runs them as SQL."""
-    wanted = {column.name: find_lake_type(column) for column in landing.columns}
-    if landing.on_error is OnError.DEAD_LETTER:
-        wanted[DEAD_LETTER] = "struct"
-    parted = f" PARTITIONED BY ({DATE_COLUMN})" if landing.date_from else ""
-    if landing.date_from:
-        wanted[DATE_COLUMN] = "date"
+def build_lake_statements(landing: Landing, existing: TableLayout | None) -> tuple[str, ...]:
+    """The same for a lake's table, in Spark's words. They are shown; nobody runs them as SQL.
+
+    Raises:
+        RefusedError: the table has a column of another type, or is parted otherwise.
+    """
+    wanted = build_lake_layout(landing)
+    # What stands within a structure would fill the screen.
+    lines = {name: f"{name} {kind.partition('<')[0]}" for name, kind in wanted.columns.items()}
     if existing is None:
-        lines = ", ".join(f"{name} {kind}" for name, kind in wanted.items())
-        return (f"CREATE TABLE {landing.table} ({lines}) USING delta{parted}",)
-    if landing.date_from and DATE_COLUMN not in existing:
+        parted = f" PARTITIONED BY ({', '.join(wanted.parted_by)})" if wanted.parted_by else ""
+        return (f"CREATE TABLE {landing.table} ({', '.join(lines.values())}) USING delta{parted}",)
+    if differences := list(_list_differences(wanted, existing)):
         raise RefusedError(
-            f"the table {landing.table} is not parted by {DATE_COLUMN}, and to.date asks for it",
-            cause="Delta parts a table when it is made, and never again",
-            hint="leave to.date out, or land in another table",
+            f"the table {landing.table} is not as {landing.name} would make it: {'; '.join(differences)}",
+            cause="Delta knows types and parts from when a table is made: files of others could not be read with it",
+            hint="put back in the file what the table has, or land in a new table: "
+            "another to.table, by another name of the landing",
         )
     return tuple(
-        f"ALTER TABLE {landing.table} ADD COLUMN {name} {kind}" for name, kind in wanted.items() if name not in existing
+        f"ALTER TABLE {landing.table} ADD COLUMN {line}" for name, line in lines.items() if name not in existing.columns
     )
+
+
+def build_lake_layout(landing: Landing) -> TableLayout:
+    """What a landing's table in a lake has at least."""
+    columns = {column.name: find_lake_type(column) for column in landing.columns}
+    if landing.on_error is OnError.DEAD_LETTER:
+        columns[DEAD_LETTER] = DEAD_LETTER_TYPE
+    if landing.date_from:
+        columns[DATE_COLUMN] = "date"
+    return TableLayout(columns, (DATE_COLUMN,) if landing.date_from else ())
+
+
+def _list_differences(wanted: TableLayout, existing: TableLayout) -> Iterator[str]:
+    """What no new column would mend. Columns that only the table has do no harm."""
+    for name, kind in wanted.columns.items():
+        if (found := existing.columns.get(name, kind)) != kind:
+            yield f"its {name} is {found}, and the landing has {kind}"
+    if existing.parted_by != wanted.parted_by:
+        has = f"parted by {', '.join(existing.parted_by)}" if existing.parted_by else f"not parted by {DATE_COLUMN}"
+        yield f"it is {has}, and the landing has {'a' if wanted.parted_by else 'no'} to.date"
 
 
 def _quote(name: str) -> str:

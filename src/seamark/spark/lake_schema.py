@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from seamark.errors import RefusedError
 from seamark.pipelines.lake_column import DATE_COLUMN, DEAD_LETTER, find_lake_type
+from seamark.pipelines.land_table import build_lake_layout, build_lake_statements
 from seamark.pipelines.landing import Landing, OnError
 
 if TYPE_CHECKING:
@@ -56,10 +58,30 @@ def build_table_schema(landing: Landing) -> pa.Schema:
 
 
 def make_fit(table: LakeTable, landing: Landing) -> None:
-    """Make the table, or add the columns that it has not."""
+    """Make the table, or add the columns that it has not.
+
+    Raises:
+        RefusedError: the table has a column of another type, or is parted otherwise.
+    """
     schema = build_table_schema(landing)
-    table.create(schema, partition_by=[DATE_COLUMN] if landing.date_from else [])
+    table.create(schema, partition_by=build_lake_layout(landing).parted_by)
+    # Another process may have made it, by another file.
+    build_lake_statements(landing, table.read_layout())
     table.add_columns(schema)
+
+
+def require_fit(table: LakeTable, landing: Landing) -> None:
+    """Look at the table before rows are landed in it: files that do not fit it would move the offsets all the same.
+
+    Raises:
+        RefusedError: something is missing, or is otherwise.
+    """
+    if missing := build_lake_statements(landing, table.read_layout()):
+        raise RefusedError(
+            f"the table {landing.table} is not ready for {landing.name}",
+            cause=f"what is missing: {missing[0]}",
+            hint="seamark land run makes it fit; in a program: seamark.spark.lake_schema.make_fit",
+        )
 
 
 def _find(kind: str) -> pa.DataType:

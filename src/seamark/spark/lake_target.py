@@ -16,6 +16,7 @@ from seamark.lake.table import LakeTable, Position
 from seamark.model.ledger_entry import Entry, Step
 from seamark.pipelines.landing import BatchLanded, Landing
 from seamark.spark.lake_frame import build_lake_frame
+from seamark.spark.lake_schema import require_fit
 from seamark.spark.lake_sink import LakeSink, build_options
 from seamark.spark.session import register_sink
 
@@ -32,25 +33,33 @@ class LakeTarget:
         self._committing = threading.Lock()
 
     def prepare(self, spark: SparkSession) -> None:
-        """Have Spark know the sink, and the lake know the landing."""
+        """Have Spark know the sink, and the lake know the landing. A table that does not fit is refused."""
+        require_fit(self._table, self._landing)
         register_sink(spark, LakeSink)
         enter_landing(self._lake, self._landing.owner, table=self._landing.table)
-        self._table.renew()
 
     def read(self) -> dict[tuple[str, int], Entry]:
         """What the last commit says."""
         return self._table.read_position().entries
 
     def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
-        """Begin where the table stands. Nobody is kept out: of two runs the one that commits first has its batch."""
-        self._seen = self._table.read_position()
-        return [self._seen.entries.get(first.key, first) for first in firsts]
+        """Begin where the table stands. Nobody is kept out: of two runs the one that commits first has its batch.
+
+        A partition that the table does not know is entered at once: a next run must begin there too, also where this
+        one lands nothing, and `latest` will be elsewhere by then.
+        """
+        wanted = list(firsts)
+        with self._committing:
+            self._seen = self._table.enter(wanted)
+            found = self._seen.entries
+        return [found[first.key] for first in wanted]
 
     def watch(self, entries: Sequence[Entry]) -> None:  # noqa: ARG002 - they have one place
-        """Another commit says that somebody has landed or moved them."""
+        """Another commit says that somebody has landed or moved them. Ours is said anew before Delta cleans it away."""
         with self._committing:
             if self._seen is not None:
                 self._table.require(self._seen)
+                self._seen = self._table.renew(self._seen)
 
     def build_rows(self, records: DataFrame) -> DataFrame:
         """The columns of the table, and what is told of each record."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from seamark.errors import RefusedError
+from seamark.model.table_layout import TableLayout
 from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.land_table import build_lake_statements, build_statements
+from seamark.pipelines.land_table import build_lake_layout, build_lake_statements, build_statements
 from seamark.pipelines.landing import Landing, Mode, OnError, Store
 
 COLUMNS = (LandColumn("id", "bigint"), LandColumn('od"d', "numeric(12, 2)"))
@@ -45,7 +47,33 @@ def test_table_of_a_lake_is_made_and_grows():
             "USING delta PARTITIONED BY (event_date)"
         ),
     )
-    assert build_lake_statements(LAKE, ["id"]) == ("ALTER TABLE raw/orders ADD COLUMN at timestamp",)
-    assert build_lake_statements(LAKE, ["id", "at"]) == ()
-    with pytest.raises(RefusedError, match="is not parted by event_date"):
-        build_lake_statements(parted, ["id", "at"])
+    few = TableLayout({"id": "bigint"})
+    assert build_lake_statements(LAKE, few) == ("ALTER TABLE raw/orders ADD COLUMN at timestamp",)
+    for existing in (build_lake_layout(LAKE), build_lake_layout(replace(LAKE, on_error=OnError.DEAD_LETTER))):
+        # A column that only the table has may stay.
+        assert build_lake_statements(LAKE, existing) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "difference"),
+    [
+        ({"columns": (LandColumn("id", "string"), LAKE.columns[1])}, "its id is bigint, and the landing has string"),
+        ({"columns": (LandColumn("id", "int"), LAKE.columns[1])}, "its id is bigint, and the landing has int"),
+        ({"date_from": ""}, "it is parted by event_date, and the landing has no to.date"),
+    ],
+)
+def test_table_of_a_lake_with_other_types_or_parts_is_refused(changes, difference):
+    parted = replace(LAKE, date_from="at")
+    with pytest.raises(RefusedError, match=re.escape(f"is not as orders would make it: {difference}")) as error:
+        build_lake_statements(replace(parted, **changes), build_lake_layout(parted))
+    assert "put back in the file what the table has, or land in a new table" in error.value.hint
+
+
+def test_every_difference_of_a_lakes_table_is_told():
+    found = TableLayout({"id": "bigint", "at": "timestamp_ntz", "day": "date"}, ("day",))
+    with pytest.raises(
+        RefusedError, match=r"its at is timestamp_ntz, .* timestamp; it is parted by day, .* no to\.date"
+    ):
+        build_lake_statements(LAKE, found)
+    with pytest.raises(RefusedError, match=r"it is not parted by event_date, and the landing has a to\.date"):
+        build_lake_statements(replace(LAKE, date_from="at"), build_lake_layout(LAKE))

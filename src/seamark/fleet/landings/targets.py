@@ -57,7 +57,7 @@ class _LakeTarget:
         return self._table.read_position().entries
 
     def build_statements(self) -> tuple[str, ...]:
-        return build_lake_statements(self._landing, self._table.read_columns())
+        return build_lake_statements(self._landing, self._table.read_layout())
 
     def make_fit(self, statements: tuple[str, ...]) -> None:  # noqa: ARG002 - there is no SQL here
         from seamark.spark.lake_schema import make_fit  # noqa: PLC0415

@@ -1,0 +1,72 @@
+"""A lake's table against what its landing would make: what does not fit is refused before a row is landed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from seamark.errors import RefusedError
+from seamark.lake.place import LakePlace
+from seamark.lake.table import LakeTable
+from seamark.pipelines.land_column import LandColumn
+from seamark.pipelines.land_table import build_lake_layout, build_lake_statements
+from seamark.pipelines.landing import Landing, OnError, Store
+from seamark.spark.lake_schema import make_fit
+from seamark.spark.lake_target import LakeTarget
+
+WORDS = (
+    *("string", "jsonb", "varchar(20)", "smallint", "int4", "bigint", "real", "double precision", "bool"),
+    *("date", "timestamp", "timestamptz", "numeric(12, 2)", "decimal(38)"),
+)
+COLUMNS = tuple(LandColumn(f"c{number}", word) for number, word in enumerate(WORDS))
+LANDING = Landing("orders", topic="orders", table="raw/orders", columns=COLUMNS, store=Store.DELTA)
+WHOLE = replace(LANDING, on_error=OnError.DEAD_LETTER, date_from=f"c{WORDS.index('timestamptz')}")
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return LakePlace(str(tmp_path))
+
+
+@pytest.fixture
+def table(lake):
+    return LakeTable(lake.below(LANDING.table), owner=LANDING.owner)
+
+
+@pytest.mark.parametrize("landing", [LANDING, WHOLE])
+def test_table_is_read_as_it_was_made(table, landing):
+    make_fit(table, landing)
+    assert table.read_layout() == build_lake_layout(landing)
+    assert build_lake_statements(landing, table.read_layout()) == ()
+
+
+def test_table_with_more_columns_fits(lake, table):
+    make_fit(table, replace(LANDING, on_error=OnError.DEAD_LETTER))
+    make_fit(table, replace(LANDING, columns=COLUMNS[:2]))
+    assert len(table.read_layout().columns) == len(COLUMNS) + 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "difference"),
+    [
+        ({"columns": (LandColumn("c0", "bigint"), *COLUMNS[1:])}, "its c0 is string, and the landing has bigint"),
+        ({"date_from": "", "columns": COLUMNS[:1]}, "it is parted by event_date, and the landing has no to.date"),
+    ],
+)
+def test_changed_landing_is_refused_and_nothing_is_added(lake, table, changes, difference):
+    make_fit(table, WHOLE)
+    before = table.read_layout()
+    changed = replace(WHOLE, **changes)
+    changed = replace(changed, columns=(*changed.columns, LandColumn("fresh", "int")))
+    for refuse in (lambda: make_fit(table, changed), lambda: LakeTarget(changed, lake).prepare(None)):
+        with pytest.raises(RefusedError, match=difference):
+            refuse()
+    assert table.read_layout() == before
+
+
+def test_run_does_not_begin_where_a_column_is_missing(lake, table):
+    make_fit(table, replace(LANDING, columns=COLUMNS[:1]))
+    with pytest.raises(RefusedError, match="is not ready for orders") as error:
+        LakeTarget(LANDING, lake).prepare(None)
+    assert "ADD COLUMN c1" in error.value.cause
