@@ -35,7 +35,7 @@ _LETTER = {"timestamp": TIMESTAMP, "key": KEY, "value": VALUE}
 _BAD = "seamark_bad"
 _PAYLOAD, _AFTER, _BEFORE, _OP = "payload", "after", "before", "op"
 _ROW_OPS, _DELETE_OP = ("c", "r", "u"), "d"
-_DECIMAL = re.compile(r"(?:numeric|decimal)(?:\((\d+)(?:, ?(\d+))?\))?")
+_DECIMAL = re.compile(r"numeric(?:\((\d+)(?:, (\d+))?\))?")
 _MOST_DIGITS, _SCALE = 38, 18
 _TYPES: dict[str, DataType] = {
     "smallint": ShortType(),
