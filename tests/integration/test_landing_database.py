@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -16,7 +17,14 @@ import pytest
 
 from seamark.database.landing import LandingDatabase
 from seamark.database.landing_rows import DeadLetter, LandingTable
-from seamark.errors import DeadlineError, FencedError, NotFoundError, RejectedError, UnreachableError
+from seamark.errors import (
+    AuthorizationError,
+    DeadlineError,
+    FencedError,
+    NotFoundError,
+    RejectedError,
+    UnreachableError,
+)
 from seamark.model.ledger_entry import Entry, Step
 
 FIRST = Entry("orders", "id", 0, next_offset=5)
@@ -62,6 +70,7 @@ def read(dsn, place):
 def write(*texts):
     def hand_over(sink):
         assert sink.copy(texts) is None
+        assert list(sink.settle()) == []
 
     return hand_over
 
@@ -144,6 +153,123 @@ def test_newest_record_of_a_key_decides(build, read):
     assert read() == [(1, "e"), (4, "f")]
 
 
+def refuse(dsn, place, rule):
+    with psycopg.connect(dsn) as connection:
+        connection.execute(f"ALTER TABLE {place}.rows {rule}")
+
+
+def test_newest_good_record_of_a_key_stands(build, read, dsn, place):
+    refuse(dsn, place, "ALTER words SET NOT NULL")
+    refuse(dsn, place, "ADD CHECK (words <> 'no')")
+    with psycopg.connect(dsn) as connection:
+        connection.execute(f"INSERT INTO {place}.rows VALUES (3, 'was'), (9, 'held')")
+        connection.execute(f"CREATE TABLE {place}.more (id int REFERENCES {place}.rows)")
+        connection.execute(f"INSERT INTO {place}.more VALUES (9)")
+    database = build(key=("id",))
+    (entry,) = database.claim([FIRST])
+    rows = [
+        (1, "a", "false"),  # 5
+        (2, "b", "false"),
+        (1, "no", "false"),
+        (1, "", "false"),  # 8
+        (3, "no", "false"),
+        (4, "", "false"),
+        (5, "c", "false"),  # 11
+        (6, "d", "false"),
+        (6, "", "true"),
+        (9, "", "true"),  # 14: other rows hold it
+    ]
+    text = "".join(f"{key},{words},{5 + place},{gone}\n" for place, (key, words, gone) in enumerate(rows))
+    found = {}
+
+    def hand_over(sink):
+        assert sink.copy([text.encode()]) is None
+        found.update(sink.settle())
+
+    landed = database.land(Step(entry, end=15), hand_over, is_strict=False)
+    assert sorted(found) == [7, 8, 9, 10, 14]
+    assert "violates check constraint" in found[7]
+    assert "violates not-null constraint" in found[8]
+    assert "violates foreign key constraint" in found[14]
+    assert read() == [(1, "a"), (2, "b"), (3, "was"), (5, "c"), (9, "held")]
+    assert (landed.rows, landed.deleted) == (3, 0)
+
+
+def test_all_but_the_oldest_record_of_a_key_may_be_refused(build, read, dsn, place):
+    refuse(dsn, place, "ADD CHECK (words <> 'no')")
+    database = build(key=("id",))
+    (entry,) = database.claim([FIRST])
+    text = "".join(f"{number % 2},{'no' if number else 'yes'},{number},false\n" for number in range(400))
+    found = {}
+
+    def hand_over(sink):
+        assert sink.copy([text.encode()]) is None
+        found.update(sink.settle())
+
+    database.land(Step(entry, end=405), hand_over, is_strict=False)
+    assert (sorted(found), read()) == (list(range(1, 400)), [(0, "yes")])
+
+
+# One that does not compress, and one that is too deep.
+NOISE = "".join(hashlib.sha256(str(number).encode()).hexdigest() for number in range(200))
+DEEP = "[" * 200_000
+
+
+@pytest.mark.parametrize(
+    ("rule", "words", "reason"),
+    [("ADD UNIQUE (words)", NOISE, "index row"), ("ALTER words TYPE jsonb USING NULL", DEEP, "stack depth limit")],
+)
+def test_row_that_is_too_much_for_the_table_is_refused(build, read, dsn, place, rule, words, reason):
+    refuse(dsn, place, "ALTER words TYPE text")
+    refuse(dsn, place, rule)
+    database = build()
+    (entry,) = database.claim([FIRST])
+    found = []
+    text = f'1,"{words}"\n'.encode()
+    database.land(Step(entry, end=9), lambda sink: found.append(sink.copy([text])), is_strict=False)
+    assert reason in found[0].reason
+    assert read() == []
+
+
+def test_what_a_trigger_raises_refuses_the_row(build, read, dsn, place):
+    with psycopg.connect(dsn) as connection:
+        connection.execute(
+            f"CREATE FUNCTION {place}.judge() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN IF new.id = 2 THEN RAISE EXCEPTION 'not this one'; END IF; RETURN new; END $$"
+        )
+        connection.execute(
+            f"CREATE TRIGGER judge BEFORE INSERT ON {place}.rows FOR EACH ROW EXECUTE FUNCTION {place}.judge()"
+        )
+    database = build()
+    (entry,) = database.claim([FIRST])
+
+    def hand_over(sink):
+        assert sink.copy([b"1,a\n2,b\n"]).reason == "not this one"
+        assert sink.copy([b"1,a\n"]) is None
+
+    database.land(Step(entry, end=9), hand_over, is_strict=False)
+    assert read() == [(1, "a")]
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_text_is_utf8_whatever_the_session_speaks(build, read, dsn, place, monkeypatch, is_ours):
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    database = build()
+    (entry,) = database.claim([FIRST])
+
+    def hand_over(sink):
+        if not is_ours:
+            sink._connection.execute("SET LOCAL client_encoding = 'LATIN1'")
+        assert sink.copy(["1,h\u00e9\u6587\n".encode()]) is None
+        if is_ours:
+            sink.bury([DeadLetter(6, None, "no \u6587", None, None)])
+
+    database.land(Step(entry, end=9), hand_over, is_strict=False)
+    monkeypatch.delenv("PGCLIENTENCODING")
+    assert read() == [(1, "h\u00e9\u6587")]
+    assert read("dead", "reason") == ([("no \u6587",)] if is_ours else [])
+
+
 def test_two_at_once_land_it_once(build, read):
     database = build()
     (entry,) = database.claim([FIRST])
@@ -213,6 +339,42 @@ def test_process_that_is_stopped_in_its_transaction_is_ended(build, read, dsn, p
     assert read() == [(2, None)]
 
 
+ENTERING = """
+import json, os, signal, sys
+import psycopg
+from seamark.database.any_driver import Runner
+from seamark.database.ledger import Ledger
+from seamark.database.zombies import build_session_name
+from seamark.model.ledger_entry import Entry
+given = json.loads(sys.stdin.readline())
+entry, owner = Entry(*given["entry"]), given["owner"]
+name = build_session_name(owner, *entry.key)
+with psycopg.connect(given["dsn"], application_name=name) as connection:
+    Ledger(owner).add(Runner(connection), entry)
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+def test_process_that_is_stopped_while_it_enters_a_partition_is_ended(build, dsn, place):
+    database = build(zombie_seconds=2.0)
+    given = {"dsn": dsn, "owner": f"pipeline/{place}", "entry": [FIRST.topic, FIRST.topic_id, FIRST.partition, 3]}
+    zombie = subprocess.Popen([sys.executable, "-c", ENTERING], stdin=subprocess.PIPE, text=True)
+    found = []
+    thread = threading.Thread(target=lambda: found.extend(database.claim([FIRST])))
+    try:
+        print(json.dumps(given), file=zombie.stdin, flush=True)
+        os.waitid(os.P_PID, zombie.pid, os.WSTOPPED)
+        thread.start()
+        thread.join(60)
+        assert [one.next_offset for one in found] == [FIRST.next_offset]
+    finally:
+        # Whoever waits for it goes on, so that a failure is told.
+        zombie.kill()
+        zombie.wait(30)
+        thread.join(60)
+        zombie.stdin.close()
+
+
 def test_lost_answer_to_commit_is_asked_for(build, read, dsn, monkeypatch):
     database = build()
     (entry,) = database.claim([FIRST])
@@ -256,6 +418,16 @@ def test_table_that_is_not_there_is_named(dsn, place, build):
         database.land(Step(entry, end=9), write(b"1\n"), is_strict=True)
 
 
+def test_ledger_that_is_not_there_is_told_in_our_words(build, dsn, monkeypatch):
+    database = build()
+    (entry,) = database.claim([FIRST])
+    monkeypatch.setattr(database._ledger, "table", "seamark_none")
+    with pytest.raises(NotFoundError, match="seamark_none is not as the landing wants it"):
+        database.claim([FIRST])
+    with pytest.raises(NotFoundError, match="seamark_none is not as the landing wants it"):
+        database._is_landed(Step(entry, end=9))
+
+
 def test_database_that_is_away_is_told_without_its_password():
     table = LandingTable("rows", ("id",))
     database = LandingDatabase("postgresql://me:hidden@127.0.0.1:1/x", table, owner="pipeline/x")
@@ -293,4 +465,29 @@ def test_role_without_the_right_to_make_tables_uses_those_that_are_there(build, 
     finally:
         with psycopg.connect(dsn) as owner:
             owner.execute(f"DROP OWNED BY {role}")
+            owner.execute(f"DROP ROLE {role}")
+
+
+def test_missing_right_to_stage_rows_is_named(build, dsn, place):
+    build()
+    role, name = f"r_{place}", f"d_{place}"
+    given = psycopg.conninfo.make_conninfo(dsn, user=role, password="x", dbname=name)
+    with psycopg.connect(dsn, autocommit=True) as owner:
+        owner.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'x'")
+        owner.execute(f"CREATE DATABASE {name}")
+        owner.execute(f"REVOKE TEMPORARY ON DATABASE {name} FROM PUBLIC")
+    try:
+        with psycopg.connect(dsn, dbname=name) as owner:
+            owner.execute(f"GRANT CREATE ON SCHEMA public TO {role}")
+        with psycopg.connect(given) as own:
+            own.execute("CREATE TABLE rows (id int PRIMARY KEY)")
+        database = LandingDatabase(given, LandingTable("rows", ("id",), key=("id",)), owner="pipeline/x")
+        database.prepare()
+        (entry,) = database.claim([FIRST])
+        with pytest.raises(AuthorizationError) as error:
+            database.land(Step(entry, end=9), write(b"1,5,false\n"), is_strict=True)
+        assert error.value.hint == f"mode: upsert needs a temporary table: GRANT TEMPORARY ON DATABASE {name}"
+    finally:
+        with psycopg.connect(dsn, autocommit=True) as owner:
+            owner.execute(f"DROP DATABASE {name} WITH (FORCE)")
             owner.execute(f"DROP ROLE {role}")

@@ -50,3 +50,11 @@ def test_years_that_python_does_not_know_are_left_out(tmp_path, moment, day):
     found = find_stats(tmp_path, [moment], days=[day], notes=["x" * 40])
     assert (found["minValues"], found["maxValues"]) == ({}, {})
     assert found["nullCount"] == {"at": 0, "day": 0, "note": 0}
+
+
+def test_no_number_is_called_the_most_where_one_may_be_none(tmp_path):
+    schema = pa.schema([("weight", pa.float64())])
+    pq.write_table(pa.table({"weight": [1.0, float("nan")]}, schema=schema), tmp_path / "one.parquet")
+    found = json.loads(build_stats(pq.read_metadata(tmp_path / "one.parquet"), schema))
+    # Spark looks for what is more than 5 and means NaN too.
+    assert (found["minValues"], found["maxValues"]) == ({"weight": 1.0}, {})

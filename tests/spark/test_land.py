@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from seamark.errors import FencedError, RefusedError
+from seamark.model.ledger_entry import OFFSET
 from seamark.model.spot import Edge
 from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Format, Mode, OnError
+from seamark.pipelines.landing import Format, Landing, Mode, OnError
+from seamark.spark.land_frame import REASON, build_land_frame
 from tests.spark.kafka_side import WAIT_SECONDS
 from tests.spark.land_stage import COLUMNS, open_land_stage
 
@@ -146,6 +148,85 @@ def test_bad_record_stops_the_landing_and_leaves_nothing_of_its_range(spark, ope
             stage.run(spark)
         assert stage.read("SELECT count(*) FROM {table}") == [(0,)]
         assert stage.read_ledger() == {0: 0}
+
+
+def test_record_is_named_though_texts_before_it_have_lines(spark, open_stage):
+    with open_stage(partitions=1, table="part int, place bigint, number bigint, words varchar(8)") as stage:
+        lines = [{"number": number, "words": "\r\n"[: number % 3] + "\n"} for number in range(300)]
+        stage.produce([*lines, {"number": 1, "words": "a\n23456789"}, *lines])
+        with pytest.raises(Exception, match=rf"the record {stage.topic}-0@300 can't be a row of {stage.name}"):
+            stage.run(spark)
+        assert stage.read("SELECT count(*) FROM {table}") == [(0,)]
+
+
+def test_record_that_may_not_replace_a_row_is_kept_or_named(spark, open_stage):
+    columns = (LandColumn("number", "bigint"), LandColumn("words", "text"))
+    with open_stage(partitions=1, table="number bigint PRIMARY KEY, words text CHECK (words <> 'no')") as stage:
+        upsert = {"mode": Mode.UPSERT, "key": ("number",)}
+        told = [(1, "a"), (2, "no"), (1, "b"), (1, "no"), (3, "c")]
+        stage.produce([{"number": number, "words": words} for number, words in told])
+        with pytest.raises(Exception, match=rf"the record {stage.topic}-0@[13] can't be a row of {stage.name}"):
+            stage.run(spark, stage.build(columns, **upsert))
+        assert (stage.read("SELECT count(*) FROM {table}"), stage.read_ledger()) == ([(0,)], {0: 0})
+        seen = []
+        stage.run(spark, stage.build(columns, on_error=OnError.DEAD_LETTER, **upsert), on_batch=seen.append)
+        assert stage.read("SELECT * FROM {table} ORDER BY 1") == [(1, "b"), (3, "c")]
+        dead = stage.read("SELECT record_offset, record_value FROM {table}_dead ORDER BY 1")
+        assert dead == [(1, b'{"number": 2, "words": "no"}'), (3, b'{"number": 1, "words": "no"}')]
+        assert [(batch.rows, batch.dead) for batch in seen] == [(2, 2)]
+        assert stage.read_ledger() == stage.read_ends()
+
+
+def read_reasons(spark, records, *columns, **more):
+    """What the frame of a landing says of (key, value)."""
+    schema = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
+    rows = [(key, value, "t", 0, place, None) for place, (key, value) in enumerate(records)]
+    landing = Landing("x", topic="t", table="x", columns=columns, **more)
+    found = build_land_frame(spark.createDataFrame(rows, schema), landing).orderBy(OFFSET).select(REASON).collect()
+    return [reason for (reason,) in found]
+
+
+def test_what_is_not_utf8_is_no_row(spark):
+    words, whose = LandColumn("words", "text"), LandColumn("whose", "text", "key")
+    values = [
+        b'{"words": "\xff"}',
+        b'{"words": "a\xc3"}',
+        b'{"words": "\xed\xa0\x80"}',
+        '{"words": "\u00e9\ufffd"}'.encode(),
+        b'{"words": "\\ufffd", "number": 1}',
+        # No column has it.
+        b'{"words": "a", "other": "\xff"}',
+        b'{"words": null}',
+    ]
+    bad = "its value is not UTF-8"
+    assert read_reasons(spark, [(b"\xff", one) for one in values], words) == [bad, bad, bad, None, None, None, None]
+    keys = [b"\xff", b"a\xc3", "\u00e9\ufffd".encode(), None, b""]
+    wrong = "its key is not UTF-8"
+    found = read_reasons(spark, [(key, b'{"words": "a"}') for key in keys], whose, words)
+    assert found == [wrong, wrong, None, None, None]
+    # Nobody asks what the value is.
+    assert read_reasons(spark, [(b"\xff", b"\xff"), (b"a", b"\xff")], whose) == [wrong, None]
+    field = LandColumn("id", "text", "key.id")
+    found = read_reasons(spark, [(b'{"id": "\xff"}', b"{}"), (b'{"id": "a"}', b"{}")], field)
+    assert found == [wrong, None]
+
+
+def test_white_space_before_json_is_json(spark):
+    values = [b'\n{"words": "a"}', b'\r\n\t {"words": "a"}\n', b"\n[1]", b"\v{}"]
+    bad = "its value is not JSON of these columns"
+    found = read_reasons(spark, [(None, value) for value in values], LandColumn("words", "text"))
+    assert found == [None, None, bad, bad]
+
+
+@pytest.mark.parametrize("kind", ["numeric (38, 10)", "dec(38,10)", "decimal(38, 10)"])
+def test_numeric_keeps_its_digits_in_every_spelling(spark, kind):
+    records = spark.createDataFrame(
+        [(None, b'{"amount": 1234567890123456789012345678.0123456789}', "t", 0, 0, None)],
+        "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp",
+    )
+    landing = Landing("x", topic="t", table="x", columns=(LandColumn("amount", kind),))
+    ((amount,),) = build_land_frame(records, landing).select("amount").collect()
+    assert amount == "1234567890123456789012345678.0123456789"
 
 
 def test_rows_are_replaced_and_tombstones_delete_them(spark, open_stage):

@@ -92,5 +92,15 @@ def build_landing_error(error: psycopg.Error, table: str) -> SeamarkError:
     return RejectedError(f"rows can't be landed in {table}", cause=text, context=context)
 
 
+def build_staging_error(error: psycopg.Error, table: str, *, database: str) -> SeamarkError:
+    """The error for rows that would replace others, where no temporary table may be made for them."""
+    return AuthorizationError(
+        f"rows can't be landed in {table}",
+        cause=_first_line(error),
+        hint=f"mode: upsert needs a temporary table: GRANT TEMPORARY ON DATABASE {database}",
+        context={"table": table},
+    )
+
+
 def _first_line(error: psycopg.Error) -> str:
     return (error.diag.message_primary or str(error)).strip().partition("\n")[0]

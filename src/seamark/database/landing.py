@@ -8,18 +8,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 
 from seamark.database.any_driver import Runner
-from seamark.database.failures import build_connect_error, build_landing_error
+from seamark.database.failures import build_connect_error, build_landing_error, build_staging_error
 from seamark.database.landing_rows import Landed, LandingTable, RowSink, build_table, create_dead_letters
 from seamark.database.ledger import Ledger
 from seamark.database.session import build_patient_dsn
 from seamark.database.zombies import ZombieWatch, build_session_name
-from seamark.errors import DeadlineError, FencedError
+from seamark.errors import DeadlineError, FencedError, SeamarkError
 from seamark.model.ledger_entry import Entry, Step
 
 _MOST_CLAIMS = 8
@@ -33,7 +32,10 @@ _HOLD_SECONDS = 900.0
 _IDLE_SECONDS = 300
 
 _FIND = "SELECT to_regclass(%s)::oid"
+_WITHOUT_TEMPORARY = "SELECT current_database() WHERE NOT has_database_privilege(current_database(), 'TEMPORARY')"
 _COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+
+_T = TypeVar("_T")
 
 
 class LandingDatabase:
@@ -104,8 +106,12 @@ class LandingDatabase:
     def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
         """Take these partitions from whoever has them. One that has no entry begins where `firsts` says."""
         # Each has a session of its own, by whose name those that hold it are known; one after the other is slow.
-        with ThreadPoolExecutor(_MOST_CLAIMS, thread_name_prefix="seamark-claim") as pool:
-            return list(pool.map(self._claim, firsts))
+        try:
+            with ThreadPoolExecutor(_MOST_CLAIMS, thread_name_prefix="seamark-claim") as pool:
+                return list(pool.map(self._claim, firsts))
+        except psycopg.Error as error:
+            failure = build_landing_error(error, self._ledger.table)
+        raise failure
 
     def place(self, entries: Iterable[Entry], *, gone: Iterable[Entry] = ()) -> None:
         """Set these offsets and take those entries away, all or none. A run that is under way is fenced by it."""
@@ -142,15 +148,15 @@ class LandingDatabase:
                     raise build_fenced(self._ledger.owner, step.entry, found)
                 sink = RowSink(connection, self._table, owner=self._ledger.owner, entry=step.entry, is_strict=is_strict)
                 write(sink)
-                landed = sink.finish()
+                landed = sink.landed
                 self._ledger.move(Runner(connection), step.entry, to=step.end)
                 is_moved = True
         except psycopg.Error as error:
-            # The answer to COMMIT may be lost; the ledger knows what became of it.
-            if is_moved and self._is_landed(step):
-                return landed
-            failure = build_landing_error(error, self._table.name)
+            failure = self._build_failure(error)
         else:
+            return landed
+        # The answer to COMMIT may be lost; the ledger knows what became of it.
+        if is_moved and self._is_landed(step):
             return landed
         # Here, so that no traceback carries rows of the user's.
         raise failure
@@ -176,32 +182,56 @@ class LandingDatabase:
 
     def _claim(self, first: Entry) -> Entry:
         with self._open(self._name(first)) as connection:
-            runner = Runner(connection)
-            # Two that enter it at once: one of them finds it.
-            with suppress(psycopg.errors.UniqueViolation), connection.transaction():
-                self._ledger.add(runner, first)
+            self._wait(connection, first, act=self._ledger.add)
             self._hold(connection, first)
-            found = self._ledger.claim(runner, first)
+            found = self._ledger.claim(Runner(connection), first)
         if found is None:
             raise build_fenced(self._ledger.owner, first, None)
         return found
 
     def _is_landed(self, step: Step) -> bool:
-        with self._open(self._name(step.entry)) as connection:
-            # It waits for the transaction that may still be open.
-            return self._hold(connection, step.entry) == step.after
+        try:
+            with self._open(self._name(step.entry)) as connection:
+                # It waits for the transaction that may still be open.
+                return self._hold(connection, step.entry) == step.after
+        except psycopg.Error as error:
+            failure = build_landing_error(error, self._ledger.table)
+        raise failure
+
+    def _build_failure(self, error: psycopg.Error) -> SeamarkError:
+        """The error for rows that could not be landed. What replaces rows takes a right of the database, too."""
+        is_stage = bool(self._table.key) and isinstance(error, psycopg.errors.InsufficientPrivilege)
+        if is_stage and (database := self._find_without_temporary()):
+            return build_staging_error(error, self._table.name, database=database)
+        return build_landing_error(error, self._table.name)
+
+    def _find_without_temporary(self) -> str | None:
+        """The name of the database, if no temporary table may be made there."""
+        try:
+            with self._open("") as connection:
+                rows = connection.execute(_WITHOUT_TEMPORARY).fetchall()
+        except psycopg.Error:
+            return None
+        return rows[0][0] if rows else None
 
     def _hold(self, connection: psycopg.Connection[Any], entry: Entry) -> Entry | None:
-        """Lock the row of an entry, and read it. Whoever holds it and does nothing any more is ended."""
+        """Lock the row of an entry, and read it."""
+        return self._wait(connection, entry, act=self._ledger.hold)
+
+    def _wait(self, connection: psycopg.Connection[Any], entry: Entry, *, act: Callable[[Runner, Entry], _T]) -> _T:
+        """Do what waits for whoever holds the entry. Who holds it and does nothing any more is ended."""
         watch = ZombieWatch(self._name(entry), patience_seconds=self._zombie_seconds)
         connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
         deadline = time.monotonic() + _HOLD_SECONDS
         while time.monotonic() < deadline:
             try:
                 with connection.transaction():
-                    return self._ledger.hold(Runner(connection), entry)
+                    return act(Runner(connection), entry)
             except psycopg.errors.LockNotAvailable:
                 watch.look(connection)
+            except psycopg.errors.UniqueViolation:
+                # Two entered it at once, and the other one was first: now it is found.
+                continue
         raise DeadlineError(
             f"the ledger's entry of {entry} was held by another session for {_HOLD_SECONDS:g} s",
             cause=f"somebody has changed it in {self._ledger.table}, and has not ended their transaction",
@@ -212,10 +242,14 @@ class LandingDatabase:
     def _name(self, entry: Entry) -> str:
         return build_session_name(self._ledger.owner, *entry.key)
 
+    def _dsn_of(self, name: str) -> str:
+        # Names and reasons may have any character, whatever the environment's encoding is.
+        return build_patient_dsn(self._dsn, application_name=name, client_encoding="UTF8")
+
     def _open(self, name: str) -> psycopg.Connection[Any]:
         """A connection for one transaction: committed and closed at the end of its block."""
         try:
-            connection = psycopg.connect(build_patient_dsn(self._dsn, application_name=name or "seamark-land"))
+            connection = psycopg.connect(self._dsn_of(name or "seamark-land"))
             # Whoever has waited for a lock must see what was committed meanwhile, whatever the role's default is.
             connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         except psycopg.Error as error:

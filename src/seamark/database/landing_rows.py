@@ -6,7 +6,7 @@ Everything here is part of the caller's transaction.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +14,13 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from seamark.database.landing_halves import find_refused
 from seamark.model.ledger_entry import DELETED, OFFSET, Entry
 
 _STAGE = sql.Identifier("seamark_stage")
-# What PostgreSQL says of a row and not of itself: a value that it can't read, a constraint.
-_OF_THE_ROW = ("22", "23")
+# What PostgreSQL says of a row and not of itself: a value that it can't read, a constraint, one too large for an index
+# or too deep, and what a trigger raises.
+_OF_THE_ROW = ("22", "23", "54", "P0001")
 _LINE = re.compile(r", line (\d+)")
 
 
@@ -78,7 +80,8 @@ class RowSink:
         if table.key:
             self._make_stage()
             names, target = (*names, OFFSET, DELETED), _STAGE
-        self._statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(target, _list(names))
+        # Arrow writes UTF-8, whatever the session speaks.
+        self._statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv, ENCODING 'UTF8')").format(target, _list(names))
 
     def copy(self, texts: Iterable[Any]) -> Refusal | None:
         """Take these rows, as CSV in parts. Gives why they were refused, all of them, if one can't be a row.
@@ -89,10 +92,9 @@ class RowSink:
             with nullcontext() if self._is_strict else self._connection.transaction():
                 count = self._copy(texts)
         except psycopg.Error as error:
-            if not (error.sqlstate or "").startswith(_OF_THE_ROW):
-                raise
             return _build_refusal(error)
-        self.landed.rows += count
+        if not self._table.key:
+            self.landed.rows += count
         return None
 
     def bury(self, letters: Iterable[DeadLetter]) -> None:
@@ -108,12 +110,22 @@ class RowSink:
             cursor.executemany(statement, rows)
         self.landed.dead += len(rows)
 
-    def finish(self) -> Landed:
-        """When every row was taken: bring the staged ones into the table."""
-        if self._table.key:
-            self.landed.deleted = self._delete()
-            self.landed.rows = self._replace()
-        return self.landed
+    def settle(self) -> Iterator[tuple[int, str]]:
+        """When every row was taken: bring the staged ones into the table, where rows are replaced.
+
+        Gives the offsets of the records that the table refuses, with why, while it goes on with the others. In the
+        place of one that is refused stands the record of its key before it, or the row as it was.
+        """
+        if not self._table.key or self._bring(None) is None:
+            return
+        keys = self._list_keys()
+        while keys:
+            left = []
+            for place, reason in self._bring_some([offsets[-1] for offsets in keys]):
+                yield keys[place].pop(), reason
+                if keys[place]:
+                    left.append(keys[place])
+            keys = left
 
     def _copy(self, texts: Iterable[Any]) -> int:
         with self._connection.cursor() as cursor:
@@ -128,36 +140,64 @@ class RowSink:
         table = build_table(self._table.name)
         self._connection.execute(sql.SQL(text).format(_STAGE, _list(self._table.columns), *beside, table))
 
-    def _newest(self) -> sql.Composed:
-        """The newest staged record of each key: it decides. In the key's order, so that two ranges don't lock up."""
-        return sql.SQL("(SELECT DISTINCT ON ({key}) * FROM {stage} ORDER BY {key}, {offset} DESC)").format(
-            key=_list(self._table.key), stage=_STAGE, offset=sql.Identifier(OFFSET)
+    def _list_keys(self) -> list[list[int]]:
+        """The offsets of each key's records, the newest last."""
+        offset = sql.Identifier(OFFSET)
+        # One record is looked for again and again from here on.
+        self._connection.execute(sql.SQL("CREATE INDEX ON {} ({})").format(_STAGE, offset))
+        self._connection.execute(sql.SQL("ANALYZE {}").format(_STAGE))
+        text = "SELECT array_agg({offset} ORDER BY {offset}) FROM {stage} GROUP BY {key} ORDER BY {key}"
+        statement = sql.SQL(text).format(offset=offset, stage=_STAGE, key=_list(self._table.key))
+        return [offsets for (offsets,) in self._connection.execute(statement).fetchall()]
+
+    def _bring_some(self, offsets: Sequence[int]) -> Iterator[tuple[int, str]]:
+        return find_refused(len(offsets), lambda first, end: self._bring(offsets[first:end]))
+
+    def _bring(self, offsets: Sequence[int] | None) -> str | None:
+        """Bring these staged records into the table, all or none; None: the newest of each key. Gives why it can't."""
+        try:
+            with self._connection.transaction():
+                deleted, rows = self._delete(offsets), self._replace(offsets)
+        except psycopg.Error as error:
+            return _build_refusal(error).reason
+        self.landed.deleted += deleted
+        self.landed.rows += rows
+        return None
+
+    def _choose(self, offsets: Sequence[int] | None) -> sql.Composed:
+        """One staged record of each key. In the key's order, so that two ranges don't lock up."""
+        text = "(SELECT DISTINCT ON ({key}) * FROM {stage} {which} ORDER BY {key}, {offset} DESC)"
+        which: sql.Composable = sql.SQL("")
+        if offsets is not None:
+            which = sql.SQL("WHERE {} = ANY({}::bigint[])").format(sql.Identifier(OFFSET), sql.Literal(list(offsets)))
+        return sql.SQL(text).format(
+            key=_list(self._table.key), stage=_STAGE, which=which, offset=sql.Identifier(OFFSET)
         )
 
-    def _delete(self) -> int:
+    def _delete(self, offsets: Sequence[int] | None) -> int:
         same = [sql.SQL("t.{0} = s.{0}").format(sql.Identifier(name)) for name in self._table.key]
-        statement = sql.SQL("DELETE FROM {target} t USING {newest} s WHERE s.{deleted} AND {same}").format(
+        statement = sql.SQL("DELETE FROM {target} t USING {chosen} s WHERE s.{deleted} AND {same}").format(
             target=build_table(self._table.name),
-            newest=self._newest(),
+            chosen=self._choose(offsets),
             deleted=sql.Identifier(DELETED),
             same=sql.SQL(" AND ").join(same),
         )
         return self._connection.execute(statement).rowcount
 
-    def _replace(self) -> int:
+    def _replace(self, offsets: Sequence[int] | None) -> int:
         others = [sql.Identifier(name) for name in self._table.columns if name not in self._table.key]
         change: sql.Composable = sql.SQL("DO NOTHING")
         if others:
             sets = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(name) for name in others)
             change = sql.SQL("DO UPDATE SET {}").format(sets)
         text = (
-            "INSERT INTO {target} ({names}) SELECT {names} FROM {newest} s WHERE NOT s.{deleted} "
+            "INSERT INTO {target} ({names}) SELECT {names} FROM {chosen} s WHERE NOT s.{deleted} "
             "ON CONFLICT ({key}) {change}"
         )
         statement = sql.SQL(text).format(
             target=build_table(self._table.name),
             names=_list(self._table.columns),
-            newest=self._newest(),
+            chosen=self._choose(offsets),
             deleted=sql.Identifier(DELETED),
             key=_list(self._table.key),
             change=change,
@@ -166,6 +206,9 @@ class RowSink:
 
 
 def _build_refusal(error: psycopg.Error) -> Refusal:
+    """What is said of the rows that PostgreSQL refuses. An error that is not about rows goes on its way."""
+    if not (error.sqlstate or "").startswith(_OF_THE_ROW):
+        raise error
     found = _LINE.search(error.diag.context or "")
     reason = (error.diag.message_primary or str(error)).partition("\n")[0]
     return Refusal(reason, int(found[1]) if found else None)

@@ -64,7 +64,8 @@ def _spell(value: Any, *, is_most: bool) -> Any:  # noqa: PLR0911 - one line for
     if isinstance(value, int):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        # Spark takes NaN for the largest of all, and Parquet leaves it out of the most.
+        return None if is_most or not math.isfinite(value) else value
     if isinstance(value, datetime):
         return _spell_moment(value, is_most=is_most)
     if isinstance(value, date):

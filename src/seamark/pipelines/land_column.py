@@ -12,7 +12,16 @@ from seamark.model import strict
 
 OUR_PREFIX = "seamark_"
 KAFKA_FIELDS = ("topic", "partition", "offset", "timestamp")
-_TYPE = re.compile(r"[a-z][a-z0-9_ ]*(\(\d{1,4}(, ?\d{1,4})?\))?[a-z ]*(\[\])?", re.ASCII)
+_TYPE = re.compile(r"[a-z][a-z0-9_ ]*(\( *\d{1,4} *(, *\d{1,4} *)?\))?[a-z ]*(\[\])?", re.ASCII)
+_NUMERIC = re.compile(r"^(decimal|dec)(?=\(|\[|$)")
+_SPACES = (
+    (re.compile(r" +"), " "),
+    (re.compile(r" ?\( ?"), "("),
+    (re.compile(r" ?, ?"), ", "),
+    (re.compile(r" (?=[)\[])"), ""),
+    # Behind its digits a type may have more words, as in timestamp(3) with time zone.
+    (re.compile(r"\)(?=[a-z])"), ") "),
+)
 _NAME_BYTES = 63
 
 
@@ -26,7 +35,7 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LandColumn:
-    """One column. `type` is PostgreSQL's own word for it.
+    """One column. `type` is PostgreSQL's own word for it, in one spelling.
 
     `source` is `value.a.b`, `key`, `key.id`, or `kafka.` with topic, partition, offset or timestamp; empty: the field
     of the value by the column's name.
@@ -44,6 +53,7 @@ class LandColumn:
             raise UsageError(f"a column can't be named {self.name}", hint="names with seamark_ are taken")
         if not _TYPE.fullmatch(self.type):
             raise UsageError(f"the column {self.name} can't be of type {self.type!r}", hint="as in: numeric(12, 2)")
+        object.__setattr__(self, "type", _spell(self.type))
         if self.place is Place.KAFKA and (len(self.path) != 1 or self.path[0] not in KAFKA_FIELDS):
             raise UsageError(
                 f"the column {self.name} can't come from {self.source}",
@@ -81,3 +91,11 @@ class LandColumn:
         """Read what `to_dict` gave."""
         fields = strict.read_object(data, keys=("name", "type", "source"), what="a column of a landing")
         return cls(**{name: strict.read_text(value, what="a column of a landing") for name, value in fields.items()})
+
+
+def _spell(kind: str) -> str:
+    """A type in the one spelling by which it is known, of those that PostgreSQL takes for the same."""
+    kind = kind.strip()
+    for pattern, spelled in _SPACES:
+        kind = pattern.sub(spelled, kind)
+    return _NUMERIC.sub("numeric", kind)

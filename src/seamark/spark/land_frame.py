@@ -35,7 +35,9 @@ _LETTER = {"timestamp": TIMESTAMP, "key": KEY, "value": VALUE}
 _BAD = "seamark_bad"
 _PAYLOAD, _AFTER, _BEFORE, _OP = "payload", "after", "before", "op"
 _ROW_OPS, _DELETE_OP = ("c", "r", "u"), "d"
-_DECIMAL = re.compile(r"(?:numeric|decimal)(?:\((\d+)(?:, ?(\d+))?\))?")
+_DECIMAL = re.compile(r"numeric(?:\((\d+)(?:, (\d+))?\))?")
+_REPLACEMENT = "\ufffd"
+_JSON_SPACE = " \t\n\r"
 _MOST_DIGITS, _SCALE = 38, 18
 _TYPES: dict[str, DataType] = {
     "smallint": ShortType(),
@@ -104,11 +106,28 @@ def _parse(column: Column, schema: StructType) -> Column:
     return sf.from_json(column.cast("string"), whole, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD})
 
 
+def _list_garbled(landing: Landing) -> list[tuple[Column, str]]:
+    """What is no UTF-8 and would come into a column: Spark reads it, and says nothing."""
+    found = []
+    for place in (Place.VALUE, Place.KEY):
+        whole = sf.col(place.value)
+        is_bad = ~sf.is_valid_utf8(whole.cast("string"))
+        columns = [column for column in landing.columns if column.place is place]
+        # To look through whole records is dear. In what it reads of JSON Spark puts U+FFFD for what is none.
+        texts = [one for one in columns if one.path and isinstance(_find_type(one.type), StringType)]
+        marks = [_build_column(one, landing).contains(_REPLACEMENT) for one in texts]
+        if any(not column.path for column in columns):
+            found.append((is_bad, f"its {place} is not UTF-8"))
+        elif marks:
+            found.append((reduce(Column.__or__, marks) & is_bad, f"its {place} is not UTF-8"))
+    return found
+
+
 def _is_no_object(column: Column) -> Column:
     """Of a list of objects Spark would take one, and say nothing."""
     text = column.cast("string")
     # Most begin with their brace, and need not be copied to be looked at.
-    return ~(text.startswith("{") | sf.ltrim(text).startswith("{"))
+    return ~(text.startswith("{") | sf.ltrim(text, sf.lit(_JSON_SPACE)).startswith("{"))
 
 
 def _build_schema(columns: Sequence[LandColumn]) -> StructType:
@@ -194,6 +213,7 @@ def _list_reasons(landing: Landing) -> list[tuple[Column, str]]:
     if any(column.place is Place.KEY and column.path for column in landing.columns):
         is_bad = sf.col("seamark_json_key")[_BAD].isNotNull() | _is_no_object(sf.col("key"))
         found.append((sf.col("key").isNotNull() & is_bad, "its key is not JSON of these columns"))
+    found += _list_garbled(landing)
     for name in landing.key:
         column = next(one for one in landing.columns if one.name == name)
         found.append((_build_column(column, landing).isNull(), f"it has no {name}, which is part of the table's key"))

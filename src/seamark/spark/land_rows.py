@@ -8,11 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from seamark.database.landing_halves import find_refused
 from seamark.database.landing_rows import DeadLetter, RowSink
 from seamark.errors import RejectedError
 from seamark.model.ledger_entry import DELETED, OFFSET
 from seamark.pipelines.landing import Landing, Mode, OnError
-from seamark.spark.land_frame import KEY, REASON, TIMESTAMP, VALUE
+from seamark.spark.land_frame import REASON
+from seamark.spark.land_letters import LetterKeep, build_letters
+from seamark.spark.land_lines import RowLines
 from seamark.spark.land_refusal import build_refusal
 
 # Strings are quoted and nulls are not: that is how PostgreSQL tells an empty string from null.
@@ -38,61 +41,64 @@ class RowWriter:
 
     def _write_or_raise(self, batches: Iterable[pa.RecordBatch]) -> None:
         """In one COPY, which spares the database the beginnings and ends of many."""
-        spots: list[pa.Array] = []
-        refusal = self._sink.copy(self._list_texts(batches, spots))
-        if refusal is None:
-            return
-        offsets = pa.chunked_array(spots)
-        if refusal.line is not None and refusal.line <= len(offsets):
-            raise self._build_error(f"the record {self._spot}@{offsets[refusal.line - 1]}", refusal.reason)
-        which = f"a record of {self._spot}, from {offsets[0]} to {offsets[len(offsets) - 1]},"
-        raise self._build_error(which, refusal.reason)
+        lines = RowLines()
+        refusal = self._sink.copy(self._list_texts(batches, lines))
+        if refusal is not None:
+            offset = None if refusal.line is None else lines.find(refusal.line)
+            which = f"a record of {self._spot}, {lines.describe()}," if offset is None else self._name(offset)
+            raise self._build_error(which, refusal.reason)
+        for offset, reason in self._sink.settle():
+            raise self._build_error(self._name(offset), reason)
 
-    def _list_texts(self, batches: Iterable[pa.RecordBatch], spots: list[pa.Array]) -> Iterator[pa.Buffer]:
-        """The batches as CSV. `spots` gets their offsets, for the database tells of a line only."""
+    def _list_texts(self, batches: Iterable[pa.RecordBatch], lines: RowLines) -> Iterator[bytes]:
+        """The batches as CSV. `lines` gets to know them, for the database tells of a line only."""
         for batch in batches:
             if batch.column(REASON).null_count < batch.num_rows:
-                first = batch.filter(pc.is_valid(batch.column(REASON))).slice(0, 1).to_pylist()[0]
-                raise self._build_error(f"the record {self._spot}@{first[OFFSET]}", first[REASON])
-            # Anew: a part of a batch would keep all of it in memory.
-            spots.append(pc.add(batch.column(OFFSET), 0))
-            yield build_csv(batch.select(self._names))
+                # No more than these two: others may hold what Python can't.
+                first = batch.filter(pc.is_valid(batch.column(REASON))).select([OFFSET, REASON]).slice(0, 1)
+                raise self._build_error(self._name(first.column(0)[0].as_py()), first.column(1)[0].as_py())
+            text = build_csv(batch.select(self._names))
+            lines.add(batch.select(list(dict.fromkeys([*self._names, OFFSET]))), text)
+            yield text
 
     def _write_or_bury(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Dead letters come last, when no COPY is under way."""
         dead: list[DeadLetter] = []
-        for batch in batches:
-            bad = pc.is_valid(batch.column(REASON))
-            if pc.any(bad).as_py():
-                dead += _build_letters(batch.filter(bad))
-                batch = batch.filter(pc.invert(bad))  # noqa: PLW2901 - what is left of it
-            dead += self._copy(batch)
+        with LetterKeep() as keep:
+            for batch in batches:
+                bad = pc.is_valid(batch.column(REASON))
+                if pc.any(bad).as_py():
+                    dead += build_letters(batch.filter(bad))
+                    batch = batch.filter(pc.invert(bad))  # noqa: PLW2901 - what is left of it
+                dead += self._copy(batch)
+                if self._landing.mode is Mode.UPSERT:
+                    keep.add(batch)
+            dead += keep.find(dict(self._sink.settle()))
         if dead:
             self._sink.bury(dead)
 
     def _copy(self, batch: pa.RecordBatch) -> list[DeadLetter]:
         """Write a batch, and give those records of it that the database refuses."""
-        if not batch.num_rows:
+
+        def take(first: int, end: int) -> str | None:
+            refusal = self._sink.copy([build_csv(batch.slice(first, end - first).select(self._names))])
+            return None if refusal is None else refusal.reason
+
+        refused = dict(find_refused(batch.num_rows, take))
+        if not refused:
             return []
-        refusal = self._sink.copy([build_csv(batch.select(self._names))])
-        if refusal is None:
-            return []
-        if batch.num_rows == 1:
-            place = batch.schema.get_field_index(REASON)
-            return _build_letters(batch.set_column(place, REASON, pa.array([refusal.reason], pa.string())))
-        half = batch.num_rows // 2
-        return [*self._copy(batch.slice(0, half)), *self._copy(batch.slice(half))]
+        found = batch.take(pa.array(list(refused)))
+        says = pa.array(list(refused.values()), pa.string())
+        return build_letters(found.set_column(found.schema.get_field_index(REASON), REASON, says))
+
+    def _name(self, offset: int) -> str:
+        return f"the record {self._spot}@{offset}"
 
     def _build_error(self, which: str, reason: str) -> RejectedError:
         return build_refusal(self._landing, which, reason=reason)
 
 
-def _build_letters(batch: pa.RecordBatch) -> list[DeadLetter]:
-    rows = batch.select([OFFSET, TIMESTAMP, REASON, KEY, VALUE]).to_pylist()
-    return [DeadLetter(*row.values()) for row in rows]
-
-
-def build_csv(batch: pa.RecordBatch) -> pa.Buffer:
+def build_csv(batch: pa.RecordBatch) -> bytes:
     """As PostgreSQL reads it, with moments in UTC."""
     columns = [
         pc.cast(column, pa.timestamp("us", "UTC")) if pa.types.is_timestamp(column.type) else column
@@ -100,4 +106,5 @@ def build_csv(batch: pa.RecordBatch) -> pa.Buffer:
     ]
     out = pa.BufferOutputStream()
     csv.write_csv(pa.RecordBatch.from_arrays(columns, names=batch.schema.names), out, _PLAIN)
-    return out.getvalue()
+    text: bytes = out.getvalue().to_pybytes()
+    return text

@@ -50,6 +50,29 @@ def test_types_are_postgres_own(kind):
     assert LandColumn("id", kind).type == kind
 
 
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ("numeric (38, 10)", "numeric(38, 10)"),
+        ("numeric(38,10)", "numeric(38, 10)"),
+        ("numeric ( 38 , 10 )", "numeric(38, 10)"),
+        ("decimal(38, 10)", "numeric(38, 10)"),
+        ("dec (38)", "numeric(38)"),
+        ("dec", "numeric"),
+        ("decimal (3, 1) []", "numeric(3, 1)[]"),
+        ("my_dec", "my_dec"),
+        ("decimals", "decimals"),
+        ("double  precision ", "double precision"),
+        ("timestamp (3)with time zone", "timestamp(3) with time zone"),
+        ("character varying (8)", "character varying(8)"),
+    ],
+)
+def test_spellings_of_a_type_are_one(given, kind):
+    column = LandColumn("id", given)
+    assert column.type == kind
+    assert LandColumn("id", kind) == column == LandColumn.from_dict(column.to_dict())
+
+
 @pytest.mark.parametrize("kind", ["", "int; DROP TABLE x", "int) --", "Int", "int'", "numeric(a)"])
 def test_type_that_would_run_as_sql_is_refused(kind):
     with pytest.raises(UsageError, match="can't be of type"):
