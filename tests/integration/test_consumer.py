@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import random
+import signal
 import time
 from uuid import uuid4
 
@@ -253,6 +255,40 @@ def test_records_beside_those_that_are_gone_are_not_skipped(stage):
         stage.take(again)
     gone = {f"0@{number}" for number in range(6)}
     assert stage.read_rows() == sorted({f"{number % 3}@{number // 3}" for number in range(stage.made)} - gone)
+
+
+def test_signals_within_consume_skip_nothing(stage):
+    """The client throws away what it has in its hands when a signal's handler raises."""
+    stage.add(3000)
+    consumer = stage.open()
+    consumer.assign([(stage.name, number) for number in range(3)])
+    # Claimed once, no other client is opened within consume: that one is not ours to interrupt.
+    consumer.consume(0, 0.0)
+
+    def interrupt(*_):
+        raise InterruptedError
+
+    delays, interrupts = random.Random(1), 0
+    before = signal.signal(signal.SIGALRM, interrupt)
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    try:
+        while len(stage.read_rows()) < stage.made:
+            assert time.monotonic() < deadline, f"{len(stage.read_rows())} of {stage.made} rows"
+            try:
+                signal.setitimer(signal.ITIMER_REAL, delays.uniform(0.001, 0.03))
+                records = consumer.consume(20, 0.2)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except InterruptedError:
+                interrupts += 1
+                continue
+            with stage.database.transaction():
+                stage.write(records)
+                consumer.save(stage.database)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert interrupts
+    stage.expect_all()
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=["eager", "cooperative", "consumer"])

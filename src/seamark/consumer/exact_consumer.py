@@ -116,7 +116,6 @@ class ExactConsumer:
             self._claim_waiting()
             left = deadline - time.monotonic()
             records = self._poll(count, max(0.0, min(_SLICE_SECONDS, left)))
-            self._wait_again()
             if records or (left <= 0 and not self._waiting):
                 return records
 
@@ -237,6 +236,7 @@ class ExactConsumer:
         """What the client has. Where that fails, nothing of it was given: what came along with an error comes again."""
         try:
             found = self._client.consume(count, seconds)
+            self._wait_again()
             return [message for message in found if self._accept(message)]
         except BaseException:
             self._holdings.take_back()
