@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from uuid import uuid4
 
 import psycopg
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from psycopg.rows import dict_row
 
 from seamark.consumer import ExactConsumer
 from seamark.errors import FencedError, RejectedError, UsageError
@@ -41,9 +43,10 @@ class Stage:
         assert self.producer.flush(30) == 0
         self.made += count
 
-    def open(self, connect=None, **config):
+    def open(self, connect=None, build_consumer=None, **config):
         settings = {"bootstrap.servers": self.servers, "group.id": self.name, "auto.offset.reset": "earliest", **config}
-        consumer = ExactConsumer(settings, connect=connect or (lambda: psycopg.connect(self.dsn)))
+        connect = connect or (lambda: psycopg.connect(self.dsn))
+        consumer = ExactConsumer(settings, connect=connect, build_consumer=build_consumer)
         self.consumers.append(consumer)
         return consumer
 
@@ -226,6 +229,125 @@ def test_records_that_are_gone_are_an_error(stage):
     assert again.consume(1, 10.0)[0].offset() == 6
 
 
+def test_records_beside_those_that_are_gone_are_not_skipped(stage):
+    """The error of one partition comes among the records of others."""
+    stage.add(300)
+    consumer = stage.open()
+    consumer.assign([(stage.name, number) for number in range(3)])
+    while not list(consumer._holdings):
+        consumer.consume(0, 0.5)
+    consumer.close()
+    stage.consumers.remove(consumer)
+    stage.admin.delete_records([TopicPartition(stage.name, 0, 6)])[TopicPartition(stage.name, 0)].result(30)
+    again = stage.open()
+    again.assign([(stage.name, number) for number in range(3)])
+    deadline, failures = time.monotonic() + DEADLINE_SECONDS, 0
+    while failures < 3:
+        assert time.monotonic() < deadline, "the error was told once, and no more"
+        try:
+            stage.take(again, count=7)
+        except RejectedError:
+            failures += 1
+    again.seek_to_beginning((stage.name, 0))
+    while len(stage.read_rows()) < stage.made - 6:
+        assert time.monotonic() < deadline, f"{len(stage.read_rows())} rows"
+        stage.take(again)
+    gone = {f"0@{number}" for number in range(6)}
+    assert stage.read_rows() == sorted({f"{number % 3}@{number // 3}" for number in range(stage.made)} - gone)
+
+
+class Interrupted(Consumer):
+    """As when a signal's handler raises: what the client has in its hands it throws away, and goes on behind it."""
+
+    calls = 0
+
+    def consume(self, *given):
+        found = super().consume(*given)
+        self.calls += bool(found)
+        if found and self.calls % 3 == 1:
+            raise InterruptedError
+        return found
+
+
+def test_interrupts_within_consume_skip_nothing(stage):
+    stage.add(300)
+    consumer = stage.open(build_consumer=Interrupted)
+    consumer.assign([(stage.name, number) for number in range(3)])
+    deadline, interrupts = time.monotonic() + DEADLINE_SECONDS, 0
+    while len(stage.read_rows()) < stage.made:
+        assert time.monotonic() < deadline, f"{len(stage.read_rows())} of {stage.made} rows"
+        try:
+            stage.take(consumer, count=20)
+        except InterruptedError:
+            interrupts += 1
+    assert interrupts > 3
+    stage.expect_all()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=["eager", "cooperative", "consumer"])
+def test_partition_that_was_claimed_by_who_no_longer_has_it_is_claimed_again(stage, protocol):
+    stage.add(30)
+    owner = stage.open(**protocol)
+    owner.subscribe([stage.name])
+    stage.take_all(owner)
+    # It is none of the group's, and only claims.
+    late = stage.open()
+    late.assign([(stage.name, 0)])
+    late.consume(1, 1.0)
+    stage.add(30)
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while len(stage.read_rows()) < stage.made:
+        assert time.monotonic() < deadline, f"{len(stage.read_rows())} of {stage.made} rows"
+        with contextlib.suppress(FencedError):
+            stage.take(owner, timeout=0.3)
+    # The group goes on to share out.
+    heir = stage.open(**protocol)
+    heir.subscribe([stage.name])
+    while not list(heir._holdings):
+        assert time.monotonic() < deadline, "the second got no partition"
+        stage.add(30)
+        stage.take_all(owner, heir)
+    stage.expect_all()
+
+
+def test_place_is_given_back_to_the_group_while_another_process_has_it(stage):
+    """A partition that is claimed by another, and not yet again by us, is none of the client's when it is revoked."""
+    stage.add(30)
+    protocol = {"partition.assignment.strategy": "cooperative-sticky"}
+    owner = stage.open(**protocol)
+    owner.subscribe([stage.name])
+    stage.take_all(owner)
+    late = stage.open()
+    late.assign([(stage.name, number) for number in range(3)])
+    late.consume(1, 1.0)
+    stage.add(30)
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not owner._taken:
+        assert time.monotonic() < deadline, "nothing was taken"
+        with contextlib.suppress(FencedError):
+            stage.take(owner, timeout=0.3)
+    owner._taken = dict.fromkeys(owner._taken, deadline)
+    heir = stage.open(**protocol)
+    heir.subscribe([stage.name])
+    while not list(heir._holdings):
+        assert time.monotonic() < deadline, "the second got no partition"
+        for consumer in (heir, owner):
+            with contextlib.suppress(FencedError):
+                stage.take(consumer, timeout=0.3)
+    owner.close()
+    stage.consumers.remove(owner)
+    stage.take_all(heir)
+    stage.expect_all()
+
+
+def test_rows_of_the_ledger_may_be_dicts(stage):
+    stage.add(3)
+    consumer = stage.open(connect=lambda: psycopg.connect(stage.dsn, row_factory=dict_row))
+    consumer.assign([(stage.name, 0)])
+    assert len(stage.take(consumer, timeout=10.0)) == 1
+    assert consumer.saved((stage.name, 0)) == 1
+
+
 def test_mistakes_are_refused(stage):
     with pytest.raises(UsageError, match=r"decides enable\.auto\.commit itself"):
         stage.open(**{"enable.auto.commit": True})
@@ -235,3 +357,7 @@ def test_mistakes_are_refused(stage):
     stage.database.autocommit = True
     with pytest.raises(UsageError, match="outside of a transaction"):
         consumer.save(stage.database)
+    consumer = stage.open(connect=lambda: psycopg.connect(stage.dsn, autocommit=True))
+    consumer.assign([(stage.name, 0)])
+    with pytest.raises(UsageError, match="commits each statement by itself"):
+        consumer.consume(1, 0.0)

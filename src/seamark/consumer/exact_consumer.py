@@ -14,12 +14,12 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from seamark.consumer.holding import Holdings
+from seamark.consumer.holding import Held, Holdings
 from seamark.consumer.housekeeping import Housekeeping
 from seamark.consumer.kafka_side import KafkaSide, spell_spot
 from seamark.database.any_driver import Runner
 from seamark.database.ledger import TABLE, Ledger
-from seamark.errors import RejectedError, UsageError
+from seamark.errors import FencedError, RejectedError, UsageError
 from seamark.kafka.opening import open_client
 from seamark.kafka.wait import ConnectionEvents
 from seamark.model.ledger_entry import Entry
@@ -35,6 +35,10 @@ _OURS = {
 }
 # Partitions that were given are claimed between two of these.
 _SLICE_SECONDS = 0.2
+# Within so long a member that is no longer one hears of it: its next heartbeat is answered.
+_AGAIN_SECONDS = 5.0
+# It does not read the partition at the moment, for an error or because it has only just begun, or never has.
+_NOT_READING = frozenset({"_STATE", "_UNKNOWN_PARTITION"})
 _COOPERATIVE = "cooperative-sticky"
 
 
@@ -58,7 +62,7 @@ class ExactConsumer:
     ) -> None:
         from confluent_kafka import Consumer  # noqa: PLC0415
 
-        if decided := sorted((set(_OURS) - {"auto.offset.reset"}) & set(config)):
+        if decided := sorted((set(_OURS) - {"auto.offset.reset"} | {"on_commit"}) & set(config)):
             raise UsageError(f"the consumer decides {decided[0]} itself", hint="leave it out: exactness rests on it")
         if not config.get("group.id"):
             raise UsageError("the setting group.id is missing", hint="it names the group, and the owner in the ledger")
@@ -69,10 +73,14 @@ class ExactConsumer:
         self._idle_seconds = int(idle_seconds)
         self._events = ConnectionEvents()
         build = build_consumer or Consumer
-        self._client = open_client(config, {**config, **_OURS}, build=build, on_error=self._events.record)
+        ours = {**config, **_OURS, "on_commit": self._on_commit}
+        self._client = open_client(config, ours, build=build, on_error=self._events.record)
         self._kafka = KafkaSide(config, self._client)
         self._holdings = Holdings()
         self._waiting: dict[Spot, None] = {}
+        # What the group says is ours, and what of it another process has claimed, until when it is left alone.
+        self._given: set[Spot] = set()
+        self._taken: dict[Spot, float] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -94,6 +102,7 @@ class ExactConsumer:
         # However a group would share out: here the caller does.
         self._is_cooperative = False
         self._client.assign([])
+        self._given, self._taken = set(), {}
         self._waiting = dict.fromkeys(spots)
 
     def consume(self, count: int = 500, timeout: float = 1.0) -> list[Any]:
@@ -106,8 +115,7 @@ class ExactConsumer:
         while True:
             self._claim_waiting()
             left = deadline - time.monotonic()
-            found = self._client.consume(count, max(0.0, min(_SLICE_SECONDS, left)))
-            records = [message for message in found if self._accept(message)]
+            records = self._poll(count, max(0.0, min(_SLICE_SECONDS, left)))
             if records or (left <= 0 and not self._waiting):
                 return records
 
@@ -129,7 +137,7 @@ class ExactConsumer:
             runner.change(f"SET LOCAL idle_in_transaction_session_timeout = '{self._idle_seconds}s'")
         for _, held in self._holdings:
             if held.is_to_save:
-                held.saved = self._ledger.move(runner, held.entry, to=held.position)
+                self._move(runner, held)
 
     def position(self, spot: Spot) -> int:
         """The offset of the next record of a partition."""
@@ -142,9 +150,10 @@ class ExactConsumer:
 
     def seek(self, spot: Spot, offset: int) -> None:
         """Go on elsewhere. The ledger follows with the next save."""
-        held = self._holdings.find(spot)
-        held.sought = held.position = offset
-        self._send(spot, offset)
+        if offset < 0:
+            raise UsageError(f"{offset} is not an offset", hint="seek_to_beginning() and seek_to_end() find the edges")
+        self._holdings.find(spot).seek(offset)
+        self._send(spot)
 
     def seek_to_beginning(self, spot: Spot) -> None:
         """Go on with the first record there is."""
@@ -162,7 +171,7 @@ class ExactConsumer:
 
     def _settle(self) -> None:
         """See what became of the last transaction."""
-        unsettled = [(spot, held) for spot, held in self._holdings if held.is_read or held.saved is not None]
+        unsettled = [(spot, held) for spot, held in self._holdings if held.is_unsettled]
         ledger = self._house.read() if unsettled else {}
         for spot, held in unsettled:
             found = ledger.get(held.entry.key)
@@ -173,13 +182,38 @@ class ExactConsumer:
                     hint="start the consumer again: it begins at its group's offset, else at auto.offset.reset",
                 )
             if found.epoch != held.entry.epoch:
-                # Somebody has claimed it, and the group will say so.
                 _LOGGER.warning("%s was taken by another process", held.entry)
-                self._holdings.drop([spot])
-                self._client.pause([spell_spot(spot)])
+                self._give_up(spot)
             elif self._holdings.settle(spot, found):
-                self._send(spot, held.position)
+                self._send(spot)
         self._mirror()
+
+    def _move(self, runner: Runner, held: Held) -> None:
+        try:
+            held.save(self._ledger.move(runner, held.entry, to=held.position))
+        except FencedError:
+            # Also where nothing was read of it, the next consume shall look.
+            held.is_placed = False
+            raise
+
+    def _give_up(self, spot: Spot) -> None:
+        """Somebody has claimed a partition. The group will say so, or it is ours to claim again."""
+        self._holdings.drop([spot])
+        if spot in self._given:
+            self._taken[spot] = time.monotonic() + _AGAIN_SECONDS
+        # Not paused: the client would keep that, also when the group gives it back.
+        if self._is_cooperative:
+            self._client.incremental_unassign(self._choose_read([spot]))
+        else:
+            self._place([])
+
+    def _wait_again(self) -> None:
+        """Who had claimed a partition was late, if the group still says that it is ours; it could say so just now."""
+        now = time.monotonic()
+        for spot, until in list(self._taken.items()):
+            if until <= now:
+                del self._taken[spot]
+                self._waiting[spot] = None
 
     def _claim_waiting(self) -> None:
         """Claim what the group has given. It can't be taken away meanwhile: that is told within the client's calls."""
@@ -197,6 +231,16 @@ class ExactConsumer:
             # Where one fails, those before it are ours.
             if claimed:
                 self._place(claimed)
+
+    def _poll(self, count: int, seconds: float) -> list[Any]:
+        """What the client has. Where that fails, nothing of it was given: what came along with an error comes again."""
+        try:
+            found = self._client.consume(count, seconds)
+            self._wait_again()
+            return [message for message in found if self._accept(message)]
+        except BaseException:
+            self._holdings.take_back()
+            raise
 
     def _accept(self, message: Any) -> bool:
         if message.error() is not None:
@@ -224,7 +268,11 @@ class ExactConsumer:
 
     def _on_assign(self, client: Any, partitions: list[Any]) -> None:
         # Only noted: claiming asks a database, and whoever calls consume shall hear of its errors.
-        self._waiting |= dict.fromkeys((one.topic, one.partition) for one in partitions)
+        spots = [(one.topic, one.partition) for one in partitions]
+        self._given.update(spots)
+        for spot in spots:
+            self._waiting[spot] = None
+            self._taken.pop(spot, None)
         client.incremental_assign([]) if self._is_cooperative else client.assign([])
 
     def _on_revoke(self, client: Any, partitions: list[Any]) -> None:
@@ -237,27 +285,45 @@ class ExactConsumer:
     def _let_go(self, client: Any, partitions: list[Any]) -> None:
         spots = [(one.topic, one.partition) for one in partitions]
         self._holdings.drop(spots)
+        self._given.difference_update(spots)
         for spot in spots:
             self._waiting.pop(spot, None)
-        client.incremental_unassign(partitions) if self._is_cooperative else client.unassign()
+            self._taken.pop(spot, None)
+        client.incremental_unassign(self._choose_read(spots)) if self._is_cooperative else client.unassign()
+
+    def _choose_read(self, spots: Iterable[Spot]) -> list[Any]:
+        """Those of these partitions that the client has. It refuses to give up others, and then gives up none."""
+        read = {(one.topic, one.partition) for one in self._client.assignment()}
+        return [spell_spot(spot) for spot in spots if spot in read]
 
     def _place(self, spots: Sequence[Spot]) -> None:
         """Have the client read these partitions, each from its position."""
         if not self._is_cooperative:
             # One call for all that are held: who reads already goes on where it is.
             spots = [spot for spot, _ in self._holdings]
-        placed = [spell_spot(spot, self._holdings.find(spot).position) for spot in spots]
-        self._client.incremental_assign(placed) if self._is_cooperative else self._client.assign(placed)
+        held = {spot: self._holdings.find(spot) for spot in spots}
+        placed = [spell_spot(spot, one.position) for spot, one in held.items()]
+        if not self._is_cooperative:
+            self._client.assign(placed)
+        else:
+            if read := self._choose_read(spots):
+                self._client.incremental_unassign(read)
+            self._client.incremental_assign(placed)
+        for one in held.values():
+            one.is_placed = True
 
-    def _send(self, spot: Spot, offset: int) -> None:
+    def _send(self, spot: Spot) -> None:
+        """Have the client go on from a partition's position."""
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
+        held = self._holdings.find(spot)
         try:
-            self._client.seek(spell_spot(spot, offset))
+            self._client.seek(spell_spot(spot, held.position))
+            held.is_placed = True
         except KafkaException as failure:
-            if failure.args[0].name() != "_STATE":
+            if failure.args[0].name() not in _NOT_READING:
                 raise
-            # It does not read the partition at the moment, for an error or because it has only just begun.
-            if self._is_cooperative:
-                self._client.incremental_unassign([spell_spot(spot)])
             self._place([spot])
+
+    def _on_commit(self, error: Any, partitions: list[Any]) -> None:
+        self._kafka.note_commit(error, partitions)

@@ -22,6 +22,10 @@ class Held:
     saved: Entry | None = None
     # Where the caller wants to go on, whatever the ledger says.
     sought: int | None = None
+    # Whether the ledger has that place if the last save was committed, now or later.
+    is_sought_saved: bool = False
+    # Whether the client reads on from `position`. If not, or if nobody knows, it must be sent there.
+    is_placed: bool = False
 
     @property
     def is_read(self) -> bool:
@@ -34,9 +38,24 @@ class Held:
         return self.is_read or self.sought is not None
 
     @property
+    def is_unsettled(self) -> bool:
+        """Whether the ledger must be looked at before more of it is given."""
+        return self.is_read or self.saved is not None or not self.is_placed
+
+    @property
     def start(self) -> int:
         """Where its next records are, as far as the ledger is known."""
         return self.entry.next_offset if self.sought is None else self.sought
+
+    def seek(self, offset: int) -> None:
+        """The caller wants to go on there."""
+        self.sought = self.position = offset
+        # No save of before has it.
+        self.is_sought_saved = self.is_placed = False
+
+    def save(self, saved: Entry) -> None:
+        """What was given, and where the caller wants to go on, is in a transaction."""
+        self.saved, self.is_sought_saved = saved, True
 
 
 class Holdings:
@@ -79,13 +98,20 @@ class Holdings:
         held.position = offset + 1
         return True
 
+    def take_back(self) -> None:
+        """What the client gave last did not reach the caller, and may be lost on the way: all is to be read again."""
+        for held in self._held.values():
+            held.position, held.is_placed = held.start, False
+
     def settle(self, spot: Spot, found: Entry) -> bool:
         """The ledger was looked at. Whether the client must be sent back or forth, to `position`."""
         held = self._held[spot]
-        if found == held.saved:
-            held.entry, held.saved, held.sought = found, None, None
-            return False
-        # Not committed, or moved by somebody else: the ledger is right, unless the caller has sought another place.
+        is_committed = found == held.saved
+        # In one epoch only our own saves move it; one whose COMMIT was in doubt may be seen only now.
+        if held.is_sought_saved and (is_committed or found.moves != held.entry.moves):
+            held.sought = None
         held.entry, held.saved = found, None
-        held.position = held.start
-        return True
+        if not is_committed:
+            # The ledger is right, unless the caller has sought another place.
+            held.position, held.is_placed = held.start, False
+        return not held.is_placed

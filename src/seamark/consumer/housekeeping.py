@@ -8,6 +8,7 @@ from typing import Any
 
 from seamark.database.any_driver import Runner
 from seamark.database.ledger import Ledger
+from seamark.errors import UsageError
 from seamark.model.ledger_entry import Entry
 
 # A process that was stopped in its transaction holds its rows until the database ends it.
@@ -56,6 +57,7 @@ class Housekeeping:
             self._connection = self._connect()
         try:
             runner = Runner(self._connection)
+            _expect_transactions(runner)
             self._create(runner)
             if runner.is_postgres:
                 runner.change(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
@@ -89,3 +91,12 @@ class Housekeeping:
             return True
         self._connection.rollback()
         return False
+
+
+def _expect_transactions(runner: Runner) -> None:
+    if runner.is_alone:
+        raise UsageError(
+            "connect gives a connection that commits each statement by itself",
+            cause="a partition is claimed and read in one transaction",
+            hint="open it without autocommit",
+        )

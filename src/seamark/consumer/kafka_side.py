@@ -38,7 +38,9 @@ class KafkaSide:
         self._reset = str(config.get("auto.offset.reset", "latest"))
         if self._reset not in {*_EDGES, "error"}:
             raise UsageError(f"auto.offset.reset can't be {self._reset!r}", hint=f"one of {', '.join(_EDGES)}, error")
+        # What the group was told, and what it has taken.
         self._told: dict[Spot, int] = {}
+        self._known: dict[Spot, int] = {}
 
     def read_topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         """The ids of topics: one that was made anew has another."""
@@ -69,19 +71,36 @@ class KafkaSide:
         return self.read_bounds(spot)[_EDGES[self._reset]]
 
     def mirror(self, offsets: Iterable[tuple[Spot, int]], *, is_last: bool) -> None:
-        """Commit the ledger's offsets to the group, where they have moved. That is for watching: a failure is told."""
+        """Commit the ledger's offsets to the group, where they have moved. That is for watching: a failure is told.
+
+        The last time also those whose answer has not come.
+        """
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
-        moved = {spot: offset for spot, offset in offsets if self._told.get(spot) != offset}
+        before = self._known if is_last else self._told
+        moved = {spot: offset for spot, offset in offsets if before.get(spot) != offset}
         if not moved:
             return
+        spelled = [spell_spot(spot, offset) for spot, offset in moved.items()]
         try:
-            self._client.commit(
-                offsets=[spell_spot(spot, offset) for spot, offset in moved.items()], asynchronous=not is_last
-            )
-            self._told |= moved
+            done = self._client.commit(offsets=spelled, asynchronous=not is_last)
         except KafkaException as failure:
             _LOGGER.info("the group's offsets are not up to date: %s", failure.args[0].name())
+            return
+        self._told |= moved
+        if is_last:
+            self.note_commit(None, done)
+
+    def note_commit(self, error: Any, partitions: Iterable[Any] | None) -> None:
+        """The group has answered. What it did not take is told again."""
+        for one in partitions or ():
+            spot = (one.topic, one.partition)
+            failure = one.error if error is None else error
+            if failure is None:
+                self._known[spot] = one.offset
+            else:
+                _LOGGER.info("the group's offset of %s-%s is not up to date: %s", *spot, failure.name())
+                self._told.pop(spot, None)
 
     def judge(self, error: Any) -> None:
         """Raise an error of the client's that does not pass by itself."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from seamark.errors import UsageError
@@ -30,16 +30,26 @@ class Runner:
         name = getattr(dialect, "name", None) or _root(self._connection)
         return name in {"postgresql", "psycopg", "psycopg2", "pg8000"}
 
-    def expect_transaction(self) -> None:
-        """Refuse a connection on which each statement is committed by itself, as far as that can be seen."""
-        connection, root = self._connection, _root(self._connection)
-        is_alone = False
-        if root == "psycopg":
+    @property
+    def is_alone(self) -> bool:
+        """Whether each statement is committed by itself, as far as that can be seen."""
+        read_options = getattr(self._connection, "get_execution_options", None)
+        if read_options is not None and read_options().get("isolation_level") == "AUTOCOMMIT":
+            return True
+        connection = _unwrap(self._connection)
+        root = _root(connection)
+        if root in {"psycopg", "psycopg2"}:
             # 0 is idle.
-            is_alone = connection.autocommit and connection.info.transaction_status == 0
-        elif root == "sqlite3":
-            is_alone = connection.isolation_level is None and not connection.in_transaction
-        if is_alone:
+            return bool(connection.autocommit) and connection.info.transaction_status == 0
+        if root == "sqlite3":
+            # The attribute is there from Python 3.12 on, and is a number where it says nothing.
+            is_automatic = connection.isolation_level is None or getattr(connection, "autocommit", None) is True
+            return is_automatic and not connection.in_transaction
+        return False
+
+    def expect_transaction(self) -> None:
+        """Refuse a connection on which each statement is committed by itself."""
+        if self.is_alone:
             raise UsageError(
                 "the offsets can't be saved outside of a transaction",
                 cause="rows and offsets must be committed together",
@@ -51,8 +61,8 @@ class Runner:
         return self._run(text, values, lambda cursor: int(cursor.rowcount))  # type: ignore[no-any-return]
 
     def read(self, text: str, **values: object) -> Sequence[Sequence[Any]]:
-        """All rows of a query."""
-        return self._run(text, values, lambda cursor: list(cursor.fetchall()))  # type: ignore[no-any-return]
+        """All rows of a query, whatever the connection makes of them."""
+        return self._run(text, values, lambda cursor: [_list_values(row) for row in cursor.fetchall()])  # type: ignore[no-any-return]
 
     def _run(self, text: str, values: Mapping[str, object], take: Callable[[Any], Any]) -> Any:
         names = _HOLE.findall(text)
@@ -81,6 +91,26 @@ def _find_style(connection: Any) -> str:
             hint="give a connection of psycopg, SQLAlchemy (Connection, not Engine) or another driver with the DB-API",
         )
     return str(style)
+
+
+def _unwrap(connection: Any) -> Any:
+    """The driver's connection, beneath SQLAlchemy's and its pool's."""
+    if getattr(connection, "exec_driver_sql", None) is None:
+        return connection
+    return getattr(getattr(connection, "connection", None), "dbapi_connection", None)
+
+
+def _list_values(row: Any) -> Sequence[Any]:
+    """The values of a row in the order of the query's columns."""
+    if isinstance(row, Mapping):
+        return tuple(row.values())
+    if isinstance(row, str) or not isinstance(row, Iterable):
+        raise UsageError(
+            f"rows that are {type(row).__name__} are not understood",
+            cause="the connection has a row factory of its own",
+            hint="open the consumer's connection without one: rows must be tuples or dicts",
+        )
+    return tuple(row)
 
 
 def _root(connection: Any) -> str:

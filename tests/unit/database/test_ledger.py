@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
+from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -155,6 +157,96 @@ def test_save_outside_of_a_transaction_is_refused(runner):
         Runner(alone).expect_transaction()
     alone.execute("BEGIN")
     Runner(alone).expect_transaction()
+
+
+def build_connection(module, **more):
+    """A connection that looks like one of a driver that is not installed here."""
+    return type("connection", (Connection,), {"__module__": f"{module}.extensions"})(**more)
+
+
+@pytest.fixture
+def psycopg2(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg2", SimpleNamespace(paramstyle="pyformat"))
+
+    def build(*, autocommit, status):
+        return build_connection("psycopg2", autocommit=autocommit, info=SimpleNamespace(transaction_status=status))
+
+    return build
+
+
+@pytest.mark.parametrize(("autocommit", "status", "is_alone"), [(True, 0, True), (True, 2, False), (False, 0, False)])
+def test_save_outside_of_a_transaction_of_psycopg2_is_refused(psycopg2, autocommit, status, is_alone):
+    runner = Runner(psycopg2(autocommit=autocommit, status=status))
+    assert (runner.is_postgres, runner.is_alone) == (True, is_alone)
+
+
+class ModernSqlite(sqlite3.Connection):
+    """As Python 3.12 has it: -1 is as before."""
+
+    autocommit = -1
+
+
+@pytest.mark.parametrize(("autocommit", "is_alone"), [(True, True), (False, False), (-1, False)])
+def test_save_outside_of_a_transaction_of_a_modern_sqlite_is_refused(autocommit, is_alone):
+    with closing(sqlite3.connect(":memory:", factory=ModernSqlite)) as connection:
+        connection.autocommit = autocommit
+        assert Runner(connection).is_alone == is_alone
+        connection.execute("BEGIN")
+        assert not Runner(connection).is_alone
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sqlite3 has no autocommit of its own")
+def test_save_outside_of_a_transaction_of_sqlite_itself_is_refused():
+    with closing(sqlite3.connect(":memory:", autocommit=True)) as alone:
+        assert Runner(alone).is_alone
+    with closing(sqlite3.connect(":memory:", autocommit=False)) as together:
+        assert not Runner(together).is_alone
+
+
+def build_alchemy(driver_connection, **options):
+    """What SQLAlchemy's connection has: options, and the pool's connection with the driver's in it."""
+    return Connection(
+        dialect=SimpleNamespace(paramstyle="pyformat", name="postgresql"),
+        exec_driver_sql=lambda text, values: None,
+        get_execution_options=lambda: options,
+        connection=SimpleNamespace(dbapi_connection=driver_connection),
+    )
+
+
+def test_save_outside_of_a_transaction_of_sqlalchemy_is_refused(psycopg2):
+    together, alone = psycopg2(autocommit=False, status=0), psycopg2(autocommit=True, status=0)
+    # By Connection.execution_options, whatever the driver is, and by create_engine, as the driver has it.
+    assert Runner(build_alchemy(object(), isolation_level="AUTOCOMMIT")).is_alone
+    assert Runner(build_alchemy(alone)).is_alone
+    assert not Runner(build_alchemy(together, isolation_level="SERIALIZABLE")).is_alone
+    assert not Runner(build_alchemy(None)).is_alone
+
+
+def test_save_outside_of_a_transaction_of_a_real_sqlalchemy_is_refused():
+    alchemy = pytest.importorskip("sqlalchemy")
+    for engine in (
+        alchemy.create_engine("sqlite://", isolation_level="AUTOCOMMIT"),
+        alchemy.create_engine("sqlite://").execution_options(isolation_level="AUTOCOMMIT"),
+    ):
+        with engine.connect() as connection:
+            assert Runner(connection).is_alone
+    with alchemy.create_engine("sqlite://").connect() as connection:
+        assert not Runner(connection).is_alone
+
+
+@pytest.mark.parametrize("spell", [tuple, list, lambda row: dict(enumerate(row)), sqlite3.Row])
+def test_rows_are_understood_as_the_connection_makes_them(spell):
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.row_factory = spell if spell is sqlite3.Row else lambda _, row: spell(row)
+        assert Runner(connection).read("SELECT {one}, {two}", one=1, two="x") == [(1, "x")]
+
+
+@pytest.mark.parametrize("value", ["abcdef", 1])
+def test_rows_that_are_no_rows_are_refused(value):
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.row_factory = lambda _, row: row[0]
+        with pytest.raises(UsageError, match="are not understood"):
+            Runner(connection).read("SELECT {value}", value=value)
 
 
 def test_statements_go_through_sqlalchemy_as_they_are():
