@@ -88,7 +88,7 @@ def test_record_is_named_whatever_lines_its_texts_have(land, read, first, bad):
     rows = [(100 + place, TEXTS[place % 10], TEXTS[place * 7 % 10]) for place in range(26)]
     rows[0] = (99, first, "a\r")
     rows[bad] = (7, "x\ny" if bad else first, rows[bad][2])
-    batches = [build(rows[:5]), build(rows[5:15], first=105), build(rows[15:], first=115)]
+    batches = [build([]), build(rows[:5]), build(rows[5:15], first=105), build(rows[15:], first=115)]
     with pytest.raises(RejectedError, match=rf"the record orders-0@{100 + bad} can't be a row") as error:
         land(batches)
     assert "violates check constraint" in error.value.cause
@@ -114,7 +114,7 @@ def test_record_that_would_replace_a_row_is_named(land, read):
 
 @pytest.mark.parametrize("more", [{}, {"mode": Mode.UPSERT, "key": ("id",)}])
 def test_refused_record_is_kept_as_it_was(land, read, more):
-    batches = [build([(1, "a", None), (7, "b\n", "")]), build([(7, "c", None), (2, "d", None)], first=102)]
+    batches = [build([]), build([(1, "a", None), (7, "b\n", "")]), build([(7, "c", None), (2, "d", None)], first=102)]
     landed = land([*batches, build([(8, "", "")], first=104, reasons=["why"])], on_error=OnError.DEAD_LETTER, **more)
     assert (landed.rows, landed.dead) == (2, 3)
     assert read(columns="id, words") == [(1, "a"), (2, "d")]

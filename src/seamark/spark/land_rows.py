@@ -52,7 +52,7 @@ class RowWriter:
 
     def _list_texts(self, batches: Iterable[pa.RecordBatch], lines: RowLines) -> Iterator[bytes]:
         """The batches as CSV. `lines` gets to know them, for the database tells of a line only."""
-        for batch in batches:
+        for batch in filter(len, batches):
             if batch.column(REASON).null_count < batch.num_rows:
                 # No more than these two: others may hold what Python can't.
                 first = batch.filter(pc.is_valid(batch.column(REASON))).select([OFFSET, REASON]).slice(0, 1)
