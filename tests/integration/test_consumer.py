@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from psycopg.rows import dict_row
+from sqlalchemy import create_engine
 
 from seamark.consumer import ExactConsumer
 from seamark.errors import FencedError, RejectedError, UsageError
@@ -115,6 +116,29 @@ def test_consumers_share_a_topic_and_the_ledger_follows(stage, protocol):
     stage.consumers.remove(first)
     found = stage.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(stage.name)])[stage.name].result(30)
     assert {spot.offset for spot in found.topic_partitions} == {stage.made // 3}
+
+
+def test_connections_of_sqlalchemy_will_do(stage):
+    engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(stage.dsn))
+    stage.add(90)
+    consumer = stage.open(connect=engine.connect)
+    consumer.assign([(stage.name, number) for number in range(3)])
+    is_first, deadline = True, time.monotonic() + DEADLINE_SECONDS
+    while len(stage.read_rows()) < stage.made:
+        assert time.monotonic() < deadline
+        records = consumer.consume(20, 1.0)
+        with engine.connect() as connection, connection.begin() as transaction:
+            for one in records:
+                place = f"{one.partition()}@{one.offset()}"
+                connection.exec_driver_sql(f"INSERT INTO {stage.name} VALUES (%s)", (place,))
+            consumer.save(connection)
+            if records and is_first:
+                transaction.rollback()
+                is_first = False
+    stage.expect_all()
+    consumer.close()
+    stage.consumers.remove(consumer)
+    engine.dispose()
 
 
 def test_what_was_not_committed_comes_again(stage):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -200,7 +201,8 @@ def test_at_the_limit_the_server_cancels_it_and_the_figure_is_an_estimate(shop):
     assert 0.5 <= time.monotonic() - began < 60
     assert counted.certainty is Certainty.ESTIMATE
     assert counted.figure > 0
-    assert "cancelled in the server after 0.5 s" in counted.reason
+    # It says how long it was, which is the limit or somewhat more.
+    assert re.search(r"cancelled in the server after \d+\.\d s", counted.reason)
 
 
 def test_the_estimate_is_near_where_the_table_was_analysed(shop):

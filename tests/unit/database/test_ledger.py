@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from sqlalchemy import create_engine
 
 from seamark.database.any_driver import Runner
 from seamark.database.ledger import Ledger
@@ -195,14 +196,6 @@ def test_save_outside_of_a_transaction_of_a_modern_sqlite_is_refused(autocommit,
         assert not Runner(connection).is_alone
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="sqlite3 has no autocommit of its own")
-def test_save_outside_of_a_transaction_of_sqlite_itself_is_refused():
-    with closing(sqlite3.connect(":memory:", autocommit=True)) as alone:
-        assert Runner(alone).is_alone
-    with closing(sqlite3.connect(":memory:", autocommit=False)) as together:
-        assert not Runner(together).is_alone
-
-
 def build_alchemy(driver_connection, **options):
     """What SQLAlchemy's connection has: options, and the pool's connection with the driver's in it."""
     return Connection(
@@ -223,14 +216,13 @@ def test_save_outside_of_a_transaction_of_sqlalchemy_is_refused(psycopg2):
 
 
 def test_save_outside_of_a_transaction_of_a_real_sqlalchemy_is_refused():
-    alchemy = pytest.importorskip("sqlalchemy")
     for engine in (
-        alchemy.create_engine("sqlite://", isolation_level="AUTOCOMMIT"),
-        alchemy.create_engine("sqlite://").execution_options(isolation_level="AUTOCOMMIT"),
+        create_engine("sqlite://", isolation_level="AUTOCOMMIT"),
+        create_engine("sqlite://").execution_options(isolation_level="AUTOCOMMIT"),
     ):
         with engine.connect() as connection:
             assert Runner(connection).is_alone
-    with alchemy.create_engine("sqlite://").connect() as connection:
+    with create_engine("sqlite://").connect() as connection:
         assert not Runner(connection).is_alone
 
 
