@@ -31,6 +31,16 @@ OFFSET_STACK = (
 )
 # Each of these has a stack of its own.
 ALONE = ("test_guarded_exactly_once.py", "test_oldest_workers.py", "test_runbooks_")
+# Tests that start stacks of their own, in two processes. The start of a stack uses both cores for 10 to 20 s; if more
+# start at the same time, servers are not ready within their deadlines.
+STARTERS = {
+    "test_demo.py": "demo",
+    "test_quickstart.py": "demo",
+    "test_devstack.py": "stacks",
+    "test_meaning_debezium.py": "stacks",
+    "test_own_connector.py": "stacks",
+    "test_topic_route.py": "stacks",
+}
 TOGETHER = {
     "tests/contract/": ("[fake", "[real-4.3.1", "[real-3.5.2"),
     "tests/fault/": (
@@ -48,10 +58,41 @@ TOGETHER = {
         "test_examples.py",
         "test_moved_and_undone.py",
         "test_offsets_api.py",
-        "test_topic_route.py",
+        *STARTERS,
     ),
     "tests/oracle/": ("tests/oracle/",),
 }
+
+
+# Tests that take longest, the longest first: a parallel run begins with them, so that none is left over at its end when
+# the other processes have nothing to do.
+LONGEST = (
+    "test_demo.py",
+    "test_quickstart.py",
+    "test_moved_and_undone.py",
+    "test_purge.py::test_a_thousand_orphans",
+    "test_runbooks.py",
+    "test_standalone_offsets.py",
+    "test_resume_places.py",
+    "test_offset_moves.py::test_what_the_plan_counts",
+    "test_back_to_a_moment.py",
+    "test_connect_offsets_import.py::test_with_all_workers_down",
+    "test_connector_life.py::test_every_verb",
+    "test_mend.py",
+    "test_runbook_topic.py",
+)
+
+
+def find_rank(nodeid: str) -> int:
+    """The place of a test in LONGEST; behind all of them if it is not there."""
+    return next((rank for rank, piece in enumerate(LONGEST) if piece in nodeid), len(LONGEST))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Start a parallel run with the longest tests. The order of the others stays random."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: find_rank(item.nodeid))
 
 
 def find_scope(nodeid: str) -> str:
@@ -62,7 +103,7 @@ def find_scope(nodeid: str) -> str:
             return nodeid.partition("::")[0]
         if found:
             name = "offset stack" if found in OFFSET_STACK else "own stack"
-            return f"{folder} {name if folder == 'tests/fault/' else found}"
+            return f"{folder} {name if folder == 'tests/fault/' else STARTERS.get(found, found)}"
     return nodeid
 
 

@@ -15,6 +15,7 @@
     │   ├── UnsupportedError               this worker is too old for the call
     │   ├── LockedError                    somebody else is changing the thing
     │   ├── StalePlanError                 the world has moved since the plan was made
+    │   ├── FormatVersionError             stored data has a format version that this seamark can't read
     │   └── TamperedJournalError           the journal is not as it was written
     ├── UnreachableError              6    nobody answers; try again later
     │   ├── DeadlineError                  it did not end within its deadline
@@ -140,6 +141,10 @@ class LockedError(RefusedError):
 
 class StalePlanError(RefusedError):
     """The world has moved since the plan was made; the cause says what moved. Nothing was changed."""
+
+
+class FormatVersionError(RefusedError):
+    """Stored data has a format version that this seamark can't read; the message names both versions."""
 
 
 class TamperedJournalError(RefusedError):

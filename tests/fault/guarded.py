@@ -12,12 +12,12 @@ import sys
 
 import seamark
 from seamark.change.locks import connector_lock
+from seamark.change.plan import Plan
 from seamark.change.progress import Silent
 from seamark.change.steps.connector import PutConfig
 from seamark.change.steps.run_state import SetRunState
 from seamark.errors import SeamarkError
 from seamark.fleet.planned import Planned
-from seamark.model.plan import Plan
 
 STEPS = 3
 

@@ -1,7 +1,7 @@
 """Sources and sinks of older workers, killed in the middle of a move of their offsets, and finished by resume.
 
-Connect 3.5 takes no offsets, so they are written to the topic or committed for the group; before 3.5 the connector is
-deleted for it and created again. Both have six steps: away 0 · prove 1 · count 2 · write 3 · verify 4 · back 5.
+Connect 3.5 takes no offsets, so they are written to the topic or committed for the group. A move has six steps:
+stop 0 · prove 1 · count 2 · write 3 · verify 4 · resume 5.
 """
 
 from __future__ import annotations
@@ -171,10 +171,3 @@ class MovedSink(Moved):
 
 
 KINDS = {"source": Moved, "sink": MovedSink}
-
-
-def find_kinds(rig, change):
-    """The kinds of the steps of a change, as the journal has them."""
-    entries = rig.entries(change)
-    (opened,) = [entry for entry in entries["entries"] if entry["kind"] == "open"]
-    return [step["kind"] for step in json.loads(json.dumps(opened["body"]))["plan"]["steps"]]

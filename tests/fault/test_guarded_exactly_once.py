@@ -14,7 +14,7 @@ from seamark.devstack import StackSpec, load_stack, start_stack
 from tests.integration.offset_rig import OffsetRig
 from tests.integration.test_mend import (
     test_a_running_source_stops_goes_on_and_reads_nothing_again,
-    test_copies_are_levelled_without_a_cleaning_and_put_back,
+    test_copies_are_levelled_and_put_back,
 )
 from tests.integration.test_offset_changes import (
     read_topic,
@@ -42,7 +42,7 @@ __all__ = [
     "stage",
     "test_a_running_source_stops_goes_on_and_reads_nothing_again",
     "test_a_write_of_somebody_else_after_the_move_is_a_failure",
-    "test_copies_are_levelled_without_a_cleaning_and_put_back",
+    "test_copies_are_levelled_and_put_back",
     "test_export_of_several_owners_is_imported_as_one_plan",
     "test_file_source_is_moved_in_every_way_and_put_back",
     "test_jdbc_source_skips_as_many_rows_as_the_plan_says_and_the_undo_brings_them",

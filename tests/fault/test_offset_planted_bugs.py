@@ -15,7 +15,7 @@ from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import VerifyOffsets
 from seamark.fleet.moving import route as offset_route
-from seamark.fleet.moving.plans import OffsetPlans
+from seamark.fleet.moving.actions import ChangeOffsets
 from seamark.kafka.exact_writer import ExactWriter
 from seamark.offsets.codec import encode_key
 from tests.fault.offset_lane import LINES, OFFSETS_PARTITIONS, Lane
@@ -94,16 +94,16 @@ def write_to_the_wrong_partition(patch):
 
 def restore_before_verify(patch):
     """The connector runs again before its offsets were looked at."""
-    guard = OffsetPlans._guard
+    derive = ChangeOffsets.steps
 
-    def hasty(self, *args, **options):
-        steps = list(guard(self, *args, **options))
-        verify = next(number for number, step in enumerate(steps) if isinstance(step, VerifyOffsets))
-        restore = next(n for n, step in enumerate(steps) if n > verify and isinstance(step, SetRunState))
+    def hasty(self, seen):
+        steps = list(derive(self, seen))
+        verify = next(number for number, (step, _) in enumerate(steps) if isinstance(step, VerifyOffsets))
+        restore = next(n for n, (step, _) in enumerate(steps) if n > verify and isinstance(step, SetRunState))
         steps.insert(restore, steps.pop(verify))
         return tuple(steps)
 
-    patch.setattr(OffsetPlans, "_guard", hasty)
+    patch.setattr(ChangeOffsets, "steps", hasty)
 
 
 @pytest.mark.parametrize("plant", [write_one_variant, write_to_the_wrong_partition, restore_before_verify])

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
-from confluent_kafka.admin import NewPartitions
+from confluent_kafka.admin import NewPartitions, NewTopic
 
 from seamark.devstack import StackSpec, start_stack
+from seamark.devstack.wait import wait_until
 from seamark.model.key_hash import choose_partition
 from seamark.offsets.codec import encode_key
-from tests.fault.runbook_stage import RunbookStage
+from tests.fault.runbook_stage import PATIENCE_SECONDS, RunbookStage
+from tests.integration.offset_tools import run_connect_offsets
 from tests.integration.runbook import Runbook
+from tests.integration.waits import await_topic
 
 PAGE = "offsets-topic-repartitioned.md"
 TOPIC = "connect-offsets"
@@ -35,7 +40,35 @@ def grow(stage):
     return old, choose_partition(key, partitions=grown)
 
 
-def test_the_source_goes_on_at_the_right_row_after_the_mend(stage):
+def recreate(stage, book):
+    """Step 4 of the page: what it does in a shell."""
+    partitions = stage.count_partitions(TOPIC)
+    (block,) = book.read_blocks("sh")
+    export, delete, create, load = (shlex.split(line) for line in block.splitlines())
+    assert (delete[0], create[0]) == ("kafka-topics.sh", "kafka-topics.sh")
+    assert ("--delete" in delete, "--create" in create, create[-1]) == (True, True, "cleanup.policy=compact")
+    stage.kill_worker()
+    try:
+        assert export[0] == "connect-offsets"
+        code, _, said = run_connect_offsets(*export[1:])
+        assert code == 0, said
+        stage.delete_topic(TOPIC)
+        wait_until(lambda: TOPIC not in stage.list_topics(), f"{TOPIC} was gone", seconds=PATIENCE_SECONDS)
+        new = NewTopic(TOPIC, partitions, 1, config={"cleanup.policy": "compact"})
+        stage.admin.create_topics([new])[TOPIC].result(30)
+        await_topic(stage.admin, TOPIC, partitions)
+        # A worker that was killed is in its group until its session is over.
+        wait_until(
+            lambda: run_connect_offsets(*load[1:])[0] == 0, "the offsets were imported", seconds=PATIENCE_SECONDS
+        )
+    finally:
+        stage.restart_worker()
+    stage.await_running("log-purchase")
+
+
+def test_the_source_goes_on_at_the_right_row_after_the_mend(stage, monkeypatch):
+    # The import keeps its journal where the stage has its own.
+    monkeypatch.setenv("XDG_STATE_HOME", stage.environ["XDG_STATE_HOME"])
     stage.write_rows(10)
     stage.create("log-purchase", stage.build_source())
     stage.create("lake", stage.build_sink())
@@ -55,12 +88,15 @@ def test_the_source_goes_on_at_the_right_row_after_the_mend(stage):
 
     names = {"/data": stage.folder, "partition 4": f"partition {old}", "on 0": f"on {new}"}
     names |= {"connect-offsets-4": f"{TOPIC}-{old}", "connect-offsets-0": f"{TOPIC}-{new}"}
+    names |= {"/etc/kafka/connect-distributed.properties": stage.endpoints["game"].worker_config}
+    names |= {"offsets.json": stage.folder / "offsets.json"}
     book = Runbook(PAGE, names=names, environ=stage.environ, folder=stage.folder)
     book.run("doctor")
     book.run("offsets show")
     book.run("offsets export")
-    book.run("offsets mend --all --clean --dry-run", code=5)
-    book.run("offsets mend --all --clean --take newest")
+    book.run("offsets mend --all --dry-run", code=5)
+    book.run("offsets mend --all --take newest")
+    recreate(stage, book)
     book.run("offsets show")
     assert "stray" not in book.run("doctor").text
     book.finish()

@@ -1,7 +1,6 @@
 """Odd records of a source's offsets are put right by a plan that says what each will be, and undone to the byte.
 
-What is cleaned is a topic of the connector's own: the workers' topic is everybody's. With its own topic a source reads
-all records anew at each start, as a worker does with its own when it starts.
+With a topic of its own a source reads all records anew at each start, as a worker does with its own when it starts.
 """
 
 from __future__ import annotations
@@ -9,21 +8,18 @@ from __future__ import annotations
 import json
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from seamark.change.steps.cleaning import CLEANING
 from seamark.devstack.fake_connect import FILE_SOURCE
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnsupportedError, UsageError
 from seamark.offsets.mending import NEWEST
-from tests.integration.offset_rig import OffsetRig, without_tombstones
+from tests.integration.offset_rig import OffsetRig
 from tests.integration.offset_tools import JSON
-from tests.integration.waits import IN_A_ROW, wait_for
+from tests.integration.waits import wait_for
 
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 LINES = 10
 LINE = "line 00\n"
 PARTITIONS = 3
-# The cleaner of the brokers sleeps 15 s, and is needed twice; a busy machine needs more.
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -34,8 +30,7 @@ def spell(lines):
 
 @pytest.fixture
 def rig(stack, tmp_path):
-    # A cleaning asks Connect some ten times within a minute: with a short `in_flight` a neighbour's rebalance of 5 s
-    # would be the end of it.
+    # With a short `in_flight` a neighbour's rebalance of 5 s would be the end of it.
     made = OffsetRig(stack, tmp_path, in_flight="90s")
     yield made
     made.close()
@@ -88,9 +83,6 @@ class Source:
     def mend(self, **options):
         return self.rig.plan(lambda: self.rig.fleet.offsets.mend([self.name], **options))
 
-    def findings(self):
-        return [str(found.oddity) for found in self._read_owned().findings]
-
     def run_to_end(self, count):
         """It runs until so many lines are there, and has stored its end; gives all of them.
 
@@ -122,46 +114,13 @@ class Source:
         wait_for(self.read, lambda found: spell(lines) in found.values(), f"{lines} lines stored")
         return next(place for place, value in self.read().items() if value == spell(lines))
 
-    def read_whole_log(self):
-        """Every record that is left of the topic, tombstones and all: (partition, key, value)."""
-        settings = {"bootstrap.servers": self.rig.brokers.bootstrap, "group.id": "mend", "enable.auto.commit": False}
-        consumer, found, ended = Consumer({**settings, "enable.partition.eof": True}), [], set()
-        try:
-            consumer.assign([TopicPartition(self.topic, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
-            while len(ended) < PARTITIONS:
-                message = consumer.poll(60)
-                assert message is not None, "the topic was not read within 60 s"
-                if message.error() is not None:
-                    assert message.error().name() == "_PARTITION_EOF", message.error()
-                    ended.add(message.partition())
-                else:
-                    found.append((message.partition(), message.key(), message.value()))
-        finally:
-            consumer.close()
-        return found
-
 
 def distinct(lines):
     """Each once, as they came first: who begins at another place still leaves lines out, or reads more of them."""
     return list(dict.fromkeys(lines))
 
 
-def read_configs(rig, topic):
-    """What is set on the topic itself of what a cleaning lends."""
-    with_configs = rig.fleet._world.kafka().read_topics([topic]).items[0]
-    return {key: value for key, value in with_configs.own_configs.items() if key in CLEANING}
-
-
-def await_configs(rig, topic, wanted):
-    """Until every broker tells these: each hears of another config in its own time, and any of them may be asked."""
-    wait_for(
-        lambda: [read_configs(rig, topic) for _ in range(IN_A_ROW)],
-        lambda found: found == [wanted] * IN_A_ROW,
-        f"every broker to tell {wanted} of {topic}",
-    )
-
-
-def test_copies_are_levelled_without_a_cleaning_and_put_back(rig, tmp_path):
+def test_copies_are_levelled_and_put_back(rig, tmp_path):
     source = Source(rig, tmp_path)
     home, stray = source.write(16), source.write(72, aside=1)
     spaced = source.write(8, key=source.spaced)
@@ -173,7 +132,7 @@ def test_copies_are_levelled_without_a_cleaning_and_put_back(rig, tmp_path):
     assert '{"position":16}' in refused.value.cause
     planned = source.mend(take=source.find_place(b'{"position":16}'))
     assert '"{"position":72}" → "{"position":16}"' in str(planned)
-    assert "--clean takes them out of the log" in str(planned)
+    assert "describes how to remove them" in str(planned)
     result = rig.apply(planned)
     value = b'{"position":16}'
     assert source.read() == {home: value, stray: value, spaced: before[spaced]}
@@ -188,72 +147,30 @@ def test_copies_are_levelled_without_a_cleaning_and_put_back(rig, tmp_path):
     assert distinct(source.run_to_end(1)) == ["line 09"]
 
 
-def test_strays_and_keys_that_nobody_reads_are_cleaned_out_of_the_log(rig, tmp_path):
-    source = Source(rig, tmp_path, own_topic=True)
-    rig.fleet.apply(rig.fleet.topics.alter(source.topic, set={"segment.ms": "600000"}))
-    configs = {"segment.ms": "600000"}
-    await_configs(rig, source.topic, configs)
-    other = json.dumps(["somebody", {"filename": "else"}], separators=(",", ":")).encode()
-    kept = [rig.write_raw(other, b'{"position":5}', topic=source.topic, aside=number) for number in range(PARTITIONS)]
-    home, stray = source.write(16), source.write(72, aside=1)
-    gone = source.write(None, aside=2)
-    spaced = source.write(8, key=source.spaced)
-    before = source.read()
-    assert set(source.findings()) >= {"stray", "masked", "variants", "never-read"}
-
-    planned = source.mend(take=source.find_place(b'{"position":16}'), clean=True)
-    shown = str(planned)
-    assert '"{"position":72}" → (taken out)' in shown
-    assert '"a tombstone" → (taken out)' in shown
-    assert "is cleaned of 3 records: about a minute" in shown
-    assert 'segment.ms                 "600000" → "1000", for that time' in shown
-    result = rig.apply(planned)
-    log = source.read_whole_log()
-    assert {(partition, key) for partition, key, _ in log if b'"seamark"' not in key} == {home, *kept}
-    assert {value for _, key, value in log if b'"seamark"' in key} == {None}
-    assert len({stray, gone, spaced} & {(partition, key) for partition, key, _ in log}) == 0
-    assert source.read() == {home: b'{"position":16}'}
-    assert source.findings() == []
-    await_configs(rig, source.topic, configs)
-    assert source.mend(clean=True).is_empty
-
-    # It goes on behind the second line: eight are left.
-    assert distinct(source.run_to_end(8)) == [f"line {number:02d}" for number in range(2, LINES)]
-    source.write(16)
-    rig.undo(result)
-    assert without_tombstones(source.read()) == without_tombstones(before)
-
-
 def test_a_running_source_stops_goes_on_and_reads_nothing_again(rig, tmp_path):
     source = Source(rig, tmp_path, own_topic=True, state="RUNNING")
     home = source.await_stored(LINES)
     stray = source.write(8, aside=1)
-    planned = source.mend(take=source.find_place(spell(LINES)), clean=True)
+    planned = source.mend(take=source.find_place(spell(LINES)))
     # What it stores until its stop counts, and not what it had stored when the plan was made.
     source.append("line 10")
     source.await_stored(LINES + 1)
     already = source.read_lines()
     assert distinct(already) == [f"line {number:02d}" for number in range(11)]
     rig.apply(planned)
-    assert source.read()[home] == spell(LINES + 1)
-    assert stray not in source.read()
-    assert source.findings() == []
+    assert source.read() == dict.fromkeys([home, stray], spell(LINES + 1))
     source.await_state("RUNNING")
     source.append("line 11")
     assert distinct(source.run_to_end(12)[len(already) :]) == ["line 11"]
 
 
-def test_of_two_spellings_one_stays(rig, tmp_path):
+def test_two_spellings_get_one_value(rig, tmp_path):
     source = Source(rig, tmp_path, own_topic=True)
     fields = [{"filename": "other", "part": "1"}, {"part": "1", "filename": "other"}]
     keys = [json.dumps([source.name, one], separators=(",", ":")).encode() for one in fields]
     first, second = source.write(1, key=keys[0]), source.write(2, key=keys[1])
     rig.apply(source.mend(take=NEWEST))
     assert source.read() == {first: b'{"position":2}', second: b'{"position":2}'}
-    place = next(one.place for one in source.find_evidence() if one.key == keys[1])
-    rig.apply(source.mend(take=place, clean=True, only=True))
-    assert source.read() == {second: b'{"position":2}'}
-    assert "variants" not in source.findings()
 
 
 def plan_all(rig):

@@ -108,8 +108,7 @@ def build_plans(fleet):
         fleet.context,
         clusters=fleet._clusters,
         world=lambda: fleet._world,
-        actor=lambda: fleet._actor,
-        journal=fleet._find_journal,
+        planner=lambda: fleet._planner,
     )
 
 

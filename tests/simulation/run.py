@@ -14,6 +14,7 @@ from collections.abc import Callable
 from seamark.change.actor import Actor
 from seamark.change.executor import Executor
 from seamark.change.locks import cluster_lock, connector_lock
+from seamark.change.plan import Plan
 from seamark.change.precondition import build_preconditions
 from seamark.change.recovery import Recovery
 from seamark.change.step import Step
@@ -26,7 +27,6 @@ from seamark.errors import (
     RefusedError,
     SeamarkError,
 )
-from seamark.model.plan import Plan
 from seamark.model.result import ChangeResult, Outcome
 from tests.simulation.clock import Timeline
 from tests.simulation.cluster import Cluster

@@ -30,10 +30,10 @@ SOAK = StackSpec(brokers=3, workers=0, spark=True, spark_workers=2, postgres=Tru
 VIOLATIONS = ("lost", "doubled", "changed", "ledger_wrong", "not_done")
 
 
-def soak(stack, folder, *, rows, acts, to="postgresql", mode=Mode.APPEND, seed=0, say=lambda _: None):
+def soak(stack, folder, *, rows, acts, to="postgresql", mode=Mode.APPEND, seed=0, batches=None, say=lambda _: None):
     """Land so many records while these faults happen, in this order. Gives the counts."""
     began_at = time.monotonic()
-    stage = STAGES[to](stack, folder, rows=rows, batches=max(40, 4 * len(acts)), mode=mode, seed=seed)
+    stage = STAGES[to](stack, folder, rows=rows, batches=batches or max(40, 4 * len(acts)), mode=mode, seed=seed)
     stage.prepare()
     try:
         left = work_off(stage, acts, say=say)

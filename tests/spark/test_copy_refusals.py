@@ -87,6 +87,7 @@ def run(monkeypatch):
 
     def against(target, plan=PLAN, failures=(), **keywords):
         written = []
+        registered = []
         taken = []
         left = list(failures)
         monkeypatch.setattr(batch_limit, "read_record_bytes", lambda *_, **__: 100)
@@ -96,6 +97,8 @@ def run(monkeypatch):
             if left:
                 raise PySparkException(left.pop(0))
 
+        # The session below has no JVM that could register a data source; test_sessions.py does that with a real one.
+        monkeypatch.setattr(copy_job, "register_sink", lambda _, sink: registered.append(sink))
         monkeypatch.setattr(copy_job, "TopicAdmin", target)
         monkeypatch.setattr(copy_job, "PartitionLog", target)
         monkeypatch.setattr(copy_job, "read_records", target.read_control)
@@ -105,9 +108,8 @@ def run(monkeypatch):
         confs = {"spark.sql.execution.arrow.maxBytesPerBatch": "67108864b"}
         confs["spark.sql.execution.arrow.maxRecordsPerBatch"] = "10000"
         conf = SimpleNamespace(get=confs.get, set=confs.__setitem__)
-        run_copy(
-            SimpleNamespace(dataSource=SimpleNamespace(register=lambda _: None), conf=conf), plan, ENDS, **keywords
-        )
+        run_copy(SimpleNamespace(conf=conf), plan, ENDS, **keywords)
+        assert registered == [CopySink]
         # A run that died may have left something open wherever there is something.
         assert taken == ([0] if target.end else [])
         return written

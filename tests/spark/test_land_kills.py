@@ -8,11 +8,20 @@ from tests.spark.land_soak import VIOLATIONS, soak
 from tests.spark.soak_stages import STAGES
 
 ROWS = 200_000
+FEW_ROWS = 60_000
 EVERYWHERE = ("executor_kills", "driver_kills", "starts_beside", "moves", "checkpoints_deleted", "commits_cut")
 COUNTED = {
     "postgresql": ("backends_ended", "database_restarts", "tasks_stopped"),
     "delta": ("s3_restarts", "drivers_stopped"),
 }
+
+
+@pytest.mark.parametrize("to", STAGES)
+def test_landing_whose_executor_and_driver_are_killed_lands_each_record_once(stack, tmp_path, to):
+    """The kills alone and a few batches: what every run of CI has time for."""
+    found = soak(stack, tmp_path, rows=FEW_ROWS, acts=["kill_executor", "kill_driver"], to=to, seed=1, batches=12)
+    assert {name: found[name] for name in VIOLATIONS} == dict.fromkeys(VIOLATIONS, 0), found
+    assert (found["executor_kills"], found["driver_kills"], found["faults"]) == (1, 1, 2), found
 
 
 @pytest.mark.parametrize("to", STAGES)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from seamark.change.plan import Plan
 from seamark.context import open_context
 from seamark.devstack.fake_connect import FakeConnect
 from seamark.errors import RefusedError, SeamarkError
 from seamark.fleet.fleet import Fleet
 from seamark.model.connector import Connector
-from seamark.model.plan import Plan
 from tests.unit.fleet.builders import EmptyScan, StubKafka
 from tests.unit.model.hostile import HOSTILE
 from tests.unit.model.hostile_names import NAMES
@@ -94,7 +94,7 @@ def test_a_hostile_config_is_refused_at_change_and_set(fleet, orders, config, ru
 def test_a_hostile_config_in_a_saved_plan_is_refused(fleet, saved, config, rule) -> None:
     for text in saved:
         data = json.loads(text)
-        data["steps"][0]["arguments"]["config"] = config
+        data["actions"][0]["config"] = config
         plan = Plan.from_dict(data)
         assert rule in refusal(fleet.review, plan).context["rules"]
 
@@ -111,7 +111,7 @@ def test_no_hostile_name_reaches_connect(fleet, connect, saved) -> None:
     asked = len(connect.requests)
     for name in NAMES:
         data = json.loads(saved[0])
-        data["steps"][0]["arguments"]["name"] = name
+        data["actions"][0]["name"] = name
         assert refusal(fleet.connectors.create, name, PRESENT).context["rules"] == "P001"
         assert refusal(fleet.review, Plan.from_dict(data)).context["rules"] == "P001"
     assert len(connect.requests) == asked

@@ -19,13 +19,12 @@ from seamark.change.journal import Journal, JournalWriter, Opening
 from seamark.change.lanes import Lanes, Writers
 from seamark.change.patience import ask_again
 from seamark.change.pen import SharedPen
+from seamark.change.plan import Plan
 from seamark.change.precondition import check_preconditions
 from seamark.change.progress import Guarded, Progress, Silent
-from seamark.change.result import ChangeResult
 from seamark.change.settle import Settled, Settler, build_foreign
 from seamark.change.spool import Spool
 from seamark.change.step import Intent, Observed, Outcome, Step
-from seamark.change.steps.look import Look
 from seamark.change.task import Task, build_tasks
 from seamark.change.timing import ChangeTiming
 from seamark.change.walk import Walk
@@ -34,7 +33,7 @@ from seamark.change.world import World
 from seamark.errors import DeadlineError, FencedError, JournalError, SeamarkError, UnknownOutcomeError
 from seamark.model.entry import Ending, EntryKind
 from seamark.model.pace import Pace
-from seamark.model.plan import Plan
+from seamark.model.result import ChangeResult
 
 # A journal that needs longer than `begin_seconds` for an entry this often will not be fast enough the next time either.
 _CONFIRMATIONS = 3
@@ -266,7 +265,7 @@ class Executor:
         looked = False
         for look in walk.find_looks(task):
             step = look.step
-            if not isinstance(step, Look) or not step.expires or self._is_fresh(look):
+            if step.acts or not step.expires or self._is_fresh(look):
                 continue
             self._look(look, walk, writer)
             looked = True

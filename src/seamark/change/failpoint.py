@@ -1,8 +1,7 @@
 """Points at which a test can have this process killed or stopped.
 
-`SEAMARK_FAILPOINT=after-intent:1:kill` kills the process when step 1 (from 0) has its intent in the journal;
-`between-writes:0:kill` when an act that writes twice has written once. Nothing happens without the variable, and a
-wrong one is an error: a typing mistake must not make a fault test pass.
+`SEAMARK_FAILPOINT=after-intent:1:kill` kills the process when step 1 (from 0) has its intent in the journal. Nothing
+happens without the variable, and a wrong one is an error: a typing mistake must not make a fault test pass.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ POINTS = (
     "before-close",
     "after-close",
 )
-# Points that only some steps have, in the midst of their act.
-WITHIN = ("between-writes",)
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
@@ -33,10 +30,10 @@ def reach(point: str, number: int = 0) -> None:
         return
     name, _, rest = wanted.partition(":")
     at, _, action = rest.partition(":")
-    if name not in (*POINTS, *WITHIN) or not at.isdigit() or action not in _SIGNALS:
+    if name not in POINTS or not at.isdigit() or action not in _SIGNALS:
         raise UsageError(
             f"SEAMARK_FAILPOINT={wanted!r} is not POINT:NUMBER:kill|stop",
-            hint=f"points: {', '.join((*POINTS, *WITHIN))}",
+            hint=f"points: {', '.join(POINTS)}",
         )
     if (name, int(at)) == (point, number):
         # Once: a step that is written again comes here again.

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from seamark.change.world import World
-from seamark.model.sensitive import is_reference, mask_value
+from seamark.model.sensitive import MASK, is_reference, is_sensitive, mask_value
 
 SECRET_SCHEME = "secret://"  # noqa: S105 - the scheme of references, no secret
 _SEALED = "sealed"
@@ -23,6 +23,19 @@ def build_fingerprint(image: Any) -> str:
 def reveal_config(config: Mapping[str, str], world: World) -> dict[str, str]:
     """The config as Connect shall get it: our own references replaced, Connect's left alone."""
     return {key: world.reveal(value) if value.startswith(SECRET_SCHEME) else value for key, value in config.items()}
+
+
+def hide_secrets(config: Mapping[str, str], hidden: Collection[str] = ()) -> dict[str, str]:
+    """Return the config as a plan may hold it: literal secrets are masked, references stay. `hidden` are further keys.
+
+    Most values are plain, and one plan may hold ten thousand configs: only values that may hold a secret are examined.
+    """
+    shown = dict(config)
+    for key, value in config.items():
+        may_hold = is_sensitive(key) or key in hidden or ":" in value or "=" in value or "PRIVATE KEY" in value
+        if may_hold and _is_literal_secret(key, value, hidden):
+            shown[key] = MASK
+    return shown
 
 
 def find_references(config: Mapping[str, str]) -> tuple[str, ...]:
@@ -50,3 +63,20 @@ def _image_of(key: str, value: str, world: World, *, secret: Collection[str]) ->
     if (key in secret and not is_reference(value)) or mask_value(key, value) != value:
         return {_SEALED: world.seal(value)}
     return value
+
+
+def _is_literal_secret(key: str, value: str, hidden: Collection[str]) -> bool:
+    if value.startswith(SECRET_SCHEME):
+        return False
+    return (key in hidden and not is_reference(value)) or mask_value(key, value) != value
+
+
+def split_secrets(config: Mapping[str, str], present: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The config without the literal secrets that stay as they are, and the keys of those.
+
+    What Connect holds already need not be in a plan, so such a plan can be saved and applied later.
+    """
+    kept = tuple(
+        sorted(key for key, value in config.items() if mask_value(key, value) != value and present.get(key) == value)
+    )
+    return {key: value for key, value in config.items() if key not in kept}, kept

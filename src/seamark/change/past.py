@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from seamark.change.expectation import came_or_went
+from seamark.change.plan import Plan
 from seamark.change.step import Intent, Outcome
 from seamark.change.task import Task
 from seamark.errors import SeamarkError, UnknownOutcomeError
 from seamark.model.entry import Entry, EntryKind
-from seamark.model.plan import Plan
 from seamark.model.result import GOOD
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seamark.change.image import build_fingerprint
+from seamark.change.plan import Plan
 from seamark.change.snapshot import SnapshotWorld
 from seamark.change.step import Intent, Step
 from seamark.change.world import World
 from seamark.errors import StalePlanError
-from seamark.model.plan import Plan, Precondition
+from seamark.model.plan import Precondition
 
 # The state that a step found when the plan was made, compared with what it finds now.
 BEFORE = "before"
@@ -61,8 +62,13 @@ def check_preconditions(plan: Plan, steps: Sequence[Step], world: World) -> None
     guards = [p for p in plan.preconditions if p.kind == BEFORE and p.subject not in drifting]
     moved = [p.subject for p in guards if found.get(p.subject) != p.expected]
     if moved:
-        raise StalePlanError(
-            "the world has moved since the plan was made; nothing was changed",
-            cause=f"changed meanwhile: {', '.join(moved)}",
-            hint="make the plan anew and look at it",
-        )
+        raise build_stale(moved)
+
+
+def build_stale(moved: Sequence[str]) -> StalePlanError:
+    """Return the error for a plan that is out of date; `moved` are the aspects that have changed."""
+    return StalePlanError(
+        "the world has moved since the plan was made; nothing was changed",
+        cause=f"changed meanwhile: {', '.join(moved)}",
+        hint="make the plan anew and look at it",
+    )

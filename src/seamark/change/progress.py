@@ -6,7 +6,7 @@ import threading
 from contextlib import suppress
 from typing import Protocol
 
-from seamark.change.result import StepResult
+from seamark.model.result import StepResult
 
 
 class Progress(Protocol):

@@ -8,8 +8,8 @@ from datetime import datetime
 from seamark.change.executor import Executor, write_outcome
 from seamark.change.journal import JournalWriter
 from seamark.change.past import Past, read_past
+from seamark.change.plan import Plan
 from seamark.change.precondition import is_position
-from seamark.change.result import ChangeResult
 from seamark.change.settle import Settled
 from seamark.change.step import Outcome
 from seamark.change.task import Task, Tasks, build_tasks
@@ -17,8 +17,7 @@ from seamark.change.undo import build_undo_plan
 from seamark.change.walk import Walk
 from seamark.errors import RefusedError, UnknownOutcomeError
 from seamark.model.entry import EntryKind
-from seamark.model.plan import Plan
-from seamark.model.result import GOOD
+from seamark.model.result import GOOD, ChangeResult
 
 
 class Recovery:
@@ -43,8 +42,12 @@ class Recovery:
         """
         return self._recover(change, expected_nonce=expected_nonce, leaving=True, force=force)
 
-    def plan_undo(self, change: str) -> Plan:
-        """The plan that takes a closed change back, from its before-images."""
+    def read_closed(self, change: str) -> tuple[str, Past]:
+        """Return the ID of a closed change and what its entries say.
+
+        Raises:
+            RefusedError: the change is still open.
+        """
         entries = self._journal.read(change)
         past = read_past(entries)
         if not past.is_closed:
@@ -52,9 +55,16 @@ class Recovery:
                 f"change {entries[0].change} is still open",
                 hint=f"seamark journal resume {entries[0].change} finishes it; then it can be undone",
             )
-        return build_undo_plan(past, change=entries[0].change, actor=self._actor)
+        return entries[0].change, past
+
+    def plan_undo(self, change: str) -> Plan:
+        """The plan that takes a closed change back, from its before-images."""
+        name, past = self.read_closed(change)
+        return build_undo_plan(past, change=name, actor=self._actor)
 
     def _recover(self, change: str, *, expected_nonce: str | None, leaving: bool, force: bool) -> ChangeResult:
+        # Entries and a plan of another format version are refused before the holder is fenced.
+        read_past(self._journal.read(change))
         writer = self._journal.take_over(
             change,
             nonce=self._actor.new_nonce(),

@@ -32,7 +32,7 @@ class Settler:
         """
         clock = self._world.clock
         deadline = quiet_at + self._timing.shows_seconds if unknown else clock.now() + step.settle_seconds
-        if unknown and not getattr(step, "lands_late", True):
+        if unknown and not step.lands_late:
             # Who could still do it has ended, and what is seen is so.
             deadline = clock.now()
         if unknown:
@@ -61,7 +61,7 @@ class Settler:
 
         To be asked only when nothing of it can land any more: where `settle` found no end of it.
         """
-        return getattr(step, "repeats", False) and self.look(step, intent)[0] is Observed.BETWEEN
+        return step.repeats and self.look(step, intent)[0] is Observed.BETWEEN
 
     def look(self, step: Step, intent: Intent) -> tuple[Observed | None, SeamarkError | None]:
         """What is seen now, or why nothing can be seen."""

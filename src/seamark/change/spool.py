@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from seamark.errors import JournalError
+from seamark.model.format_version import StoredFormat
 
-FORMAT_VERSION = 1
+FORMAT = StoredFormat("spooled intent", 1)
 
 
 class Spool(Protocol):
@@ -35,7 +36,7 @@ class FileSpool:
     def write(self, change: str, number: int, record: Mapping[str, Any]) -> str:
         """See `Spool.write`. An older file of the same step is never written over."""
         data = json.dumps(
-            {"format_version": FORMAT_VERSION, "change": change, "step": number, **record},
+            {**FORMAT.field, "change": change, "step": number, **record},
             indent=1,
             sort_keys=True,
             ensure_ascii=False,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self, TypeVar
 
+from seamark.change.codec import decode_fields, encode_fields
 from seamark.change.world import World
 from seamark.model.plan import StepData
 from seamark.model.result import Outcome
 
-__all__ = ["CanNotUndo", "Intent", "Observed", "Outcome", "Step"]
+__all__ = ["STEPS", "CanNotUndo", "Intent", "Observed", "Outcome", "Step", "step_kind"]
 
 
 class Observed(StrEnum):
@@ -47,63 +49,99 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class CanNotUndo:
-    """Why a step can't be taken back."""
+    """Why a step can't be taken back. `names_step` says that the reason names it."""
 
     because: str
+    names_step: bool = False
 
 
-class Step(Protocol):
-    """One act. A frozen value: printing it, applying it and undoing it use the same fields."""
+class Step(ABC):
+    """One act on the running system: a frozen dataclass, whose fields are what a plan holds of it.
 
+    Printing, applying and undoing a step use the same fields. The class variables are traits, by which the executor
+    treats steps of a kind alike.
+    """
+
+    __slots__ = ()
+
+    # The name of the kind in plans and in the journal; `step_kind` sets it.
     kind: ClassVar[str]
     # Which side of the subject its images show: "config", "state". Images of one aspect can be compared.
     aspect: ClassVar[str]
-    # Whether that side changes without anybody's doing, as failed tasks do. What it finds is then nobody's fault.
-    drifts: ClassVar[bool]
-    # Whether it changes anything. One that only waits needs no intent: a crash in it leaves nothing to settle.
-    acts: ClassVar[bool]
-    # Beside these, a step may say `repeats`: what it writes is absolute, so that a write of which a part is done may be
-    # done once more, all of it, on the word of the same intent (`Settler.is_half`); and `proves`: it makes sure itself,
-    # right before it acts, that nobody else writes. Otherwise a look before it must.
+    # Whether that side changes without an operator, as failed tasks do. Then finding another image is no conflict.
+    drifts: ClassVar[bool] = False
+    # Whether it changes anything. A step that only checks or waits needs no intent: a crash in it leaves nothing open.
+    acts: ClassVar[bool] = True
+    # Whether what it writes is absolute, so that a partial write may be repeated as a whole (`Settler.is_half`).
+    repeats: ClassVar[bool] = False
+    # Whether it proves that nothing else writes: right before it acts or, for a check, before the steps after it.
+    proves: ClassVar[bool] = False
+    # Whether what a check found holds for a short time only, so that it is checked again before a late act.
+    expires: ClassVar[bool] = False
+    # Whether a request without an answer may still take effect later.
+    lands_late: ClassVar[bool] = True
 
     @property
     def settle_seconds(self) -> float:
-        """How long its effect may take to show after the call came back; then the step has failed."""
-        ...
+        """How long its effect may take to show after the call returned; then the step has failed."""
+        return 60.0
 
     @property
+    @abstractmethod
     def subject(self) -> str:
         """What it acts on, as a person names it: `connector/game/log-purchase`."""
-        ...
 
+    @abstractmethod
     def describe(self) -> str:
-        """What it does to the running system, in a few words."""
-        ...
+        """Return what it does to the running system, in a few words."""
 
+    @abstractmethod
     def intend(self, world: World) -> Intent:
-        """Read what is now, and say what shall be. Changes nothing."""
-        ...
+        """Read the present state, and return it with the wanted one. Changes nothing."""
 
+    @abstractmethod
     def perform(self, world: World, intent: Intent) -> str | None:
         """Act. Errors say whether it happened: UnknownOutcomeError and JournalError aside, it did not.
 
-        It may give what it saw or did in a few words, for people and the journal.
+        It may return what it saw or did in a few words, for people and the journal.
         """
-        ...
 
+    @abstractmethod
     def observe(self, world: World, intent: Intent) -> Observed:
-        """Look at the running system: is it as intended, as before, in between, or neither?"""
-        ...
+        """Compare the running system with the intent: is it as intended, as before, in between, or neither?"""
 
+    @abstractmethod
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        """The step that takes this one back, or why there is none; None where there is nothing to take back."""
-        ...
+        """Return the step that undoes this one, or why there is none; None where there is nothing to undo."""
 
     def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        """As a plan holds it: without secrets."""
-        ...
+        """Return the step as a plan holds it: without secrets."""
+        return StepData(self.kind, self.subject, encode_fields(self), lane=lane, always=always)
 
     @classmethod
     def from_data(cls, data: StepData) -> Self:
-        """Read what `to_data` gave."""
-        ...
+        """Build the step from what `to_data` returned.
+
+        Raises:
+            CodecError: an argument is unknown, is missing, or has another type.
+        """
+        return decode_fields(cls, data.arguments)
+
+
+STEPS: dict[str, type[Step]] = {}
+"""Every kind of step by its name, once `seamark.change.steps` is imported."""
+
+S = TypeVar("S", bound=Step)
+
+
+def step_kind(kind: str) -> Callable[[type[S]], type[S]]:
+    """Register a class as the steps of this kind; plans and the journal know them by that name."""
+
+    def register(cls: type[S]) -> type[S]:
+        if kind in STEPS:
+            raise ValueError(f"{cls.__name__}: the step kind {kind!r} is already that of {STEPS[kind].__name__}")
+        cls.kind = kind
+        STEPS[kind] = cls
+        return cls
+
+    return register

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from seamark.change.plan import Plan
 from seamark.change.step import Step
 from seamark.change.steps import build_step
 from seamark.errors import RefusedError
-from seamark.model.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,6 @@ class Task:
     def aspect(self) -> str:
         """What the step's images show: its subject and the side of it."""
         return f"{self.step.subject}#{self.step.aspect}"
-
-    @property
-    def is_closing(self) -> bool:
-        """Whether it ends what an earlier step of its aspect began, and is nothing without that."""
-        return bool(getattr(self.step, "closes", False))
 
 
 class Tasks(Sequence[Task]):

@@ -2,25 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from seamark.change.action import Action, ActionHistory, PastStep, Reads
 from seamark.change.actor import Actor
 from seamark.change.image import build_fingerprint
 from seamark.change.past import Past
-from seamark.change.precondition import BEFORE, is_expected
+from seamark.change.plan import Plan
+from seamark.change.precondition import BEFORE, aspect_of, is_expected
+from seamark.change.prepare import Prepared, build_preconditions
 from seamark.change.step import CanNotUndo, Intent, Outcome, Step
-from seamark.change.steps.aside import BringBack, SetAside
-from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.stopped import surround
 from seamark.change.task import Task, Tasks, build_tasks
 from seamark.errors import RefusedError
-from seamark.model.plan import Plan, Precondition, StepData
+from seamark.model.plan import Precondition, StepData
 from seamark.model.result import GOOD
 
 # An act that may have happened is taken back too; where it did not, there is nothing to do.
 _TAKEN_BACK = frozenset({Outcome.DONE, Outcome.UNKNOWN})
 _LEFT = _TAKEN_BACK | {Outcome.NOTHING_TO_DO}
+
+
+@dataclass(frozen=True, slots=True)
+class UndoDraft:
+    """The actions that take a change back, the last one first.
+
+    `left` are the fingerprints of what the change is known to have left, by aspect. What it touched without a known end
+    is None there.
+    """
+
+    actions: tuple[Action, ...]
+    left: Mapping[str, str | None]
+    notes: tuple[str, ...]
+
+    def expect(self, step: Step, *, change: str) -> Precondition | None:
+        """Return the precondition of a step on what the change left; None where the change never touched it."""
+        expected = self.left.get(aspect_of(step))
+        if expected is None:
+            return None
+        return Precondition(
+            BEFORE,
+            subject=aspect_of(step),
+            expected=expected,
+            words=f"the {step.aspect} of {step.subject} is as change {change} left it",
+        )
+
+
+def build_undo_draft(past: Past, *, change: str) -> UndoDraft:
+    """Build the actions that take back what lasts of a change.
+
+    Raises:
+        RefusedError: one of them can't be taken back; the error names all of these.
+    """
+    tasks = build_tasks(past.plan)
+    acted = _find_lasting(past, tasks)
+    lasting = {task.lane for task in acted}
+    backs: list[Action] = []
+    can_not: list[str] = []
+    end = len(tasks)
+    for action, count in zip(reversed(past.plan.actions), reversed(past.plan.step_counts), strict=True):
+        own, end = [tasks[number] for number in range(end - count, end)], end - count
+        if action.sequence not in lasting:
+            continue
+        history = ActionHistory(
+            tuple(PastStep(task.step, past.intent_of(task.number), past.outcomes.get(task.number)) for task in own)
+        )
+        if not any(one.may_have_acted for one in history.steps):
+            continue
+        back = action.build_undo(history)
+        if isinstance(back, CanNotUndo):
+            can_not.append(back.because if back.names_step else f"{own[0].step.describe()}: {back.because}")
+        elif back is not None:
+            backs.append(back)
+    if can_not:
+        raise build_not_undoable(change, can_not)
+    return UndoDraft(tuple(backs), _find_left(past, tasks, {task.aspect for task in acted}), _build_notes(past, tasks))
+
+
+def build_undo_preconditions(
+    draft: UndoDraft, prepared: Prepared, reads: Reads, *, change: str
+) -> tuple[Precondition, ...]:
+    """Return what must be so before a change is taken back: as the change left it, else as it is now.
+
+    What the change touched without a known end is not expected in any state. They stand in the order of the change.
+    """
+    unknown = {aspect for aspect, expected in draft.left.items() if expected is None}
+    built = build_preconditions(prepared, reads, expect=lambda step: draft.expect(step, change=change))
+    places = {aspect: place for place, aspect in enumerate(draft.left)}
+    known = (one for one in built if one.subject not in unknown)
+    return tuple(sorted(known, key=lambda one: places.get(one.subject, len(places))))
+
+
+def build_not_undoable(change: str, reasons: Sequence[str]) -> RefusedError:
+    """Return the error for a change that can't be taken back."""
+    return RefusedError(
+        f"change {change} can't be undone",
+        cause="; ".join(reasons),
+        hint="put it right by hand, with the file's value",
+    )
+
+
+def _find_left(past: Past, tasks: Tasks, touched: Collection[str]) -> dict[str, str | None]:
+    """Return what the change left of each aspect that it touched, as far as that is known."""
+    left: dict[str, str | None] = {}
+    for task in tasks:
+        outcome = past.outcomes.get(task.number, Outcome.DID_NOT_HAPPEN)
+        # One that did not happen left what the one before it left.
+        if task.aspect not in touched or outcome is Outcome.DID_NOT_HAPPEN:
+            continue
+        intent = past.intent_of(task.number)
+        is_known = (
+            outcome in GOOD
+            and intent is not None
+            and not past.is_another_since(tasks.of_subject(task.step.subject), task.number)
+        )
+        left[task.aspect] = build_fingerprint(intent.after) if is_known and intent is not None else None
+    return left
 
 
 def build_undo_plan(past: Past, *, change: str, actor: Actor) -> Plan:
@@ -34,13 +133,8 @@ def build_undo_plan(past: Past, *, change: str, actor: Actor) -> Plan:
             can_not.append(f"{task.step.describe()}: {back.because}")
         elif back is not None:
             backs.append((task, back))
-    backs = _set_aside_first(backs)
     if can_not:
-        raise RefusedError(
-            f"change {change} can't be undone",
-            cause="; ".join(can_not),
-            hint="put it right by hand, with the file's value",
-        )
+        raise build_not_undoable(change, can_not)
     return Plan(
         title=f"undo {past.plan.title}",
         context=past.plan.context,
@@ -64,23 +158,6 @@ def _find_lasting(past: Past, tasks: Sequence[Task]) -> list[Task]:
     ends = {task.aspect: task for task in tasks if past.outcomes.get(task.number) in _LEFT}
     lasting = {lane for lane, of_lane in lanes.items() if not _is_even(past, of_lane, ends)}
     return [task for task in acted if task.lane in lasting]
-
-
-def _set_aside_first(backs: Sequence[tuple[Task, Step]]) -> list[tuple[Task, Step]]:
-    """The way back with every connector away that was away when its offsets were written.
-
-    Where somebody else brought it back during the change, no step of the change says that it must go again.
-    """
-    brought = {back.subject: (task, back) for task, back in backs if isinstance(back, BringBack)}
-    away = {back.subject for _, back in backs if isinstance(back, SetAside)}
-    ordered: list[tuple[Task, Step]] = []
-    for task, back in backs:
-        if isinstance(back, WriteOffsets) and back.subject in brought and back.subject not in away:
-            owner, bring = brought[back.subject]
-            ordered.append((owner, SetAside(bring.cluster, bring.name, bring.kept)))
-            away.add(back.subject)
-        ordered.append((task, back))
-    return ordered
 
 
 def _is_even(past: Past, acted: Sequence[Task], ends: Mapping[str, Task]) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from seamark.change.expectation import Expectations
 from seamark.change.step import Intent, Outcome, Step
-from seamark.change.steps.look import Look
 from seamark.change.task import Task, Tasks
 from seamark.errors import SeamarkError, UnknownOutcomeError
 from seamark.model.entry import Ending
@@ -78,9 +77,7 @@ class Walk:
 
     def can_repeat(self, task: Task) -> bool:
         """Whether it is made sure anew, before a task writes again, that nobody else does: by itself, or by a look."""
-        return getattr(task.step, "proves", False) or any(
-            _is_proof(look) for look in self._find_looks(task, is_repeated=True)
-        )
+        return task.step.proves or any(_is_proof(look) for look in self._find_looks(task, is_repeated=True))
 
     def leave(self, task: Task) -> None:
         """Take in that a task is not done. Of one that is half written, nobody can say that nothing happened."""
@@ -110,20 +107,15 @@ class Walk:
         return self._expectations.allow(task.step, intent)
 
     def is_due(self, task: Task, *, winding_up: bool) -> bool:
-        """Whether a task is to be done now. Of a lane that was begun, the `always` ones are done in any case.
-
-        Those of a subject wait for one before them that closes what was begun: nobody may act on what is half done.
-        """
+        """Whether a task is to be done now. Of a lane that was begun, the `always` ones are done in any case."""
         lane = self.tasks.of_lane(task.lane)
         if task.fallback:
             return self._is_fallen([other for other in lane if other.number < task.number])
         results = [
             self._results[other.number] for other in lane if other.number in self._results and not other.fallback
         ]
-        if task.is_closing and not self._has_begun(task):
-            return False
         if task.always:
-            return (bool(results) or not winding_up) and not self._is_held_up(task)
+            return bool(results) or not winding_up
         # Where something behind it was done already, the lane was wound up: its own place in it has passed.
         passed = any(other.number > task.number and other.number in self._results for other in lane)
         return not (winding_up or passed or any(result.outcome not in GOOD for result in results))
@@ -175,17 +167,6 @@ class Walk:
             return not (task.insists or (task.always and self.has_acted(task)))
         return leaving and outcome is Outcome.FOREIGN
 
-    def _has_begun(self, task: Task) -> bool:
-        """Whether an earlier task of the same aspect came about, or may have."""
-        before = [other for other in self.tasks.of_aspect(task.aspect) if other.number < task.number]
-        return self.has_acted(task) or any(map(self._is_good, before))
-
-    def _is_held_up(self, task: Task) -> bool:
-        """Whether what was begun on its subject should have been closed before it, and was not."""
-        before = [other for other in self.tasks.of_subject(task.step.subject) if other.number < task.number]
-        failed = [other for other in before if other.is_closing and other.number in self._results]
-        return not all(self._is_settled(other, leaving=False) for other in failed)
-
     def _is_other(self, task: Task, other: Task) -> bool:
         return other.number != task.number and other.number in self._results
 
@@ -213,4 +194,4 @@ def build_half(step: Step) -> SeamarkError:
 
 
 def _is_proof(task: Task) -> bool:
-    return isinstance(task.step, Look) and task.step.proves
+    return not task.step.acts and task.step.proves

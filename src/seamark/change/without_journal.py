@@ -33,9 +33,6 @@ class WithoutJournal:
         left = [task.step.describe() for task in walk.unsettled()]
         files: list[str] = []
         for task in due:
-            if not walk.is_due(task, winding_up=True):
-                left.append(f"{task.step.describe()} (what must be done before it was not)")
-                continue
             try:
                 if (file := self._restore_one(task, walk, change, by=by, failed_at=failed_at)) is not None:
                     files.append(file)

@@ -17,6 +17,7 @@ from seamark.model.offset import Offset, OffsetMap
 from seamark.model.preview import Preview
 from seamark.model.reading import Reading
 from seamark.model.spot import Bounds, Spot, SpotReading
+from seamark.model.stored_offset import StoreReading
 from seamark.model.topic import TopicStatus
 
 
@@ -146,6 +147,10 @@ class LeftOffsetsPort(Protocol):
 
     def read(self, owners: Collection[str]) -> Sequence[HeldRecord]:
         """Every record that speaks of these connectors."""
+        ...
+
+    def read_stored(self, owners: Collection[str]) -> StoreReading:
+        """Return what the topic holds of these connectors, each partition once, with the records behind it."""
         ...
 
     def write(self, records: Sequence[HeldRecord]) -> None:

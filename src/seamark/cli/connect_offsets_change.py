@@ -74,7 +74,7 @@ def import_offsets(errand: Errand, file: Path | None) -> None:
     wanted = read_wanted(_read(session, file), name=name)
     with errand.fleet() as fleet:
         found = fleet.imports.plan(wanted.offsets)
-        lines = "".join(f"{action.describe()}\n" for action in found.actions)
+        lines = "".join(f"{pair.describe()}\n" for pair in found.pairs)
         if errand.dry_run:
             session.out.write(lines)
             session.out.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -9,8 +10,24 @@ import click
 from seamark.cli.carry_out import ChangeOptions, carry_out, change_options
 from seamark.cli.complete import complete_connectors
 from seamark.cli.offset_moves import care_options
-from seamark.cli.options import global_options, option, pass_session
+from seamark.cli.options import F, global_options, option, pass_session
 from seamark.cli.session import Session
+from seamark.errors import UsageError
+
+
+def _refuse_removed(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    del ctx
+    if value:
+        raise UsageError(
+            f"{param.opts[0]} was removed",
+            cause="seamark doesn't rewrite the log of an offsets topic that workers use",
+            hint="follow docs/runbooks/offsets-topic-repartitioned.md to remove records while all workers are stopped",
+        )
+
+
+def _removed(name: str) -> Callable[[F], F]:
+    """Build an option that only says what to do instead."""
+    return click.option(name, is_flag=True, hidden=True, expose_value=False, callback=_refuse_removed)
 
 
 @click.command("mend")
@@ -23,13 +40,8 @@ from seamark.cli.session import Session
     help="Whose value counts, where records differ: one as connect-offsets-3@117, or the newest; of copies of one key "
     "that is the one at home.",
 )
-@option(
-    "--clean",
-    is_flag=True,
-    help="Take what does not belong there out of the log. For about a minute the topic gets other configs, and it is "
-    "cleaned as a whole: of each key the newest record stays.",
-)
-@option("--only", is_flag=True, help="With --clean: keep no other spelling than that of the record that is taken.")
+@_removed("--clean")
+@_removed("--only")
 @care_options
 @change_options
 @global_options
@@ -40,8 +52,6 @@ def mend(
     owners: tuple[str, ...],
     everything: bool,
     take: str,
-    clean: bool,
-    only: bool,
     care: dict[str, Any],
     how: ChangeOptions,
 ) -> None:
@@ -51,5 +61,5 @@ def mend(
     will be. The connector is stopped for it and goes on.
     """
     with session.fleet() as fleet:
-        planned = fleet.offsets.mend(owners, everything=everything, take=take, clean=clean, only=only, **care)
+        planned = fleet.offsets.mend(owners, everything=everything, take=take, **care)
         carry_out(session, fleet, planned, how)

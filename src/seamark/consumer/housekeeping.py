@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from seamark.database.any_driver import Runner
 from seamark.database.ledger import Ledger
-from seamark.errors import UsageError
+from seamark.errors import FormatVersionError, UsageError
 from seamark.model.ledger_entry import Entry
 
 # A process that was stopped in its transaction holds its rows until the database ends it.
@@ -31,6 +31,8 @@ class Housekeeping:
 
     def claim(self, entry: Entry, *, find_start: Callable[[], int]) -> Entry:
         """Take a partition. One that has no entry gets one, with where it shall begin."""
+        # In a transaction of its own, so that an entry of another format version is refused before any row is locked.
+        self.read()
         with self._transaction() as runner:
             found = self._ledger.claim(runner, entry)
         if found is not None:
@@ -84,13 +86,16 @@ class Housekeeping:
         self._is_created = True
 
     def _is_readable(self, runner: Runner) -> bool:
-        with suppress(Exception):
+        try:
             self._ledger.read(runner)
             self._connection.commit()
-            self._is_created = True
-            return True
-        self._connection.rollback()
-        return False
+        except FormatVersionError:
+            raise
+        except Exception:  # noqa: BLE001 - drivers have errors of their own for a table that is missing
+            self._connection.rollback()
+            return False
+        self._is_created = True
+        return True
 
 
 def _expect_transactions(runner: Runner) -> None:

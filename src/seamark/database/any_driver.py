@@ -64,6 +64,10 @@ class Runner:
         """All rows of a query, whatever the connection makes of them."""
         return self._run(text, values, lambda cursor: [_list_values(row) for row in cursor.fetchall()])  # type: ignore[no-any-return]
 
+    def read_named(self, text: str, **values: object) -> list[dict[str, Any]]:
+        """All rows of a query by column name, in lower case."""
+        return self._run(text, values, _list_named)  # type: ignore[no-any-return]
+
     def _run(self, text: str, values: Mapping[str, object], take: Callable[[Any], Any]) -> Any:
         names = _HOLE.findall(text)
         places = iter(range(1, len(names) + 1))
@@ -111,6 +115,13 @@ def _list_values(row: Any) -> Sequence[Any]:
             hint="open the consumer's connection without one: rows must be tuples or dicts",
         )
     return tuple(row)
+
+
+def _list_named(cursor: Any) -> list[dict[str, Any]]:
+    # SQLAlchemy wraps the driver's cursor.
+    description = getattr(cursor, "cursor", cursor).description
+    names = [str(column[0]).lower() for column in description]
+    return [dict(zip(names, _list_values(row), strict=True)) for row in cursor.fetchall()]
 
 
 def _root(connection: Any) -> str:

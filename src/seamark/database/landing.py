@@ -105,6 +105,8 @@ class LandingDatabase:
 
     def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
         """Take these partitions from whoever has them. One that has no entry begins where `firsts` says."""
+        # Entries of another format version are refused before any row is locked.
+        self.read()
         # Each has a session of its own, by whose name those that hold it are known; one after the other is slow.
         try:
             with ThreadPoolExecutor(_MOST_CLAIMS, thread_name_prefix="seamark-claim") as pool:
@@ -121,6 +123,7 @@ class LandingDatabase:
         try:
             with self._open("") as connection:
                 runner = Runner(connection)
+                self._ledger.read(runner)
                 for entry, is_kept in wanted:
                     self._hold(connection, entry)
                     (self._ledger.place if is_kept else self._ledger.remove)(runner, entry)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
+from seamark.change.fanout import FanOut, fan_out
 from seamark.errors import NotFoundError
-from seamark.fleet.fanout import FanOut, fan_out
 from seamark.fleet.ports import ConnectPort
 from seamark.model.wait import Wait
 

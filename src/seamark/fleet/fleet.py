@@ -20,7 +20,9 @@ from seamark.model.wait import Wait
 
 if TYPE_CHECKING:
     from seamark.change.actor import Actor
+    from seamark.change.copy_port import CopyPort
     from seamark.change.journal import Journal as JournalPort
+    from seamark.change.plan import Plan
     from seamark.change.progress import Progress
     from seamark.context import ConnectSettings, Context, KafkaSettings
     from seamark.fleet.brokers.groups import Groups
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     from seamark.fleet.world import FleetWorld
     from seamark.model.lag import GroupLag
     from seamark.model.pace import Pace
-    from seamark.model.plan import Plan
     from seamark.model.reading import Reading
     from seamark.model.result import ChangeResult
     from seamark.model.source_lag import SourceLag
@@ -146,7 +147,7 @@ class Fleet:
             clusters=self._clusters,
             connectors=self.connectors,
             world=lambda: self._world,
-            actor=lambda: self._actor,
+            planner=lambda: self._planner,
         )
 
     @cached_property
@@ -361,9 +362,27 @@ class Fleet:
 
     @cached_property
     def _planner(self) -> Planner:
+        from seamark.change.action import LEFTOVERS, LOCKS, PLUGIN_TYPES, Port  # noqa: PLC0415
+        from seamark.change.steps.topic import TOPIC_GUARD  # noqa: PLC0415
+        from seamark.fleet.brokers.topic_safety import FleetTopicGuard  # noqa: PLC0415
+        from seamark.fleet.connector_life.plugin_type import find_type  # noqa: PLC0415
+        from seamark.fleet.lock_names import FleetLocks  # noqa: PLC0415
         from seamark.fleet.planner import Planner  # noqa: PLC0415
+        from seamark.fleet.planning import COPY_PREVIEW, PLANNING, Planning  # noqa: PLC0415
 
-        return Planner(self.context.name, self._world, actor=self._actor)
+        ports: dict[Port[Any], Any] = {
+            LOCKS: FleetLocks(self._clusters),
+            PLANNING: Planning(self.context, self._clusters),
+            # The plans are built from this planner: they are looked up when they are needed.
+            LEFTOVERS: lambda cluster, name: self._plans.read_leftovers(cluster, name),  # noqa: PLW0108
+            PLUGIN_TYPES: lambda cluster, plugin: find_type(self._clusters.client(cluster).read_plugins(), plugin),
+            COPY_PREVIEW: self._open_copy_preview,
+            TOPIC_GUARD: FleetTopicGuard(self.context, clusters=self._clusters, kafka=self._world.kafka),
+        }
+        return Planner(self.context.name, self._world, actor=self._actor, ports=ports)
+
+    def _open_copy_preview(self) -> CopyPort:
+        return self.copies.open_preview()
 
     @cached_property
     def _plans(self) -> ConnectorPlans:
@@ -377,17 +396,20 @@ class Fleet:
             former=self._former,
         )
 
-    @cached_property
+    @property
     def _offset_services(self) -> OffsetServices:
         from seamark.fleet.moving.services import OffsetServices  # noqa: PLC0415
 
+        # New for each plan, with a world that reads each offsets topic once.
+        world = self._world.keep_scans()
         return OffsetServices(
             self.context,
             self._clusters,
             self.connectors,
-            stores=lambda: self._stores,
-            world=lambda: self._world,
+            stores=lambda: world.stores,
+            world=lambda: world,
             actor=lambda: self._actor,
+            planner=lambda: self._planner,
             groups=lambda: self.groups,
             journal=self._find_journal,
         )
@@ -400,7 +422,7 @@ class Fleet:
             self.context,
             clusters=self._clusters,
             world=self._world,
-            actor=self._actor,
+            planner=self._planner,
             journal=self._find_journal,
             build_kafka=lambda: self._build_kafka(self.context.kafka),
             former=self._former,
@@ -427,6 +449,9 @@ class Fleet:
         return read_registered(self._find_journal)
 
     def _find_journal(self) -> JournalPort:
+        # Changes are made of actions, which whoever reads a change must know.
+        import seamark.fleet.action_kinds  # noqa: F401, PLC0415
+
         if self._opened is None:
             self._opened = self._open_journal(self.context)
         return self._opened

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnreachableError
+from seamark.errors import FormatVersionError, NotFoundError, RefusedError, SeamarkError, UnreachableError
 from seamark.fleet.lakes import find_landing
 from seamark.fleet.ledger_owners import list_owners
 from seamark.model.group import PIPELINE, Committed, Group, GroupOffsets, GroupStatus, GroupType
@@ -78,6 +78,9 @@ def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> Led
         try:
             if (found := store.find(owner)) is not None:
                 holders.append((store, found))
+        except FormatVersionError:
+            # This store has the owner; the offsets of another store must not be used instead.
+            raise
         except SeamarkError as error:
             silent.append(f"{store.name}: {error.message}")
     if holders:

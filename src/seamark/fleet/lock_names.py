@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from seamark.change.locks import connector_lock, group_lock, loggers_lock
+from seamark.change.locks import cluster_lock, connector_lock, group_lock, loggers_lock
 from seamark.model.connector import ConnectorType
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings
+    from seamark.fleet.clusters import Clusters
 
 OWN_OFFSETS_TOPIC = "offsets.storage.topic"
 OWN_GROUP = "consumer.override.group.id"
@@ -59,3 +60,32 @@ def build_lock_notes(settings: ConnectSettings, *, kinds: Sequence[ConnectorType
         return ()
     instead = "the locks carry that name instead, and keep out only operators who call the cluster the same"
     return (f"the context does not tell {' and '.join(unknown)} of {settings.name}: {instead}",)
+
+
+class FleetLocks:
+    """The lock names of one context's Connect clusters."""
+
+    def __init__(self, clusters: Clusters) -> None:
+        self._clusters = clusters
+
+    def find_connector(
+        self, cluster: str, name: str, configs: Sequence[Mapping[str, str]], *, kind: ConnectorType
+    ) -> frozenset[str]:
+        """Return the locks of a connector, with all the configs that it has or will have."""
+        return frozenset(build_locks(name, configs, kind=kind, settings=self._clusters.settings(cluster)))
+
+    def find_cluster(self, cluster: str) -> str:
+        """Return the lock of a whole Connect cluster."""
+        settings = self._clusters.settings(cluster)
+        return cluster_lock(settings.group_id or settings.name)
+
+    def find_loggers(self, cluster: str) -> str:
+        """Return the lock of the log levels of a cluster's workers."""
+        return build_loggers_lock(self._clusters.settings(cluster))
+
+    def find_groups(self, groups: Sequence[str]) -> Sequence[frozenset[str]]:
+        """Return the locks of consumer groups; a sink's group is one of its Connect cluster."""
+        from seamark.fleet.brokers.group_owners import read_owners  # noqa: PLC0415
+
+        workers = read_owners(self._clusters).workers
+        return [frozenset({group_lock(group, workers=workers.get(group, ""))}) for group in groups]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from seamark.change.step import Step
+from seamark.change.fanout import FanOut, fan_out
 from seamark.change.steps.logger import SetLogger
 from seamark.connect.capability import Capability
 from seamark.errors import SeamarkError, UnreachableError, UsageError
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.fanout import FanOut, fan_out
-from seamark.fleet.lock_names import build_lock_notes, build_loggers_lock
+from seamark.fleet.lock_names import build_lock_notes
 from seamark.fleet.planned import Planned
 from seamark.model.logger import LEVELS, FleetLogger, LoggerLevel, build_fleet_loggers
 from seamark.model.reading import Reading
@@ -69,17 +68,15 @@ class Loggers:
                 cause=", ".join(self._clusters.names),
                 hint="say which one: --cluster NAME",
             )
-        steps: list[Step] = []
-        locks: list[str] = []
+        steps: list[SetLogger] = []
         notes: list[str] = []
         for name, urls in self._choose(cluster=cluster, workers=named).items():
             self._refuse_undecided(urls, is_decided=all_workers or bool(named))
             found, silent = self._build_steps(name, logger, word, urls=urls, is_whole=all_workers)
             steps += found
             notes += silent
-            locks.append(build_loggers_lock(self._clusters.settings(name)))
             notes += build_lock_notes(self._clusters.settings(name), kinds=())
-        return self._planner().build(f"set logger {logger} to {word}", steps, locks=locks, notes=(*notes, _RESTARTS))
+        return self._planner().plan(f"set logger {logger} to {word}", steps, notes=(*notes, _RESTARTS))
 
     def _build_steps(
         self, cluster: str, logger: str, level: str, *, urls: Sequence[str], is_whole: bool

@@ -29,8 +29,6 @@ class OffsetVerbs:
         *,
         everything: bool = False,
         take: str = "",
-        clean: bool = False,
-        only: bool = False,
         accept_zombies: bool = False,
         tolerance: Tolerance | None = None,
         wait_seconds: float | None = None,
@@ -38,12 +36,11 @@ class OffsetVerbs:
         """Plan that the records of sources are as Connect would have written them: of these, or of `everything`.
 
         Every spelling that a task may look for gets the same value, and every copy of it. `take` says whose, where
-        they differ: `newest`, or the place of one as `of` shows it. With `clean` the value is at home alone, and the
-        rest is taken out of the log; with `only` also every spelling but that of the record that is taken.
+        they differ: `newest`, or the place of one as `of` shows it.
         """
         from seamark.fleet.moving.mend import MendChoice  # noqa: PLC0415
 
-        choice = MendChoice(take, clean, only, _build_care(accept_zombies, tolerance, wait_seconds))
+        choice = MendChoice(take, _build_care(accept_zombies, tolerance, wait_seconds))
         return self._services().mends.mend(owners, everything=everything, choice=choice)
 
     def purge(

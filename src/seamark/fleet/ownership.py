@@ -18,16 +18,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import seamark.fleet.action_kinds  # noqa: F401 - plans are decoded here
 from seamark.change.journal import Journal
 from seamark.change.past import Past, read_past
+from seamark.change.plan import Plan
 from seamark.change.step import Intent, Outcome
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
 from seamark.change.steps.pipeline import RegisterPipeline
-from seamark.errors import SeamarkError
+from seamark.errors import FormatVersionError, SeamarkError
 from seamark.model.entry import Entry
 from seamark.model.group import PIPELINE
 from seamark.model.head import Head
-from seamark.model.plan import Plan, StepData
+from seamark.model.plan import StepData
 
 _KINDS = frozenset(step.kind for step in (CreateConnector, PutConfig, DeleteConnector, RegisterPipeline))
 # An act that may have happened made the connector ours if it did; a delete counts only where it is known.
@@ -85,6 +87,8 @@ class Claims:
             self._others = {}
             try:
                 self._others = self._read_others()
+            except FormatVersionError:
+                raise
             except SeamarkError as error:
                 self.trouble = error.message
         return self._others
@@ -98,6 +102,8 @@ class Claims:
                 intents = self._read_change(change).acts.get(owner) if change else None
                 if intents and intents[-1].after is not None:
                     images[owner] = intents[-1].after
+        except FormatVersionError:
+            raise
         except SeamarkError as error:
             self.trouble = error.message
         return images
@@ -158,6 +164,9 @@ def read_claims(spec: str, journal: Callable[[], Journal]) -> Claims:
         heads = opened.heads(limit=_NEWEST_HEADS)
         if not claims._take_own(heads, is_all=len(heads) < _NEWEST_HEADS):  # noqa: SLF001 - the one function that builds it
             claims._take_own(opened.heads(), is_all=True)  # noqa: SLF001
+    except FormatVersionError:
+        # A newer seamark may have changed what this spec owns.
+        raise
     except SeamarkError as error:
         return Claims(spec, trouble=error.message)
     return claims

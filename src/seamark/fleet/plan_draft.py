@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from seamark.change.plan import Plan
 from seamark.change.precondition import build_preconditions
-from seamark.change.steps.aside import BringBack
 from seamark.change.steps.run_state import SetRunState
-from seamark.model.plan import Plan
 
 if TYPE_CHECKING:
     from seamark.change.actor import Actor
@@ -30,10 +29,9 @@ def build_plan(
 ) -> Plan:
     """The plan, made now. `always` marks what is done in any case once something was begun.
 
-    Without it that is every run state but the first step's: what was stopped at the beginning is started again. So is
-    what was deleted for a while.
+    Without it that is every run state but the first step's: what was stopped at the beginning is started again.
     """
-    marks = always or [number > 0 and isinstance(step, SetRunState | BringBack) for number, step in enumerate(steps)]
+    marks = always or [number > 0 and isinstance(step, SetRunState) for number, step in enumerate(steps)]
     return Plan(
         title=title,
         context=context,

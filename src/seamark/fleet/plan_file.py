@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import seamark.fleet.action_kinds  # noqa: F401 - plans are decoded here
+from seamark.change.codec import find_masked
+from seamark.change.plan import Plan
 from seamark.errors import SeamarkError, UsageError
 from seamark.fleet.whole_file import PRIVATE, read_limited, write_whole
-from seamark.model.plan import Plan
 from seamark.model.sensitive import MASK
 
 # A plan for ten thousand connectors of fifty keys has some 20 MB.
@@ -18,7 +20,7 @@ _LARGEST_BYTES = 64 * 1024 * 1024
 
 def write_plan_file(plan: Plan, path: Path) -> None:
     """Write the plan; a file that is there is replaced."""
-    write_private(json.dumps(plan.to_dict(), indent=2, ensure_ascii=False) + "\n", path, what="the plan")
+    write_private(json.dumps(plan.to_file(), indent=2, ensure_ascii=False) + "\n", path, what="the plan")
 
 
 def write_private(text: str, path: Path, *, what: str) -> None:
@@ -43,6 +45,14 @@ def find_hidden(plan: Plan) -> tuple[str, ...]:
 
     A way back that lacks one is no hindrance: where it is needed, it fails by name, and the new config stays.
     """
+    if plan.actions:
+        return tuple(
+            f"{action.subject} {key}"
+            for action in plan.actions
+            if isinstance(config := action.to_dict().get("config"), Mapping)
+            for key, value in sorted(config.items())
+            if value == MASK
+        )
     return tuple(
         f"{step.subject} {key}"
         for step in plan.steps
@@ -50,6 +60,13 @@ def find_hidden(plan: Plan) -> tuple[str, ...]:
         for key, value in sorted(config.items())
         if value == MASK
     )
+
+
+def find_masked_keys(plan: Plan) -> tuple[str, ...]:
+    """Return the secrets that a plan lacks because its file doesn't hold them, as `SUBJECT KEY`."""
+    if not plan.actions:
+        return find_hidden(plan)
+    return tuple(f"{action.subject} {key}" for action in plan.actions for key in find_masked(action))
 
 
 def _build_plan(data: bytes, path: Path) -> Plan:
@@ -63,7 +80,7 @@ def _build_plan(data: bytes, path: Path) -> Plan:
         problem = "it is not JSON"
     if not problem:
         try:
-            return Plan.from_dict(body)
+            return Plan.from_file(body, where=str(path))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             problem = f"{type(error).__name__}: {error}"
     raise UsageError(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from seamark.change.action import Needs
+from seamark.change.plan import Plan
 from seamark.change.step import Step
 from seamark.model.effect import ClusterSurvey, Drift, Effect
-from seamark.model.plan import Plan
 
 if TYPE_CHECKING:
     from seamark.report.listing import View
@@ -27,6 +28,7 @@ class Planned:
     effects: tuple[Effect, ...] = ()
     drifts: tuple[Drift, ...] = ()
     survey: tuple[ClusterSurvey, ...] = ()
+    needs: Needs = field(default_factory=Needs, repr=False)
 
     @property
     def is_empty(self) -> bool:

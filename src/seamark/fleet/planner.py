@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
+from seamark.change.action import Action, Port, Reads
 from seamark.change.actor import Actor
+from seamark.change.fanout import build_failure, fan_out
 from seamark.change.patience import PLAN_SECONDS, ask_again
+from seamark.change.plan import Plan
 from seamark.change.precondition import aspect_of, build_precondition, is_expected
+from seamark.change.prepare import Prepared, prepare
+from seamark.change.prepare import build_preconditions as prepare_preconditions
 from seamark.change.snapshot import SnapshotWorld
 from seamark.change.step import CanNotUndo, Step
 from seamark.change.world import World
-from seamark.errors import SeamarkError, UnreachableError, UnsettledError
+from seamark.errors import UnsettledError
 from seamark.fleet.effects import Look, build_effect, read_look
-from seamark.fleet.fanout import fan_out
 from seamark.fleet.planned import Planned
-from seamark.model.plan import Plan, Precondition
+from seamark.model.plan import Precondition
 
 # Reading a whole cluster costs about as much as a dozen single looks.
 _MANY = 12
@@ -24,15 +29,58 @@ _MANY = 12
 class Planner:
     """Makes the plans of one context."""
 
-    def __init__(self, context: str, world: World, *, actor: Actor) -> None:
+    def __init__(
+        self, context: str, world: World, *, actor: Actor, ports: Mapping[Port[Any], Any] | None = None
+    ) -> None:
         self._context = context
         self._world = world
         self._actor = actor
+        self._reads = Reads(world, ports)
 
     @property
     def world(self) -> World:
         """What its steps look at."""
         return self._world
+
+    def plan(
+        self,
+        title: str,
+        actions: Sequence[Action],
+        *,
+        notes: Iterable[str] = (),
+        spec: Mapping[str, Any] | None = None,
+        reads: Reads | None = None,
+        known: Mapping[int, Any] | None = None,
+    ) -> Planned:
+        """Create the plan of these actions. Those with nothing to do are left out.
+
+        `known` has what is read already, by the number of the action.
+        """
+        reads = reads or self.open_reads(len(actions))
+        prepared = self.prepare(actions, reads, known=known)
+        plan = Plan(
+            title=title,
+            context=self._context,
+            made_at=self._actor.timestamp(),
+            made_by=self._actor.name,
+            preconditions=prepare_preconditions(prepared, reads),
+            notes=(*notes, *prepared.notes) if prepared.items else (),
+            spec=spec or {},
+        )
+        return Planned(prepared.fill(plan), prepared.steps, prepared.effects, needs=prepared.needs)
+
+    def prepare(
+        self, actions: Sequence[Action], reads: Reads | None = None, *, known: Mapping[int, Any] | None = None
+    ) -> Prepared:
+        """Derive everything from actions. What a rebalance hides is waited for, though not for long."""
+        chosen = reads or self.open_reads(len(actions))
+        return ask_again(
+            lambda: prepare(actions, chosen, known=known), self._world.clock, seconds=PLAN_SECONDS, on=UnsettledError
+        )
+
+    def open_reads(self, count: int) -> Reads:
+        """Return what planning may read. For many actions each cluster is read once."""
+        return self._reads.over(SnapshotWorld(self._world)) if count > _MANY else self._reads
 
     def build(
         self, title: str, steps: Sequence[Step], *, locks: Iterable[str] = (), notes: Iterable[str] = ()
@@ -68,7 +116,7 @@ class Planner:
         calls = {f"{number} {step.subject}": partial(read_look, step, world) for number, step in enumerate(steps)}
         answers = fan_out(calls)
         if answers.failures:
-            raise _build_failure({name.partition(" ")[2]: error for name, error in answers.failures.items()})
+            raise build_failure({name.partition(" ")[2]: error for name, error in answers.failures.items()})
         return tuple(answers.results.values())
 
 
@@ -90,15 +138,3 @@ def build_undo_notes(looks: Sequence[Look]) -> tuple[str, ...]:
         if isinstance(back, CanNotUndo):
             notes.append(f"can't be undone: {look.step.describe()}: {back.because}")
     return tuple(notes)
-
-
-def _build_failure(failures: Mapping[str, SeamarkError]) -> SeamarkError:
-    if len(failures) == 1:
-        return next(iter(failures.values()))
-    kinds = (UnsettledError, UnreachableError, SeamarkError)
-    kind = next(kind for kind in kinds if all(isinstance(error, kind) for error in failures.values()))
-    return kind(
-        f"no plan can be made: {len(failures)} things could not be read; nothing was changed",
-        cause="; ".join(f"{subject}: {error.message}" for subject, error in failures.items()),
-        hint="seamark doctor says what is wrong",
-    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from seamark.change.fanout import fan_out
 from seamark.errors import SeamarkError
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.fanout import fan_out
 from seamark.model.plugin import FleetPlugin, build_fleet_plugins
 from seamark.model.reading import Reading
 from seamark.model.worker import Plugin

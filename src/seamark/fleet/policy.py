@@ -11,10 +11,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from seamark.change.action import ConfigWrite, NewName
 from seamark.change.step import Step
-from seamark.change.steps.aside import BringBack
 from seamark.change.steps.connector import CreateConnector, PutConfig
-from seamark.change.steps.edit_config import EditConfig
 from seamark.errors import NotFoundError, RefusedError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.ports import ConnectPort
@@ -143,23 +142,48 @@ def refuse_forbidden_steps(steps: Sequence[Step], clusters: Clusters, context: C
     A step that puts back what Connect holds now is let through: it is how a failed change goes back.
     """
     changes = [step for step in steps if isinstance(step, PutConfig)]
-    lent = [step for step in steps if isinstance(step, EditConfig)]
-    brought = [step for step in steps if isinstance(step, BringBack)]
-    held = _read_held([*changes, *lent, *brought], clusters)
+    held = _read_held(changes, clusters)
     new = [step for step in steps if isinstance(step, CreateConnector)]
     wanted: list[Wanted] = [(step.name, step.cluster, step.config) for step in new]
     for step in changes:
         present = held.get((step.cluster, step.name), {})
         kept = {key: present[key] for key in step.keep if key in present}
         wanted.append((step.name, step.cluster, {**step.config, **kept}))
-    wanted += [(step.name, step.cluster, step.kept.config) for step in brought]
-    for loan in lent:
-        merged = {**held.get((loan.cluster, loan.name), {}), **loan.values}
-        wanted.append((loan.name, loan.cluster, {key: value for key, value in merged.items() if value is not None}))
     refuse_violations(wanted, context, present=held)
 
 
-def _read_held(steps: Sequence[PutConfig | EditConfig | BringBack], clusters: Clusters) -> Present:
+def check_new_names(names: Sequence[NewName], clusters: Clusters, context: Context) -> None:
+    """Refuse names that no new connector may have, before any of them is part of a request.
+
+    Raises:
+        RefusedError: one of them breaks a rule; the cause lists all.
+    """
+    found: list[Breach] = []
+    for new in names:
+        violation = check_name(new.name)
+        if violation is None or (not new.is_certain and new.name in clusters.client(new.cluster).read_names()):
+            continue
+        found.append(Breach(new.name, new.cluster, violation))
+    if found:
+        raise build_refusal(found, context=context.name)
+
+
+def check_config_writes(writes: Sequence[ConfigWrite], clusters: Clusters, context: Context) -> None:
+    """Refuse configs that the policy of the context doesn't allow. A config that Connect has already is allowed.
+
+    Raises:
+        RefusedError: one of them breaks a rule; the cause lists all.
+    """
+    held = _read_held(writes, clusters)
+    wanted: list[Wanted] = []
+    for write in writes:
+        present = held.get((write.cluster, write.name), {})
+        kept = {key: present[key] for key in write.keep if key in present}
+        wanted.append((write.name, write.cluster, {**write.config, **kept}))
+    refuse_violations(wanted, context, present=held)
+
+
+def _read_held(steps: Sequence[PutConfig | ConfigWrite], clusters: Clusters) -> Present:
     """What Connect holds for the subjects of the steps that are there."""
     found: dict[tuple[str | None, str], Mapping[str, str]] = {}
     names: dict[str, set[str]] = {}

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from seamark.change.codec import CodecError
 from seamark.change.locks import base_name, cluster_lock, group_lock, pipeline_lock, topic_lock
-from seamark.change.precondition import BEFORE, aspect_of, is_expected
+from seamark.change.plan import Plan
+from seamark.change.precondition import BEFORE, aspect_of, build_stale, is_expected
+from seamark.change.prepare import PreparedAction
 from seamark.change.step import Step
 from seamark.change.steps import build_step
 from seamark.change.steps.connector import CreateConnector, PutConfig
@@ -15,10 +18,9 @@ from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.plugin_type import find_type
 from seamark.fleet.lock_names import build_locks, build_loggers_lock
-from seamark.fleet.plan_file import find_hidden
+from seamark.fleet.plan_file import find_masked_keys
 from seamark.fleet.ports import ConnectPort
 from seamark.model.connector import Connector, ConnectorType
-from seamark.model.plan import Plan
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings
@@ -35,7 +37,9 @@ def build_steps(plan: Plan) -> tuple[Step, ...]:
             steps.append(build_step(data))
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise UsageError(
-                f"step {number} of the plan is not a step of seamark", cause=type(error).__name__, hint=_AGAIN
+                f"step {number} of the plan is not a step of seamark",
+                cause=error.message if isinstance(error, CodecError) else type(error).__name__,
+                hint=_AGAIN,
             ) from None
     return tuple(steps)
 
@@ -51,13 +55,35 @@ def refuse_foreign_context(plan: Plan, context: str) -> None:
 
 def refuse_hidden(plan: Plan) -> None:
     """Refuse a plan whose secrets were left out when it was saved."""
-    hidden = find_hidden(plan)
+    hidden = find_masked_keys(plan)
     if hidden:
         raise RefusedError(
             "the plan does not hold the secrets it needs",
             cause=f"left out when it was saved: {', '.join(hidden)}",
             hint="make the plan anew and apply it at once, or write the values as secret:// references",
         )
+
+
+def refuse_unexpected(plan: Plan, steps: Sequence[Step]) -> None:
+    """Refuse a plan whose file lacks a precondition that its steps need."""
+    wanted = {aspect_of(step) for step in steps if is_expected(step)}
+    if missing := sorted(wanted - {found.subject for found in plan.preconditions if found.kind == BEFORE}):
+        raise RefusedError(
+            "the plan does not guard what it changes",
+            cause=f"no precondition for {', '.join(missing)}",
+            hint=f"{_AGAIN}: this one was edited",
+        )
+
+
+def refuse_reached(met: Sequence[PreparedAction]) -> None:
+    """Refuse an undo of what somebody else has taken back already.
+
+    Raises:
+        StalePlanError: a resource isn't as the change left it.
+    """
+    moved = [aspect for one in met if not one.action.reaches_by_itself for aspect in one.action.find_intents(one.seen)]
+    if moved:
+        raise build_stale(moved)
 
 
 def refuse_unguarded(plan: Plan, steps: Sequence[Step], clusters: Clusters) -> None:

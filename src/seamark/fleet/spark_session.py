@@ -25,7 +25,8 @@ _OURS = re.compile(
     r"seamark\.errors\.(?P<kind>\w+): (?P<message>[^\n]*)"
     r"(?:\n\s+cause: (?P<cause>[^\n]*))?(?:\n\s+hint: (?P<hint>[^\n]*))?"
 )
-_NO_SOURCE = re.compile(r"DATA_SOURCE_NOT_FOUND|find (the )?data source: kafka", re.IGNORECASE)
+_NO_SOURCE = re.compile(r"find (?:the )?data source: (?P<name>\S+?)\.?(?:\s|$)", re.IGNORECASE)
+_OUR_SOURCES = "seamark."
 _NO_JAVA = "JAVA_GATEWAY_EXITED"
 _LONGEST = 500
 # A plan whose offsets are gone: retention has passed them, or somebody deleted records.
@@ -114,13 +115,8 @@ def explain_failure(failure: Exception, work: Work) -> SeamarkError:
     """What Spark says, as an error of ours: that of the task which failed, where it was one of ours."""
     text = str(failure)
     again = f"nothing is lost: {work.again} goes on where it stopped"
-    if _NO_SOURCE.search(text):
-        return ConfigurationError(
-            "Spark has no Kafka source",
-            cause="the jars of spark-sql-kafka-0-10 are not on its path",
-            hint="name their folder with --jars or SEAMARK_SPARK_JARS, or let Spark fetch them: "
-            "--conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
-        )
+    if missing := _NO_SOURCE.search(text):
+        return _explain_missing_source(missing["name"])
     if _NO_JAVA in text:
         return ConfigurationError(
             "Spark could not be started",
@@ -143,6 +139,29 @@ def explain_failure(failure: Exception, work: Work) -> SeamarkError:
         f"Spark could not go on with the {work.kind} {work.name}",
         cause=mask_text(first[:_LONGEST]),
         hint=f"{hint}; -v shows more",
+    )
+
+
+def _explain_missing_source(name: str) -> SeamarkError:
+    """Build the error for a data source that Spark did not find."""
+    if name.lower() == "kafka":
+        return ConfigurationError(
+            "Spark has no Kafka source",
+            cause="the jars of spark-sql-kafka-0-10 are not on its path",
+            hint="name their folder with --jars or SEAMARK_SPARK_JARS, or have Spark download them: "
+            "--conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        )
+    if name.startswith(_OUR_SOURCES):
+        return SeamarkError(
+            f"Spark did not find seamark's data source {name}",
+            cause="it is not registered in the Spark session that is active in this thread",
+            hint="report this as a bug in seamark, with the output of -v",
+        )
+    return ConfigurationError(
+        f"Spark has no data source {mask_text(name[:_LONGEST])}",
+        cause="the jars that contain it are not on Spark's path",
+        hint="name their folder with --jars or SEAMARK_SPARK_JARS, or have Spark download them: "
+        "--conf spark.jars.packages=GROUP:ARTIFACT:VERSION",
     )
 
 

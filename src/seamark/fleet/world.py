@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from seamark.fleet.moving.left_offsets import LeftOffsets
     from seamark.fleet.positions.stores import OffsetStores, OpenScan
     from seamark.fleet.skip.records import SinkRecords
+    from seamark.offsets.scan_cache import ScanCache
 
 # As long as the brokers are asked for anything else. A step may send two requests one after the other, and both must
 # be answered within `ChangeTiming.send_seconds`.
@@ -74,6 +76,9 @@ class FleetWorld:
         self._opening = threading.Lock()
         self._clock = SystemClock()
         self._boards: dict[str, StatusBoard] = {}
+        self.scans: ScanCache | None = None
+        # For a planning world, the live one that has the connections.
+        self._live: FleetWorld | None = None
 
     @property
     def clock(self) -> SystemClock:
@@ -95,6 +100,8 @@ class FleetWorld:
 
     def kafka(self) -> BrokersPort:
         """The brokers of the context. They are not connected to before somebody asks."""
+        if self._live is not None:
+            return self._live.kafka()
         with self._opening:
             if self._brokers is None:
                 self._brokers = route_ledgers(self._build_brokers(self._context), self._context)
@@ -135,7 +142,7 @@ class FleetWorld:
             context=self._context,
             client=self.connect(cluster),
             settings=self._clusters.settings(cluster),
-            stores=self._stores,
+            stores=self.stores,
             kept=kept,
         )
 
@@ -143,7 +150,7 @@ class FleetWorld:
         """What connectors that are gone have left in the workers' topic."""
         from seamark.fleet.moving.left_offsets import LeftOffsets  # noqa: PLC0415
 
-        return LeftOffsets(cluster, context=self._context, stores=self._stores)
+        return LeftOffsets(cluster, context=self._context, stores=self.stores)
 
     def records(self, cluster: str, name: str) -> SinkRecords:
         """The records that one sink reads."""
@@ -182,8 +189,26 @@ class FleetWorld:
 
         return StandaloneFile(self._clusters.settings(cluster))
 
+    def keep_scans(self) -> FleetWorld:
+        """Return a world for planning: it reads each offsets topic once. Steps never get it."""
+        from seamark.fleet.positions.stores import open_topic_scan  # noqa: PLC0415
+        from seamark.offsets.scan_cache import ScanCache  # noqa: PLC0415
+
+        kept = copy(self)
+        kept._live = self  # noqa: SLF001
+        kept.__dict__.pop("stores", None)
+        kept.scans = ScanCache(self._open_scan or open_topic_scan)
+        kept._open_scan = kept.scans.open  # noqa: SLF001 - a world of its own class
+        return kept
+
+    def expect_connectors(self, names: Iterable[str]) -> None:
+        """Announce the connectors that a plan is about: one scan of their topic then reads all of them."""
+        if self.scans is not None:
+            self.scans.expect(tuple(names))
+
     @cached_property
-    def _stores(self) -> OffsetStores:
+    def stores(self) -> OffsetStores:
+        """The stores that hold the offsets of connectors."""
         from seamark.fleet.positions.stores import OffsetStores  # noqa: PLC0415
 
         return OffsetStores(self._context, clusters=self._clusters, brokers=self.kafka, open_scan=self._open_scan)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
 from seamark.errors import FencedError, RefusedError, UnreachableError
 from seamark.kafka.control import read_progress
@@ -18,6 +20,10 @@ TRIES = 3
 # A look takes some 50 ms.
 _LOOK_AGAIN_SECONDS = 0.5
 _SLACK_SECONDS = 30.0
+# Committed records come within milliseconds.
+_LOOK_SECONDS = 2.0
+# Families of control records, by partition, that this process has read once.
+_CHECKED: set[tuple[str, str, str, int]] = set()
 
 
 class TaskHold:
@@ -39,6 +45,7 @@ class TaskHold:
         self._on_written = on_written
         self._open_producer = open_producer or self._build_producer
         self._read_once = read or self._read_control
+        self._look_once = read or partial(self._read_control, patience_seconds=_LOOK_SECONDS)
         self._producer: TaskProducer | None = None
 
     @property
@@ -64,6 +71,7 @@ class TaskHold:
             # The id is that of all slices: to take it would fence the slice that is being written now. A look costs a
             # copy little, as its tasks take seconds; those of a stream may not.
             return found
+        self._check_format()
         for left in reversed(range(TRIES)):
             try:
                 return self.take()
@@ -120,6 +128,20 @@ class TaskHold:
             hint="name the control.topic that it was begun with, or start it with a new checkpoint",
         )
 
+    def _check_format(self) -> None:
+        """Refuse control records of another format version before `take` fences the process that wrote them.
+
+        It is done once per process, because streams may have many short batches; `take` refuses such records too, only
+        later. A job without a name has no records yet, and a copy has just read its own.
+        """
+        settings, claim = self._settings, self._claim
+        name = (settings.reader.get("bootstrap.servers", ""), settings.control_topic, claim.family, claim.partition)
+        if self._control_start is None and not claim.part and name not in _CHECKED:
+            # An open transaction may be that of a dead attempt: it is not waited for, because `take` ends it.
+            with suppress(UnreachableError):
+                self._look_once(claim)
+            _CHECKED.add(name)
+
     def _read(self, claim: Claim) -> ControlRecord | None:
         """What is written of a claim. A broker that does not answer is asked again, until another leads."""
         deadline = time.monotonic() + min(ANSWER_SECONDS, self._patience_seconds)
@@ -139,12 +161,12 @@ class TaskHold:
             on_written=self._on_written,
         )
 
-    def _read_control(self, claim: Claim) -> ControlRecord | None:
+    def _read_control(self, claim: Claim, *, patience_seconds: float | None = None) -> ControlRecord | None:
         return read_progress(
             self._settings.reader,
             self._settings.control_topic,
             claim=claim,
-            patience_seconds=self._patience_seconds,
+            patience_seconds=self._patience_seconds if patience_seconds is None else patience_seconds,
             start=self._control_start,
             topic_id=self._settings.control_id,
         )

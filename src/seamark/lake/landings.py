@@ -9,7 +9,10 @@ import pyarrow.fs as pafs
 from seamark.errors import RefusedError, UnreachableError
 from seamark.lake.place import LakePlace
 from seamark.lake.table import LakeTable
+from seamark.model.format_version import StoredFormat, check_format
 from seamark.model.group import PIPELINE
+
+FORMAT = StoredFormat("lake pipeline", 1)
 
 _FOLDER, _ENDING = "_seamark/landings", ".json"
 
@@ -31,7 +34,7 @@ def enter_landing(lake: LakePlace, owner: str, *, table: str) -> None:
         if isinstance(files, pafs.LocalFileSystem):
             files.create_dir(path.rpartition("/")[0], recursive=True)
         with files.open_output_stream(path) as file:
-            file.write(json.dumps({"table": table}).encode())
+            file.write(json.dumps({**FORMAT.field, "table": table}).encode())
     except OSError as error:
         raise _build_error(lake, error) from error
 
@@ -43,7 +46,9 @@ def find_table(lake: LakePlace, owner: str) -> str | None:
         return None
     try:
         with lake.open_files().open_input_stream(_build_path(lake, owner)) as file:
-            return str(json.loads(file.read())["table"])
+            found = json.loads(file.read())
+        check_format(FORMAT, found, where=f"{_FOLDER}/{owner.removeprefix(PIPELINE)}{_ENDING} in {lake.url}")
+        return str(found["table"])
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

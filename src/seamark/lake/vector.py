@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from seamark.errors import RefusedError
+from seamark.model.format_version import StoredFormat, check_format
 from seamark.model.ledger_entry import Entry
 
-_SEAMARK, _OWNER, _RUN, _OFFSETS, _TOPIC, _NEXT = "seamark", "owner", "run", "offsets", "topic", "next"
+FORMAT = StoredFormat("Delta commit", 1)
+
+_OWNER, _RUN, _OFFSETS, _TOPIC, _NEXT = "owner", "run", "offsets", "topic", "next"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +34,19 @@ class Vector:
         for entry in self.entries:
             topic = topics.setdefault(entry.topic_id, {_TOPIC: entry.topic, _NEXT: {}})
             topic[_NEXT][str(entry.partition)] = entry.next_offset
-        return json.dumps({_SEAMARK: 1, _OWNER: self.owner, _RUN: self.run, _OFFSETS: topics})
+        return json.dumps({**FORMAT.field, _OWNER: self.owner, _RUN: self.run, _OFFSETS: topics})
 
 
 def read_vector(text: object, *, place: str) -> Vector:
     """Read what `to_json` gave.
 
     Raises:
+        FormatVersionError: it has another format version, or none.
         RefusedError: it is nothing of ours.
     """
     try:
         found = json.loads(text) if isinstance(text, str) else {}
-        _check(found[_SEAMARK] == 1, "it has no offsets of ours")
+        check_format(FORMAT, found, where=f"the commit {place}")
         return Vector(str(found[_OWNER]), str(found[_RUN]), tuple(_read_entries(found[_OFFSETS])))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RefusedError(

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from seamark.errors import RefusedError, UsageError
+from seamark.errors import FormatVersionError, RefusedError, UsageError
 from seamark.model import strict
 from seamark.model.control import Amount, Claim, ControlRecord, Copied
 from seamark.model.copy_run import Run
+from seamark.model.format_version import VERSION_FIELD, StoredFormat, check_format
 
-FORMAT_VERSION = 2
+FORMAT = StoredFormat("control record", 2)
 
-_KEYS = ("format", "job", "part", "query", "batch", "task", "records", "bytes", "sum", "done", "transactions", "copy")
+_KEYS = (
+    VERSION_FIELD, "job", "part", "query", "batch", "task",
+    "records", "bytes", "sum", "done", "transactions", "copy",
+)  # fmt: skip
 _COPY_KEYS = ("tasks", "hash", "runs")
 
 
@@ -20,7 +24,7 @@ def encode_control(record: ControlRecord) -> bytes:
     """The value of the record in Kafka. The same record is always the same bytes."""
     claim = record.claim
     body: dict[str, Any] = {
-        "format": FORMAT_VERSION,
+        **FORMAT.field,
         "job": claim.job,
         "part": claim.part,
         "query": claim.query,
@@ -39,12 +43,14 @@ def encode_control(record: ControlRecord) -> bytes:
 def decode_control(value: bytes, *, place: str) -> ControlRecord:
     """Read what `encode_control` gave. Anything else is refused: to pass over a record would be to write twice."""
     try:
-        return _decode(value)
+        return _decode(value, place=place)
+    except FormatVersionError:
+        raise
     except (UsageError, RefusedError) as error:
         raise RefusedError(
             f"the control record {place} can't be read",
             cause=f"{error.message}: {error.cause}" if error.cause else error.message,
-            hint="another version of seamark wrote it, or somebody else; nothing else may write to a control topic",
+            hint="find out what else writes to this topic: only seamark may write to a control topic",
         ) from None
 
 
@@ -52,11 +58,9 @@ def _encode_copied(copied: Copied) -> dict[str, Any]:
     return {"tasks": copied.tasks, "hash": copied.hash_name, "runs": [run.to_list() for run in copied.runs]}
 
 
-def _decode(value: bytes) -> ControlRecord:
+def _decode(value: bytes, *, place: str) -> ControlRecord:
     body = strict.read_json(value, what="its value")
-    version = body.get("format") if isinstance(body, dict) else None
-    if version != FORMAT_VERSION or isinstance(version, bool):
-        raise UsageError(f"it has format {version!r}, and this seamark reads format {FORMAT_VERSION}")
+    check_format(FORMAT, body, where=f"the control record {place}")
     fields = strict.read_object(body, keys=_KEYS, what="its value")
     batch = strict.read_optional_count(fields["batch"], what="its batch")
     return ControlRecord(

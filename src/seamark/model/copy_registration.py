@@ -16,10 +16,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from seamark.errors import RefusedError, SeamarkError, UsageError
+from seamark.errors import FormatVersionError, RefusedError, SeamarkError, UsageError
 from seamark.model import strict
+from seamark.model.format_version import VERSION_FIELD, StoredFormat, check_format
 
-FORMAT_VERSION = 1
+FORMAT = StoredFormat("registered copy plan", 1)
 
 PREFIX = b"/plan/"
 """What the keys begin with. Those of control records begin with a job's name, which has no slash."""
@@ -33,7 +34,7 @@ PIECE_BYTES = 480_000
 # Packed offsets are a fifth of their text. A plan of this size would have a hundred million ranges.
 _LARGEST_BYTES = 1 << 30
 _ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
-_HEAD_KEYS = ("format", "plan", "generation", "piece", "pieces", "sha256")
+_HEAD_KEYS = (VERSION_FIELD, "plan", "generation", "piece", "pieces", "sha256")
 _BODY_KEYS = ("registered_at", "by", "plan")
 
 
@@ -120,12 +121,15 @@ def decode_registrations(records: Iterable[tuple[bytes, bytes | None]], *, place
     for plan, held in newest.items():
         try:
             if held:
-                found[plan] = _join([_decode_piece(value) for value in held.values()], plan=plan)
+                where = f"the plan {plan} in {place}"
+                found[plan] = _join([_decode_piece(value, where=where) for value in held.values()], plan=plan)
+        except FormatVersionError as error:
+            failures[plan] = error
         except UsageError as error:
             failures[plan] = RefusedError(
                 f"the plan {plan} in {place} can't be read",
                 cause=f"{error.message}: {error.cause}" if error.cause else error.message,
-                hint="another version of seamark wrote it, or somebody else; run the copy from its plan file",
+                hint="find out what else writes to this topic; run the copy from its plan file",
             )
     return Registered(found, failures)
 
@@ -136,7 +140,7 @@ def _build_key(plan: str, number: int) -> bytes:
 
 def _encode_piece(piece: _Piece) -> bytes:
     head = {
-        "format": FORMAT_VERSION,
+        **FORMAT.field,
         "plan": piece.plan,
         "generation": piece.generation,
         "piece": piece.number,
@@ -146,12 +150,10 @@ def _encode_piece(piece: _Piece) -> bytes:
     return json.dumps(head, separators=(",", ":")).encode() + b"\n" + piece.data
 
 
-def _decode_piece(value: bytes) -> _Piece:
+def _decode_piece(value: bytes, *, where: str) -> _Piece:
     head, _, data = value.partition(b"\n")
     body = strict.read_json(head, what="the head of a piece")
-    version = body.get("format") if isinstance(body, dict) else None
-    if version != FORMAT_VERSION or isinstance(version, bool):
-        raise UsageError(f"it has format {version!r}, and this seamark reads format {FORMAT_VERSION}")
+    check_format(FORMAT, body, where=where)
     fields = strict.read_object(body, keys=_HEAD_KEYS, what="the head of a piece")
     return _Piece(
         plan=strict.read_text(fields["plan"], what="its plan"),

@@ -15,8 +15,9 @@ from enum import StrEnum
 from typing import Any
 
 from seamark.errors import TamperedJournalError
+from seamark.model.format_version import StoredFormat, check_format
 
-FORMAT_VERSION = 1
+FORMAT = StoredFormat("journal entry", 1)
 NO_HASH = "0" * 64
 
 
@@ -57,7 +58,7 @@ class Entry:
     def to_bytes(self) -> bytes:
         """The one spelling that is stored and hashed: sorted keys, no spaces, UTF-8."""
         body = {
-            "format_version": FORMAT_VERSION,
+            **FORMAT.field,
             "change": self.change,
             "number": self.number,
             "kind": str(self.kind),
@@ -74,15 +75,11 @@ class Entry:
         return self._read_hash or hashlib.sha256(self.to_bytes()).hexdigest()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Entry:
-        """Read what `to_bytes` gave; anything else is refused by name."""
+    def from_bytes(cls, data: bytes, *, where: str = "a journal entry") -> Entry:
+        """Read what `to_bytes` gave; anything else is refused by name. `where` is its location, for errors."""
         try:
             body = json.loads(data)
-            if body["format_version"] != FORMAT_VERSION:
-                raise TamperedJournalError(
-                    f"a journal entry has format {body['format_version']!r}",
-                    hint="read this journal with the seamark that wrote it, or a later one",
-                )
+            check_format(FORMAT, body, where=where)
             entry = cls(
                 change=body["change"],
                 number=body["number"],

@@ -65,7 +65,7 @@ class HeldOffset:
 
     `records` are all that speak of it, in every topic that Connect would write; a consumer group has none. `doubt` says
     why nobody can tell which of them counts, "" where one can. `is_stray`: one of them lies on a partition of its topic
-    where no worker would write it.
+    where no worker would write it. `is_certain` is false where several of them differ.
     """
 
     partition: OffsetMap
@@ -73,6 +73,7 @@ class HeldOffset:
     records: tuple[HeldRecord, ...] = ()
     doubt: str = ""
     is_stray: bool = False
+    is_certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)

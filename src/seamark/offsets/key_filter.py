@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from seamark.offsets.spelling import spell_text
 
@@ -11,16 +11,24 @@ from seamark.offsets.spelling import spell_text
 _SURE = re.compile(rb'\["([ !#-\[\]-~]*)"')
 
 
-def build_key_filter(owners: Collection[str]) -> Callable[[bytes], bool]:
-    """True for every key of these connectors, and for the few keys whose owner can't be told at a glance."""
-    wanted = frozenset(name.encode("utf-8", "surrogatepass") for name in owners)
-    usual = tuple(f"[{spell_text(name)}".encode() for name in owners)
-    match = _SURE.match
+class KeyFilter:
+    """Accepts every key of these connectors, and the few keys whose owner can't be told at a glance."""
 
-    def accept(key: bytes) -> bool:
-        if key.startswith(usual):
+    __slots__ = ("_usual", "_wanted", "owners")
+
+    def __init__(self, owners: Collection[str]) -> None:
+        self.owners = frozenset(owners)
+        self._wanted = frozenset(name.encode("utf-8", "surrogatepass") for name in owners)
+        self._usual = tuple(f"[{spell_text(name)}".encode() for name in owners)
+
+    def __call__(self, key: bytes) -> bool:
+        """Return whether a key may be of one of the owners."""
+        if key.startswith(self._usual):
             return True
-        sure = match(key)
-        return sure is None or sure[1] in wanted
+        sure = _SURE.match(key)
+        return sure is None or sure[1] in self._wanted
 
-    return accept
+
+def build_key_filter(owners: Collection[str]) -> KeyFilter:
+    """Build the filter for the keys of these connectors."""
+    return KeyFilter(owners)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from seamark.errors import RefusedError
 from seamark.model.held_offset import HeldRecord
@@ -37,30 +36,6 @@ class MendRule:
     def identity(self) -> str:
         """What tells the partition from others."""
         return spell_identity(self.partition)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        place = HeldRecord("", self.where, self.key).to_dict()
-        return {"partition": dict(self.partition), "where": self.where, "key": place["key"], "said": self.said}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> MendRule:
-        """Read what `to_dict` gave."""
-        place = HeldRecord.from_dict({"topic": "", "partition": data["where"], "key": data["key"], "value": None})
-        return cls(dict(data["partition"]), place.partition, place.key, bool(data["said"]))
-
-
-@dataclass(frozen=True, slots=True)
-class Mended:
-    """What will lie in the topic of one partition. `gone` are those of `records` that are taken out of the log."""
-
-    records: tuple[HeldRecord, ...]
-    gone: tuple[HeldRecord, ...] = ()
-
-    @property
-    def homes(self) -> tuple[HeldRecord, ...]:
-        """The records that stay."""
-        return tuple(record for record in self.records if record not in self.gone)
 
 
 def is_odd(stored: StoredOffset, home: Home) -> bool:
@@ -97,29 +72,25 @@ def build_mended(
     *,
     topic: str,
     home: Home,
-    clean: bool,
-    only: bool = False,
     settled: bool = False,
-) -> Mended:
-    """What will be, of all that lies there of one partition: what is emptied first, then what holds the value.
+) -> tuple[HeldRecord, ...]:
+    """What will be, of all that lies there of one partition: the copies on other partitions first.
 
-    Every spelling that a task may look for gets the same value. With `clean` that is at home alone, and the rest is
-    taken out of the log; without it every copy gets it, and keys that no task spells so stay as they are. With `only`
-    the spelling of the rule is the only one that is kept. `settled` is for a look afterwards: no record is no value.
+    Every spelling that a task may look for, and every copy of it, gets the same value. Keys that no task spells so stay
+    as they are. `settled` is for a look afterwards: no record is no value.
     """
     held = {(record.partition, record.key): record.value for record in records}
     value = held.get((rule.where, rule.key)) if settled else _find_value(held, rule, home)
     wanted: dict[tuple[int, bytes], bytes | None] = {}
-    kept = _find_kept(held, rule, only=only)
+    kept = _find_kept(held, rule)
     for key in kept:
         place = home(key)
         if place is not None:
             wanted[place, key] = value
     rest = [place for place in held if place not in wanted]
-    emptied = [HeldRecord(topic, where, key) for where, key in rest] if clean else []
-    copies = [] if clean else [HeldRecord(topic, where, key, value) for where, key in rest if key in kept]
+    copies = [HeldRecord(topic, where, key, value) for where, key in rest if key in kept]
     homes = [HeldRecord(topic, where, key, found) for (where, key), found in wanted.items()]
-    return Mended((*emptied, *copies, *homes), tuple(emptied))
+    return (*copies, *homes)
 
 
 def find_records(records: Iterable[HeldRecord], rule: MendRule) -> list[HeldRecord]:
@@ -145,14 +116,10 @@ def _find_value(held: Mapping[tuple[int, bytes], bytes | None], rule: MendRule, 
     return held[place]
 
 
-def _find_kept(held: Mapping[tuple[int, bytes], bytes | None], rule: MendRule, *, only: bool) -> list[bytes]:
-    if only and is_task_key(rule.key):
-        return [rule.key]
+def _find_kept(held: Mapping[tuple[int, bytes], bytes | None], rule: MendRule) -> list[bytes]:
     keys = list(dict.fromkeys(key for _, key in held if is_task_key(key)))
-    if keys and not only:
-        return keys
     # Where no task reads any of them, the spelling that REST and most tasks use is the best there is.
-    return [_spell_rest(rule)]
+    return keys or [_spell_rest(rule)]
 
 
 def _spell_rest(rule: MendRule) -> bytes:

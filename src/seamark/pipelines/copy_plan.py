@@ -9,11 +9,12 @@ from typing import Any
 
 from seamark.errors import RefusedError, UsageError
 from seamark.model import strict
+from seamark.model.format_version import StoredFormat, check_format
 from seamark.pipelines.routing import Routing
 from seamark.pipelines.slices import OffsetRange, Slice, check_cover
 from seamark.pipelines.target_configs import ConfigChoice
 
-FORMAT_VERSION = 1
+FORMAT = StoredFormat("copy plan", 1)
 
 _KEYS = (
     "format_version", "id", "made_at", "source", "target", "routing", "evidence",
@@ -111,7 +112,7 @@ class CopyPlan:
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON takes it, with its format version and a sum that shows whether it was changed since."""
         body: dict[str, Any] = {
-            "format_version": FORMAT_VERSION,
+            **FORMAT.field,
             "id": self.id,
             "made_at": self.made_at,
             "source": self.source.to_dict(),
@@ -127,14 +128,12 @@ class CopyPlan:
         return {**body, "sha256": _sum(body)}
 
     @classmethod
-    def from_dict(cls, data: object) -> CopyPlan:
-        """Read what `to_dict` gave. Another format is refused, and a plan that was changed by hand."""
-        version = data.get("format_version") if isinstance(data, dict) else None
-        if version != FORMAT_VERSION or isinstance(version, bool):
-            raise UsageError(
-                f"this plan of a copy has format {version!r}, and this seamark reads format {FORMAT_VERSION}",
-                hint="make the plan anew with this version",
-            )
+    def from_dict(cls, data: object, *, where: str = "the plan of a copy") -> CopyPlan:
+        """Read what `to_dict` gave. Another format is refused, and a plan that was changed by hand.
+
+        `where` is its location, for errors.
+        """
+        check_format(FORMAT, data, where=where)
         fields = strict.read_object(data, keys=(*_KEYS, "sha256"), what="a plan of a copy")
         if fields["sha256"] != _sum({key: fields[key] for key in _KEYS}):
             raise UsageError("this plan of a copy was changed since it was written", hint="make the plan anew")

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from seamark.errors import RefusedError
-from seamark.kafka.control_scan import read_records
+from seamark.kafka.control_scan import read_known, read_records
 from seamark.kafka.control_topic import ensure_control_topic
 from seamark.kafka.log import PartitionLog
 from seamark.kafka.takeover import take_over
@@ -31,7 +31,7 @@ from seamark.spark.copy_sink import HASH, HEADERS, SOURCE_OFFSET, SOURCE_PARTITI
 from seamark.spark.copy_topics import build_source_client, check_topic
 from seamark.spark.options import SinkOptions, read_copy_options
 from seamark.spark.placing import build_target_column
-from seamark.spark.session import register_sink
+from seamark.spark.session import active_session, register_sink
 from seamark.spark.source_frame import build_hash, read_ranges
 from seamark.spark.source_options import build_source_options
 
@@ -84,6 +84,8 @@ def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: O
     register_sink(spark, CopySink)
     ends_before = _read_ends(plan, options)
     if any(ends_before.values()):
+        # Control records of another format version are refused before the process that wrote them is fenced.
+        read_known(options.build_settings().reader, options.control_topic, job=plan.id)
         take_over(plan.id, options.build_settings(), tasks=len(build_tasks(routing)))
     before = _read_progress(plan, options)
     _check_target(plan, before, options)
@@ -108,7 +110,9 @@ def write_slice(
     writer = writer.option("topic", plan.target.topic).option("control.topic", ends.control_topic)
     writer = writer.option("plan", plan.id).option("slice", part.id)
     writer = writer.option("control.id", control_id)
-    writer.option("routing", json.dumps(routing.to_dict())).save()
+    writer = writer.option("routing", json.dumps(routing.to_dict()))
+    with active_session(spark):
+        writer.save()
 
 
 def build_frame(

@@ -18,7 +18,7 @@ from seamark.pipelines.landing import BatchLanded, Landing
 from seamark.spark.lake_frame import build_lake_frame
 from seamark.spark.lake_schema import require_fit
 from seamark.spark.lake_sink import LakeSink, build_options
-from seamark.spark.session import register_sink
+from seamark.spark.session import active_session, register_sink
 
 
 class LakeTarget:
@@ -72,7 +72,8 @@ class LakeTarget:
             return BatchLanded(number, rows=0, deleted=0, dead=0)
         told = folder / f"files-{number}"
         options = build_options(self._landing, self._table.at, told=told)
-        rows.write.format(LakeSink.name()).mode("append").options(**options).save()
+        with active_session(rows.sparkSession):
+            rows.write.format(LakeSink.name()).mode("append").options(**options).save()
         found = json.loads(told.read_text(encoding="utf-8"))
         told.unlink()
         files = [DataFile(**one) for one in found["files"]]

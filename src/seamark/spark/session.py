@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -87,18 +88,26 @@ def register(spark: SparkSession) -> SparkSession:
 
 
 def register_sink(spark: SparkSession, sink: type[DataSource]) -> None:
-    """Tell a session of a sink, whatever session the thread worked with before.
+    """Register a sink in a session, whichever session is active in this thread."""
+    with active_session(spark):
+        spark.dataSource.register(sink)
 
-    Spark looks the name up in the active session, and refuses one that it finds there and not in this one.
+
+@contextmanager
+def active_session(spark: SparkSession) -> Iterator[None]:
+    """Make a session the active one of this thread, and restore the previous one afterwards.
+
+    Spark registers a Python data source in the session it is given, but looks its name up in the active session of
+    the thread, even for a frame of another session (`DataSource.lookupDataSource`, Spark 4.2).
     """
     sessions = SparkSession._get_j_spark_session_class(spark.sparkContext._jvm)  # noqa: SLF001 - as PySpark does it
-    former = sessions.getActiveSession()
+    previous = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)  # noqa: SLF001
     try:
-        spark.dataSource.register(sink)
+        yield
     finally:
-        if former.isDefined():
-            sessions.setActiveSession(former.get())
+        if previous.isDefined():
+            sessions.setActiveSession(previous.get())
         else:
             sessions.clearActiveSession()
 

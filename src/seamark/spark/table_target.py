@@ -15,7 +15,7 @@ from seamark.pipelines.landing import BatchLanded, Landing
 from seamark.spark.land_database import open_landing_database
 from seamark.spark.land_frame import build_land_frame
 from seamark.spark.land_sink import LandingSink, build_options
-from seamark.spark.session import register_sink
+from seamark.spark.session import active_session, register_sink
 
 
 class TableTarget:
@@ -55,7 +55,8 @@ class TableTarget:
         counts = folder / f"counts-{number}"
         options = build_options(self._landing, steps, url=self._url, counts=counts)
         try:
-            rows.write.format(LandingSink.name()).mode("append").options(**options).save()
+            with active_session(rows.sparkSession):
+                rows.write.format(LandingSink.name()).mode("append").options(**options).save()
         except PySparkException:
             self._refuse_others(steps)
             raise

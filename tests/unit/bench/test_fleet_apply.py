@@ -14,9 +14,9 @@ from bench.fleet_apply import BENCH, Site, Told, apply_bare, apply_ours, check_f
 from bench.fleets.bare_rest import BareRest
 from bench.fleets.rounds import build_rounds, write_files
 from bench.harness.definition import WrongResultError
+from seamark.change.steps import apply_connector
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.devstack.fake_connect import Answer, FakeConnect, texts
-from seamark.fleet.spec_plan import lanes
 from seamark.model.pace import FLEET_PACE
 from seamark.spec import load_spec
 
@@ -34,7 +34,7 @@ def site(fake: FakeConnect, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     # A wrong fleet stays wrong here, so nobody has to wait for it.
     monkeypatch.setattr(bare_rest, "_DEADLINE_SECONDS", 0.5)
     monkeypatch.setattr(bare_rest, "_LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(lanes, "AwaitRunning", partial(AwaitRunning, stable_seconds=0.0))
+    monkeypatch.setattr(apply_connector, "AwaitRunning", partial(AwaitRunning, stable_seconds=0.0))
     cluster = {"urls": list(fake.urls), "group_id": "workers", "offsets_topic": "offsets"}
     context = {"journal": "file", "kafka": {"bootstrap.servers": "127.0.0.1:1"}, "connect": {"connect": cluster}}
     with open_ground(fake.urls[0], size=SIZE, context=context) as opened:

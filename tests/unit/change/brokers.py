@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from seamark.change.actor import Actor
 from seamark.change.executor import Executor
 from seamark.change.file_journal import FileJournal
+from seamark.change.plan import Plan
 from seamark.change.precondition import build_preconditions
 from seamark.change.recovery import Recovery
 from seamark.change.timing import ChangeTiming
 from seamark.errors import AlreadyExistsError, NotFoundError, RejectedError, UnknownOutcomeError
 from seamark.model.broker import Broker, KafkaCluster
 from seamark.model.group import Committed, Group, GroupListing, GroupOffsets, GroupStatus, GroupType
-from seamark.model.plan import Plan
 from seamark.model.reading import Reading
 from seamark.model.spot import Bounds, Edge, SpotReading, Stamp
 from seamark.model.topic import PartitionStatus, TopicConfig, TopicSize, TopicStatus

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
+from seamark.change.action import LOCKS, Reads
 from seamark.change.actor import Actor
 from seamark.change.executor import Executor
 from seamark.change.file_journal import FileJournal
-from seamark.change.precondition import build_preconditions
+from seamark.change.plan import Plan
+from seamark.change.prepare import build_preconditions, prepare
 from seamark.change.recovery import Recovery
 from seamark.change.timing import ChangeTiming
+from seamark.change.undo import build_undo_draft, build_undo_preconditions
 from seamark.errors import NotFoundError, RefusedError, UnknownOutcomeError
-from seamark.fleet.copies.cutover_steps import Cutover, InPlace, Party, Reader, build_data
+from seamark.fleet.copies.actions import CutOver, CutoverGroup, RecreatedTopic
+from seamark.fleet.copies.cut_back import CutoverConnector
+from seamark.fleet.planning import COPY_PREVIEW, PLANNING
 from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
 from seamark.model.copy_reader import CarriedReader
-from seamark.model.plan import Plan
 from tests.unit.change.brokers import FakeBrokers
 
 CLUSTER, COPY, BACK = "c", "copy-1", "copy-1-back"
@@ -189,46 +194,57 @@ class Harbour:
 
     # plans
 
+    @property
+    def reads(self):
+        """What planning may read: this world, and a context with short waits."""
+        planning = SimpleNamespace(
+            context=SimpleNamespace(journal=SimpleNamespace(in_flight_seconds=TIMING.in_flight_seconds)),
+            client=self.connect,
+        )
+        locks = SimpleNamespace(find_connector=lambda _, name, __, *, kind: frozenset({f"{kind}.{name}"}))
+        return Reads(self, {PLANNING: planning, LOCKS: locks, COPY_PREVIEW: self.copies})
+
+    def build_connector(self, name, values):
+        return CutoverConnector(CLUSTER, name, self.states[name], values)
+
     def build_cutover(self, **changes):
-        parties = {
-            name: Party(self.read_connector(name), self.states[name], ("w1",), values)
-            for name, values in (("lake", {"topics": "orders-1,other"}), ("shop", {"topic": "orders-1"}))
-        }
-        cutover = Cutover(
+        cutover = CutOver(
             COPY,
             "orders",
             "orders-1",
-            sinks=(parties["lake"],),
-            sources=(parties["shop"],),
-            readers=(Reader("connect-lake", sees_debris=False), Reader("report", sees_debris=False)),
+            sinks=(self.build_connector("lake", {"topics": "orders-1,other"}),),
+            sources=(self.build_connector("shop", {"topic": "orders-1"}),),
+            groups=(CutoverGroup("connect-lake", sees_debris=False), CutoverGroup("report", sees_debris=False)),
             configs={"retention.ms": None},
             held={"retention.ms": "-1"},
         )
         return replace(cutover, **changes)
 
     def build_in_place(self):
-        parties = {name: Party(self.read_connector(name), self.states[name], ("w1",), {}) for name in self.configs}
         configs = {"retention.ms": "-1", "segment.bytes": "7"}
-        new = InPlace(self.brokers.topics["orders"].id, partitions=1, replication_factor=1, configs=configs)
-        return self.build_cutover(sinks=(parties["lake"],), sources=(parties["shop"],), in_place=new)
+        new = RecreatedTopic(self.brokers.topics["orders"].id, partitions=1, replication_factor=1, configs=configs)
+        sinks, sources = (self.build_connector("lake", {}),), (self.build_connector("shop", {}),)
+        return self.build_cutover(sinks=sinks, sources=sources, recreated=new)
 
     def plan(self, cutover):
-        marked = cutover.list_steps()
-        return Plan(
-            title="cut over",
-            context="dev",
-            made_at="2026-01-01T00:00:00Z",
-            made_by="somebody",
-            steps=tuple(build_data(step, mark, lane="copy") for step, mark in marked),
-            locks=("data.orders",),
-            preconditions=build_preconditions([step for step, _ in marked], self),
-        )
+        prepared = prepare([cutover], self.reads)
+        return prepared.fill(self._open_plan("cut over", preconditions=build_preconditions(prepared, self.reads)))
+
+    def undo(self, change):
+        """The plan that takes a change back, and its steps."""
+        name, past = Recovery(self.build_executor()).read_closed(change)
+        draft = build_undo_draft(past, change=name)
+        prepared = prepare(draft.actions, self.reads)
+        preconditions = build_undo_preconditions(draft, prepared, self.reads, change=name)
+        plan = self._open_plan("undo", preconditions=preconditions, notes=prepared.undo_notes, undoes=name)
+        return prepared.fill(plan), prepared.steps
+
+    def _open_plan(self, title, **more):
+        return Plan(title=title, context="dev", made_at="2026-01-01T00:00:00Z", made_by="somebody", **more)
 
     def apply(self, plan):
-        return self.build_executor().apply(plan)
-
-    def undo_plan(self, change):
-        return Recovery(self.build_executor()).plan_undo(change)
+        # As a process does that has only the journal.
+        return self.build_executor().apply(Plan.from_dict(plan.to_dict()))
 
     def resume_change(self, change):
         return Recovery(self.build_executor()).resume(change)

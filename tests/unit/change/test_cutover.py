@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from seamark.errors import DeadlineError, RefusedError, UnreachableError
-from seamark.fleet.copies.cutover_steps import Reader
-from seamark.fleet.copies.way_back import guard_way_back
-from seamark.fleet.review import build_steps
+from seamark.fleet.copies.actions import CutoverGroup
 from tests.unit.change.harbour import Harbour
 
 OLD = {"lake": {"topics": "orders,other"}, "shop": {"topic": "orders"}}
@@ -119,7 +115,7 @@ def test_nobody_starts_while_the_cutover_stands_halfway(harbour):
 
 
 def test_debris_ahead_is_a_refusal_for_who_reads_what_was_taken_back(harbour):
-    cutover = harbour.build_cutover(readers=(Reader("connect-lake", sees_debris=True),))
+    cutover = harbour.build_cutover(groups=(CutoverGroup("connect-lake", sees_debris=True),))
     result = harbour.apply(harbour.plan(cutover))
     failed = [step for step in result.steps if step.error is not None]
     assert "failed attempts have left" in failed[0].error.message
@@ -137,27 +133,21 @@ def test_group_that_somebody_is_in_is_not_carried_over(harbour):
 
 def test_cutover_is_taken_back(harbour):
     result = harbour.apply(harbour.plan(harbour.build_cutover()))
-    undone = harbour.apply(harbour.undo_plan(result.change))
+    undone = harbour.apply(harbour.undo(result.change)[0])
     assert str(undone.ending) == "done"
     assert (harbour.configs, harbour.commits) == (OLD, BEFORE)
     assert harbour.states == {"lake": "RUNNING", "shop": "RUNNING"}
     assert harbour.brokers.topics["orders-1"].configs == {"retention.ms": "-1"}
     with pytest.raises(RefusedError, match="can't be undone"):
-        harbour.undo_plan(undone.change)
-
-
-def undo(harbour, change):
-    plan = harbour.undo_plan(change)
-    plan, steps = guard_way_back(plan, build_steps(plan), world=harbour)
-    return plan, steps
+        harbour.undo(undone.change)
 
 
 def test_cutover_can_not_be_taken_back_once_somebody_has_written_to_the_target(harbour):
     result = harbour.apply(harbour.plan(harbour.build_cutover()))
-    plan, _ = undo(harbour, result.change)
+    plan, _ = harbour.undo(result.change)
     harbour.produce("orders-1")
     with pytest.raises(RefusedError, match="1 offsets were written to orders-1 since the cut-over"):
-        undo(harbour, result.change)
+        harbour.undo(result.change)
     # Who was faster than the plan is seen when everybody has stopped, and they go on with the target.
     late = harbour.apply(plan)
     assert [step.kind for step in late.steps if step.error is not None] == ["prove-untouched"]
@@ -168,7 +158,7 @@ def test_cutover_can_not_be_taken_back_once_somebody_has_written_to_the_target(h
 
 def test_way_back_stops_everybody_before_it_looks_and_turns(harbour):
     result = harbour.apply(harbour.plan(harbour.build_cutover()))
-    _, steps = undo(harbour, result.change)
+    _, steps = harbour.undo(result.change)
     kinds = [step.kind for step in steps]
     assert kinds == [
         "set-run-state", "set-run-state", "prove-stopped", "prove-stopped", "prove-untouched", "turn-back",
@@ -177,11 +167,11 @@ def test_way_back_stops_everybody_before_it_looks_and_turns(harbour):
 
 
 def test_writes_to_the_target_are_found_where_no_reader_was_carried(harbour):
-    result = harbour.apply(harbour.plan(harbour.build_cutover(readers=())))
-    plan, _ = undo(harbour, result.change)
+    result = harbour.apply(harbour.plan(harbour.build_cutover(groups=())))
+    plan, _ = harbour.undo(result.change)
     harbour.produce("orders-1")
     with pytest.raises(RefusedError, match="1 offsets were written to orders-1 since the cut-over"):
-        undo(harbour, result.change)
+        harbour.undo(result.change)
     late = harbour.apply(plan)
     assert [step.kind for step in late.steps if step.error is not None] == ["prove-untouched"]
     assert harbour.configs == NEW
@@ -196,42 +186,17 @@ def test_writes_to_the_target_are_found_where_an_earlier_try_has_carried_all_rea
     assert carried == ["nothing to do", "nothing to do"]
     harbour.produce("orders-1")
     with pytest.raises(RefusedError, match="1 offsets were written to orders-1 since the cut-over"):
-        undo(harbour, result.change)
-
-
-def plan_as_before(harbour, cutover):
-    """A plan as it was when no switch kept where the target ended."""
-    plan = harbour.plan(cutover)
-    switches = {party.switch.subject: party.switch for party in cutover.parties}
-    steps = [
-        switches[data.subject].to_data(lane=data.lane) if data.kind == "turn-over" else data for data in plan.steps
-    ]
-    return replace(plan, steps=tuple(steps))
-
-
-def test_older_change_that_does_not_say_where_the_target_ended_is_not_taken_back(harbour):
-    result = harbour.apply(plan_as_before(harbour, harbour.build_cutover(readers=())))
-    with pytest.raises(RefusedError, match="can't be told whether somebody has written") as caught:
-        undo(harbour, result.change)
-    assert "when connector/c/shop, connector/c/lake was turned over" in caught.value.cause
-
-
-def test_older_change_whose_readers_say_it_is_taken_back(harbour):
-    result = harbour.apply(plan_as_before(harbour, harbour.build_cutover()))
-    plan, steps = undo(harbour, result.change)
-    assert [step.kind for step in steps].count("prove-untouched") == 1
-    assert str(harbour.apply(plan).ending) == "done"
-    assert (harbour.configs, harbour.commits) == (OLD, BEFORE)
+        harbour.undo(result.change)
 
 
 def test_nobody_is_turned_over_again_to_a_target_that_lacks_records(harbour):
-    result = harbour.apply(harbour.plan(harbour.build_cutover(readers=())))
-    undone = harbour.apply(undo(harbour, result.change)[0])
+    result = harbour.apply(harbour.plan(harbour.build_cutover(groups=())))
+    undone = harbour.apply(harbour.undo(result.change)[0])
     assert harbour.configs == OLD
-    plan, _ = undo(harbour, undone.change)
+    plan, _ = harbour.undo(undone.change)
     harbour.produce("orders")
     with pytest.raises(RefusedError, match="somebody still writes to orders"):
-        undo(harbour, undone.change)
+        harbour.undo(undone.change)
     late = harbour.apply(plan)
     assert [step.kind for step in late.steps if step.error is not None] == ["prove-still"]
     assert harbour.configs == OLD
@@ -239,13 +204,38 @@ def test_nobody_is_turned_over_again_to_a_target_that_lacks_records(harbour):
 
 def test_cutover_of_which_an_undo_took_back_a_part_is_restored(harbour):
     result = harbour.apply(harbour.plan(harbour.build_cutover()))
-    plan, _ = undo(harbour, result.change)
+    plan, _ = harbour.undo(result.change)
     harbour.failing["put lake"] = RefusedError("no such transform")
     halfway = harbour.apply(plan)
     assert harbour.configs == {"lake": NEW["lake"], "shop": OLD["shop"]}
-    again = harbour.apply(undo(harbour, halfway.change)[0])
+    again = harbour.apply(harbour.undo(halfway.change)[0])
     assert str(again.ending) == "done"
     assert harbour.configs == NEW
+
+
+def test_undo_of_a_failed_cutover_leaves_out_what_is_restored_already(harbour):
+    harbour.failing["put shop"] = RefusedError("no such transform")
+    failed = harbour.apply(harbour.plan(harbour.build_cutover()))
+    plan, steps = harbour.undo(failed.change)
+    assert [step.kind for step in steps] == [
+        "set-run-state", "set-run-state", "prove-stopped", "prove-stopped", "prove-untouched", "return-reader",
+        "return-reader", "set-run-state", "set-run-state",
+    ]  # fmt: skip
+    assert str(harbour.apply(plan).ending) == "done"
+    assert (harbour.configs, harbour.commits) == (OLD, BEFORE)
+    assert harbour.states == {"lake": "RUNNING", "shop": "RUNNING"}
+
+
+def test_connector_that_was_started_since_is_stopped_for_the_undo_and_runs_again(harbour):
+    harbour.states["lake"] = "STOPPED"
+    harbour.approach = lambda _: "nothing new"
+    result = harbour.apply(harbour.plan(harbour.build_cutover()))
+    assert harbour.states == {"lake": "STOPPED", "shop": "RUNNING"}
+    harbour.states["lake"] = "RUNNING"
+    del harbour.log[:]
+    assert str(harbour.apply(harbour.undo(result.change)[0]).ending) == "done"
+    assert harbour.log == ["stop shop", "stop lake", "put shop", "put lake", "start shop", "start lake"]
+    assert harbour.configs == OLD
 
 
 @pytest.mark.parametrize("where", ["stop shop", "catch up", "put lake", "put shop", "start lake"])

@@ -79,5 +79,5 @@ def test_killed_between_delete_and_create_is_resumed(harbour):
     assert str(result.ending) == "done"
     assert harbour.states == {"lake": "RUNNING", "shop": "RUNNING"}
     with pytest.raises(RefusedError) as caught:
-        harbour.undo_plan(result.change)
+        harbour.undo(result.change)
     assert "its records are gone" in caught.value.cause

@@ -9,6 +9,7 @@ import pytest
 from seamark.change.file_journal import FileJournal
 from seamark.change.lanes import Lanes, Writers
 from seamark.change.pen import SharedPen
+from seamark.change.plan import Plan
 from seamark.change.steps.await_running import AwaitRunning
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
 from seamark.change.steps.topic import CreateTopic
@@ -17,7 +18,6 @@ from seamark.change.walk import Walk
 from seamark.errors import JournalError, RefusedError, SeamarkError
 from seamark.model.entry import Ending, EntryKind
 from seamark.model.pace import Pace
-from seamark.model.plan import Plan
 from seamark.model.result import Outcome
 from tests.unit.change.town import CLASS, CLUSTER, Town, apply, build_plan, open_journal, recover
 

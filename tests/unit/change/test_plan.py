@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from seamark.change.expectation import Expectations
 from seamark.change.image import build_fingerprint
+from seamark.change.plan import FORMAT_VERSION, Plan
 from seamark.change.precondition import aspect_of, build_preconditions, check_preconditions
 from seamark.change.step import Intent, Outcome
 from seamark.change.steps.connector import CreateConnector, PutConfig
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.change.task import build_tasks
-from seamark.errors import RefusedError, StalePlanError, UnknownOutcomeError, UsageError
-from seamark.model.plan import FORMAT_VERSION, Plan, Precondition, StepData
+from seamark.errors import FormatVersionError, RefusedError, StalePlanError, UnknownOutcomeError, UsageError
+from seamark.model.plan import Precondition, StepData
 from tests.simulation.world import CLUSTER
 from tests.unit.change.simulated import CONFIG, NEW, SUBJECT, new_stage
 
@@ -47,7 +48,7 @@ def test_a_plan_survives_json(plan):
 def test_a_plan_of_another_format_is_refused(version):
     data = Plan("t", "c", "now", "ann", steps=()).to_dict() | {"format_version": version}
 
-    with pytest.raises(UsageError, match="format"):
+    with pytest.raises(FormatVersionError, match=f"reads version {FORMAT_VERSION}"):
         Plan.from_dict(data)
 
 

@@ -226,7 +226,8 @@ class TestLending:
         assert "hidden" not in json.dumps(intent.to_dict())
         back.perform(sink, back.intend(sink))
         assert sink.config == {"a": "1", "password": "hidden"}
-        assert lend.undo(intent) is None
+        assert lend.undo(intent) == back
+        assert back.undo(back.intend(sink)) is None
 
     def test_config_that_somebody_changed_meanwhile_is_left_alone(self):
         sink = Sink()

@@ -10,13 +10,13 @@ from seamark.change.actor import Actor
 from seamark.change.executor import Executor
 from seamark.change.file_journal import FileJournal
 from seamark.change.locks import cluster_lock
+from seamark.change.plan import Plan
 from seamark.change.precondition import build_preconditions
 from seamark.change.recovery import Recovery
 from seamark.change.timing import ChangeTiming
 from seamark.errors import NotFoundError
 from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
 from seamark.model.pace import Pace
-from seamark.model.plan import Plan
 
 CLUSTER = "town"
 PACE = Pace(at_once=16, writers=4)

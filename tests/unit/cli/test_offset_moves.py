@@ -145,3 +145,12 @@ def test_only_a_moment_is_a_place_for_several(desk, argv, said):
     ended = desk.run("move", *argv, "--yes")
     assert ended.code == 64
     assert said in ended.err
+
+
+@pytest.mark.parametrize("option", ["--clean", "--only"])
+def test_removed_options_of_mend_name_the_runbook(desk, option):
+    ended = desk.run("mend", "fs", option, "--dry-run")
+    assert ended.code == 64
+    assert f"{option} was removed" in ended.err
+    assert "docs/runbooks/offsets-topic-repartitioned.md" in ended.err
+    assert option not in desk.run("mend", "--help").out

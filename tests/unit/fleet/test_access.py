@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.change.steps.group import DeleteGroup, MoveGroup
-from seamark.change.steps.offset_records import WriteRecords
 from seamark.change.steps.offsets import WriteOffsets
-from seamark.change.steps.relocate import CarryOffsets
 from seamark.errors import AuthorizationError, NotFoundError, UnreachableError
 from seamark.fleet.moving.access import find_rights
 from seamark.model.group import GroupStatus
@@ -66,10 +64,6 @@ def test_each_step_says_what_it_needs(place):
     assert rights(place, sink) == ["DESCRIBE on group connect-lake", "DESCRIBE on topic t"]
     assert rights(place, MoveGroup("g", {"t": {0: None}})) == ["READ on group g", "READ on topic t"]
     assert rights(place, DeleteGroup("g")) == ["DELETE on group g"]
-    left = WriteRecords(("game",), ("gone",), (record,))
-    assert rights(place, left) == ["READ on topic offsets", "WRITE on topic offsets"]
-    carry = CarryOffsets("game", "fs", "offsets", "mine")
-    assert rights(place, carry) == ["READ on topic mine", "READ on topic offsets", "WRITE on topic mine"]
 
 
 def test_what_lies_in_another_kafka_cluster_or_is_not_there_yet_is_not_asked(place):

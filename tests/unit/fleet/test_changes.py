@@ -8,6 +8,7 @@ import stat
 import pytest
 
 from seamark.change.actor import Actor
+from seamark.change.plan import FORMAT_VERSION, Plan
 from seamark.errors import (
     LockedError,
     NotFoundError,
@@ -19,7 +20,6 @@ from seamark.errors import (
 )
 from seamark.fleet.plan_file import find_hidden, read_plan_file, write_plan_file
 from seamark.model.entry import Ending, EntryKind
-from seamark.model.plan import Plan
 from seamark.model.result import Outcome
 from tests.unit.fleet.living import SOURCE_CONFIG, open_living_fleet
 
@@ -271,22 +271,53 @@ def test_a_plan_of_another_context_is_refused(fleet, game, tmp_path):
         fleet.apply(dataclasses.replace(planned, plan=foreign))
 
 
-@pytest.mark.parametrize("without", ["locks", "preconditions"])
-def test_a_plan_that_lost_its_guards_is_refused(fleet, game, without):
+def test_a_plan_without_its_preconditions_is_refused(fleet, game):
     game.add("a", SOURCE_CONFIG)
-    plan = dataclasses.replace(fleet.connectors.pause("a").plan, **{without: ()})
+    plan = dataclasses.replace(fleet.connectors.pause("a").plan, preconditions=())
     with pytest.raises(RefusedError, match="does not guard what it changes"):
         fleet.review(plan)
     assert game.writes == 0
+
+
+def test_steps_and_locks_are_derived_and_not_in_the_file(fleet, game, tmp_path):
+    game.add("a", SOURCE_CONFIG)
+    planned = fleet.connectors.pause("a")
+    path = saved(planned, tmp_path)
+    body = json.loads(path.read_text())
+    assert not {"steps", "locks", "step_counts"} & body.keys()
+    reviewed = fleet.review(read_plan_file(path))
+    assert (reviewed.plan.steps, reviewed.plan.locks) == (planned.plan.steps, planned.plan.locks)
+    assert reviewed.plan.locks
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda body: body["actions"][0].update(state="STOPPED"),
+        lambda body: body["actions"][0].update(name="b"),
+        lambda body: body["actions"].append(body["actions"][0]),
+        lambda body: body.update(notes=["trust me"]),
+        lambda body: body.update(locks=[]),
+        lambda body: body.update(steps=[]),
+        lambda body: body.pop("sha256"),
+    ],
+)
+def test_an_edited_plan_file_is_refused(fleet, game, tmp_path, edit):
+    game.add("a", SOURCE_CONFIG)
+    path = saved(fleet.connectors.pause("a"), tmp_path)
+    body = json.loads(path.read_text())
+    edit(body)
+    path.write_text(json.dumps(body))
+    with pytest.raises(RefusedError, match="the plan file was edited"):
+        read_plan_file(path)
 
 
 def test_a_plan_whose_label_lies_shows_what_it_does(fleet, game):
     game.add("a", SOURCE_CONFIG)
     game.add("b", SOURCE_CONFIG)
     plan = fleet.connectors.pause("b").plan
-    (step,) = plan.steps
-    lying = dataclasses.replace(plan, steps=(dataclasses.replace(step, subject="connector/game/a"),))
-    assert fleet.review(lying).effects[0].subject == "connector/game/b"
+    lying = dataclasses.replace(plan, title="pause a", notes=("only a is paused",))
+    assert [effect.subject for effect in fleet.review(lying).effects] == ["connector/game/b"]
 
 
 @pytest.mark.parametrize(
@@ -294,8 +325,7 @@ def test_a_plan_whose_label_lies_shows_what_it_does(fleet, game):
     [
         ("{", "it is not JSON"),
         ("[]", "it is not a JSON object"),
-        ('{"format_version": 1}', "KeyError"),
-        ('{"format_version": 99}', ""),
+        (f'{{"format_version": {FORMAT_VERSION}}}', "KeyError"),
     ],
 )
 def test_what_is_no_plan_is_refused(tmp_path, text, said):
@@ -309,8 +339,10 @@ def test_what_is_no_plan_is_refused(tmp_path, text, said):
 def test_a_plan_with_a_strange_step_is_refused(fleet, game, tmp_path):
     game.add("a", SOURCE_CONFIG)
     body = fleet.connectors.pause("a").plan.to_dict()
-    body["steps"][0]["arguments"]["os"] = "rm"
-    with pytest.raises(UsageError, match="step 0 of the plan is not a step of seamark"):
-        fleet.review(Plan.from_dict(body))
+    body["actions"][0]["os"] = "rm"
+    with pytest.raises(UsageError, match="os"):
+        Plan.from_dict(body)
+    with pytest.raises(UsageError, match="doesn't know the action 'teleport'"):
+        Plan.from_dict({**body, "actions": [{"action": "teleport"}]})
     with pytest.raises(UsageError, match="can't be read"):
         read_plan_file(tmp_path / "not-there.json")

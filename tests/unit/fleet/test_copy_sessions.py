@@ -31,10 +31,42 @@ def test_error_of_a_task_is_told_as_it_was_raised():
     assert error.hint == "make the plan anew, and say that keys may lie anywhere"
 
 
-def test_missing_jars_are_told_with_the_way_to_get_them():
-    error = explain_failure(Exception("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafka."), WORK)
+NOT_FOUND = (
+    "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: {}. Make sure the provider name is correct and the "
+    "package is properly registered and compatible with your Spark version. SQLSTATE: 42K02"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NOT_FOUND.format("kafka"),
+        "Failed to find data source: kafka. Please deploy the application",
+        "find data source: kafka",
+    ],
+)
+def test_missing_kafka_source_is_reported_with_its_jars(text):
+    error = explain_failure(Exception(text), WORK)
     assert isinstance(error, ConfigurationError)
+    assert error.message == "Spark has no Kafka source"
+    assert "spark-sql-kafka-0-10" in error.hint
+
+
+def test_other_missing_source_is_reported_by_its_name():
+    error = explain_failure(Exception(NOT_FOUND.format("delta")), WORK)
+    assert isinstance(error, ConfigurationError)
+    assert error.message == "Spark has no data source delta"
     assert "--jars" in error.hint
+    assert "kafka" not in f"{error.message}{error.cause}{error.hint}"
+
+
+@pytest.mark.parametrize("name", ["seamark.copy", "seamark.landing"])
+def test_missing_source_of_seamark_is_not_reported_as_missing_jars(name):
+    error = explain_failure(Exception(NOT_FOUND.format(name)), WORK)
+    assert type(error) is SeamarkError
+    assert error.message == f"Spark did not find seamark's data source {name}"
+    assert "active" in error.cause
+    assert "--jars" not in error.hint
 
 
 def test_java_that_does_not_start_is_no_failure_of_the_copy():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from seamark.change.plan import Plan
 from seamark.change.steps.restored import name_back
 from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.fleet.copies.parties import CutoverWish
@@ -46,6 +49,15 @@ def test_plan_names_everybody_and_what_becomes_of_them(desk):
     assert any("records again" in outlook for effect in planned.effects for outlook in effect.outlook)
     # Nothing but the target was made.
     assert [write[0] for write in desk.brokers.writes] == ["create_topic"]
+
+
+def test_saved_plan_says_the_same_when_it_is_reviewed(desk):
+    planned = plan(desk, accept_debris=True)
+    saved = Plan.from_file(json.loads(json.dumps(planned.plan.to_file())))
+    assert not saved.steps
+    reviewed = desk.fleet.review(saved)
+    assert (reviewed.plan, reviewed.effects) == (planned.plan, planned.effects)
+    assert reviewed.needs == planned.needs
 
 
 def test_plan_for_the_same_name_deletes_the_topic_and_says_so(desk):

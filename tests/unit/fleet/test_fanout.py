@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
+from seamark.change.fanout import MAX_THREADS, fan_out
 from seamark.errors import UnreachableError
-from seamark.fleet.fanout import MAX_THREADS, fan_out
 
 
 def test_results_keep_the_order_of_the_calls_not_of_the_answers():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.errors import NotFoundError, RefusedError, UnreachableError, UsageError
+from seamark.errors import NotFoundError, UnreachableError, UsageError
 from tests.unit.fleet.living import open_living_fleet
 from tests.unit.fleet.operating import W1, W2, OperatedConnect
 
@@ -107,10 +107,10 @@ def test_a_worker_that_is_away_is_noted_or_refused(fleet, game):
         fleet.loggers.set("root", "DEBUG", all_workers=True)
 
 
-def test_a_saved_plan_without_its_lock_is_refused(fleet):
+def test_the_lock_of_a_saved_plan_is_derived(fleet):
     from dataclasses import replace  # noqa: PLC0415
 
     plan = fleet.loggers.set("root", "DEBUG", all_workers=True).plan
     assert fleet.review(plan).plan == plan
-    with pytest.raises(RefusedError, match="does not guard what it changes"):
-        fleet.review(replace(plan, locks=()))
+    assert fleet.review(replace(plan, locks=())).plan == plan
+    assert plan.locks

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from seamark.change.plan import Plan
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
 from seamark.fleet.moment.changes import build_sightings
@@ -18,7 +19,6 @@ from seamark.model.entry import EntryKind
 from seamark.model.group import Committed
 from seamark.model.offset import Offset
 from seamark.model.offset_export import OffsetExport, OwnerExport
-from seamark.model.plan import Plan
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 from tests.unit.fleet.moving import Place
 

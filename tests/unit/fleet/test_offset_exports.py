@@ -10,6 +10,7 @@ import pytest
 
 from seamark.errors import (
     AlreadyExistsError,
+    FormatVersionError,
     NotFoundError,
     RefusedError,
     UnreachableError,
@@ -102,7 +103,7 @@ def file(tmp_path):
 
 def test_the_file_has_the_envelope_and_the_shape(file):
     body = json.loads(file.read_text())
-    assert (body["apiVersion"], body["kind"], body["version"]) == ("seamark/v1", "OffsetExport", 1)
+    assert (body["apiVersion"], body["kind"], body["format_version"]) == ("seamark/v1", "OffsetExport", 1)
     assert body["offsets"]["game/fs"] == [{"partition": {"filename": "/tmp/in.txt"}, "offset": {"position": 8}}]
     assert len(body["records"]["game/fs"]) == 2
     assert {found["finding"] for found in body["findings"]} == {"variants", "never-read"}
@@ -178,14 +179,12 @@ def test_every_byte_that_is_flipped_is_noticed(file):
         if not changed:
             continue
         noticed += 1
-        with suppress(UsageError):
+        with suppress(UsageError, FormatVersionError):
             assert check_export(file).problems, at
     assert noticed > 100
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"kind":"OffsetExport"}', '{"kind":"OffsetExport","version":2}', "\x00", "[" * 100_000]
-)
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"kind":"OffsetExport","format_version":1}', "\x00", "[" * 100_000])
 def test_what_is_no_export_is_refused(tmp_path, text):
     path = tmp_path / "x"
     path.write_text(text)

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from seamark.change.plan import Plan
 from seamark.errors import NotFoundError, RefusedError, StalePlanError, UnsupportedError, UsageError
 from seamark.model.distance import Certainty
-from seamark.model.plan import Plan
 from seamark.model.preview import Tolerance
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 from tests.unit.fleet.moving import Place
@@ -507,3 +507,18 @@ def test_a_group_of_the_workers_is_shared_by_all_their_sinks(tmp_path):
         place.game.add("pond", SINK_CONFIG)
         with pytest.raises(RefusedError, match="group all of game/lake holds offsets that are not its own alone"):
             place.fleet.offsets.move("lake", shift=-1)
+
+
+def test_a_plan_for_a_hundred_owners_scans_their_topic_once(place, tmp_path):
+    names = [f"fs{number}" for number in range(100)]
+    export = {}
+    for name in names:
+        place.game.add(name, {**SOURCE_CONFIG, "file": f"/{name}"})
+        place.scan.put((name, {"filename": f"/{name}"}), {"position": 50})
+        export[name] = [{"partition": {"filename": f"/{name}"}, "offset": {"position": 10}}]
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(export))
+    place.scan.reads = 0
+    planned = place.fleet.offsets.restore(path, wait_seconds=0.0)
+    assert len(planned.plan.actions) == 100
+    assert place.scan.reads == 1

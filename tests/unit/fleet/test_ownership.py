@@ -5,10 +5,11 @@ import pytest
 from seamark.change.file_journal import FileJournal
 from seamark.change.journal import Opening
 from seamark.change.kafka_journal.heads import build_head_value, read_head_value, track_entries
+from seamark.change.plan import Plan
 from seamark.fleet.ownership import build_undo_field, find_owners, read_claims
 from seamark.model.entry import EntryKind
 from seamark.model.head import find_spec
-from seamark.model.plan import Plan, StepData
+from seamark.model.plan import StepData
 
 OLD, NEW = {"config": {"a": "1"}}, {"config": {"a": "2"}}
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from seamark.change.plan import Plan
 from seamark.context import open_context
 from seamark.errors import RefusedError
 from seamark.fleet.policy import find_violations, refuse_violations
-from seamark.model.plan import Plan
 from seamark.model.policy import DEFAULT_POLICY, Policy
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
 from tests.unit.model.hostile import HOSTILE, JDBC, SINK
@@ -136,7 +136,7 @@ def test_a_saved_plan_that_puts_back_what_is_there_passes(fleet, game) -> None:
 def test_a_saved_plan_can_not_hide_behind_what_it_keeps(fleet, game) -> None:
     game.add("a", SOURCE_CONFIG)
     data = fleet.connectors.set("a", {"tasks.max": "2"}).plan.to_dict()
-    arguments = data["steps"][0]["arguments"]
+    arguments = data["actions"][0]
     arguments |= {"keep": ["connector.class"], "config": {"file": "/etc/shadow", "topic": "t", "tasks.max": "1"}}
     with pytest.raises(RefusedError) as caught:
         fleet.review(Plan.from_dict(data))
@@ -147,12 +147,13 @@ def test_a_large_saved_plan_is_read_in_one_go(fleet, game) -> None:
     for number in range(30):
         game.add(f"c{number}", SOURCE_CONFIG)
     parts = [fleet.connectors.set(f"c{number}", {"tasks.max": "2"}).plan.to_dict() for number in range(30)]
-    data = parts[0] | {key: [one for part in parts for one in part[key]] for key in ("steps", "preconditions", "locks")}
+    keys = ("actions", "steps", "step_counts", "preconditions", "locks")
+    data = parts[0] | {key: [one for part in parts for one in part[key]] for key in keys}
     game.calls.clear()
     fleet.review(Plan.from_dict(data), validate=False)
     # Each step looks at its own subject; the policy adds one reading of all.
     assert game.calls["read_connectors"] >= 1
-    data["steps"][29]["arguments"]["config"]["file"] = "/etc/shadow"
+    data["actions"][29]["config"]["file"] = "/etc/shadow"
     with pytest.raises(RefusedError, match="does not allow connector game/c29"):
         fleet.review(Plan.from_dict(data))
 

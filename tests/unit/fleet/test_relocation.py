@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from seamark.change.plan import Plan
 from seamark.change.steps.relocate import CarryOffsets, VerifyCarried, build_carried
-from seamark.errors import RefusedError, StalePlanError, UnsupportedError
+from seamark.errors import RefusedError, RejectedError, StalePlanError, UnsupportedError
 from seamark.model.held_offset import HeldRecord, TopicHolding
 from seamark.model.offset import Offset
-from seamark.model.plan import Plan
 from seamark.model.spec import DesiredConnector, Spec
 from seamark.model.spec import Place as SpecPlace
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
@@ -75,6 +75,8 @@ def test_offsets_go_along_to_the_byte_and_the_undo_brings_them_back(place):
     assert "+ topic/mine          create, compacted, 5 partitions" in str(planned)
     assert "stops, takes 1 offset to topic mine, goes on: nothing is read again" in str(planned)
     assert set(planned.plan.locks) == {"data.mine", "source.mine.fs@workers", "source.offsets.fs@workers"}
+    rights = sorted(right.words for right in planned.needs.rights)
+    assert rights == ["READ on topic mine", "READ on topic offsets", "WRITE on topic mine"]
     result = place.apply(planned)
     assert place.game.configs["fs"][OWN] == "mine"
     assert place.newest("mine") == {b'["fs",{"filename":"/in"}]': b'{"position":100}'}
@@ -138,6 +140,41 @@ def test_an_undo_whose_write_fails_leaves_the_source_with_its_own_topic(place):
     assert not place.fleet.apply(undo).is_done
     assert place.game.configs["fs"][OWN] == "mine"
     assert place.game.states["fs"] == "RUNNING"
+
+
+def test_the_undo_of_one_whose_config_was_not_changed_carries_nothing_back(place):
+    planned = place.fleet.offsets.relocate("fs", "mine")
+    place.game.failing["put_config", "fs"] = RejectedError("no")
+    result = place.fleet.apply(planned)
+    assert not result.is_done
+    assert list(place.newest("mine").values()) == [b'{"position":100}']
+    place.scan.put(("fs", FILE), {"position": 170})
+    assert place.fleet.undo(result).is_empty
+
+
+def test_the_undo_names_the_topic_of_the_workers_again_where_the_config_did(place):
+    place.game.configs["fs"][OWN] = "offsets"
+    result = place.apply(place.fleet.offsets.relocate("fs", "mine"))
+    place.apply(place.fleet.undo(result))
+    assert place.game.configs["fs"][OWN] == "offsets"
+
+
+def test_a_file_holds_no_step_and_no_lock_and_all_are_derived(place):
+    planned = place.fleet.offsets.relocate("fs", "mine")
+    file = planned.plan.to_file()
+    assert "steps" not in file
+    assert "locks" not in file
+    reviewed = place.fleet.review(Plan.from_file(file))
+    assert reviewed.plan.steps == planned.plan.steps
+    assert reviewed.plan.locks == planned.plan.locks
+    assert reviewed.effects == planned.effects
+
+
+def test_a_saved_plan_is_stale_when_the_source_has_got_a_third_topic(place):
+    plan = place.fleet.offsets.relocate("fs", "mine").plan
+    place.game.configs["fs"][OWN] = "third"
+    with pytest.raises(StalePlanError, match="another topic by now"):
+        place.fleet.apply(plan)
 
 
 def test_a_topic_of_former_times_gets_the_newest_and_loses_what_is_gone(place):

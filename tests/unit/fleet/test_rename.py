@@ -5,11 +5,13 @@ import threading
 
 import pytest
 
+from seamark.change.plan import Plan
 from seamark.errors import (
     AlreadyExistsError,
     NotFoundError,
     RefusedError,
     RejectedError,
+    StalePlanError,
     UnsettledError,
     UnsupportedError,
     UsageError,
@@ -212,3 +214,76 @@ def test_a_key_that_rest_spells_in_another_way_is_refused(place):
     assert "--accept-loss" in refused.value.hint
     planned = place.fleet.connectors.rename("old", "new", accept_loss=True)
     assert any(note.startswith("lost: 1 source offset of old") for note in planned.plan.notes)
+
+
+def kinds(planned):
+    return [step.kind for step in planned.plan.steps]
+
+
+def test_the_undo_of_an_undo_carries_what_the_old_one_has_read_since(place):
+    undone = place.apply(place.fleet.undo(place.apply(place.fleet.connectors.rename("old", "new"))))
+    place.scan.put(("old", AT[0].partition), {"position": 12})
+    again = place.fleet.undo(undone)
+    assert kinds(again) == kinds(place.fleet.connectors.rename("old", "new"))
+    place.apply(again)
+    assert place.game.states == {"new": "RUNNING"}
+    assert place.held("new") == [{"position": 12}]
+
+
+def test_the_undo_of_one_whose_old_name_could_not_be_deleted_lets_the_old_one_run(place):
+    planned = place.fleet.connectors.rename("old", "new")
+    place.game.failing["delete", "old"] = RejectedError("no")
+    result = place.fleet.apply(planned)
+    assert place.game.states == {"old": "STOPPED", "new": "RUNNING"}
+    undo = place.fleet.undo(result)
+    assert kinds(undo) == [
+        "set-run-state",
+        "prove-stopped",
+        "write-offsets",
+        "verify-offsets",
+        "delete-connector",
+        "set-run-state",
+    ]
+    place.apply(undo)
+    assert place.game.states == {"old": "RUNNING"}
+
+
+def test_the_undo_stops_a_new_one_that_was_started_since(place):
+    place.game.states["old"] = "STOPPED"
+    result = place.apply(place.fleet.connectors.rename("old", "new"))
+    place.game.states["new"] = "RUNNING"
+    undo = place.fleet.undo(result)
+    assert kinds(undo)[:3] == ["create-connector", "set-run-state", "prove-stopped"]
+    place.apply(undo)
+    assert place.game.states == {"old": "STOPPED"}
+
+
+def test_an_undo_of_what_somebody_else_has_deleted_is_stale(place):
+    result = place.apply(place.fleet.connectors.rename("old", "new"))
+    del place.game.configs["new"], place.game.states["new"]
+    with pytest.raises(StalePlanError, match="moved") as stale:
+        place.fleet.undo(result)
+    assert "connector/game/new#config" in stale.value.cause
+
+
+def test_a_file_holds_no_step_and_no_config_and_all_are_derived(place):
+    planned = place.fleet.connectors.rename("old", "new")
+    file = planned.plan.to_file()
+    assert not {"steps", "locks"} & file.keys()
+    assert file["actions"] == [
+        {"action": "rename-connector", "cluster": "game", "name": "old", "to": "new", "carries": True}
+    ]
+    reviewed = place.fleet.review(Plan.from_file(file))
+    assert (reviewed.plan.steps, reviewed.plan.locks) == (planned.plan.steps, planned.plan.locks)
+    assert reviewed.effects == planned.effects
+    place.game.configs["old"]["poll"] = "1"
+    with pytest.raises(StalePlanError):
+        place.fleet.review(Plan.from_file(file))
+
+
+def test_a_rename_whose_config_holds_secrets_can_not_be_undone(fleet, game):
+    game.add("old", {**SOURCE_CONFIG, "connection.password": PASSWORD})
+    result = fleet.apply(fleet.connectors.rename("old", "new"))
+    with pytest.raises(RefusedError, match="can't be undone") as refused:
+        fleet.undo(result)
+    assert refused.value.cause.startswith("delete connector/game/old; its positions stay behind: the value of")

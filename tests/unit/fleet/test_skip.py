@@ -9,9 +9,15 @@ from dataclasses import replace
 import pytest
 
 import seamark.fleet.skip.records
+from seamark.change.action import ActionHistory, PastStep
+from seamark.change.plan import Plan
+from seamark.change.step import Intent
+from seamark.change.steps.meanwhile import LendConfig
+from seamark.change.steps.run_state import SetRunState
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
+from seamark.fleet.skip.actions import FindFailingRecord, ReturnConfig
 from seamark.fleet.skip.finding import PoisonFinder
 from seamark.fleet.skip.lending import BATCH, choose_lent, lend_tasks, refuse_own_positions, tells_truth
 from seamark.fleet.skip.plans import Search
@@ -19,6 +25,7 @@ from seamark.fleet.skip.poison import FoundBy
 from seamark.fleet.skip.records import matches_topics
 from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
 from seamark.model.record import Place, WholeRecord
+from seamark.model.result import Outcome as StepOutcome
 from tests.unit.cli.stubs import NOON, Outcome
 from tests.unit.fleet.living import SINK, SINK_CONFIG
 from tests.unit.fleet.moving import Place as FleetPlace
@@ -320,6 +327,55 @@ class TestCommand:
         desk = build_desk()
         desk.place.game.version = "3.5.2"
         assert "3.6" in desk.run("lake", "--dry-run").err
+
+
+class TestUndo:
+    def build_past(self, *, returned):
+        """What is left of a search: the sink runs again, and its config was returned or not."""
+        before, lent = {"config": {"a": "1"}}, {"config": {"a": "1", BATCH: "1"}}
+        running, stopped = {"state": "RUNNING"}, {"state": "STOPPED"}
+        return ActionHistory(
+            (
+                PastStep(SetRunState("game", "lake", "STOPPED"), Intent(running, stopped), StepOutcome.DONE),
+                PastStep(LendConfig("game", "lake", {BATCH: "1"}), Intent(before, lent), StepOutcome.DONE),
+                PastStep(LendConfig("game", "lake", {BATCH: None}, returns=True), Intent(lent, before), returned),
+                PastStep(SetRunState("game", "lake", "RUNNING"), Intent(stopped, running), StepOutcome.DONE),
+            )
+        )
+
+    def test_config_that_was_not_returned_is_returned(self):
+        past = self.build_past(returned=StepOutcome.DID_NOT_HAPPEN)
+        back = FindFailingRecord("game", "lake", {BATCH: "1"}).build_undo(past)
+        assert back == ReturnConfig("game", "lake", {BATCH: None})
+        assert (
+            FindFailingRecord("game", "lake", {BATCH: "1"}).build_undo(self.build_past(returned=StepOutcome.DONE))
+            is None
+        )
+
+    def test_config_is_returned_while_the_sink_is_stopped(self, build_desk):
+        place = build_desk(config={**CONFIG, BATCH: "1"}).place
+        back = ReturnConfig("game", "lake", {BATCH: None})
+        planned = place.fleet._planner.plan("undo", [back])
+        assert [step.kind for step in planned.steps] == ["set-run-state", "lend-config", "set-run-state"]
+        assert place.fleet.apply(planned).is_done
+        assert BATCH not in place.game.configs["lake"]
+        assert place.game.states["lake"] == "RUNNING"
+        assert place.fleet._planner.plan("undo", [back]).is_empty
+
+    def test_saved_plan_says_the_same_when_it_is_reviewed(self, build_desk):
+        fleet = build_desk().place.fleet
+        planned = fleet.skips.plan("lake", fleet.skips.find("lake"))
+        saved = planned.plan.to_file()
+        assert "hunter2" not in json.dumps(saved)
+        reviewed = fleet.review(Plan.from_file(json.loads(json.dumps(saved))))
+        assert (reviewed.plan.steps, reviewed.effects) == (planned.plan.steps, planned.effects)
+
+    def test_saved_plan_can_not_lend_what_the_policy_forbids(self, build_desk):
+        fleet = build_desk().place.fleet
+        data = fleet.skips.plan("lake", fleet.skips.find("lake")).plan.to_dict()
+        data["actions"][0]["lent"]["x.sasl.login.class"] = "com.evil.Login"
+        with pytest.raises(RefusedError, match="the policy of context dev does not allow connector game/lake"):
+            fleet.review(Plan.from_dict(data))
 
 
 def test_class_of_the_file_sink_is_known():

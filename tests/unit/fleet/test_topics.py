@@ -210,12 +210,9 @@ def test_alter_needs_something_to_alter(fleet):
         fleet.topics.alter("t", set={"a": 1}, unset=["a"])
 
 
-def test_a_saved_plan_without_its_lock_is_refused(fleet):
+def test_the_lock_of_a_saved_plan_is_derived(fleet):
     plan = fleet.topics.create("n").plan
-    assert not fleet.review(plan).is_empty
-    with pytest.raises(RefusedError, match="does not guard") as caught:
-        fleet.review(replace(plan, locks=()))
-    assert "data.n" in caught.value.cause
+    assert fleet.review(replace(plan, locks=())).plan.locks == ("data.n",)
 
 
 def test_a_guess_that_connect_confirms_is_none(fleet, game):

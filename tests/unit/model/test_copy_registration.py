@@ -80,7 +80,7 @@ def test_control_records_and_others_are_passed_over():
         lambda pairs: pairs[:-1],
         lambda pairs: pairs[1:],
         lambda pairs: [(pairs[0][0], pairs[0][1][:-3]), *pairs[1:]],
-        lambda pairs: [(key, value.replace(b'"format":1', b'"format":2')) for key, value in pairs],
+        lambda pairs: [(key, value.replace(b'"format_version":1', b'"format_version":2')) for key, value in pairs],
         lambda pairs: [(pairs[0][0], b"nonsense"), *pairs[1:]],
     ],
     ids=["last piece gone", "first piece gone", "cut short", "another format", "not ours"],

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from seamark.offsets.listing import Listing
 from seamark.offsets.verdict import KeyVerdict as K
 from seamark.offsets.verdict import Oddity
 from seamark.offsets.verdict import ValueVerdict as V
+from tests.unit.offsets.listing import Listing
 
 CONNECTOR = "dirty"
 VALUE = b'{"position":8}'

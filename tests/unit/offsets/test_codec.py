@@ -19,10 +19,10 @@ from seamark.offsets.codec import (
     encode_value,
     foretell_keys,
 )
-from seamark.offsets.listing import Listing, foretell_listing
 from seamark.offsets.reading import MOST_BYTES
 from seamark.offsets.verdict import KeyVerdict, Oddity, ValueVerdict
 from tests.unit.offsets.dirty import CASES
+from tests.unit.offsets.listing import Listing, foretell_listing
 
 
 # 1.1 Record layout

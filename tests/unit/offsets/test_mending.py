@@ -33,13 +33,13 @@ def read(*records):
     return stored
 
 
-def mend(*records, rule, clean=True, only=False, settled=False):
+def mend(*records, rule, settled=False):
     held = [HeldRecord("t", aside(key, off), key, value) for key, value, off in records]
-    return build_mended(held, rule, topic="t", home=home, clean=clean, only=only, settled=settled)
+    return build_mended(held, rule, topic="t", home=home, settled=settled)
 
 
 def written(mended):
-    return {(record.partition, record.key): record.value for record in mended.records}
+    return {(record.partition, record.key): record.value for record in mended}
 
 
 def rule_of(key, off=0, *, said=False):
@@ -53,18 +53,14 @@ def test_a_single_record_at_home_is_not_odd():
     assert is_odd(read((ONE, b'{"p":1}', 0), (TURNED, b'{"p":1}', 0)), home)
 
 
-def test_a_stray_goes_home_and_out_of_the_log():
-    found = mend((ONE, b'{"p":1}', 1), rule=rule_of(ONE, 1))
-    assert written(found) == {(home(ONE), ONE): b'{"p":1}', (aside(ONE, 1), ONE): None}
-    assert [record.value is None for record in found.records] == [True, False]
-    assert [record.partition for record in found.gone] == [aside(ONE, 1)]
-    assert [record.partition for record in found.homes] == [home(ONE)]
-
-
-def test_without_a_cleaning_a_stray_says_what_is_at_home():
-    found = mend((ONE, b'{"p":1}', 0), (ONE, b'{"p":9}', 1), rule=rule_of(ONE), clean=False)
+def test_a_stray_says_what_is_at_home():
+    found = mend((ONE, b'{"p":1}', 0), (ONE, b'{"p":9}', 1), rule=rule_of(ONE))
     assert written(found) == {(home(ONE), ONE): b'{"p":1}', (aside(ONE, 1), ONE): b'{"p":1}'}
-    assert found.gone == ()
+
+
+def test_a_stray_is_at_home_too():
+    found = mend((ONE, b'{"p":1}', 1), rule=rule_of(ONE, 1))
+    assert written(found) == {(home(ONE), ONE): b'{"p":1}', (aside(ONE, 1), ONE): b'{"p":1}'}
 
 
 def test_a_record_at_home_goes_before_one_that_nobody_named():
@@ -73,38 +69,30 @@ def test_a_record_at_home_goes_before_one_that_nobody_named():
     assert written(mend(*records, rule=rule_of(ONE, 1, said=True)))[home(ONE), ONE] == b'{"p":9}'
 
 
-def test_a_key_that_no_task_spells_is_taken_away_and_its_value_is_not_taken():
+def test_a_key_that_no_task_spells_stays_as_it_is_and_its_value_is_not_taken():
     records = ((ONE, b'{"p":1}', 0), (SPACED, b'{"p":9}', 0))
-    found = mend(*records, rule=rule_of(ONE))
-    assert written(found) == {(home(ONE), ONE): b'{"p":1}', (home(SPACED), SPACED): None}
-    # Nobody reads it: without a cleaning it stays as it is.
-    assert written(mend(*records, rule=rule_of(ONE), clean=False)) == {(home(ONE), ONE): b'{"p":1}'}
+    assert written(mend(*records, rule=rule_of(ONE))) == {(home(ONE), ONE): b'{"p":1}'}
 
 
 def test_where_no_task_reads_any_the_value_goes_where_rest_looks():
-    found = mend((SPACED, b'{"p":9}', 0), rule=rule_of(SPACED))
-    assert written(found)[home(SPACED), SPACED] is None
-    (kept,) = found.homes
+    (kept,) = mend((SPACED, b'{"p":9}', 0), rule=rule_of(SPACED))
+    assert kept.key != SPACED
     assert (kept.value, kept.partition) == (b'{"p":9}', home(kept.key))
     settled = settle_rule(rule_of(SPACED), home)
     assert (settled.key, settled.where) == (kept.key, kept.partition)
 
 
-def test_every_spelling_of_a_task_gets_the_value_and_with_only_one_stays():
+def test_every_spelling_of_a_task_gets_the_value():
     records = ((ONE, b'{"p":1}', 0), (TURNED, b'{"p":2}', 0))
     both = mend(*records, rule=rule_of(TURNED))
     assert written(both) == {(home(ONE), ONE): b'{"p":2}', (home(TURNED), TURNED): b'{"p":2}'}
-    assert both.gone == ()
-    one = mend(*records, rule=rule_of(TURNED), only=True)
-    assert written(one) == {(home(ONE), ONE): None, (home(TURNED), TURNED): b'{"p":2}'}
-    assert [record.key for record in one.gone] == [ONE]
 
 
 def test_a_look_afterwards_takes_what_is_at_home_also_where_that_is_nothing():
     settled = settle_rule(rule_of(ONE, 1, said=True), home)
     assert settled == rule_of(ONE)
     assert written(mend((ONE, b'{"p":9}', 0), rule=settled, settled=True)) == {(home(ONE), ONE): b'{"p":9}'}
-    assert [record.value for record in mend(rule=settled, settled=True, only=True).records] == [None]
+    assert [record.value for record in mend(rule=settled, settled=True)] == [None]
     with pytest.raises(RefusedError, match="is not there any more"):
         mend((ONE, b'{"p":9}', 0), rule=rule_of(TURNED))
 
@@ -120,8 +108,3 @@ def test_records_that_differ_need_somebody_to_say_which_counts():
 
 def test_what_nobody_can_read_is_never_taken():
     assert choose_record(read((ONE, b"nonsense", 1)), NEWEST) is None
-
-
-def test_a_rule_survives_the_journal():
-    rule = rule_of(SPACED, 2, said=True)
-    assert MendRule.from_dict(rule.to_dict()) == rule

@@ -12,10 +12,10 @@ from seamark.model.key_hash import choose_partition
 from seamark.model.offset_finding import OffsetOddity
 from seamark.offsets.codec import decode_key, decode_value, encode_key
 from seamark.offsets.key_filter import build_key_filter
-from seamark.offsets.listing import Listing, foretell_listing
 from seamark.offsets.topic_store import TopicStore
 from seamark.offsets.verdict import KeyVerdict
 from tests.unit.offsets.dirty import CASES
+from tests.unit.offsets.listing import Listing, foretell_listing
 from tests.unit.offsets.scans import FakeScan
 
 FS = ("fs", {"filename": "/in"})

@@ -122,8 +122,6 @@ def test_a_plan_survives_its_file(change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format_version": 2}, "has format 2, and this seamark reads format 1"),
-        ({"format_version": True}, "has format True"),
         ({"made_at": "2026-11-16T12:00:00Z"}, "was changed since"),
         ({"refusals": []}, "was changed since"),
         ({"more": 1}, "can't be read"),
@@ -137,7 +135,7 @@ def test_a_changed_file_is_refused(change, message):
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("text", ["", "[]", "null", "{}", '{"format_version":1}', "{" * 5000])
+@pytest.mark.parametrize("text", ["", '{"format_version":1}', "{" * 5000])
 def test_what_is_no_plan_is_refused(text):
     with pytest.raises(UsageError):
         load_plan(text)

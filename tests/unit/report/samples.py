@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from seamark.change.plan import Plan
 from seamark.errors import UnreachableError
 from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
 from seamark.model.effect import Effect, FieldChange, Sign
@@ -16,7 +17,7 @@ from seamark.model.head import Head
 from seamark.model.health import Health
 from seamark.model.offset import Offset
 from seamark.model.owned import OwnedOffsets
-from seamark.model.plan import Plan, StepData
+from seamark.model.plan import StepData
 from seamark.model.reading import Reading
 from seamark.model.result import ChangeResult, Outcome, StepResult
 from seamark.model.setup import JournalSetup, SetupItem

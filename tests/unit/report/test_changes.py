@@ -6,11 +6,12 @@ import json
 
 import pytest
 
+from seamark.change.plan import Plan
 from seamark.errors import RejectedError
 from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.entry import Ending, Entry, EntryKind
 from seamark.model.head import Head
-from seamark.model.plan import Plan, StepData
+from seamark.model.plan import StepData
 from seamark.model.result import ChangeResult, Outcome, StepResult
 from seamark.model.setup import JournalSetup, SetupItem
 from seamark.report import OutputFormat, render_view
@@ -85,7 +86,7 @@ def test_long_values_are_cut_on_a_terminal_only():
 
 def test_a_plan_for_programs_holds_no_secret():
     document = json.loads(show(build_plan_view(PLAN, EFFECTS), OutputFormat.JSON))
-    assert (document["kind"], document["format_version"], document["locks"]) == ("Plan", 1, list(PLAN.locks))
+    assert (document["kind"], document["format_version"], document["locks"]) == ("Plan", 2, list(PLAN.locks))
     assert [effect["action"] for effect in document["effects"]] == ["create", "change", "delete"]
     assert document["effects"][1]["fields"][3] == {"key": "tasks.max", "before": "6", "after": "4", "sensitive": False}
     assert "hunter2" not in json.dumps(document)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seamark.model import sensitive
 from seamark.model.sensitive import MASK, is_reference, is_sensitive, mask_config, mask_text, mask_value
 
 
@@ -131,3 +132,28 @@ def test_hostile_text_costs_linear_time(text):
     mask_text(text)
     # Measured 0.1 s at most; quadratic work would take minutes.
     assert time.process_time() - begin < 5
+
+
+PIECES = st.sampled_from(
+    [
+        "://",
+        "@",
+        ":",
+        "=",
+        " ",
+        "me",
+        "Password",
+        "pa\u017fsword",
+        "API_KEY",
+        "apikey",
+        "to\u212aen",
+        "s\u0131gnature",
+        "x",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=8).map("".join))
+def test_what_holds_no_word_for_a_secret_is_not_searched_and_nothing_is_missed(text):
+    searched = sensitive._USERINFO.sub(sensitive._mask_userinfo, text)
+    assert mask_text(text) == sensitive._ASSIGNMENT.sub(sensitive._mask_assignment, searched)

@@ -131,7 +131,7 @@ def _read_entries(path: Path, frames: Frames, *, change: str) -> tuple[Entry, ..
         nonlocal place
         for number, (offset, body) in enumerate(frames.bodies):
             place = (number, offset)
-            entry = Entry.from_bytes(body)
+            entry = Entry.from_bytes(body, where=f"entry {number} of {path}")
             if entry.change != change:
                 raise TamperedJournalError(f"it is an entry of change {entry.change}")
             if (entry.kind is EntryKind.OPEN) != (number == 0):

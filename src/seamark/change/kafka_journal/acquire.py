@@ -119,6 +119,9 @@ def take_change(
     with Gate(clients, by=by) as gate:
         gate.board.catch_up()
         head = _find_open(clients, gate.board.heads, change, expected_nonce=expected_nonce)
+        # Entries of another format version are refused here: `hold.take` fences the holder.
+        with clients.open_journal_log() as log:
+            read_change(log, change)
         with LockHold(clients, sorted_locks(change, head.locks)) as hold:
             gate.prepare(hold.writers)
             while True:

@@ -5,6 +5,8 @@ Everybody who has read the topic up to the same offset sees the same. Three kind
     change/ID     the head of an open change; without a value once it is closed
     gate          a claim of the gate, or its release
     proof/LOCK    written by a lock's holder to prove that it is not fenced; means nothing to a reader
+
+Any other key is refused: a newer seamark may store locks under it.
 """
 
 from __future__ import annotations
@@ -14,10 +16,13 @@ from dataclasses import dataclass
 
 from seamark.change.journal import Head, Opening
 from seamark.change.kafka_journal.heads import read_head_value
-from seamark.change.kafka_journal.names import GATE_KEY, HEAD_PREFIX
+from seamark.change.kafka_journal.names import GATE_KEY, HEAD_PREFIX, PROOF_PREFIX
 from seamark.change.locks import conflicts
 from seamark.errors import LockedError, TamperedJournalError
 from seamark.kafka.log import LogRecord, PartitionLog
+from seamark.model.format_version import StoredFormat, check_format
+
+CLAIM_FORMAT = StoredFormat("gate claim", 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,9 @@ class Board:
             if record.key == GATE_KEY:
                 self._apply_gate(record)
             elif key.startswith(HEAD_PREFIX):
-                self._apply_head(key.removeprefix(HEAD_PREFIX), record.value)
+                self._apply_head(key.removeprefix(HEAD_PREFIX), record)
+            elif not key.startswith(PROOF_PREFIX):
+                _refuse_key(key)
         except (TamperedJournalError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise TamperedJournalError(
                 f"the record at offset {record.offset} of the topic {self._log.topic} is not as seamark wrote it",
@@ -77,6 +84,7 @@ class Board:
 
     def _apply_gate(self, record: LogRecord) -> None:
         said = json.loads(record.value or b"null")
+        check_format(CLAIM_FORMAT, said, where=self._describe(record))
         if "release" in said:
             if self.gate is not None and self.gate.nonce == said["release"]:
                 self.gate = None
@@ -85,24 +93,31 @@ class Board:
         if self.gate is None or claim.at_ms - self.gate.at_ms > self._lease_ms:
             self.gate = claim
 
-    def _apply_head(self, change: str, value: bytes | None) -> None:
-        if value is None:
+    def _apply_head(self, change: str, record: LogRecord) -> None:
+        if record.value is None:
             self.heads.pop(change, None)
             return
-        head = read_head_value(value)
+        head = read_head_value(record.value, where=self._describe(record))
         if head.change != change:
             raise TamperedJournalError(f"it is the head of change {head.change}")
         self.heads[change] = head
 
+    def _describe(self, record: LogRecord) -> str:
+        return f"offset {record.offset} of topic {self._log.topic}"
+
+
+def _refuse_key(key: str) -> None:
+    raise TamperedJournalError(f"unknown key {key!r}")
+
 
 def build_claim_value(nonce: str, *, by: str) -> bytes:
     """A claim of the gate."""
-    return json.dumps({"claim": nonce, "by": by}, ensure_ascii=False).encode()
+    return json.dumps({**CLAIM_FORMAT.field, "claim": nonce, "by": by}, ensure_ascii=False).encode()
 
 
 def build_release_value(nonce: str) -> bytes:
     """The release of a claim."""
-    return json.dumps({"release": nonce}).encode()
+    return json.dumps({**CLAIM_FORMAT.field, "release": nonce}).encode()
 
 
 def _locked(mine: str, theirs: str, head: Head) -> LockedError:

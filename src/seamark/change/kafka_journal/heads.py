@@ -10,9 +10,10 @@ from typing import Any
 from seamark.change.journal import Head
 from seamark.errors import TamperedJournalError
 from seamark.model.entry import Entry, EntryKind
+from seamark.model.format_version import VERSION_FIELD, StoredFormat, check_format
 from seamark.model.head import find_spec
 
-FORMAT_VERSION = 1
+FORMAT = StoredFormat("journal head", 1)
 
 
 class HeadTrack:
@@ -73,23 +74,21 @@ def track_entries(entries: tuple[Entry, ...]) -> HeadTrack:
 
 def build_head_value(head: Head) -> bytes:
     """A head as it stands in the topic of heads."""
-    body = {"format_version": FORMAT_VERSION, **dataclasses.asdict(head), "locks": list(head.locks)}
+    body = {**FORMAT.field, **dataclasses.asdict(head), "locks": list(head.locks)}
     return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def read_head_value(value: bytes) -> Head:
-    """Read what `build_head_value` gave.
+def read_head_value(value: bytes, *, where: str = "a journal head") -> Head:
+    """Read what `build_head_value` gave. `where` is its location, for errors.
 
     Raises:
+        FormatVersionError: it has another format version.
         TamperedJournalError: it is something else.
     """
     try:
         body: dict[str, Any] = json.loads(value)
-        version = body.pop("format_version")
-        if version != FORMAT_VERSION:
-            raise TamperedJournalError(
-                f"a head has format {version!r}", hint="use the seamark that wrote it, or a later one"
-            )
+        check_format(FORMAT, body, where=where)
+        del body[VERSION_FIELD]
         return Head(**body | {"locks": tuple(body["locks"]), "last_kind": EntryKind(body["last_kind"])})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise TamperedJournalError("a head can't be read", cause=str(error)) from None

@@ -104,6 +104,7 @@ def read_heads(log: PartitionLog, *, limit: int | None) -> tuple[Head, ...]:
     assembly = Assembly(log.topic)
     tracks: dict[str, HeadTrack] = {}
     for record in log.read(start, high):
+        assembly.check_version(record)
         key = (record.key or b"").decode(errors="replace")
         if key not in tracks and record.headers.get("kind") != b"open":
             continue

@@ -7,7 +7,8 @@ import time
 from seamark.errors import TamperedJournalError
 from seamark.kafka.log import LogRecord
 from seamark.kafka.produce import Outgoing
-from seamark.model.entry import Entry, EntryKind
+from seamark.model.entry import FORMAT, Entry, EntryKind
+from seamark.model.format_version import VERSION_FIELD, check_format
 from seamark.model.ulid import ulid_time
 
 # A topic takes batches of 1,048,588 bytes by default (max.message.bytes), librdkafka sends at most 1,000,000
@@ -26,6 +27,8 @@ def build_entry_records(entry: Entry, *, topic: str) -> tuple[Outgoing, ...]:
             key=entry.change.encode(),
             value=chunk,
             headers=(
+                # Also here, so that a reader checks it before it relies on any other header.
+                (VERSION_FIELD, str(FORMAT.version).encode()),
                 ("number", str(entry.number).encode()),
                 ("kind", str(entry.kind).encode()),
                 # No later entry vouches for the last one of a change; this does.
@@ -70,8 +73,15 @@ class Assembly:
         self._topic = topic
         self._pending: dict[bytes, list[LogRecord]] = {}
 
+    def check_version(self, record: LogRecord) -> None:
+        """Refuse a record of another format version, also where the reader would pass over it."""
+        value = record.headers.get(VERSION_FIELD, b"").decode(errors="replace")
+        found = {VERSION_FIELD: int(value) if value.isdecimal() else value} if value else {}
+        check_format(FORMAT, found, where=self._describe(record))
+
     def add(self, record: LogRecord) -> Entry | None:
         """Take a record; give the entry that it completes."""
+        self.check_version(record)
         key = record.key or b""
         chunk, chunks = self._read_number(record, "chunk"), self._read_number(record, "chunks")
         parts = self._pending.setdefault(key, [])
@@ -88,7 +98,7 @@ class Assembly:
     def _build_entry(self, parts: list[LogRecord]) -> Entry:
         last = parts[-1]
         try:
-            entry = Entry.from_bytes(b"".join(part.value or b"" for part in parts))
+            entry = Entry.from_bytes(b"".join(part.value or b"" for part in parts), where=self._describe(last))
         except TamperedJournalError as error:
             raise self._tampered(last, f"{error.message}: {error.cause}" if error.cause else error.message) from None
         labels = (str(entry.number).encode(), str(entry.kind).encode(), entry.hash.encode())
@@ -109,6 +119,9 @@ class Assembly:
         if not value.isdigit():
             raise self._tampered(record, f"its header {name!r} is {value.decode(errors='replace')!r}")
         return int(value)
+
+    def _describe(self, record: LogRecord) -> str:
+        return f"offset {record.offset} of topic {self._topic}"
 
     def _tampered(self, record: LogRecord, reason: str) -> TamperedJournalError:
         change = (record.key or b"").decode(errors="replace")

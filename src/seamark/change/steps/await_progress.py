@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from seamark.change.step import Intent, Observed
+from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.await_running import is_running
 from seamark.change.steps.look import Look
 from seamark.change.steps.read import read_status
 from seamark.change.world import World
 from seamark.errors import DeadlineError, RefusedError, SeamarkError
 from seamark.model.connector import ConnectorStatus, State
-from seamark.model.plan import StepData
 from seamark.model.record import Place
 from seamark.model.trace import fold_trace
 
@@ -22,6 +21,7 @@ _FAILED_SECONDS = 5.0
 _RUNNING_SECONDS = 3.0
 
 
+@step_kind("await-progress")
 @dataclass(frozen=True, slots=True)
 class AwaitProgress(Look):
     """A sink is watched until it runs and has committed something behind a place, or nothing is left to read there.
@@ -30,7 +30,6 @@ class AwaitProgress(Look):
     for `patience_seconds` is well, too.
     """
 
-    kind: ClassVar[str] = "await-progress"
     aspect: ClassVar[str] = "progress"
 
     cluster: str
@@ -75,20 +74,6 @@ class AwaitProgress(Look):
         del intent
         status = read_status(world, self.cluster, self.name)
         return Observed.AFTER if status is not None and is_running(status) else Observed.BEFORE
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "cluster": self.cluster,
-            "name": self.name,
-            "place": [self.place.topic, self.place.partition, self.place.offset],
-            "deadline_seconds": self.deadline_seconds,
-            "patience_seconds": self.patience_seconds,
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**{**data.arguments, "place": Place(*data.arguments["place"])})
 
     def _read_status(self, world: World, *, is_late: bool) -> ConnectorStatus | None:
         try:

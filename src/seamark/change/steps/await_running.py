@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from seamark.change.step import Intent, Observed
+from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.look import Look
 from seamark.change.steps.read import read_status
 from seamark.change.world import World
 from seamark.errors import DeadlineError, RefusedError, SeamarkError
 from seamark.model.connector import ConnectorStatus, State
 from seamark.model.healing import describe_failure
-from seamark.model.plan import StepData
 
 # A look costs a request, or a share in one.
 _LOOK_SECONDS = 1.0
@@ -23,11 +22,11 @@ _FAILED_SECONDS = 8.0
 _EMPTY_SECONDS = 15.0
 
 
+@step_kind("await-running")
 @dataclass(frozen=True, slots=True)
 class AwaitRunning(Look):
     """A connector and its tasks are waited for, until all of them have run for `stable_seconds`."""
 
-    kind: ClassVar[str] = "await-running"
     aspect: ClassVar[str] = "health"
 
     cluster: str
@@ -68,19 +67,6 @@ class AwaitRunning(Look):
         del intent
         status = read_status(world, self.cluster, self.name)
         return Observed.AFTER if status is not None and is_running(status) else Observed.BEFORE
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "cluster": self.cluster,
-            "name": self.name,
-            "deadline_seconds": self.deadline_seconds,
-            "stable_seconds": self.stable_seconds,
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**data.arguments)
 
 
 class _Watch:

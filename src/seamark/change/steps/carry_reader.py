@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from seamark.change.precondition import POSITION
-from seamark.change.step import CanNotUndo, Intent, Observed, Step
-from seamark.change.steps.copy_looks import ProveUntouched
+from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.group import MoveGroup
-from seamark.change.steps.group_image import dump_positions, load_positions
+from seamark.change.steps.group_image import load_positions
 from seamark.change.world import World
 from seamark.errors import RefusedError
 from seamark.model.copy_reader import CarriedReader
 from seamark.model.group import Committed, build_group_owner
-from seamark.model.plan import StepData
 
 
+@step_kind("return-reader")
 @dataclass(frozen=True, slots=True)
 class ReturnReader(MoveGroup):
     """What a group has committed for the target is as it was before. Its positions in the source were never touched.
@@ -25,7 +24,6 @@ class ReturnReader(MoveGroup):
     `copy` is the copy whose cut-over is taken back, and `ends` are those of its target at the cut-over.
     """
 
-    kind: ClassVar[str] = "return-reader"
     # The sink or the consumer has moved on since: nobody can expect where it stands.
     aspect: ClassVar[str] = POSITION
 
@@ -37,47 +35,21 @@ class ReturnReader(MoveGroup):
     def describe(self) -> str:
         return f"let {self.subject} go on in {self.source}, where it stood"
 
-    def build_proof(self) -> ProveUntouched:
-        """What must be so before anything of the cut-over is taken back."""
-        return ProveUntouched(self.copy, self.source, self.target, self.ends)
-
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         del intent
         return CanNotUndo(f"{self.source} may have new records by then: seamark copy cutover does it anew")
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "group": self.group,
-            "positions": dump_positions(self.positions),
-            **self.build_proof().to_data().arguments,
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
 
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        proof = ProveUntouched.from_data(data)
-        return cls(
-            data.arguments["group"],
-            load_positions(data.arguments["positions"]),
-            proof.copy,
-            proof.source,
-            proof.target,
-            proof.ends,
-        )
-
-
+@step_kind("carry-reader")
 @dataclass(frozen=True, slots=True)
-class CarryReader:
+class CarryReader(Step):
     """A group that stands still gets its positions in the target, told from the copy's control records.
 
     `readers` are all groups of the cut-over: one recount answers for all. One that `sees_debris` reads what
     transactions have taken back; that is a refusal, where some lies ahead of it.
     """
 
-    kind: ClassVar[str] = "carry-reader"
     aspect: ClassVar[str] = POSITION
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
     repeats: ClassVar[bool] = True
     # It looks itself, right before it acts, that nobody is in the group.
     proves: ClassVar[bool] = True
@@ -124,22 +96,6 @@ class CarryReader:
         ends = {int(partition): end for partition, end in intent.extra["ends"].items()}
         return ReturnReader(back.group, back.positions, self.copy, self.source, self.target, ends)
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "group": self.group,
-            "copy": self.copy,
-            "source": self.source,
-            "target": self.target,
-            "readers": list(self.readers),
-            "missing": self.missing,
-            "sees_debris": self.sees_debris,
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**{**data.arguments, "readers": tuple(data.arguments["readers"])})
-
     def _read_move(self, intent: Intent) -> MoveGroup:
         return MoveGroup(self.group, load_positions(intent.after))
 
@@ -154,9 +110,9 @@ class CarryReader:
             )
 
 
+@step_kind("carry-reader-back")
 @dataclass(frozen=True, slots=True)
 class CarryReaderBack(CarryReader):
     """The same for the second copy of a cut-over in place, back to the old name: another side of the same group."""
 
-    kind: ClassVar[str] = "carry-reader-back"
     aspect: ClassVar[str] = f"{POSITION} back"

@@ -5,26 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from seamark.change.image import SECRET_SCHEME, build_config_image
+from seamark.change.image import build_config_image
 from seamark.change.step import Intent, Observed
 from seamark.change.steps.read import read_config
 from seamark.change.world import World
 from seamark.errors import RefusedError
-from seamark.model.sensitive import MASK, is_reference, mask_value
+from seamark.model.sensitive import MASK
 
 # A worker that takes part in a rebalance shows a change within seconds; a minute is a cluster in trouble.
 SETTLE_SECONDS = 60.0
-
-
-def hide_secrets(config: Mapping[str, str], hidden: Collection[str] = ()) -> dict[str, str]:
-    """The config as a plan may hold it: literal secrets are left out, references stay. `hidden` are keys of others."""
-    return {key: MASK if _is_literal_secret(key, value, hidden) else value for key, value in config.items()}
-
-
-def _is_literal_secret(key: str, value: str, hidden: Collection[str]) -> bool:
-    if value.startswith(SECRET_SCHEME):
-        return False
-    return (key in hidden and not is_reference(value)) or mask_value(key, value) != value
 
 
 def refuse_hidden(config: Mapping[str, str], subject: str) -> None:

@@ -2,54 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Annotated, Any, ClassVar, Self
 
+from seamark.change.action import LEFTOVERS, ConfigWrite, NewName, Reads, StepSeen, action_kind
+from seamark.change.codec import Secret, Transient
 from seamark.change.image import build_config_image, find_references, find_sealed, reveal_config
-from seamark.change.step import CanNotUndo, Intent, Observed, Step
-from seamark.change.steps.config import (
-    SETTLE_SECONDS,
-    compare_image,
-    hide_secrets,
-    read_config_image,
-    refuse_hidden,
-)
+from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
+from seamark.change.steps.config import SETTLE_SECONDS, compare_image, read_config_image, refuse_hidden
+from seamark.change.steps.connector_action import ConnectorAction, build_config_fields, say_tasks
 from seamark.change.steps.read import read_run_state, read_status
 from seamark.change.world import World
 from seamark.errors import DeadlineError, RefusedError
-from seamark.model.plan import StepData
+from seamark.model.effect import Effect, Sign
+from seamark.report.words import render_count
 
 # What is read before a request is sent counts as time of the act; as long as `ChangeTiming.begin_seconds`, which knows.
 _READ_SECONDS = 5.0
 
 
+@action_kind("create-connector")
+@step_kind("create-connector")
 @dataclass(frozen=True, slots=True)
-class CreateConnector:
+class CreateConnector(ConnectorAction):
     """A connector that is not there yet is created. `secret` are keys that hold secrets, though their names don't say.
 
     The same field of the other steps of this module makes their images comparable.
     """
 
-    kind: ClassVar[str] = "create-connector"
     aspect: ClassVar[str] = "config"
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
 
-    cluster: str
-    name: str
-    config: Mapping[str, str] = field(repr=False)
+    config: Annotated[Mapping[str, str], Secret()] = field(repr=False)
     state: str = "RUNNING"
     secret: tuple[str, ...] = ()
-
-    @property
-    def subject(self) -> str:
-        return f"connector/{self.cluster}/{self.name}"
 
     def describe(self) -> str:
         start = "and start it" if self.state == "RUNNING" else f"as {self.state}"
         return f"create {self.subject} {start}"
+
+    def list_configs(self) -> tuple[Mapping[str, str], ...]:
+        return (self.config,)
+
+    def find_configs(self) -> tuple[ConfigWrite, ...]:
+        return (ConfigWrite(self.cluster, self.name, self.config),)
+
+    def find_new_names(self) -> tuple[NewName, ...]:
+        return (NewName(self.cluster, self.name),)
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        return Effect(Sign.CREATE, self.subject, f"create, {self.state}", build_config_fields(seen.intent))
 
     def intend(self, world: World) -> Intent:
         refuse_hidden(self.config, self.subject)
@@ -77,51 +81,41 @@ class CreateConnector:
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         return DeleteConnector(self.cluster, self.name, secret=find_sealed(intent.after["config"]))
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "cluster": self.cluster,
-            "name": self.name,
-            "config": hide_secrets(self.config),
-            "state": self.state,
-            "secret": list(self.secret),
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**{**data.arguments, "secret": tuple(data.arguments.get("secret", ()))})
-
     def _secret(self) -> tuple[str, ...]:
         return self.secret + find_references(self.config)
 
 
+@action_kind("put-config")
+@step_kind("put-config")
 @dataclass(frozen=True, slots=True)
-class PutConfig:
+class PutConfig(ConnectorAction):
     """A connector's config is replaced. The values of `keep` stay as Connect holds them.
 
     `hidden` are keys of the config whose literal values no plan may hold, though neither their names nor their looks
     say so: what was given as a reference before.
     """
 
-    kind: ClassVar[str] = "put-config"
     aspect: ClassVar[str] = "config"
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
 
-    cluster: str
-    name: str
-    config: Mapping[str, str] = field(repr=False)
+    config: Annotated[Mapping[str, str], Secret(hidden="hidden")] = field(repr=False)
     keep: tuple[str, ...] = ()
     secret: tuple[str, ...] = ()
-    hidden: tuple[str, ...] = ()
-
-    @property
-    def subject(self) -> str:
-        return f"connector/{self.cluster}/{self.name}"
+    # A plan doesn't hold it: there, the values are masked already.
+    hidden: Annotated[tuple[str, ...], Transient()] = ()
 
     def describe(self) -> str:
         return f"change the config of {self.subject}, which restarts it"
+
+    def list_configs(self) -> tuple[Mapping[str, str], ...]:
+        return (self.config,)
+
+    def find_configs(self) -> tuple[ConfigWrite, ...]:
+        return (ConfigWrite(self.cluster, self.name, self.config, self.keep),)
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        words = f"restarts {render_count(seen.tasks, 'task')}" if seen.tasks else "no task runs now"
+        return Effect(Sign.CHANGE, self.subject, words, build_config_fields(seen.intent), tasks=seen.tasks)
 
     def intend(self, world: World) -> Intent:
         refuse_hidden(self.config, self.subject)
@@ -153,21 +147,6 @@ class PutConfig:
         config = {key: value for key, value in before.items() if key not in sealed}
         return PutConfig(self.cluster, self.name, config, keep=sealed, secret=find_sealed(after))
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "cluster": self.cluster,
-            "name": self.name,
-            "config": hide_secrets(self.config, self.hidden),
-            "keep": list(self.keep),
-            "secret": list(self.secret),
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        keep, secret = data.arguments.get("keep", ()), data.arguments.get("secret", ())
-        return cls(**{**data.arguments, "keep": tuple(keep), "secret": tuple(secret)})
-
     def _secret(self) -> tuple[str, ...]:
         return self.secret + self.keep + self.hidden + find_references(self.config)
 
@@ -193,26 +172,33 @@ class PutConfig:
         return {key: present[key] for key in self.keep}
 
 
+@action_kind("delete-connector")
+@step_kind("delete-connector")
 @dataclass(frozen=True, slots=True)
-class DeleteConnector:
+class DeleteConnector(ConnectorAction):
     """A connector is deleted. Its offsets or its group stay behind; Connect never removes them."""
 
-    kind: ClassVar[str] = "delete-connector"
     aspect: ClassVar[str] = "config"
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
 
-    cluster: str
-    name: str
     secret: tuple[str, ...] = ()
-
-    @property
-    def subject(self) -> str:
-        return f"connector/{self.cluster}/{self.name}"
 
     def describe(self) -> str:
         return f"delete {self.subject}; its positions stay behind"
+
+    @classmethod
+    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[StepSeen]:
+        read = reads.use(LEFTOVERS)
+        return [
+            replace(seen, read_leftovers=partial(read, action.cluster, action.name))
+            for action, seen in zip(actions, super(DeleteConnector, cls).inspect(actions, reads), strict=True)
+        ]
+
+    def undo_notes(self, seen: StepSeen) -> tuple[str, ...]:
+        return seen.read_leftovers()
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        return Effect(Sign.DELETE, self.subject, f"delete: {say_tasks(seen.tasks, 'ends', 'end')}")
 
     def intend(self, world: World) -> Intent:
         before = read_config_image(world, self.cluster, self.name, secret=self.secret)
@@ -239,11 +225,3 @@ class DeleteConnector:
         if lost := find_sealed(config):
             return CanNotUndo(f"the value of {', '.join(lost)} was a secret, and the journal holds no secrets")
         return CreateConnector(self.cluster, self.name, dict(config), state=intent.extra["state"])
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {"cluster": self.cluster, "name": self.name, "secret": list(self.secret)}
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**{**data.arguments, "secret": tuple(data.arguments.get("secret", ()))})

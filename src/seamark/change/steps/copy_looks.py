@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from seamark.change.step import Intent, Observed
+from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.look import Look
 from seamark.change.world import World
 from seamark.errors import RefusedError
-from seamark.model.plan import StepData
 
 _LOOK_SECONDS = 0.5
 # A recount or a scan may take as long as the copy did; nobody waits for it to show after it came back.
@@ -21,7 +20,6 @@ _SETTLE_SECONDS = 60.0
 class CopyLook(Look):
     """What these looks share: the copy, and what people call it."""
 
-    kind: ClassVar[str] = ""
     aspect: ClassVar[str] = "copied"
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
 
@@ -33,15 +31,8 @@ class CopyLook(Look):
     def subject(self) -> str:
         return f"topic/{self.target}"
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {"copy": self.copy, "source": self.source, "target": self.target}
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
 
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**data.arguments)
-
-
+@step_kind("approach")
 @dataclass(frozen=True, slots=True)
 class Approach(CopyLook):
     """What has come to the source is copied while everybody goes on: so little is left when they stop.
@@ -49,7 +40,6 @@ class Approach(CopyLook):
     It also starts Spark, for which nobody has to stand still.
     """
 
-    kind: ClassVar[str] = "approach"
     aspect: ClassVar[str] = "approached"
 
     def describe(self) -> str:
@@ -64,11 +54,10 @@ class Approach(CopyLook):
         return Observed.BEFORE
 
 
+@step_kind("catch-up")
 @dataclass(frozen=True, slots=True)
 class CatchUp(CopyLook):
     """All that the source holds is copied, by Spark."""
-
-    kind: ClassVar[str] = "catch-up"
 
     def describe(self) -> str:
         return f"copy the rest of {self.source} to {self.subject}"
@@ -82,11 +71,11 @@ class CatchUp(CopyLook):
         return Observed.BEFORE if world.copies().count_left(self.copy) else Observed.AFTER
 
 
+@step_kind("prove-copy")
 @dataclass(frozen=True, slots=True)
 class ProveCopy(CopyLook):
     """Source and target are compared, by Spark."""
 
-    kind: ClassVar[str] = "prove-copy"
     aspect: ClassVar[str] = "proven"
 
     level: str = "standard"
@@ -102,16 +91,12 @@ class ProveCopy(CopyLook):
         del world, intent
         return Observed.BEFORE
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {"copy": self.copy, "source": self.source, "target": self.target, "level": self.level}
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
 
-
+@step_kind("prove-still")
 @dataclass(frozen=True, slots=True)
 class ProveStill(CopyLook):
     """Nobody writes to the source for so long: everything that it holds is copied, and stays so."""
 
-    kind: ClassVar[str] = "prove-still"
     aspect: ClassVar[str] = "still"
     expires: ClassVar[bool] = True
 
@@ -142,21 +127,12 @@ class ProveStill(CopyLook):
         del intent
         return Observed.BEFORE if world.copies().count_left(self.copy) else Observed.AFTER
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "copy": self.copy,
-            "source": self.source,
-            "target": self.target,
-            "quiet_seconds": self.quiet_seconds,
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
 
-
+@step_kind("prove-untouched")
 @dataclass(frozen=True, slots=True)
 class ProveUntouched(CopyLook):
     """Nobody has written to the target since the cut-over: then, and only then, it can be taken back."""
 
-    kind: ClassVar[str] = "prove-untouched"
     aspect: ClassVar[str] = "untouched"
     expires: ClassVar[bool] = True
 
@@ -177,17 +153,6 @@ class ProveUntouched(CopyLook):
     def observe(self, world: World, intent: Intent) -> Observed:
         del intent
         return Observed.BEFORE if self._count_new(world) else Observed.AFTER
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        ends = {str(partition): end for partition, end in sorted(self.ends.items())}
-        arguments = {"copy": self.copy, "source": self.source, "target": self.target, "ends": ends}
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        found = data.arguments
-        ends = {int(partition): end for partition, end in found["ends"].items()}
-        return cls(found["copy"], found["source"], found["target"], ends)
 
     def _count_new(self, world: World) -> int:
         now = world.copies().read_target_ends(self.copy)

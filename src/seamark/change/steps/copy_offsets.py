@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from seamark.change.precondition import POSITION
-from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.config import compare_places
 from seamark.change.steps.look import Look
 from seamark.change.steps.offsets import WriteOffsets, build_image, read_spelled
@@ -17,23 +17,19 @@ from seamark.change.world import World
 from seamark.errors import RefusedError
 from seamark.model.held_offset import HeldOffset
 from seamark.model.offset import Offset, spell_identity, spell_offset
-from seamark.model.plan import StepData
 from seamark.offsets.codec import decode_key
 
 
+@step_kind("copy-offsets")
 @dataclass(frozen=True, slots=True)
-class CopyOffsets:
+class CopyOffsets(Step):
     """The connector `name` gets every offset of `source`, which has stopped. Both are of one cluster and one config.
 
     What is copied is read when it is done, not when the plan is made: a running source moves on until its stop.
     """
 
-    kind: ClassVar[str] = "copy-offsets"
     aspect: ClassVar[str] = POSITION
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
     repeats: ClassVar[bool] = True
-    settle_seconds: ClassVar[float] = 60.0
 
     cluster: str
     source: str
@@ -62,26 +58,17 @@ class CopyOffsets:
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         return WriteOffsets(self.cluster, self.name, _build_offsets(intent.before["offsets"]))
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {"cluster": self.cluster, "source": self.source, "name": self.name}
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**data.arguments)
-
     def _read_image(self, world: World, wanted: Mapping[str, Any]) -> dict[str, Any]:
         held = world.offsets(self.cluster, self.name).read([json.loads(name) for name in wanted])
         return build_image(held)
 
 
+@step_kind("verify-copied")
 @dataclass(frozen=True, slots=True)
 class VerifyCopied(Look):
     """Right before the new connector may run, it holds what the other one does."""
 
-    kind: ClassVar[str] = "verify-copied"
     aspect: ClassVar[str] = "verified"
-    settle_seconds: ClassVar[float] = 60.0
 
     cluster: str
     source: str
@@ -106,14 +93,6 @@ class VerifyCopied(Look):
     def observe(self, world: World, intent: Intent) -> Observed:
         del intent
         return Observed.BEFORE if self._find_wrong(world) else Observed.AFTER
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {"cluster": self.cluster, "source": self.source, "name": self.name}
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**data.arguments)
 
     def _find_wrong(self, world: World) -> list[str]:
         wanted = read_copied(world, self.cluster, self.source)

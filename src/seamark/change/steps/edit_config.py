@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from seamark.change.image import build_config_image
-from seamark.change.step import Intent, Observed
+from seamark.change.image import build_config_image, is_sealed
+from seamark.change.step import CanNotUndo, Intent, Observed, Step
 from seamark.change.steps.config import SETTLE_SECONDS, compare_image, read_config_image
 from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.read import read_config
@@ -16,7 +16,7 @@ from seamark.errors import RefusedError
 
 
 @dataclass(frozen=True, slots=True)
-class EditConfig:
+class EditConfig(Step):
     """What the steps share that change some keys. None takes a key out.
 
     The connector should be stopped: from 3.9 on Connect restarts tasks for a key that is not theirs, before it does
@@ -24,8 +24,6 @@ class EditConfig:
     """
 
     aspect: ClassVar[str] = "config"
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
 
     cluster: str
@@ -55,6 +53,14 @@ class EditConfig:
 
     def refuse_keys(self) -> None:
         """Refuse keys that this step must not touch."""
+
+    def find_former(self, intent: Intent) -> dict[str, str | None] | CanNotUndo:
+        """Return the values that the keys had before, as far as the journal holds them."""
+        before: Mapping[str, Any] = (intent.before or {}).get("config", {})
+        former = {key: before.get(key) for key in self.values}
+        if lost := [key for key, value in former.items() if is_sealed(value)]:
+            return CanNotUndo(f"the former value of {', '.join(lost)} is a secret, and the journal holds no secrets")
+        return former
 
     def say_values(self) -> str:
         """The values in words."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.action import LOCKS, Reads, StandaloneStep, StepSeen, action_kind
+from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.config import compare_image
 from seamark.change.steps.group_image import (
     Positions,
     build_image,
     build_positions,
-    dump_positions,
     find_spots,
     load_positions,
     read_commits,
@@ -22,41 +22,78 @@ from seamark.change.steps.group_image import (
 from seamark.change.steps.last_look import take_last_look
 from seamark.change.world import BrokerPort, World
 from seamark.errors import NotFoundError, SeamarkError, UnknownOutcomeError
+from seamark.model.access import Right
+from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.group import Committed, build_group_owner
-from seamark.model.plan import StepData
 from seamark.model.spot import Spot
+from seamark.report.words import render_count
 
 # A commit is seen as soon as it is answered. A coordinator that moves to another broker takes some seconds.
 _SETTLE_SECONDS = 15.0
+_ABSENT_AFTER = "group forgets its position"
 
 
 @dataclass(frozen=True, slots=True)
-class MoveGroup:
-    """A group gets other positions, or none where a position is None. Only the partitions named are looked at.
+class GroupAction(StandaloneStep):
+    """What every step on one consumer group shares."""
 
-    A plan has one such step for a group: their images are only comparable where they show the same partitions.
-    """
-
-    kind: ClassVar[str] = "move-group"
     aspect: ClassVar[str] = "offsets"
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
-    repeats: ClassVar[bool] = True
-    # It looks itself, right before it acts, that nobody is in the group.
-    proves: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
+    reaches_by_itself: ClassVar[bool] = True
 
     group: str
-    positions: Positions
 
     @property
     def subject(self) -> str:
         return build_group_owner(self.group)
 
+    @classmethod
+    def find_locks(cls, actions: Sequence[Self], reads: Reads) -> Sequence[frozenset[str]]:
+        return reads.use(LOCKS).find_groups([action.group for action in actions])
+
+
+@action_kind("move-group")
+@step_kind("move-group")
+@dataclass(frozen=True, slots=True)
+class MoveGroup(GroupAction):
+    """A group gets other positions, or none where a position is None. Only the partitions named are looked at.
+
+    A plan has one such step for a group: their images are only comparable where they show the same partitions.
+    """
+
+    repeats: ClassVar[bool] = True
+    # It looks itself, right before it acts, that nobody is in the group.
+    proves: ClassVar[bool] = True
+    positions: Positions
+
     def describe(self) -> str:
         spots = find_spots(self.positions)
         count = f"{len(spots)} partition" + ("s" if len(spots) != 1 else "")
         return f"move {self.subject} on {count} of {', '.join(sorted(self.positions))}"
+
+    def find_rights(self) -> frozenset[Right]:
+        return frozenset({Right("group", self.group, "READ"), *(Right("topic", one, "READ") for one in self.positions)})
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        before, after = _flatten(seen.intent.before), _flatten(seen.intent.after)
+        fields, again, skipped = [], 0, 0
+        for spot in sorted(before.keys() | after.keys()):
+            old, new = before.get(spot), after.get(spot)
+            if old == new:
+                continue
+            back, ahead = count_moved(old, new)
+            again, skipped = again + back, skipped + ahead
+            fields.append(
+                FieldChange(
+                    f"{spot[0]}-{spot[1]}",
+                    None if old is None else str(old),
+                    None if new is None else str(new),
+                    note=_say_spot(old, new, back=back, ahead=ahead),
+                )
+            )
+        where = render_count(len(fields), "partition")
+        total = f"{render_count(again, 'record')} read again, {render_count(skipped, 'record')} skipped"
+        return Effect(Sign.CHANGE, self.subject, f"move on {where}: {total}", tuple(fields))
 
     def intend(self, world: World) -> Intent:
         return Intent(before=self._read_image(world), after=build_image(self.positions))
@@ -89,37 +126,27 @@ class MoveGroup:
         }
         return MoveGroup(self.group, build_positions(find_spots(self.positions), commits))
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {"group": self.group, "positions": dump_positions(self.positions)}
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(data.arguments["group"], load_positions(data.arguments["positions"]))
-
     def _read_image(self, world: World) -> Any:
         spots = find_spots(self.positions)
         return build_image(build_positions(spots, read_commits(world, self.group, spots)))
 
 
+@action_kind("delete-group")
+@step_kind("delete-group")
 @dataclass(frozen=True, slots=True)
-class DeleteGroup:
+class DeleteGroup(GroupAction):
     """A group is deleted with all that it has committed. Undoing it commits the same again."""
-
-    kind: ClassVar[str] = "delete-group"
-    aspect: ClassVar[str] = "offsets"
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
-    settle_seconds: ClassVar[float] = _SETTLE_SECONDS
-
-    group: str
-
-    @property
-    def subject(self) -> str:
-        return build_group_owner(self.group)
 
     def describe(self) -> str:
         return f"delete {self.subject} and all that it has committed"
+
+    def find_rights(self) -> frozenset[Right]:
+        return frozenset({Right("group", self.group, "DELETE")})
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        spots = _flatten(seen.intent.before)
+        words = f"delete: what it committed on {render_count(len(spots), 'partition')} goes"
+        return Effect(Sign.DELETE, self.subject, words if spots else "delete: it has committed nothing")
 
     def intend(self, world: World) -> Intent:
         return Intent(before=self._read_image(world), after=None)
@@ -136,13 +163,6 @@ class DeleteGroup:
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         # A group that had committed nothing leaves nothing to put back.
         return MoveGroup(self.group, load_positions(intent.before)) if intent.before else None
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        return StepData(self.kind, self.subject, {"group": self.group}, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**data.arguments)
 
     def _read_image(self, world: World) -> Any:
         """Everything that is committed; empty where the group is there and has nothing, None where it is not."""
@@ -173,3 +193,26 @@ def change_commits(kafka: BrokerPort, group: str, commits: Mapping[Spot, Committ
 
 def _find(image: Any, topic: str, number: int) -> Any:
     return (image or {}).get(topic, {}).get(str(number))
+
+
+def count_moved(before: int | None, after: int | None) -> tuple[int, int]:
+    """How many records are read again, and how many are skipped; none where a position is not known."""
+    if before is None or after is None:
+        return 0, 0
+    return max(0, before - after), max(0, after - before)
+
+
+def _say_spot(old: int | None, new: int | None, *, back: int, ahead: int) -> str:
+    if new is None:
+        return _ABSENT_AFTER
+    if old is None:
+        return "nothing was committed"
+    return f"{render_count(back, 'record')} read again" if back else f"{render_count(ahead, 'record')} skipped"
+
+
+def _flatten(image: Any) -> dict[tuple[str, int], int | None]:
+    return {
+        (topic, int(number)): None if commit is None else commit["offset"]
+        for topic, partitions in (image or {}).items()
+        for number, commit in partitions.items()
+    }

@@ -7,26 +7,25 @@ found: what it lands there after its place was told would be landed again from t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from seamark.change.step import Intent, Observed
+from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.copy_looks import CopyLook
 from seamark.change.steps.group_image import read_commits
 from seamark.change.steps.look import Look
 from seamark.change.world import World
 from seamark.errors import RefusedError
-from seamark.model.plan import StepData
 
 _LOOK_SECONDS = 0.5
 # A run that is in the middle of a transaction is waited for.
 _SETTLE_SECONDS = 60.0
 
 
+@step_kind("shut-out-landing")
 @dataclass(frozen=True, slots=True)
 class ShutOutLanding(Look):
     """Every run of a landing is shut out of a topic, and for `quiet_seconds` nobody begins another."""
 
-    kind: ClassVar[str] = "shut-out-landing"
     aspect: ClassVar[str] = "shut out"
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
     expires: ClassVar[bool] = True
@@ -57,20 +56,12 @@ class ShutOutLanding(Look):
         del world, intent
         return Observed.BEFORE
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {"owner": self.owner, "topic": self.topic, "quiet_seconds": self.quiet_seconds}
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
 
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**data.arguments)
-
-
+@step_kind("prove-carried")
 @dataclass(frozen=True, slots=True)
 class ProveCarried(CopyLook):
     """A landing has landed nothing from the source since it got its places in the target, and can't any more."""
 
-    kind: ClassVar[str] = "prove-carried"
     aspect: ClassVar[str] = "carried"
     expires: ClassVar[bool] = True
 
@@ -99,21 +90,6 @@ class ProveCarried(CopyLook):
     def observe(self, world: World, intent: Intent) -> Observed:
         del world, intent
         return Observed.BEFORE
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "copy": self.copy,
-            "source": self.source,
-            "target": self.target,
-            "owner": self.owner,
-            "readers": list(self.readers),
-            "missing": self.missing,
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**{**data.arguments, "readers": tuple(data.arguments["readers"])})
 
 
 def _build_running(owner: str, topic: str, *, cause: str) -> RefusedError:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.action import LOCKS, Reads, StandaloneStep, StepSeen, action_kind
+from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.world import World
 from seamark.errors import RefusedError, SeamarkError, UnknownOutcomeError
+from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.logger import ROOT, expect_level, find_level, is_below, rank_name
-from seamark.model.plan import StepData
+from seamark.report.words import render_count
 
 Levels = Mapping[str, str]
 _WORKER, _CLUSTER = "worker", "cluster"
 
 
+@action_kind("set-logger")
+@step_kind("set-logger")
 @dataclass(frozen=True, slots=True)
-class SetLogger:
+class SetLogger(StandaloneStep):
     """Loggers get levels: `levels` holds them by worker URL, then by name.
 
     Connect sets a logger and everything below it, so the images hold every level there that differs, and undo puts all
@@ -29,11 +33,9 @@ class SetLogger:
     then has the same. What is seen are the workers of `levels`. `worker` is the one that is meant alone.
     """
 
-    kind: ClassVar[str] = "set-logger"
     aspect: ClassVar[str] = "levels"
     # Every restart of a worker brings back the levels of its own log config.
     drifts: ClassVar[bool] = True
-    acts: ClassVar[bool] = True
     # With scope "cluster" the word goes through the config topic, which workers read within a second or two.
     settle_seconds: ClassVar[float] = 15.0
 
@@ -44,6 +46,10 @@ class SetLogger:
     worker: str = ""
     exact: bool = False
 
+    def __post_init__(self) -> None:
+        if self.scope not in (_WORKER, _CLUSTER) or not self.levels:
+            raise RefusedError(f"{self.subject} is not a step that sets levels", hint="make the plan anew")
+
     @property
     def subject(self) -> str:
         return f"logger/{self.cluster}/{self.logger}" + (f"@{self.worker}" if self.worker else "")
@@ -51,6 +57,21 @@ class SetLogger:
     def describe(self) -> str:
         words = {found.get(self.logger, "") for found in self.levels.values()}
         return f"set {self.subject} to {' and '.join(sorted(words))}"
+
+    @classmethod
+    def find_locks(cls, actions: Sequence[Self], reads: Reads) -> Sequence[frozenset[str]]:
+        return [frozenset({reads.use(LOCKS).find_loggers(action.cluster)}) for action in actions]
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        before, after = seen.intent.before, seen.intent.after
+        workers = [url for url in after if before[url] != after[url]]
+        fields = tuple(
+            FieldChange(f"{name} on {url}", expect_level(name, before[url]), expect_level(name, after[url]))
+            for url in workers
+            for name in sorted(before[url].keys() | after[url].keys())
+        )
+        words = f"changes what {render_count(len(workers), 'worker')} log{'s' if len(workers) == 1 else ''}"
+        return Effect(Sign.CHANGE, self.subject, words, fields)
 
     def intend(self, world: World) -> Intent:
         known = {url: _read_levels(world, self.cluster, url) for url in self.levels}
@@ -91,25 +112,6 @@ class SetLogger:
         same = len({tuple(sorted(found.items())) for found in levels.values()}) == 1
         scope = self.scope if same and len(levels) == len(intent.before) else _WORKER
         return SetLogger(self.cluster, self.logger, levels, scope=scope, worker=self.worker, exact=True)
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        levels = {url: dict(found) for url, found in self.levels.items()}
-        arguments = {
-            "cluster": self.cluster,
-            "logger": self.logger,
-            "levels": levels,
-            "scope": self.scope,
-            "worker": self.worker,
-            "exact": self.exact,
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        step = cls(**data.arguments)
-        if step.scope not in (_WORKER, _CLUSTER) or not step.levels:
-            raise RefusedError(f"{data.subject} is not a step that sets levels", hint="make the plan anew")
-        return step
 
     def _acts(self, world: World) -> Iterator[tuple[str | None, str, str]]:
         """Every request to be sent: worker, logger, level. What stands above comes before what stands below."""

@@ -1,4 +1,4 @@
-"""What all steps have in common that only look or wait."""
+"""The base of steps that only check or wait."""
 
 from __future__ import annotations
 
@@ -8,23 +8,19 @@ from seamark.change.step import CanNotUndo, Intent, Step
 from seamark.change.world import World
 
 
-class Look:
-    """The base of a step that changes nothing: it intends nothing, and leaves nothing to take back."""
+class Look(Step):
+    """A step that changes nothing: it has no intent, and leaves nothing to undo."""
 
     __slots__ = ()
     drifts: ClassVar[bool] = True
     acts: ClassVar[bool] = False
-    # Whether what it saw may be over soon: then it is looked at again before an act that comes late relies on it.
-    expires: ClassVar[bool] = False
-    # Whether it proves that nobody else writes. What is written again needs that anew, however far back it stands.
-    proves: ClassVar[bool] = False
 
     def intend(self, world: World) -> Intent:
-        """Nothing is wanted."""
+        """Return an empty intent."""
         del world
         return Intent(before=None, after=None)
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        """There is nothing to take back."""
+        """Return None: there is nothing to undo."""
         del intent
         return None

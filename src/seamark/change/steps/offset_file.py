@@ -2,42 +2,72 @@
 
 from __future__ import annotations
 
+import socket
 import zlib
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
+from seamark.change.action import Reads, StandaloneStep, StepSeen, action_kind
+from seamark.change.codec import Encoded
 from seamark.change.file_port import OffsetFilePort
-from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.locks import file_lock
+from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.config import compare_image
 from seamark.change.steps.look import Look
 from seamark.change.world import World
 from seamark.errors import RefusedError
-from seamark.model.plan import StepData
+from seamark.model.effect import Effect, Sign
 from seamark.offsets.file_swap import build_digest
 
 # A rename shows at once; this is a disk in trouble.
 _SETTLE_SECONDS = 10.0
+# As much as `connect-offsets` reads; a few bytes of a hostile plan must not fill the memory.
+_MAX_BYTES = 1 << 30
 
 
+def pack_content(content: bytes | None) -> str | None:
+    """Return the content of a file as plans and the journal hold it."""
+    # Keys repeat themselves: a tenth is left of them.
+    return None if content is None else b64encode(zlib.compress(content)).decode()
+
+
+def unpack_content(text: str | None) -> bytes | None:
+    """Return what `pack_content` was given.
+
+    Raises:
+        ValueError: the text is something else, or too large.
+    """
+    if text is None:
+        return None
+    reader = zlib.decompressobj()
+    try:
+        content = reader.decompress(b64decode(text, validate=True), _MAX_BYTES)
+    except zlib.error:
+        raise ValueError("not compressed content") from None
+    if not reader.eof or reader.unused_data:
+        raise ValueError("compressed content that is cut off, too large, or has more after it")
+    return content
+
+
+@action_kind("write-offset-file")
+@step_kind("write-offset-file")
 @dataclass(frozen=True, slots=True)
-class WriteOffsetFile:
+class WriteOffsetFile(StandaloneStep):
     """The file of a standalone worker gets this content, byte by byte; None takes it away.
 
     The images are digests. The former bytes stand beside them, so that undo gives them back.
     """
 
-    kind: ClassVar[str] = "write-offset-file"
     aspect: ClassVar[str] = "content"
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
     # A file is changed by a process that holds a lock, or not at all: nothing lands after it has ended.
     lands_late: ClassVar[bool] = False
 
     cluster: str
     path: str
-    content: bytes | None
+    content: Annotated[bytes | None, Encoded(pack_content, unpack_content)]
 
     @property
     def subject(self) -> str:
@@ -48,9 +78,18 @@ class WriteOffsetFile:
             return f"take {self.subject} away"
         return f"write {self.subject} anew, {len(self.content)} bytes"
 
+    @classmethod
+    def find_locks(cls, actions: Sequence[Self], reads: Reads) -> Sequence[frozenset[str]]:
+        del reads
+        return [frozenset({file_lock(action.path, host=socket.gethostname())}) for action in actions]
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        del seen
+        return Effect(Sign.CHANGE, self.subject, self.describe())
+
     def intend(self, world: World) -> Intent:
         now = find_file(world, self.cluster, self.path).read()
-        return Intent(before=_build_image(now), after=_build_image(self.content), extra={"content": _pack(now)})
+        return Intent(before=_build_image(now), after=_build_image(self.content), extra={"content": pack_content(now)})
 
     def perform(self, world: World, intent: Intent) -> None:
         find_file(world, self.cluster, self.path).swap(intent.before["file"], self.content)
@@ -59,23 +98,14 @@ class WriteOffsetFile:
         return compare_image(_build_image(find_file(world, self.cluster, self.path).read()), intent)
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
-        return WriteOffsetFile(self.cluster, self.path, _unpack(intent.extra["content"]))
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {"cluster": self.cluster, "path": self.path, "content": _pack(self.content)}
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        found = data.arguments
-        return cls(found["cluster"], found["path"], _unpack(found["content"]))
+        return WriteOffsetFile(self.cluster, self.path, unpack_content(intent.extra["content"]))
 
 
+@step_kind("verify-offset-file")
 @dataclass(frozen=True, slots=True)
 class VerifyOffsetFile(Look):
     """The file holds what was written, and no worker has come meanwhile: it may have read the former one."""
 
-    kind: ClassVar[str] = "verify-offset-file"
     aspect: ClassVar[str] = "verified"
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
 
@@ -108,14 +138,6 @@ class VerifyOffsetFile(Look):
         now = find_file(world, self.cluster, self.path).read()
         return Observed.AFTER if build_digest(now) == self.digest else Observed.BEFORE
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {"cluster": self.cluster, "path": self.path, "digest": self.digest}
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**data.arguments)
-
 
 def find_file(world: World, cluster: str, path: str) -> OffsetFilePort:
     """The file of a cluster's worker. Refused where its properties name another one by now."""
@@ -131,12 +153,3 @@ def find_file(world: World, cluster: str, path: str) -> OffsetFilePort:
 
 def _build_image(content: bytes | None) -> dict[str, Any]:
     return {"file": build_digest(content)}
-
-
-def _pack(content: bytes | None) -> str | None:
-    # Keys repeat themselves: a tenth is left of them.
-    return None if content is None else b64encode(zlib.compress(content)).decode()
-
-
-def _unpack(text: str | None) -> bytes | None:
-    return None if text is None else zlib.decompress(b64decode(text))

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from seamark.change.precondition import POSITION
-from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.config import compare_image
 from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.unused import LOOK_SECONDS, name_left, refuse_used
 from seamark.change.world import World
 from seamark.model.held_offset import HeldRecord
-from seamark.model.plan import StepData
 
 # As for the offsets of connectors: a topic whose leader moves is back within a minute.
 _SETTLE_SECONDS = 60.0
 
 
+@step_kind("write-records")
 @dataclass(frozen=True, slots=True)
-class WriteRecords:
+class WriteRecords(Step):
     """Exactly these records are written to the workers' topic, in their order.
 
     `owners` are the connectors that they speak of. None of them may be there, in none of `clusters`, which share the
     topic: a task would not see what is written, and write over it. With `may_be_down` all workers may be down instead.
+    Several steps of a plan on the same owners differ in `part`: their images are of different records.
     """
 
-    kind: ClassVar[str] = "write-records"
     aspect: ClassVar[str] = POSITION
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
     repeats: ClassVar[bool] = True
     # It looks itself, twice and right before it acts, that none of the owners is there.
     proves: ClassVar[bool] = True
@@ -40,10 +38,11 @@ class WriteRecords:
     owners: tuple[str, ...]
     records: tuple[HeldRecord, ...]
     may_be_down: bool = False
+    part: int = 1
 
     @property
     def subject(self) -> str:
-        return name_left(self.clusters, self.owners)
+        return name_left(self.clusters, self.owners) + ("" if self.part == 1 else f", part {self.part}")
 
     def describe(self) -> str:
         gone = sum(record.value is None for record in self.records)
@@ -72,21 +71,6 @@ class WriteRecords:
         before: Mapping[str, Any] = intent.before
         records = (HeldRecord.from_dict({**record.to_dict(), "value": before[record.place]}) for record in self.records)
         return replace(self, records=tuple(records)[::-1])
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "clusters": list(self.clusters),
-            "owners": list(self.owners),
-            "records": [record.to_dict() for record in self.records],
-            "may_be_down": self.may_be_down,
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        found = data.arguments
-        records = tuple(HeldRecord.from_dict(record) for record in found["records"])
-        return cls(tuple(found["clusters"]), tuple(found["owners"]), records, found["may_be_down"])
 
     def _look_twice(self, world: World) -> None:
         refuse_used(world, self.clusters, self.owners, may_be_down=self.may_be_down)

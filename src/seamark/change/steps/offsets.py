@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from seamark.change.precondition import POSITION
-from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.config import compare_places
-from seamark.change.steps.stillness import Kept, open_offsets, pack_kept, refuse_moving, unpack_kept
+from seamark.change.steps.stillness import Kept, open_offsets, refuse_moving
 from seamark.change.world import World
 from seamark.errors import RefusedError
 from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
 from seamark.model.offset import Offset, OffsetMap, spell_identity, spell_offset
-from seamark.model.plan import StepData
 
 # A worker reads its offsets topic to the end for each answer, and a group's commit is seen at once. A minute is for a
 # topic whose leader moves.
@@ -30,8 +29,9 @@ _WAYS = {
 }
 
 
+@step_kind("write-offsets")
 @dataclass(frozen=True, slots=True)
-class WriteOffsets:
+class WriteOffsets(Step):
     """The partitions named get other offsets, or none where an offset is None. The others stay as they are.
 
     By the route TOPIC exactly `records` are written, in their order, and the images show their bytes. By the others the
@@ -39,10 +39,7 @@ class WriteOffsets:
     not there, and `kept` is what it was.
     """
 
-    kind: ClassVar[str] = "write-offsets"
     aspect: ClassVar[str] = POSITION
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
     repeats: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
 
@@ -109,29 +106,6 @@ class WriteOffsets:
         )
         # The last place written is the first one put back.
         return replace(self, records=records[::-1])
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "cluster": self.cluster,
-            "name": self.name,
-            "offsets": [{"partition": found.partition, "offset": found.offset} for found in self.offsets],
-            "route": str(self.route),
-            "records": [record.to_dict() for record in self.records],
-            **pack_kept(self.kept),
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        found = data.arguments
-        return cls(
-            found["cluster"],
-            found["name"],
-            tuple(Offset(one["partition"], one["offset"]) for one in found["offsets"]),
-            WriteRoute(found["route"]),
-            tuple(HeldRecord.from_dict(record) for record in found["records"]),
-            unpack_kept(found),
-        )
 
     def read_image(self, world: World) -> dict[str, Any]:
         """What is held now, of what this step writes."""

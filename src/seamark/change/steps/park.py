@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar
 
-from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.codec import Transient
+from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.last_look import take_last_look
 from seamark.change.world import World
 from seamark.errors import RefusedError
-from seamark.model.plan import StepData
 from seamark.model.record import Headers, Place, WholeRecord
 
 # Connect's own names, as its dead-letter queues have them (DeadLetterQueueReporter).
@@ -29,18 +29,16 @@ class Failure:
     class_name: str = ""
     exception: str = ""
     task: int = 0
-    message: str = field(default=_LOST, compare=False, repr=False)
-    trace: str = field(default=_LOST, compare=False, repr=False)
+    message: Annotated[str, Transient()] = field(default=_LOST, compare=False, repr=False)
+    trace: Annotated[str, Transient()] = field(default=_LOST, compare=False, repr=False)
 
 
+@step_kind("park-record")
 @dataclass(frozen=True, slots=True)
-class ParkRecord:
+class ParkRecord(Step):
     """The record at a place is copied to a topic, unless a copy of it is there already."""
 
-    kind: ClassVar[str] = "park-record"
     aspect: ClassVar[str] = "parked"
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
     # A copy can be read as soon as it is acknowledged. A minute is for a topic whose leader moves.
     settle_seconds: ClassVar[float] = 60.0
 
@@ -81,26 +79,6 @@ class ParkRecord:
         # The copy stays: it does no harm, and somebody may have read it.
         del intent
         return None
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "cluster": self.cluster,
-            "name": self.name,
-            "place": [self.place.topic, self.place.partition, self.place.offset],
-            "topic": self.topic,
-            "failure": {
-                "stage": self.failure.stage,
-                "class_name": self.failure.class_name,
-                "exception": self.failure.exception,
-                "task": self.failure.task,
-            },
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        found = data.arguments
-        return cls(found["cluster"], found["name"], Place(*found["place"]), found["topic"], Failure(**found["failure"]))
 
     def _build_image(self, *, is_parked: bool) -> dict[str, object]:
         return {"record": str(self.place), "topic": self.topic, "parked": is_parked}

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.action import Reads, StandaloneStep, StepSeen, action_kind
+from seamark.change.locks import pipeline_lock
+from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.world import World
-from seamark.model.plan import StepData
+from seamark.model.effect import Effect, FieldChange, Sign
 
 
+@action_kind("register-pipeline")
+@step_kind("register-pipeline")
 @dataclass(frozen=True, slots=True)
-class RegisterPipeline:
+class RegisterPipeline(StandaloneStep):
     """A pipeline is registered as its spec has it, or anew; without a `body` it is forgotten.
 
     The journal is where that stands: from the intent on it is so, and there is nothing else to do or to be seen. What
     the pipeline has landed, and how far it is, is not touched.
     """
 
-    kind: ClassVar[str] = "register-pipeline"
     aspect: ClassVar[str] = "declaration"
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = 1.0
 
     name: str
@@ -34,6 +36,22 @@ class RegisterPipeline:
 
     def describe(self) -> str:
         return f"{'register' if self.body is not None else 'forget'} {self.subject}"
+
+    @classmethod
+    def find_locks(cls, actions: Sequence[Self], reads: Reads) -> Sequence[frozenset[str]]:
+        del reads
+        return [frozenset({pipeline_lock(action.name)}) for action in actions]
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        before, after = seen.intent.before or {}, seen.intent.after or {}
+        if not after:
+            return Effect(Sign.DELETE, self.subject, "forget: its table and its offsets stay")
+        words = f"register: {after.get('topic')} → {after.get('table')}"
+        if not before:
+            return Effect(Sign.CREATE, self.subject, words)
+        changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+        fields = tuple(FieldChange(key, _spell(before.get(key)), _spell(after.get(key))) for key in changed)
+        return Effect(Sign.CHANGE, self.subject, f"{words}; a run takes it when it begins", fields)
 
     def intend(self, world: World) -> Intent:
         return Intent(before=world.registered(self.name), after=self.body)
@@ -48,9 +66,6 @@ class RegisterPipeline:
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         return None if intent.before == intent.after else RegisterPipeline(self.name, intent.before)
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        return StepData(self.kind, self.subject, {"name": self.name, "body": self.body}, lane=lane, always=always)
 
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**data.arguments)
+def _spell(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar
 
+from seamark.change.codec import Transient
 from seamark.change.record_port import RecordPort
-from seamark.change.step import Intent, Observed
+from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.look import Look
 from seamark.change.steps.read import read_status
 from seamark.change.world import World
 from seamark.errors import DeadlineError, RefusedError, SeamarkError
 from seamark.model.connector import ConnectorStatus, State
-from seamark.model.plan import StepData
 from seamark.model.record import Place
 from seamark.model.spot import Spot
 
@@ -31,6 +31,7 @@ _ROUNDS = 5
 _MOST_NAMED = 5
 
 
+@step_kind("await-poison")
 @dataclass(frozen=True, slots=True)
 class AwaitPoison(Look):
     """A sink that is lent batches of one record is watched until it fails, and its committed position says at which.
@@ -40,15 +41,14 @@ class AwaitPoison(Look):
     partitions with a record to come, the one that does not move on from failure to failure.
     """
 
-    kind: ClassVar[str] = "await-poison"
     aspect: ClassVar[str] = "poison"
 
     cluster: str
     name: str
     place: Place | None = None
     idle_seconds: float = _IDLE_SECONDS
-    # Told to whoever holds the step in the same process; no part of the plan.
-    sightings: list[Place] = field(default_factory=list, compare=False, repr=False)
+    # For the process that holds the step; not part of the plan.
+    sightings: Annotated[list[Place], Transient()] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def subject(self) -> str:
@@ -108,20 +108,6 @@ class AwaitPoison(Look):
     def observe(self, world: World, intent: Intent) -> Observed:
         del intent
         return Observed.AFTER if _has_failed(read_status(world, self.cluster, self.name)) else Observed.BEFORE
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "cluster": self.cluster,
-            "name": self.name,
-            "place": None if self.place is None else [self.place.topic, self.place.partition, self.place.offset],
-            "idle_seconds": self.idle_seconds,
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        place = data.arguments["place"]
-        return cls(**{**data.arguments, "place": None if place is None else Place(*place)})
 
     def _pick(self, positions: Mapping[Spot, int]) -> Mapping[Spot, int]:
         """The positions that matter: of the partition that is named, or of all."""

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
-from seamark.change.step import Intent, Observed
+from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.look import Look
-from seamark.change.steps.stillness import Kept, open_offsets, pack_kept, unpack_kept
 from seamark.change.world import World
 from seamark.errors import RefusedError
-from seamark.model.distance import Certainty, Unit
 from seamark.model.offset import Offset
-from seamark.model.plan import StepData
 from seamark.model.preview import DEFAULT_TOLERANCE, Tolerance, Total, sum_previews
 
 # A count may run into the time limit of the database for each of many tables; the budget of all is half of this.
 _SETTLE_SECONDS = 60.0
 
 
+@step_kind("check-preview")
 @dataclass(frozen=True, slots=True)
 class CheckPreview(Look):
     """A stopped connector's way from where it stands to `offsets` is counted, and held against what the plan said.
@@ -26,7 +24,6 @@ class CheckPreview(Look):
     A source that ran until the stop has moved on. Beyond the tolerance it is not what somebody said yes to.
     """
 
-    kind: ClassVar[str] = "check-preview"
     aspect: ClassVar[str] = "preview"
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
 
@@ -35,7 +32,6 @@ class CheckPreview(Look):
     offsets: tuple[Offset, ...]
     planned: Total
     tolerance: Tolerance = DEFAULT_TOLERANCE
-    kept: Kept | None = None
 
     @property
     def subject(self) -> str:
@@ -59,42 +55,8 @@ class CheckPreview(Look):
         del intent
         return Observed.BEFORE if self._find_trouble(self._count(world)) else Observed.AFTER
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "cluster": self.cluster,
-            "name": self.name,
-            "offsets": [{"partition": found.partition, "offset": found.offset} for found in self.offsets],
-            "planned": {
-                "unit": str(self.planned.unit),
-                "again": self.planned.again,
-                "skipped": self.planned.skipped,
-                "unknown": self.planned.unknown,
-                "certainty": str(self.planned.certainty),
-            },
-            "tolerance": {"share": self.tolerance.share, "least": self.tolerance.least},
-            **pack_kept(self.kept),
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        found = data.arguments
-        planned: dict[str, Any] = {
-            **found["planned"],
-            "unit": Unit(found["planned"]["unit"]),
-            "certainty": Certainty(found["planned"]["certainty"]),
-        }
-        return cls(
-            found["cluster"],
-            found["name"],
-            tuple(Offset(one["partition"], one["offset"]) for one in found["offsets"]),
-            Total(**planned),
-            Tolerance(**found["tolerance"]),
-            unpack_kept(found),
-        )
-
     def _count(self, world: World) -> Total:
-        return sum_previews(open_offsets(world, self.cluster, self.name, self.kept).preview(self.offsets))
+        return sum_previews(world.offsets(self.cluster, self.name).preview(self.offsets))
 
     def _find_trouble(self, found: Total) -> str:
         """What is beyond the tolerance; "" where nothing is."""

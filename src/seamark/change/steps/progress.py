@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
-from seamark.change.step import Intent, Observed
+from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.look import Look
 from seamark.change.steps.read import read_status
 from seamark.change.world import World
@@ -16,7 +16,6 @@ from seamark.model.healing import describe_failure
 from seamark.model.held_offset import OffsetWrite
 from seamark.model.meaning import Order
 from seamark.model.offset import Offset, OffsetMap, spell_identity, spell_offset
-from seamark.model.plan import StepData
 
 # A look reads the offsets topic, so it is not taken all the time.
 _LOOK_SECONDS = 1.0
@@ -24,6 +23,7 @@ _LOOK_SECONDS = 1.0
 _CLOCK_SHARE = 0.8
 
 
+@step_kind("check-progress")
 @dataclass(frozen=True, slots=True)
 class CheckProgress(Look):
     """The first position stored after a move is waited for, and must lie behind the one that was written.
@@ -35,7 +35,6 @@ class CheckProgress(Look):
     were when it had stopped, and `offsets` are those of the plan: it may have gone on from them meanwhile.
     """
 
-    kind: ClassVar[str] = "check-progress"
     aspect: ClassVar[str] = "progress"
 
     cluster: str
@@ -79,23 +78,6 @@ class CheckProgress(Look):
     def observe(self, world: World, intent: Intent) -> Observed:
         del world, intent
         return Observed.AFTER
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "cluster": self.cluster,
-            "name": self.name,
-            "offsets": _pack(self.offsets),
-            "former": _pack(self.former),
-            "wait_seconds": self.wait_seconds,
-            "flush_seconds": self.flush_seconds,
-            "carried": self.carried,
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        found = data.arguments
-        return cls(**{**found, "offsets": _unpack(found["offsets"]), "former": _unpack(found["former"])})
 
     def _look(
         self, world: World, marks: dict[str, int]
@@ -193,14 +175,6 @@ def _find_since(writes: Sequence[OffsetWrite], wanted: OffsetMap | None) -> tupl
     places = [number for number, one in enumerate(writes) if spell_offset(one.offset) == spelled]
     since = tuple(writes[places[-1] :]) if places else (OffsetWrite(wanted), *writes[-1:])
     return since if len(since) > 1 else ()
-
-
-def _pack(offsets: Sequence[Offset]) -> list[dict[str, Any]]:
-    return [{"partition": one.partition, "offset": one.offset} for one in offsets]
-
-
-def _unpack(packed: Sequence[dict[str, Any]]) -> tuple[Offset, ...]:
-    return tuple(Offset(one["partition"], one["offset"]) for one in packed)
 
 
 def _spell(offset: OffsetMap | None) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from seamark.change.precondition import POSITION
-from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.config import compare_places
 from seamark.change.steps.look import Look
 from seamark.change.steps.stillness import refuse_moving
@@ -15,15 +15,11 @@ from seamark.change.steps.topic import CreateTopic
 from seamark.change.world import World
 from seamark.errors import RefusedError
 from seamark.model.held_offset import HeldRecord, TopicHolding
-from seamark.model.plan import StepData
 
 
 @dataclass(frozen=True, slots=True)
-class _Carried:
+class _Carried(Step):
     """What the two steps about carried offsets share."""
-
-    kind: ClassVar[str] = ""
-    settle_seconds: ClassVar[float] = 60.0
 
     cluster: str
     name: str
@@ -34,14 +30,6 @@ class _Carried:
     def subject(self) -> str:
         return f"connector/{self.cluster}/{self.name}"
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {"cluster": self.cluster, "name": self.name, "source": self.source, "target": self.target}
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**data.arguments)
-
     def _read(self, world: World) -> tuple[TopicHolding, tuple[HeldRecord, ...]]:
         """What the target holds, and what it shall hold."""
         port = world.offsets(self.cluster, self.name)
@@ -49,6 +37,7 @@ class _Carried:
         return target, build_carried(source, target, subject=self.subject)
 
 
+@step_kind("carry-offsets")
 @dataclass(frozen=True, slots=True)
 class CarryOffsets(_Carried):
     """The topic `target` gets the newest record of every key of the connector in `source`, with the same bytes.
@@ -57,10 +46,7 @@ class CarryOffsets(_Carried):
     from a time when the connector used it before, is taken away there. Undoing it carries them back, as they are then.
     """
 
-    kind: ClassVar[str] = "carry-offsets"
     aspect: ClassVar[str] = POSITION
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
     repeats: ClassVar[bool] = True
 
     def describe(self) -> str:
@@ -89,11 +75,11 @@ class CarryOffsets(_Carried):
         return CarryOffsets(self.cluster, self.name, self.target, self.source)
 
 
+@step_kind("verify-carried")
 @dataclass(frozen=True, slots=True)
 class VerifyCarried(Look, _Carried):
     """Right before the connector uses the other topic, that holds what the one does that it used."""
 
-    kind: ClassVar[str] = "verify-carried"
     aspect: ClassVar[str] = "verified"
 
     def describe(self) -> str:
@@ -120,11 +106,10 @@ class VerifyCarried(Look, _Carried):
         return [place for place, one in _build_wanted(wanted)["records"].items() if found[place] != one]
 
 
+@step_kind("make-offsets-topic")
 @dataclass(frozen=True, slots=True)
 class MakeOffsetsTopic(CreateTopic):
     """The topic for a connector's own offsets. Undoing the change leaves it: it holds a copy of what was carried."""
-
-    kind: ClassVar[str] = "make-offsets-topic"
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         del intent

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from seamark.change.step import Intent, Observed
+from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.copy_looks import CopyLook
 from seamark.change.steps.group_image import read_commits
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.topic_image import read_topic
 from seamark.change.world import World
 from seamark.errors import RefusedError
-from seamark.model.plan import StepData
 
 
 def name_back(copy: str) -> str:
@@ -21,11 +20,11 @@ def name_back(copy: str) -> str:
     return f"{plan}-back{at}{control_topic}"
 
 
+@step_kind("begin-back")
 @dataclass(frozen=True, slots=True)
 class BeginBack(CopyLook):
     """The way back from the copy to the old name is planned: its offsets are known now."""
 
-    kind: ClassVar[str] = "begin-back"
     aspect: ClassVar[str] = "back"
 
     @property
@@ -44,6 +43,7 @@ class BeginBack(CopyLook):
         return Observed.BEFORE
 
 
+@step_kind("start-restored")
 @dataclass(frozen=True, slots=True)
 class StartRestored(SetRunState):
     """A connector of a cut-over in place starts. It does not, while the topic is not whole.
@@ -51,8 +51,6 @@ class StartRestored(SetRunState):
     The topic is whole as long as it is the old one, by its id; or when all of the copy is in the new one and each of
     `groups` has its positions there. Whoever started before would find an empty topic, or make another one.
     """
-
-    kind: ClassVar[str] = "start-restored"
 
     copy: str = ""
     topic: str = ""
@@ -67,22 +65,6 @@ class StartRestored(SetRunState):
                 hint="seamark journal resume finishes it; nothing is lost, the copy holds every record",
             )
         return SetRunState.intend(self, world)
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "cluster": self.cluster,
-            "name": self.name,
-            "state": self.state,
-            "copy": self.copy,
-            "topic": self.topic,
-            "topic_id": self.topic_id,
-            "groups": list(self.groups),
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**{**data.arguments, "groups": tuple(data.arguments["groups"])})
 
     def _find_reason(self, world: World) -> str:
         topic = read_topic(world, self.topic)

@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.action import StepSeen, action_kind
+from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
+from seamark.change.steps.connector_action import ConnectorAction, say_tasks
 from seamark.change.steps.read import find_run_state, read_run_state, read_status
 from seamark.change.world import World
 from seamark.errors import NotFoundError, RefusedError
 from seamark.model.connector import State
-from seamark.model.plan import StepData
+from seamark.model.effect import Effect, FieldChange, Sign
 
 _VERBS = {"RUNNING": "resume", "PAUSED": "pause", "STOPPED": "stop"}
 
 
+@action_kind("set-run-state")
+@step_kind("set-run-state")
 @dataclass(frozen=True, slots=True)
-class SetRunState:
+class SetRunState(ConnectorAction):
     """A connector runs, pauses, or stops."""
 
-    kind: ClassVar[str] = "set-run-state"
     aspect: ClassVar[str] = "state"
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
     # A sink may need its task.shutdown.graceful.timeout.ms and a rebalance until its tasks are gone.
     settle_seconds: ClassVar[float] = 60.0
 
-    cluster: str
-    name: str
     state: str
-
-    @property
-    def subject(self) -> str:
-        return f"connector/{self.cluster}/{self.name}"
 
     def describe(self) -> str:
         effect = {
@@ -41,6 +36,18 @@ class SetRunState:
             "STOPPED": "its tasks end",
         }[self.state]
         return f"{_VERBS[self.state]} {self.subject}: {effect}"
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        words = {
+            "RUNNING": f"resume: {say_tasks(seen.tasks, 'runs again', 'run again')}"
+            if seen.tasks
+            else "resume: its tasks start",
+            "PAUSED": f"pause: {say_tasks(seen.tasks, 'stays and waits', 'stay and wait')}",
+            "STOPPED": f"stop: {say_tasks(seen.tasks, 'ends', 'end')}",
+        }.get(self.state, self.state)
+        before = None if seen.intent.before is None else seen.intent.before["state"]
+        fields = (FieldChange("state", before, self.state),)
+        return Effect(Sign.CHANGE, self.subject, words, fields, tasks=seen.tasks if self.state == "RUNNING" else 0)
 
     def intend(self, world: World) -> Intent:
         before = read_run_state(world, self.cluster, self.name)
@@ -67,34 +74,22 @@ class SetRunState:
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         return None if intent.before is None else SetRunState(self.cluster, self.name, intent.before["state"])
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {"cluster": self.cluster, "name": self.name, "state": self.state}
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
 
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**data.arguments)
-
-
+@action_kind("restart-failed")
+@step_kind("restart-failed")
 @dataclass(frozen=True, slots=True)
-class RestartFailed:
+class RestartFailed(ConnectorAction):
     """A connector's failed parts are started again; the ones that run are left alone."""
 
-    kind: ClassVar[str] = "restart-failed"
     aspect: ClassVar[str] = "tasks"
     drifts: ClassVar[bool] = True
-    acts: ClassVar[bool] = True
-    settle_seconds: ClassVar[float] = 60.0
-
-    cluster: str
-    name: str
-
-    @property
-    def subject(self) -> str:
-        return f"connector/{self.cluster}/{self.name}"
 
     def describe(self) -> str:
         return f"restart the failed tasks of {self.subject}"
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        failed = seen.intent.before["failed"]
+        return Effect(Sign.CHANGE, self.subject, f"restarts {', '.join(failed)}", tasks=len(failed))
 
     def intend(self, world: World) -> Intent:
         failed = self._read_failed(world)
@@ -116,14 +111,6 @@ class RestartFailed:
         del intent
         # A task that runs again leaves nothing to put back.
         return None
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {"cluster": self.cluster, "name": self.name}
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**data.arguments)
 
     def _read_failed(self, world: World) -> list[str] | None:
         status = read_status(world, self.cluster, self.name)

@@ -1,16 +1,15 @@
-"""How a connector stands still while its offsets are written: stopped, or not there at all.
+"""How a connector stands still while its offsets are written: stopped, or not created yet.
 
-Workers before 3.5 know no stop. There a connector is deleted for a while, and what it was is kept in the steps.
+Workers before 3.7 can't create a stopped connector. Its offsets are written first, and the steps hold what it will be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated
 
-from seamark.change.image import build_config_image
-from seamark.change.steps.config import hide_secrets, refuse_hidden
+from seamark.change.codec import Secret
 from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.read import read_config, read_status
 from seamark.change.world import OffsetPort, World
@@ -24,23 +23,13 @@ _LOOK_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a connector is that Connect knows no more, or not yet: enough to find its offsets.
+    """What a connector is that Connect doesn't have yet: enough to find its offsets.
 
-    A plan and the journal hold it without literal secrets. Whoever wants to bring a connector back from it makes sure
-    before that there are none.
+    Plans and the journal hold it without literal secrets.
     """
 
     type: ConnectorType
-    config: Mapping[str, str] = field(repr=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        return {"type": str(self.type), "config": hide_secrets(self.config)}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Kept:
-        """Read what `to_dict` gave."""
-        return cls(ConnectorType.of(data["type"]), dict(data["config"]))
+    config: Annotated[Mapping[str, str], Secret()] = field(repr=False)
 
     def as_connector(self, cluster: str, name: str) -> Connector:
         """The connector, without a status."""
@@ -50,23 +39,6 @@ class Kept:
 def build_kept(connector: Connector) -> Kept:
     """What is kept of a connector. Connect adds the name to its config, which is not part of it."""
     return Kept(connector.type, {key: value for key, value in connector.config.items() if key != "name"})
-
-
-def build_kept_image(kept: Kept, world: World, subject: str) -> dict[str, Any]:
-    """What a connector that was brought back looks like."""
-    refuse_hidden(kept.config, subject)
-    return {"config": build_config_image(kept.config, world)}
-
-
-def pack_kept(kept: Kept | None) -> dict[str, Any]:
-    """The argument of a step; nothing where the connector is there."""
-    return {} if kept is None else {"kept": kept.to_dict()}
-
-
-def unpack_kept(arguments: Mapping[str, Any]) -> Kept | None:
-    """Read what `pack_kept` gave."""
-    found = arguments.get("kept")
-    return None if found is None else Kept.from_dict(found)
 
 
 def open_offsets(world: World, cluster: str, name: str, kept: Kept | None) -> OffsetPort:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from seamark.change.image import build_config_image, build_fingerprint
-from seamark.change.step import Intent, Observed, Step
+from seamark.change.step import Intent, Observed, Step, step_kind
 from seamark.change.steps.group_image import count_members
 from seamark.change.steps.look import Look
 from seamark.change.steps.offsets import QUIET_SECONDS, WriteOffsets
 from seamark.change.steps.read import find_run_state, read_config, read_status
-from seamark.change.steps.relocate import CarryOffsets, VerifyCarried
-from seamark.change.steps.stillness import Kept, open_offsets, pack_kept, require_gone, require_stopped, unpack_kept
+from seamark.change.steps.stillness import Kept, open_offsets, require_gone, require_stopped
 from seamark.change.world import World
 from seamark.errors import DeadlineError, RefusedError, SeamarkError
-from seamark.model.plan import StepData
 
 # A worker hears of a stop with its next heartbeat; a sink's group is empty when its last member has left or timed out,
 # which is a minute at most by default (`rebalance.timeout.ms`).
@@ -38,6 +36,7 @@ class _Stretch:
         return 0.0 if self.since is None else now - self.since
 
 
+@step_kind("prove-stopped")
 @dataclass(frozen=True, slots=True)
 class ProveStopped(Look):
     """A connector that was stopped is watched until it has stood still for `quiet_seconds`.
@@ -45,10 +44,9 @@ class ProveStopped(Look):
     Its status says so without a task, a sink's group is empty, both on two looks, and each of `workers`, which ran it,
     was alive all the time to know that it must not write any more. One that vanished may come back as a zombie and
     write: that is a refusal, unless `accepts_zombies`. So is another config than that of the fingerprint `config`. One
-    that was deleted for a while is `kept`: it must stay away, and no worker may have it or a task of it in hand.
+    that is created later is `kept`: it must not exist, and no worker may have it or a task of it in hand.
     """
 
-    kind: ClassVar[str] = "prove-stopped"
     aspect: ClassVar[str] = "quiet"
     expires: ClassVar[bool] = True
     proves: ClassVar[bool] = True
@@ -99,21 +97,6 @@ class ProveStopped(Look):
         del intent
         return Observed.BEFORE if self._find_trouble(world)[0] else Observed.AFTER
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "cluster": self.cluster,
-            "name": self.name,
-            "workers": list(self.workers),
-            "quiet_seconds": self.quiet_seconds,
-            "accepts_zombies": self.accepts_zombies,
-        } | ({"config": self.config} if self.config else {})
-        return StepData(self.kind, self.subject, arguments | pack_kept(self.kept), lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        found = data.arguments
-        return cls(**{**found, "workers": tuple(found["workers"]), "kept": unpack_kept(found)})
-
     def _find_trouble(self, world: World) -> tuple[SeamarkError | None, bool]:
         """Why it has not stopped yet, or why nobody can tell; and whether somebody wants it to go on."""
         is_resumed = False
@@ -153,18 +136,17 @@ class ProveStopped(Look):
         )
 
 
+@step_kind("verify-offsets")
 @dataclass(frozen=True, slots=True)
 class VerifyOffsets(Look):
     """What was written is looked at again, right before the connector may run: somebody may have written since.
 
     So is the config, where its fingerprint is known: with another one the tasks may look for other offsets. One that
-    was deleted for a while must still be gone: tasks that somebody else started before the write know nothing of it.
+    is created later must not exist yet: tasks that were started before the write don't know the new offsets.
     """
 
-    kind: ClassVar[str] = "verify-offsets"
     aspect: ClassVar[str] = "verified"
     expires: ClassVar[bool] = True
-    settle_seconds: ClassVar[float] = 60.0
 
     written: WriteOffsets
     config: str = ""
@@ -193,14 +175,6 @@ class VerifyOffsets(Look):
         del intent
         return Observed.AFTER if self.written.read_image(world) == self.written.build_after() else Observed.BEFORE
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {**self.written.to_data().arguments} | ({"config": self.config} if self.config else {})
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(WriteOffsets.from_data(data), data.arguments.get("config", ""))
-
     def _refuse_created(self, world: World) -> None:
         cluster, name = self.written.cluster, self.written.name
         if read_config(world, cluster, name) is None and read_status(world, cluster, name) is None:
@@ -215,14 +189,11 @@ class VerifyOffsets(Look):
 
 def surround(step: Step, *, quiet_seconds: float = QUIET_SECONDS, accepts_zombies: bool = False) -> tuple[Step, ...]:
     """A step with what is made sure of before and after it. Only writes of offsets need that."""
-    if not isinstance(step, WriteOffsets | CarryOffsets):
+    if not isinstance(step, WriteOffsets):
         return (step,)
-    kept = step.kept if isinstance(step, WriteOffsets) else None
     proof = ProveStopped(
-        step.cluster, step.name, quiet_seconds=quiet_seconds, accepts_zombies=accepts_zombies, kept=kept
+        step.cluster, step.name, quiet_seconds=quiet_seconds, accepts_zombies=accepts_zombies, kept=step.kept
     )
-    if isinstance(step, CarryOffsets):
-        return proof, step, VerifyCarried(step.cluster, step.name, step.source, step.target)
     return proof, step, VerifyOffsets(step)
 
 
@@ -239,7 +210,7 @@ def name_workers(steps: Sequence[Step], workers: dict[str, tuple[str, ...]]) -> 
 def pin_config(steps: Sequence[Step], configs: dict[str, str]) -> tuple[Step, ...]:
     """The steps with the fingerprints of the configs that they rely on, by subject. What is pinned already stays.
 
-    One that is deleted for a while has none: what it was is in the steps themselves.
+    One that is created later has none: what it will be is in the steps themselves.
     """
     return tuple(
         replace(step, config=configs.get(step.subject, ""))

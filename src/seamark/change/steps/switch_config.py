@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
 
-from seamark.change.image import is_sealed
-from seamark.change.step import CanNotUndo, Intent, Step
+from seamark.change.step import CanNotUndo, Intent, Step, step_kind
 from seamark.change.steps.edit_config import EditConfig
 from seamark.change.steps.read import read_config
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.world import World
 from seamark.errors import RefusedError
-from seamark.model.plan import StepData
 from seamark.model.sensitive import is_sensitive
 
 
+@step_kind("switch-config")
 @dataclass(frozen=True, slots=True)
 class SwitchConfig(EditConfig):
     """A stopped connector gets the keys by which it reads or writes another topic."""
-
-    kind: ClassVar[str] = "switch-config"
 
     def describe(self) -> str:
         return f"turn {self.subject} to {self.say_values()}"
@@ -33,19 +28,8 @@ class SwitchConfig(EditConfig):
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         if intent.before is None:
             return None
-        before: Mapping[str, Any] = intent.before["config"]
-        former = {key: before.get(key) for key in self.values}
-        if lost := [key for key, value in former.items() if is_sealed(value)]:
-            return CanNotUndo(f"the former value of {', '.join(lost)} is a secret, and the journal holds no secrets")
-        return SwitchConfig(self.cluster, self.name, former)
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {"cluster": self.cluster, "name": self.name, "values": dict(self.values)}
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**data.arguments)
+        former = self.find_former(intent)
+        return former if isinstance(former, CanNotUndo) else SwitchConfig(self.cluster, self.name, former)
 
     def is_made(self, world: World) -> bool:
         """Whether the connector has these values now."""
@@ -53,14 +37,13 @@ class SwitchConfig(EditConfig):
         return all(config.get(key) == value for key, value in self.values.items())
 
 
+@step_kind("start-switched")
 @dataclass(frozen=True, slots=True)
 class StartSwitched(SetRunState):
     """A connector of a cut-over starts. It does not, while some connectors are turned to the other topic and some not.
 
     `switches` are those of all of them, each with its way back: a start after a failure needs all of them undone.
     """
-
-    kind: ClassVar[str] = "start-switched"
 
     switches: tuple[SwitchConfig, ...] = ()
 
@@ -74,17 +57,3 @@ class StartSwitched(SetRunState):
                 hint="seamark journal resume finishes it; nothing is read or written before",
             )
         return SetRunState.intend(self, world)
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "cluster": self.cluster,
-            "name": self.name,
-            "state": self.state,
-            "switches": [dict(one.to_data().arguments) for one in self.switches],
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        switches = tuple(SwitchConfig(**one) for one in data.arguments["switches"])
-        return cls(**{**data.arguments, "switches": switches})

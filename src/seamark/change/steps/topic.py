@@ -2,54 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
-from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.action import Port, Reads, StandaloneStep, StepSeen, action_kind
+from seamark.change.locks import topic_lock
+from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.config import compare_image
 from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.topic_image import build_configs, is_led, pick_configs, read_export, read_topic
 from seamark.change.world import World
 from seamark.errors import AlreadyExistsError, RefusedError
-from seamark.model.plan import StepData
+from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.topic import TopicStatus
+from seamark.report.words import render_count
 
 # The controller's word reaches every broker within a second or two; half a minute is a cluster in trouble.
 SETTLE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class _NewTopic:
-    """What the two steps about a new topic share: its shape. What is None is left to the brokers, and not looked at."""
+class TopicAction(StandaloneStep):
+    """What every step on one topic shares: it locks the topic, and comes before what uses the topic."""
 
-    aspect: ClassVar[str] = "topic"
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
+    phase: ClassVar[int] = 0
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
-    kind: ClassVar[str] = ""
 
     name: str
-    partitions: int | None = None
-    replication_factor: int | None = None
-    configs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def subject(self) -> str:
         return f"topic/{self.name}"
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "name": self.name,
-            "partitions": self.partitions,
-            "replication_factor": self.replication_factor,
-            "configs": dict(self.configs),
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
     @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**data.arguments)
+    def find_locks(cls, actions: Sequence[Self], reads: Reads) -> Sequence[frozenset[str]]:
+        del reads
+        return [frozenset({topic_lock(action.name)}) for action in actions]
+
+
+class TopicGuard(Protocol):
+    """Tells whether a topic may be deleted."""
+
+    def check_delete(self, name: str) -> None:
+        """Refuse to delete a topic that is internal or in use.
+
+        Raises:
+            RefusedError: it must not be deleted.
+        """
+        ...
+
+
+TOPIC_GUARD: Port[TopicGuard] = Port("topic guard")
+
+
+@dataclass(frozen=True, slots=True)
+class _NewTopic(TopicAction):
+    """What the two steps about a new topic share: its shape. What is None is left to the brokers, and not looked at."""
+
+    aspect: ClassVar[str] = "topic"
+    partitions: int | None = None
+    replication_factor: int | None = None
+    configs: Mapping[str, str] = field(default_factory=dict)
 
     def _wanted(self) -> dict[str, Any]:
         return {
@@ -68,11 +82,11 @@ class _NewTopic:
         }
 
 
+@action_kind("create-topic")
+@step_kind("create-topic")
 @dataclass(frozen=True, slots=True)
 class CreateTopic(_NewTopic):
     """A topic that is not there yet is created. Undoing it deletes it, as long as nobody has written to it."""
-
-    kind: ClassVar[str] = "create-topic"
 
     def describe(self) -> str:
         count = f"{self.partitions} partition" + ("s" if self.partitions != 1 else "")
@@ -90,6 +104,19 @@ class CreateTopic(_NewTopic):
             self.name, partitions=self.partitions, replication_factor=self.replication_factor, configs=self.configs
         )
 
+    def build_effect(self, seen: StepSeen) -> Effect:
+        copies = self.replication_factor
+        partitions = self.partitions
+        parts = [
+            "the brokers' number of partitions" if partitions is None else render_count(partitions, "partition"),
+            "the brokers' replication" if copies is None else f"replication {copies}",
+        ]
+        configs = compare_configs({}, seen.intent.after["configs"])
+        # A new topic has few configs, and whoever reviews it wants to see them.
+        told = " ".join(f"{found.key}={found.after}" for found in configs)
+        words = f"create: {', '.join(parts)}" + (f" with {told}" if told else "")
+        return Effect(Sign.CREATE, self.subject, words, configs)
+
     def observe(self, world: World, intent: Intent) -> Observed:
         topic = read_topic(world, self.name)
         seen = compare_image(self._build_image(topic), intent)
@@ -103,6 +130,8 @@ class CreateTopic(_NewTopic):
         return DeleteNewTopic(self.name, self.partitions, self.replication_factor, dict(self.configs))
 
 
+@action_kind("delete-new-topic")
+@step_kind("delete-new-topic")
 @dataclass(frozen=True, slots=True)
 class DeleteNewTopic(_NewTopic):
     """A topic that was just created goes again. It is refused where it holds or has held a record.
@@ -110,10 +139,12 @@ class DeleteNewTopic(_NewTopic):
     The brokers give a topic its id, so nobody can know it before: what is compared is its shape.
     """
 
-    kind: ClassVar[str] = "delete-new-topic"
-
     def describe(self) -> str:
         return f"delete {self.subject}, if it is still empty"
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        del seen
+        return Effect(Sign.DELETE, self.subject, "delete, if it is still empty")
 
     def intend(self, world: World) -> Intent:
         return Intent(before=self._build_image(read_topic(world, self.name)), after=None)
@@ -144,24 +175,29 @@ class DeleteNewTopic(_NewTopic):
             )
 
 
+@action_kind("delete-topic")
+@step_kind("delete-topic")
 @dataclass(frozen=True, slots=True)
-class DeleteTopic:
+class DeleteTopic(TopicAction):
     """A topic is deleted with all that is in it, for good. What can be kept of it is written to the journal first."""
 
-    kind: ClassVar[str] = "delete-topic"
     aspect: ClassVar[str] = "topic"
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
-    settle_seconds: ClassVar[float] = SETTLE_SECONDS
-
-    name: str
-
-    @property
-    def subject(self) -> str:
-        return f"topic/{self.name}"
 
     def describe(self) -> str:
         return f"delete {self.subject} with all its records, for good"
+
+    @classmethod
+    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[StepSeen]:
+        for action in actions:
+            reads.use(TOPIC_GUARD).check_delete(action.name)
+        return super(DeleteTopic, cls).inspect(actions, reads)
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        export = seen.intent.extra or {}
+        bounds: Mapping[str, Any] = export.get("bounds", {})
+        records = sum(max(0, latest - earliest) for earliest, latest in bounds.values())
+        what = f"{render_count(records, 'record')} in {render_count(int(export.get('partitions', 0)), 'partition')}"
+        return Effect(Sign.DELETE, self.subject, f"delete: {what}, for good")
 
     def intend(self, world: World) -> Intent:
         topic = read_topic(world, self.name)
@@ -185,14 +221,13 @@ class DeleteTopic:
             "its records are gone; the journal keeps its configs, its bounds and what groups had committed on it"
         )
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        return StepData(self.kind, self.subject, {"name": self.name}, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**data.arguments)
-
 
 def _build_identity(topic: TopicStatus | None) -> dict[str, Any] | None:
     """A topic of the same name that was made anew has another id."""
     return None if topic is None else {"topic_id": topic.topic_id}
+
+
+def compare_configs(before: Mapping[str, str | None], after: Mapping[str, str | None]) -> tuple[FieldChange, ...]:
+    """Return the configs that differ, by key."""
+    keys = sorted(before.keys() | after.keys())
+    return tuple(FieldChange(key, before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key))

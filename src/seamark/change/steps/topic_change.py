@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from seamark.change.step import CanNotUndo, Intent, Observed, Step
+from seamark.change.action import StepSeen, action_kind
+from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.config import compare_image
-from seamark.change.steps.topic import SETTLE_SECONDS
+from seamark.change.steps.topic import TopicAction, compare_configs
 from seamark.change.steps.topic_image import build_configs, is_led, pick_configs, read_topic, require_topic
 from seamark.change.world import World
 from seamark.errors import RefusedError
-from seamark.model.plan import StepData
+from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.topic import TopicStatus
+from seamark.report.words import render_count
 
 
+@action_kind("grow-topic")
+@step_kind("grow-topic")
 @dataclass(frozen=True, slots=True)
-class GrowTopic:
+class GrowTopic(TopicAction):
     """A topic gets more partitions, for good: Kafka takes none away."""
 
-    kind: ClassVar[str] = "grow-topic"
     aspect: ClassVar[str] = "partitions"
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
-    settle_seconds: ClassVar[float] = SETTLE_SECONDS
-
-    name: str
     partitions: int
-
-    @property
-    def subject(self) -> str:
-        return f"topic/{self.name}"
 
     def describe(self) -> str:
         return f"grow {self.subject} to {self.partitions} partitions, for good"
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        have = int(seen.intent.before["partitions"])
+        more = render_count(self.partitions - have, "partition")
+        fields = (FieldChange("partitions", str(have), str(self.partitions)),)
+        return Effect(Sign.CHANGE, self.subject, f"grow by {more}, for good", fields)
 
     def intend(self, world: World) -> Intent:
         topic = require_topic(world, self.name)
@@ -61,38 +61,26 @@ class GrowTopic:
             return None
         return CanNotUndo("Kafka takes no partition away from a topic")
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {"name": self.name, "partitions": self.partitions}
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
 
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**data.arguments)
-
-
+@action_kind("alter-topic-config")
+@step_kind("alter-topic-config")
 @dataclass(frozen=True, slots=True)
-class AlterTopicConfig:
+class AlterTopicConfig(TopicAction):
     """Configs of a topic are set; those in `remove` are taken away from it, and the brokers' default counts again.
 
     A plan has one such step for a topic: their images are only comparable where they show the same keys.
     """
 
-    kind: ClassVar[str] = "alter-topic-config"
     aspect: ClassVar[str] = "configs"
-    drifts: ClassVar[bool] = False
-    acts: ClassVar[bool] = True
-    settle_seconds: ClassVar[float] = SETTLE_SECONDS
-
-    name: str
     values: Mapping[str, str] = field(default_factory=dict)
     remove: tuple[str, ...] = ()
 
-    @property
-    def subject(self) -> str:
-        return f"topic/{self.name}"
-
     def describe(self) -> str:
         return f"change the config of {self.subject}: {', '.join(self._keys())}"
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        fields = compare_configs(seen.intent.before["configs"], seen.intent.after["configs"])
+        return Effect(Sign.CHANGE, self.subject, f"change {render_count(len(fields), 'config')}", fields)
 
     def intend(self, world: World) -> Intent:
         topic = require_topic(world, self.name)
@@ -113,14 +101,6 @@ class AlterTopicConfig:
         before: Mapping[str, str | None] = intent.before["configs"]
         values = {key: value for key, value in before.items() if value is not None}
         return AlterTopicConfig(self.name, values, tuple(key for key in before if key not in values))
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {"name": self.name, "values": dict(self.values), "remove": list(self.remove)}
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        return cls(**{**data.arguments, "remove": tuple(data.arguments.get("remove", ()))})
 
     def _keys(self) -> list[str]:
         return sorted({*self.values, *self.remove})

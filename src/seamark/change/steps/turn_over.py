@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
 
-from seamark.change.step import CanNotUndo, Intent, Step
-from seamark.change.steps.copy_looks import ProveStill, ProveUntouched
+from seamark.change.step import CanNotUndo, Intent, Step, step_kind
 from seamark.change.steps.switch_config import SwitchConfig
 from seamark.change.steps.topic_image import require_topic
 from seamark.change.world import World
-from seamark.model.plan import StepData
 
 
+@step_kind("turn-over")
 @dataclass(frozen=True, slots=True)
 class TurnOver(SwitchConfig):
     """A connector of a cut-over gets the keys by which it reads or writes the target.
 
     Its intent keeps where the target ended: nobody of the cut-over writes there before all are turned.
     """
-
-    kind: ClassVar[str] = "turn-over"
 
     copy: str = ""
     source: str = ""
@@ -41,42 +37,19 @@ class TurnOver(SwitchConfig):
         ends = {int(partition): end for partition, end in intent.extra["ends"].items()}
         return TurnBack(self.cluster, self.name, back.values, self.copy, self.source, self.target, ends)
 
-    def build_proof(self) -> ProveStill:
-        """What must be so before it is turned over once more: the target has all that the source has."""
-        return ProveStill(self.copy, self.source, self.target)
 
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        data = SwitchConfig.to_data(self, lane=lane, always=always)
-        named = {"copy": self.copy, "source": self.source, "target": self.target}
-        return replace(data, arguments={**data.arguments, **named})
-
-
+@step_kind("turn-back")
 @dataclass(frozen=True, slots=True)
 class TurnBack(SwitchConfig):
     """A connector that was turned over gets its former keys. `ends` are those of the target at the cut-over."""
-
-    kind: ClassVar[str] = "turn-back"
 
     copy: str = ""
     source: str = ""
     target: str = ""
     ends: Mapping[int, int] = field(default_factory=dict)
 
-    def build_proof(self) -> ProveUntouched:
-        """What must be so before anything of the cut-over is taken back."""
-        return ProveUntouched(self.copy, self.source, self.target, self.ends)
-
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         over = SwitchConfig.undo(self, intent)
         if not isinstance(over, SwitchConfig):
             return over
         return TurnOver(self.cluster, self.name, over.values, self.copy, self.source, self.target)
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        data = SwitchConfig.to_data(self, lane=lane, always=always)
-        return replace(data, arguments={**data.arguments, **self.build_proof().to_data().arguments})
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        ends = {int(partition): end for partition, end in data.arguments["ends"].items()}
-        return cls(**{**data.arguments, "ends": ends})

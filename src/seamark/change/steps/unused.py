@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from seamark.change.step import Intent, Observed
+from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.look import Look
 from seamark.change.world import World
 from seamark.errors import RefusedError, SeamarkError
-from seamark.model.plan import StepData
 
 _SETTLE_SECONDS = 60.0
 LOOK_SECONDS = 0.5
 
 
+@step_kind("prove-unused")
 @dataclass(frozen=True, slots=True)
 class ProveUnused(Look):
     """For so long nobody uses the offsets of these connectors: they are not there, in none of `clusters`.
@@ -24,7 +24,6 @@ class ProveUnused(Look):
     still end its tasks, which write once more.
     """
 
-    kind: ClassVar[str] = "prove-unused"
     aspect: ClassVar[str] = "unused"
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
 
@@ -53,20 +52,6 @@ class ProveUnused(Look):
         del intent
         there = find_users(world, self.clusters, self.owners, may_be_down=self.may_be_down)
         return Observed.BEFORE if there else Observed.AFTER
-
-    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
-        arguments = {
-            "clusters": list(self.clusters),
-            "owners": list(self.owners),
-            "quiet_seconds": self.quiet_seconds,
-            "may_be_down": self.may_be_down,
-        }
-        return StepData(self.kind, self.subject, arguments, lane=lane, always=always)
-
-    @classmethod
-    def from_data(cls, data: StepData) -> Self:
-        found = data.arguments
-        return cls(tuple(found["clusters"]), tuple(found["owners"]), found["quiet_seconds"], found["may_be_down"])
 
 
 def name_left(clusters: Sequence[str], owners: Sequence[str]) -> str:

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seamark.change.locks import group_lock
-from seamark.change.step import Step
+from seamark.change.action import Action
 from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.group_image import build_positions, count_members
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
@@ -223,12 +222,13 @@ class Groups:
             raise error
         return reading.items[0].offsets
 
-    def _build(self, title: str, name: str, step: Step, *, owners: GroupOwners, notes: tuple[str, ...] = ()) -> Planned:
+    def _build(
+        self, title: str, name: str, step: Action, *, owners: GroupOwners, notes: tuple[str, ...] = ()
+    ) -> Planned:
         sink = owners.find(name)
         whose = (f"it is the group of connector/{sink}",) if sink else ()
         unknown = tuple(_say_unknown(where, error) for where, error in owners.failures.items())
-        lock = group_lock(name, workers=owners.workers.get(name, ""))
-        return self._planner().build(title, [step], locks=[lock], notes=(*whose, *notes, *unknown))
+        return self._planner().plan(title, [step], notes=(*whose, *notes, *unknown))
 
 
 def _is_chosen(spot: Spot, chosen: Sequence[Chosen]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from seamark.change.step import Step
@@ -16,6 +16,7 @@ from seamark.model.topic_report import TopicUser, Use
 
 if TYPE_CHECKING:
     from seamark.context import Context
+    from seamark.fleet.ports import BrokersPort
     from seamark.fleet.world import FleetWorld
 
 _STORES = ("config_topic", "offsets_topic", "status_topic")
@@ -46,6 +47,26 @@ def refuse_deletes(steps: Sequence[Step], *, clusters: Clusters, world: FleetWor
         if topic is not None:
             refuse_own(topic, context)
             refuse_used(topic, read_users(topic, clusters=clusters, kafka=world.kafka()))
+
+
+class FleetTopicGuard:
+    """Tells whether topics of a context may be deleted."""
+
+    def __init__(self, context: Context, *, clusters: Clusters, kafka: Callable[[], BrokersPort]) -> None:
+        self._context = context
+        self._clusters = clusters
+        self._kafka = kafka
+
+    def check_delete(self, name: str) -> None:
+        """Refuse to delete a topic that is internal or in use.
+
+        Raises:
+            RefusedError: it must not be deleted.
+        """
+        found = self._kafka().read_topics([name]).items
+        for topic in found:
+            refuse_own(topic, self._context)
+            refuse_used(topic, read_users(topic, clusters=self._clusters, kafka=self._kafka()))
 
 
 def refuse_used(topic: TopicStatus, users: TopicUsers) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from seamark.change.fanout import fan_out
 from seamark.errors import SeamarkError
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.fanout import fan_out
 from seamark.fleet.lock_names import find_group
 from seamark.fleet.ports import BrokersPort
 from seamark.model.connector import Connector, ConnectorType, State

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from seamark.change.locks import topic_lock
-from seamark.change.step import Step
+from seamark.change.action import Action
 from seamark.change.steps.topic import CreateTopic, DeleteTopic
 from seamark.change.steps.topic_change import AlterTopicConfig, GrowTopic
 from seamark.errors import AlreadyExistsError, NotFoundError, SeamarkError, UsageError
@@ -117,7 +116,7 @@ class Topics:
                 f"there is a topic {name} already", hint=f"seamark topics grow or alter changes it; show: {name}"
             )
         step = CreateTopic(name, partitions, replication, {key: _text(value) for key, value in (config or {}).items()})
-        return self._build(f"create topic {name}", name, step)
+        return self._build(f"create topic {name}", step)
 
     def delete(self, name: str) -> Planned:
         """Plan the end of a topic with all its records. Refused while a connector or a group uses it."""
@@ -125,7 +124,7 @@ class Topics:
         refuse_own(topic, self._context)
         users = read_users(topic, clusters=self._clusters, kafka=self._kafka)
         refuse_used(topic, users)
-        return self._build(f"delete topic {name}", name, DeleteTopic(name), notes=build_delete_notes(users))
+        return self._build(f"delete topic {name}", DeleteTopic(name), notes=build_delete_notes(users))
 
     def grow(self, name: str, *, to: int) -> Planned:
         """Plan more partitions. It can't be undone; the notes name who is hurt by it."""
@@ -134,10 +133,10 @@ class Topics:
         refuse_own(topic, self._context)
         refuse_shrink(topic, to=to)
         if to == len(topic.partitions):
-            return self._build(f"grow topic {name}", name, GrowTopic(name, to))
+            return self._build(f"grow topic {name}", GrowTopic(name, to))
         users = read_users(topic, clusters=self._clusters, kafka=self._kafka)
         return self._build(
-            f"grow topic {name} to {to} partitions", name, GrowTopic(name, to), notes=build_grow_notes(topic, users)
+            f"grow topic {name} to {to} partitions", GrowTopic(name, to), notes=build_grow_notes(topic, users)
         )
 
     def alter(
@@ -154,14 +153,14 @@ class Topics:
         if both := sorted(values.keys() & {*unset}):
             raise UsageError(f"{', '.join(both)} can't be set and unset at once")
         refuse_own(self._read(name), self._context, only_internal=True)
-        return self._build(f"alter topic {name}", name, AlterTopicConfig(name, values, tuple(sorted({*unset}))))
+        return self._build(f"alter topic {name}", AlterTopicConfig(name, values, tuple(sorted({*unset}))))
 
     @property
     def _kafka(self) -> BrokersPort:
         return self._world.kafka()
 
-    def _build(self, title: str, name: str, step: Step, *, notes: tuple[str, ...] = ()) -> Planned:
-        return self._planner().build(title, [step], locks=[topic_lock(name)], notes=notes)
+    def _build(self, title: str, step: Action, *, notes: tuple[str, ...] = ()) -> Planned:
+        return self._planner().plan(title, [step], notes=notes)
 
     def _read(self, name: str) -> TopicStatus:
         topic = self._find(name)

@@ -51,17 +51,6 @@ def refuse_masks(config: Mapping[str, str], *, name: str) -> None:
         )
 
 
-def split_secrets(config: Mapping[str, str], present: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The config without the literal secrets that stay as they are, and the keys of those.
-
-    What Connect holds already need not be in a plan, so such a plan can be saved and applied later.
-    """
-    kept = tuple(
-        sorted(key for key, value in config.items() if mask_value(key, value) != value and present.get(key) == value)
-    )
-    return {key: value for key, value in config.items() if key not in kept}, kept
-
-
 def _build_text(key: str, value: Any, *, name: str) -> str:
     if isinstance(value, str):
         return value

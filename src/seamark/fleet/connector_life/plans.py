@@ -7,13 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seamark.change.action import Action
+from seamark.change.image import split_secrets
 from seamark.change.step import Step
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.connect.capability import Capability
 from seamark.errors import AlreadyExistsError, NotFoundError, RefusedError, UsageError
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.connector_life.config import build_config, split_secrets
+from seamark.fleet.connector_life.config import build_config
 from seamark.fleet.connector_life.leftovers import Leftovers, build_topic_note
 from seamark.fleet.connector_life.plugin_type import find_type
 from seamark.fleet.lock_names import build_lock_notes, build_locks
@@ -63,10 +65,9 @@ class ConnectorPlans:
             client.read_capabilities().require(Capability.INITIAL_STATE, doing=doing)
         self.refuse_present(where, name)
         kind = find_type(client.read_plugins(), config["connector.class"])
-        return self.planner.build(
+        return self.planner.plan(
             f"create {name}",
             [CreateConnector(where, name, config, state=state.upper())],
-            locks=build_locks(name, [config], kind=kind, settings=settings),
             notes=(
                 *self.leftovers.before_create(name, config, kind=kind, settings=settings),
                 *build_lock_notes(settings, kinds=[kind]),
@@ -87,9 +88,7 @@ class ConnectorPlans:
         """The plan of another name."""
         from seamark.fleet.connector_life.rename import plan_rename  # noqa: PLC0415
 
-        return plan_rename(
-            self, connector, name, clusters=self._clusters, context=self._context, accept_loss=accept_loss
-        )
+        return plan_rename(self, connector, name, clusters=self._clusters, accept_loss=accept_loss)
 
     def change(self, connector: Connector, given: Mapping[str, Any]) -> Planned:
         """The plan of a whole new config."""
@@ -123,6 +122,13 @@ class ConnectorPlans:
                     notes += self._build_delete_notes(self._clusters.client(step.cluster).read_connector(step.name))
         return tuple(notes)
 
+    def read_leftovers(self, cluster: str, name: str) -> tuple[str, ...]:
+        """Say what stays behind when a connector is deleted; nothing where there is none of that name."""
+        try:
+            return self._build_delete_notes(self._clusters.client(cluster).read_connector(name))
+        except NotFoundError:
+            return ()
+
     def set_state(self, connectors: Sequence[Connector], state: str) -> Planned:
         """The plan that runs, pauses or stops connectors."""
         if state == "STOPPED":
@@ -150,24 +156,20 @@ class ConnectorPlans:
         shown, kept = split_secrets(config, present)
         step = PutConfig(connector.cluster, connector.name, shown, keep=kept)
         notes = build_topic_note(connector, config)
-        return self._build("change the config of", [connector], [step], notes=notes, configs=[present, config])
+        return self._build("change the config of", [connector], [step], notes=notes)
 
     def _build(
         self,
         verb: str,
         connectors: Sequence[Connector],
-        steps: Sequence[Step],
+        steps: Sequence[Action],
         *,
         notes: Iterable[str] = (),
-        configs: Sequence[Mapping[str, str]] | None = None,
     ) -> Planned:
         if not connectors:
             raise UsageError(f"nothing to {verb}: no connector is named", hint="give NAME or CLUSTER/NAME")
-        locks = [lock for connector in connectors for lock in self.locks_of(connector, configs=configs)]
         named = connectors[0].name if len(connectors) == 1 else f"{len(connectors)} connectors"
-        return self.planner.build(
-            f"{verb} {named}", steps, locks=locks, notes=(*notes, *self._build_lock_notes(connectors))
-        )
+        return self.planner.plan(f"{verb} {named}", steps, notes=(*notes, *self._build_lock_notes(connectors)))
 
     def locks_of(self, connector: Connector, *, configs: Sequence[Mapping[str, str]] | None = None) -> tuple[str, ...]:
         """The locks of a connector, with the config it has or with all of those given."""

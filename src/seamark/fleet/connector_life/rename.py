@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from seamark.change.steps.connector import CreateConnector, DeleteConnector
 from seamark.change.steps.copy_offsets import read_copied
-from seamark.change.steps.run_state import SetRunState
 from seamark.connect.capability import Capability
 from seamark.errors import RefusedError, SeamarkError, UsageError
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.lock_names import OWN_GROUP, build_lock_notes, build_locks, find_group, find_offsets_topic
+from seamark.fleet.lock_names import OWN_GROUP, build_lock_notes, find_group, find_offsets_topic
 from seamark.fleet.moving.guards import require_run_state
-from seamark.fleet.moving.rename import plan_carrying
+from seamark.fleet.moving.lifecycle_actions import RenameConnector
 from seamark.fleet.planned import Planned
 from seamark.model.connector import Connector, ConnectorType
 from seamark.report.words import render_count
 
 if TYPE_CHECKING:
-    from seamark.change.step import Step
     from seamark.connect import Capabilities
-    from seamark.context import Context
     from seamark.fleet.connector_life.plans import ConnectorPlans
     from seamark.fleet.ports import ConnectPort
     from seamark.model.offset import Offset
@@ -41,7 +37,6 @@ def plan_rename(
     name: str,
     *,
     clusters: Clusters,
-    context: Context,
     accept_loss: bool,
 ) -> Planned:
     """The plan: create the new one, stopped where the workers can, delete the old one, let the new one run.
@@ -53,37 +48,26 @@ def plan_rename(
     if name == connector.name:
         raise UsageError(f"{name} is its name already", hint="give another one")
     client, settings = clusters.client(connector.cluster), clusters.settings(connector.cluster)
-    state = require_run_state(connector, plans.planner.world)
+    require_run_state(connector, plans.planner.world)
     capabilities = client.read_capabilities()
     plans.refuse_present(connector.cluster, name)
     config = {key: value for key, value in connector.config.items() if key != "name"}
     losses = find_losses(connector, name, client=client, clusters=clusters)
     can_carry = capabilities.has(Capability.INITIAL_STATE) and connector.type is not ConnectorType.UNKNOWN
-    if losses and can_carry and (held := _count_carried(plans, connector, accept_loss=accept_loss)):
-        notes = _build_notes(connector, name, config, capabilities=capabilities)
-        return plan_carrying(
-            plans, connector, name, config, state=state, held=held, notes=notes, clusters=clusters, context=context
-        )
-    if losses and not accept_loss:
+    held = _count_carried(plans, connector, accept_loss=accept_loss) if losses and can_carry else 0
+    if losses and not held and not accept_loss:
         raise build_refusal(connector, name, losses)
-    planned = plans.planner.build(
+    notes = _build_notes(connector, name, config, capabilities=capabilities)
+    if held:
+        notes = (*_build_carried_notes(connector, name, held), *notes)
+    else:
+        left = plans.leftovers.before_create(name, config, kind=connector.type, settings=settings)
+        notes = (*(f"lost: {loss.words}" for loss in losses), *notes, *left)
+    return plans.planner.plan(
         f"rename {connector.name} to {name}",
-        _build_steps(connector, name, config, state=state, capabilities=capabilities),
-        locks=(
-            *plans.locks_of(connector),
-            *build_locks(name, [config], kind=connector.type, settings=settings),
-        ),
-        notes=(
-            *(f"lost: {loss.words}" for loss in losses),
-            *_build_notes(connector, name, config, capabilities=capabilities),
-            *plans.leftovers.before_create(name, config, kind=connector.type, settings=settings),
-            *build_lock_notes(settings, kinds=[connector.type]),
-        ),
+        [RenameConnector(connector.cluster, connector.name, name, carries=bool(held))],
+        notes=(*notes, *build_lock_notes(settings, kinds=[connector.type])),
     )
-    # One lane: where the new one can't be created, the old one stays.
-    lane = f"rename/{connector.cluster}/{connector.name}"
-    steps = tuple(replace(step, lane=lane) for step in planned.plan.steps)
-    return replace(planned, plan=replace(planned.plan, steps=steps))
 
 
 def _count_carried(plans: ConnectorPlans, connector: Connector, *, accept_loss: bool) -> int:
@@ -136,20 +120,12 @@ def build_refusal(connector: Connector, name: str, losses: tuple[Loss, ...]) -> 
     )
 
 
-def _build_steps(
-    connector: Connector, name: str, config: dict[str, str], *, state: str, capabilities: Capabilities
-) -> list[Step]:
-    cluster = connector.cluster
-    if capabilities.has(Capability.INITIAL_STATE):
-        steps: list[Step] = [
-            CreateConnector(cluster, name, config, state="STOPPED"),
-            DeleteConnector(cluster, connector.name),
-        ]
-        return steps if state == "STOPPED" else [*steps, SetRunState(cluster, name, state)]
-    if state != "RUNNING":
-        doing = f"create connector {name} as {state}"
-        capabilities.require(Capability.INITIAL_STATE, doing=doing)
-    return [CreateConnector(cluster, name, config), DeleteConnector(cluster, connector.name)]
+def _build_carried_notes(connector: Connector, name: str, held: int) -> tuple[str, ...]:
+    old = connector.name
+    along = f"1 offset goes along, as {old} holds it when it has stopped"
+    if held != 1:
+        along = f"{render_count(held, 'offset')} go along, as {old} holds them when it has stopped"
+    return along, f"an undo lets {old} go on from there too: what {name} reads until then is read again"
 
 
 def _build_notes(

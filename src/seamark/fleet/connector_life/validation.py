@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from seamark.change.action import ConfigWrite
 from seamark.change.image import find_references, reveal_config
 from seamark.change.steps.connector import CreateConnector, PutConfig
 from seamark.change.world import World
@@ -36,7 +37,25 @@ def refuse_invalid(planned: Planned, clusters: Clusters, world: World) -> None:
         UnreachableError: a worker did not answer in time; nobody can tell.
     """
     ahead = [step for step, data in zip(planned.steps, planned.plan.steps, strict=True) if not data.fallback]
-    configs = [step for step in ahead if isinstance(step, CreateConnector | PutConfig)]
+    check_configs(
+        [
+            ConfigWrite(step.cluster, step.name, step.config, step.keep if isinstance(step, PutConfig) else ())
+            for step in ahead
+            if isinstance(step, CreateConnector | PutConfig)
+        ],
+        clusters,
+        world,
+    )
+
+
+def check_configs(writes: Iterable[ConfigWrite], clusters: Clusters, world: World) -> None:
+    """Refuse configs that their plugins don't accept, naming all of them.
+
+    Raises:
+        RefusedError: Connect would refuse a config, or the plugin finds an error in it.
+        UnreachableError: a worker did not answer in time.
+    """
+    configs = [write for write in writes if write.is_validated]
     if not configs:
         return
     judge = _build_judge(clusters, world)
@@ -57,12 +76,12 @@ def refuse_invalid(planned: Planned, clusters: Clusters, world: World) -> None:
         )
 
 
-def _build_judge(clusters: Clusters, world: World) -> Callable[[CreateConnector | PutConfig], _Judgement]:
-    def judge(step: CreateConnector | PutConfig) -> _Judgement:
+def _build_judge(clusters: Clusters, world: World) -> Callable[[ConfigWrite], _Judgement]:
+    def judge(step: ConfigWrite) -> _Judgement:
         client = clusters.client(step.cluster)
         try:
             config = reveal_config(step.config, world)
-            if isinstance(step, PutConfig) and step.keep:
+            if step.keep:
                 # From the reading that the plan is made of, where there is one.
                 present = world.connect(step.cluster).read_config(step.name)
                 config |= {key: present[key] for key in step.keep if key in present}

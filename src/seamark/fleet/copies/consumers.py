@@ -9,12 +9,12 @@ from seamark.fleet.ledger_owners import list_consumers
 
 if TYPE_CHECKING:
     from seamark.context import Context
-    from seamark.fleet.copies.cutover_steps import Cutover
+    from seamark.fleet.copies.actions import CutOver
 
 
-def say_consumers(cutover: Cutover, context: Context) -> Iterator[str]:
+def say_consumers(cutover: CutOver, context: Context) -> Iterator[str]:
     """What to look at before the group of an exact consumer is carried over: it goes on at what its group says."""
-    groups = [reader.group for reader in cutover.readers if not reader.is_landing]
+    groups = [one.group for one in cutover.groups if not one.is_pipeline]
     known = list_consumers(context) if groups else frozenset()
     for group in groups:
         if group in known:

@@ -104,9 +104,10 @@ class Copies:
                 hint=f"make them there anew; seamark copy readers {known.plan.id} tells where each reader goes on",
             )
         context = self.route.source.context
-        planner = CutoverPlanner(context, clusters=self._clusters, world=self._world, actor=self._actor())
-        name = name_copy(known.plan.id, control_topic)
-        return planner.plan(known.plan, wish or CutoverWish(), name=name, look=self._build_look())
+        planner = CutoverPlanner(
+            context, clusters=self._clusters, world=self._world, planner=self.route.source.planner()
+        )
+        return planner.plan(known.plan, wish or CutoverWish(), name=name_copy(known.plan.id, control_topic))
 
     def readers(
         self,
@@ -126,14 +127,15 @@ class Copies:
         chosen = groups or find_readers(self.route.source.kafka, known.plan.source)
         name = name_copy(known.plan.id, control_topic)
         if spark is None:
-            return self._build_look().translate(name, chosen, missing=missing)
+            return self.open_preview().translate(name, chosen, missing=missing)
         engine = SparkEngine(self, wish=spark, events=Silent())
         try:
             return CopyWork(engine, self.route).translate(name, chosen, missing=missing)
         finally:
             engine.close()
 
-    def _build_look(self) -> CopyWork:
+    def open_preview(self) -> CopyWork:
+        """Return the copies for reading: nothing is recounted, and Spark isn't started."""
         engine = SparkEngine(self, wish=SparkWish(), events=Silent())
         return CopyWork(engine, self.route, is_recounting=False)
 
@@ -149,7 +151,7 @@ class Copies:
                 hint=f"when nobody does: seamark topics delete {known.plan.source.topic}",
             )
         name = name_copy(known.plan.id, control_topic)
-        topic = find_leftover(known.plan, name=name, kafka=self.kafka, look=self._build_look(), abandon=abandon)
+        topic = find_leftover(known.plan, name=name, kafka=self.kafka, look=self.open_preview(), abandon=abandon)
         return self._delete_topic(topic)
 
     def plan(self, topic: str, partitions: int | str, **wish: Any) -> CopyDraft:

@@ -10,7 +10,7 @@ from seamark.model.group import PIPELINE, GroupOffsets, find_mirror, is_mirror
 from seamark.model.reading import Reading
 
 if TYPE_CHECKING:
-    from seamark.fleet.copies.cutover_steps import Cutover
+    from seamark.fleet.copies.actions import CutOver
     from seamark.fleet.ports import BrokersPort
     from seamark.model.spot import Spot
 
@@ -40,14 +40,14 @@ def say_lone_mirrors(groups: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def say_landings(cutover: Cutover) -> Iterator[str]:
+def say_landings(cutover: CutOver) -> Iterator[str]:
     """What the owner of each landing has to do: its file is theirs, and nobody here can stop its runs."""
-    for owner in cutover.landings:
+    for owner in cutover.pipelines:
         yield (
             f"nobody can tell from here whether {owner} runs: stop it first; a run that is under way is shut out, and "
             f"ends with an error"
         )
-        if not cutover.in_place:
+        if not cutover.recreated:
             yield say_file(owner, cutover.source, target=cutover.target)
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from seamark.errors import RefusedError
-from seamark.fleet.copies.cutover_steps import Party, Reader
+from seamark.fleet.copies.actions import CutoverGroup
+from seamark.fleet.copies.cut_back import CutoverConnector
 from seamark.fleet.copies.readers import CopyReader, CopyUsers, ReaderKind
-from seamark.fleet.moving.guards import find_workers, require_run_state
+from seamark.fleet.moving.guards import require_run_state
 from seamark.model.topic_report import Use
 from seamark.pipelines.switching import switch_sink, switch_source
 
@@ -21,6 +22,19 @@ if TYPE_CHECKING:
 ISOLATION, COMMITTED = "consumer.override.isolation.level", "read_committed"
 _CONNECTOR = "connector/"
 _ELSEWHERE = ("consumer.override.bootstrap.servers", "producer.override.bootstrap.servers")
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """A connector that takes part, as it is now and as the plan switches it."""
+
+    connector: Connector
+    planned: CutoverConnector
+
+    @property
+    def config(self) -> Mapping[str, str | None]:
+        """Its config after the switch; None where a key is removed."""
+        return {**self.connector.config, **self.planned.values}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +81,7 @@ class Parties:
         names = [one.removeprefix(_CONNECTOR) for one in known if one.startswith(_CONNECTOR)]
         return tuple(self._build_source(name) for name in dict.fromkeys((*names, *self._wish.sources)))
 
-    def list_readers(self, sinks: Sequence[Party]) -> tuple[Reader, ...]:
+    def list_groups(self, sinks: Sequence[Party]) -> tuple[CutoverGroup, ...]:
         """Every group that is carried over.
 
         Raises:
@@ -77,7 +91,7 @@ class Parties:
         self._refuse_active(chosen)
         by_name = {party.connector.owner: party for party in sinks}
         return tuple(
-            Reader(reader.group, sees_debris=self._sees_debris(reader, by_name))
+            CutoverGroup(reader.group, sees_debris=self._sees_debris(reader, by_name))
             for reader in {reader.group: reader for reader in chosen}.values()
         )
 
@@ -114,7 +128,7 @@ class Parties:
                 hint="stop it and turn it yourself; or copy the topic where it is",
             )
         state = require_run_state(connector, self._world)
-        return Party(connector, state, find_workers(connector), values)
+        return Party(connector, CutoverConnector(connector.cluster, connector.name, state, values))
 
     def _read(self, name: str) -> Connector:
         cluster, _, bare = name.rpartition("/")
@@ -139,4 +153,4 @@ class Parties:
         if not own:
             # Nobody can tell how a consumer reads; most read all.
             return True
-        return any({**party.connector.config, **party.values}.get(ISOLATION) != COMMITTED for party in own)
+        return any(party.config.get(ISOLATION) != COMMITTED for party in own)

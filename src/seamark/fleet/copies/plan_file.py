@@ -35,4 +35,4 @@ def read_copy_plan(path: Path) -> CopyPlan:
             cause="it is no JSON object",
             hint="make one: seamark copy plan … --out FILE",
         )
-    return CopyPlan.from_dict(body)
+    return CopyPlan.from_dict(body, where=str(path))

@@ -30,6 +30,7 @@ def find_plan(logs: CopyLogs, control_topic: str, what: str | Path | CopyPlan) -
     registered = logs.read_registered(control_topic)
     plan = what if isinstance(what, CopyPlan) else _read_file(what)
     if plan is not None:
+        check_readable(registered, plan.id)
         found = registered.found.get(plan.id)
         return KnownPlan(plan) if found is None else KnownPlan(join_plans(plan, found), found)
     return pick_registered(registered, str(what), control_topic=control_topic)
@@ -50,14 +51,22 @@ def pick_registered(registered: Registered, text: str, *, control_topic: str) ->
     if len(fits) > 1:
         raise UsageError(f"{text} may be {', '.join(fits)}", hint="write more of the id")
     (plan,) = fits
+    check_readable(registered, plan)
+    return KnownPlan(read_body(registered.found[plan]), registered.found[plan])
+
+
+def check_readable(registered: Registered, plan: str) -> None:
+    """Raise the reason why the registration of a plan can't be read.
+
+    This check comes before the registration is taken: to take it fences the process that runs the plan.
+    """
     if plan in registered.failures:
         raise registered.failures[plan]
-    return KnownPlan(read_body(registered.found[plan]), registered.found[plan])
 
 
 def read_body(registration: Registration) -> CopyPlan:
     """The plan of a registration."""
-    return CopyPlan.from_dict(dict(registration.body))
+    return CopyPlan.from_dict(dict(registration.body), where=f"the registered plan {registration.plan}")
 
 
 def join_plans(own: CopyPlan, registration: Registration) -> CopyPlan:

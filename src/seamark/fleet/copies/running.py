@@ -83,6 +83,8 @@ class CopyRun:
         """Go on with the plan until it is done, and longer where somebody follows the source."""
         known.plan.require_accepted()
         check_cluster(known.plan, self._route)
+        # Control records of another format version are refused before the process that wrote them is fenced.
+        self._route.target.logs.look_at_records(self._control_topic, jobs=[known.plan.id])
         hold = self._route.target.logs.hold(self._control_topic, plan=known.plan.id)
         try:
             plan, registration = self._register(known, hold)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from seamark.change.steps.restored import name_back
 from seamark.errors import RefusedError
 from seamark.fleet.copies.back import plan_back
-from seamark.fleet.copies.registry import register
+from seamark.fleet.copies.registry import check_readable, register
 from seamark.fleet.copies.running import RunWish
 from seamark.fleet.copies.spark_ends import build_ends
 from seamark.fleet.spark_session import SparkWish, build_copy_work, open_spark
@@ -111,6 +111,7 @@ class SparkEngine:
         if not progress.is_complete:
             raise RefusedError(f"the copy {name} is not done; nothing can be copied back yet")
         made = plan_back(plan, id=name_back(name), kafka=self._copies.kafka)
+        check_readable(self._copies.logs.read_registered(control_topic), made.id)
         hold = self._copies.logs.hold(control_topic, plan=made.id)
         try:
             if hold.read() is None:

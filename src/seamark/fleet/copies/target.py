@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from seamark.change.locks import topic_lock
 from seamark.change.steps.topic import CreateTopic
 from seamark.change.steps.topic_change import AlterTopicConfig
 from seamark.errors import RefusedError, SeamarkError
@@ -80,7 +79,7 @@ class TargetTopic:
         return self._build(f"alter topic {found.name} for copy {self._plan.id}", step)
 
     def _build(self, title: str, step: CreateTopic | AlterTopicConfig) -> Planned:
-        return self._planner.build(title, [step], locks=[topic_lock(self._plan.target.topic)])
+        return self._planner.plan(title, [step])
 
     def _change(self, planned: Planned) -> None:
         result = self._apply(planned)

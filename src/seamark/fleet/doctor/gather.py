@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from seamark.change.fanout import fan_out
 from seamark.errors import SeamarkError, UnreachableError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.doctor.evidence import ClusterEvidence, Evidence, OffsetsEvidence, TransactionsEvidence
-from seamark.fleet.fanout import fan_out
 from seamark.fleet.ports import KafkaPort
 from seamark.model.group import GroupStatus
 from seamark.model.reading import Reading

@@ -13,7 +13,7 @@ from seamark.offsets.grouping import is_task_key
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class PairChange:
     """What an import does to one partition of a connector. `after` is None where its offset is taken away."""
 
     connector: str
@@ -39,64 +39,66 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A needed action with the keys that it is written to: each with its place in a topic, None in a file or where new.
+    """A needed change with the keys that it is written to: each with its place in a topic, None in a file or where new.
 
     `is_guessed`: nobody has written the key yet, and a task may spell it otherwise.
     """
 
-    action: Action
+    pair: PairChange
     keys: tuple[tuple[int | None, bytes], ...]
     is_guessed: bool = False
 
     @property
     def value(self) -> bytes | None:
         """The bytes that are written; None for no offset."""
-        return encode_value(self.action.after)
+        return encode_value(self.pair.after)
 
 
-def build_targets(reading: StoreReading, wanted: Mapping[str, Sequence[Offset]]) -> tuple[list[Action], list[Target]]:
-    """Every action, and those that change anything with their keys.
+def build_targets(
+    reading: StoreReading, wanted: Mapping[str, Sequence[Offset]]
+) -> tuple[list[PairChange], list[Target]]:
+    """Every pair, and those that change with their keys.
 
     Raises:
         RefusedError: several records speak of one partition and differ, so that nobody can tell which one counts.
     """
     held = {(one.key.connector, one.key.identity): one for one in (*reading.offsets, *reading.forgotten)}
-    actions, targets, doubts = [], [], []
+    pairs, targets, doubts = [], [], []
     for connector, offsets in wanted.items():
         for one in offsets:
             stored = held.get((connector, spell_identity(one.partition)))
-            action = Action(connector, one.partition, None if stored is None else stored.offset, one.offset)
-            actions.append(action)
+            pair = PairChange(connector, one.partition, None if stored is None else stored.offset, one.offset)
+            pairs.append(pair)
             doubt = _find_doubt(stored)
             if doubt:
                 doubts.append(f"{connector} {spell_identity(one.partition)} {doubt}")
-            elif action.is_needed:
-                targets.append(_build_target(action, stored))
+            elif pair.is_needed:
+                targets.append(_build_target(pair, stored))
     if doubts:
         raise RefusedError(
             f"nobody can tell which record of {reading.store} holds an offset; nothing was changed",
             cause="; ".join(doubts),
             hint="connect-offsets --export says what is odd; seamark offsets mend puts it right",
         )
-    return actions, targets
+    return pairs, targets
 
 
 def build_notes(targets: Sequence[Target]) -> list[str]:
     """What is to be said of keys that nobody has written before."""
     guessed = [one for one in targets if one.is_guessed]
     return [
-        f"{one.action.connector} {spell_identity(one.action.partition)}: nobody has written this key yet; its fields "
+        f"{one.pair.connector} {spell_identity(one.pair.partition)}: nobody has written this key yet; its fields "
         "stand in the order of your file, and a task that orders them otherwise does not find it"
         for one in guessed
     ]
 
 
-def _build_target(action: Action, stored: StoredOffset | None) -> Target:
+def _build_target(pair: PairChange, stored: StoredOffset | None) -> Target:
     found = tuple((one.partition, one.key) for one in _find_read(stored) if one.key is not None)
     if found:
-        return Target(action, found)
-    key = encode_key(action.connector, action.partition)
-    return Target(action, ((None, key),), is_guessed=key != encode_rest_key(action.connector, action.partition))
+        return Target(pair, found)
+    key = encode_key(pair.connector, pair.partition)
+    return Target(pair, ((None, key),), is_guessed=key != encode_rest_key(pair.connector, pair.partition))
 
 
 def _find_read(stored: StoredOffset | None) -> Iterator[Evidence]:

@@ -6,20 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from seamark.change.steps.offset_records import WriteRecords
-from seamark.change.steps.unused import ProveUnused
 from seamark.errors import RefusedError, SeamarkError
-from seamark.fleet.kip199.targets import Action, Target, build_notes, build_targets
-from seamark.fleet.lock_names import build_locks
-from seamark.fleet.moving.guards import find_quiet_seconds
+from seamark.fleet.kip199.actions import ImportOffsets
+from seamark.fleet.kip199.targets import PairChange, Target, build_notes, build_targets
 from seamark.model.connector import Connector, ConnectorType, State
 from seamark.model.held_offset import HeldRecord
 from seamark.model.offset import Offset, spell_identity
 from seamark.offsets.grouping import build_home
 
 if TYPE_CHECKING:
-    from seamark.change.step import Step
-    from seamark.context import ConnectSettings, Context
+    from seamark.context import ConnectSettings
     from seamark.fleet.ports import ConnectPort
     from seamark.fleet.world import FleetWorld
     from seamark.offsets.grouping import Home
@@ -45,14 +41,12 @@ class TopicImport:
 
     def __init__(
         self,
-        context: Context,
         settings: ConnectSettings,
         *,
         client: ConnectPort,
         world: FleetWorld,
         store: TopicStore,
     ) -> None:
-        self._context = context
         self._settings = settings
         self._client = client
         self._world = world
@@ -72,39 +66,32 @@ class TopicImport:
         refusal = _build_refusal(wrong) if wrong else None
         return Survey(tuple(there), refusal)
 
-    def build_steps(
+    def build_action(
         self, wanted: Mapping[str, Sequence[Offset]]
-    ) -> tuple[list[Action], tuple[Step, ...], list[str], list[str]]:
-        """The records for connectors that no worker runs: actions, steps, locks, and what is to be said."""
+    ) -> tuple[list[PairChange], ImportOffsets | None, list[str]]:
+        """Return what changes, the action for connectors that no worker runs, and what is to be said."""
         if not wanted:
-            return [], (), [], []
+            return [], None, []
         reading = self._store.read(wanted)
         home = build_home(reading.partitions)
-        actions, targets = build_targets(reading, wanted)
+        pairs, targets = build_targets(reading, wanted)
         if not targets:
-            return actions, (), [], []
-        owners = tuple(dict.fromkeys(one.action.connector for one in targets))
+            return pairs, None, []
+        owners = tuple(dict.fromkeys(one.pair.connector for one in targets))
         topic = reading.store.removeprefix("topic ")
         records = tuple(record for one in targets for record in _build_records(one, topic, home))
-        clusters = (self._settings.name,)
-        proof = ProveUnused(clusters, owners, find_quiet_seconds(self._context), may_be_down=True)
-        write = WriteRecords(clusters, owners, records, may_be_down=True)
-        locks = [
-            lock
-            for name in owners
-            for lock in build_locks(name, [{}], kind=ConnectorType.SOURCE, settings=self._settings)
-        ]
-        return actions, (proof, write), locks, build_notes(targets)
+        return pairs, ImportOffsets(self._settings.name, owners, records, may_be_down=True), build_notes(targets)
 
-    def build_other_actions(self, wanted: Mapping[str, Sequence[Offset]]) -> list[Action]:
+    def build_other_pairs(self, wanted: Mapping[str, Sequence[Offset]]) -> list[PairChange]:
         """What an import means for connectors that are there: their tasks may read another topic than the workers'."""
-        actions = []
+        pairs = []
         for name, offsets in wanted.items():
             held = self._world.offsets(self._settings.name, name).read([one.partition for one in offsets])
-            actions += [
-                Action(name, one.partition, found.offset, one.offset) for one, found in zip(offsets, held, strict=True)
+            pairs += [
+                PairChange(name, one.partition, found.offset, one.offset)
+                for one, found in zip(offsets, held, strict=True)
             ]
-        return actions
+        return pairs
 
     def _are_down(self) -> bool:
         """Whether nobody is in the worker group, on two looks."""
@@ -132,7 +119,7 @@ def _find_home(key: bytes, target: Target, home: Home) -> int:
     found = home(key)
     if found is None:
         raise RefusedError(
-            f"nobody can tell where {target.action.connector} {spell_identity(target.action.partition)} belongs in the "
+            f"nobody can tell where {target.pair.connector} {spell_identity(target.pair.partition)} belongs in the "
             "topic; nothing was changed",
             cause="the workers have a partitioner of their own",
             hint="let a worker write it first, or create the connector: seamark connectors create --offsets",
@@ -157,5 +144,5 @@ def _build_refusal(wrong: Sequence[str]) -> RefusedError:
     return RefusedError(
         "these connectors must be stopped or absent, or all workers down; nothing was changed",
         cause="; ".join(wrong),
-        hint="stop them (Connect 3.5 and later: PUT /connectors/NAME/stop), or let seamark offsets import do it all",
+        hint="stop them (seamark connectors stop, Connect 3.5 and later), or stop all workers",
     )

@@ -12,8 +12,11 @@ from seamark.change.locks import PIPELINE_LOCK
 from seamark.change.past import read_past
 from seamark.errors import JournalError
 from seamark.fleet.ownership import find_acts
+from seamark.model.format_version import VERSION_FIELD, StoredFormat, check_format
 from seamark.model.group import PIPELINE
 from seamark.model.spec import DesiredColumn, DesiredLanding, Place
+
+FORMAT = StoredFormat("registered pipeline", 1)
 
 
 def read_registered(journal: Callable[[], Journal]) -> dict[str, Any]:
@@ -29,25 +32,34 @@ def read_registered(journal: Callable[[], Journal]) -> dict[str, Any]:
             continue
         acts = find_acts(read_past(opened.read(head.change)))
         found |= {name: acts[PIPELINE + name][-1].after for name in unknown if PIPELINE + name in acts}
-    return {name: body for name, body in found.items() if body is not None}
+    registered = {name: body for name, body in found.items() if body is not None}
+    for name, body in registered.items():
+        check_format(FORMAT, body, where=_describe(name))
+    return registered
 
 
 def build_body(landing: DesiredLanding) -> dict[str, Any]:
     """A pipeline as the journal takes it. Where it stood in a file is no part of it."""
     body: dict[str, Any] = json.loads(json.dumps(asdict(landing)))
     del body["place"]
-    return body
+    return FORMAT.field | body
 
 
 def read_body(name: str, body: Mapping[str, Any]) -> DesiredLanding:
     """Read what `build_body` gave."""
+    check_format(FORMAT, body, where=_describe(name))
     try:
         columns = tuple(DesiredColumn(**column) for column in body["columns"])
-        place = Place(f"{PIPELINE}{name} in the journal")
-        return DesiredLanding(**{**body, "place": place, "columns": columns, "key": tuple(body["key"])})
+        fields = {key: value for key, value in body.items() if key != VERSION_FIELD}
+        place = Place(_describe(name))
+        return DesiredLanding(**{**fields, "place": place, "columns": columns, "key": tuple(body["key"])})
     except (TypeError, KeyError) as error:
         raise JournalError(
             f"this seamark can't read the pipeline {name} of the journal",
             cause=f"{type(error).__name__}: {error}",
             hint="apply its files again, or use the version that registered it",
         ) from None
+
+
+def _describe(name: str) -> str:
+    return f"{PIPELINE}{name} in the journal"

@@ -9,12 +9,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from seamark.change.locks import base_name
+from seamark.change.plan import Plan
 from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.model.entry import Entry, EntryKind
 from seamark.model.held_offset import WriteRoute
 from seamark.model.offset import Offset
-from seamark.model.plan import Plan, StepData
+from seamark.model.plan import StepData
 from seamark.model.result import Outcome
 from seamark.model.standing import Sighting
 from seamark.offsets.codec import decode_key, decode_value

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from seamark.change.fanout import fan_out
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnsupportedError, UsageError
-from seamark.fleet.fanout import fan_out
 from seamark.fleet.moment.exports import find_topic_ids, read_exports
 from seamark.fleet.moment.logs import TopicIds
 from seamark.fleet.moment.targets import Log, MomentTargets, Way, say_standing, say_worth
@@ -133,6 +133,7 @@ class Moments:
         asked = self._resolve(owners, everything=everything)
         if partitions and len(asked) > 1:
             raise UsageError("partitions are those of one owner", hint="name one owner, or leave --partition out")
+        self._world().expect_connectors(one.connector.name for one in asked if one.connector is not None)
         witnesses = Witnesses(
             clusters=self._clusters, stores=self._stores(), journal=self._journal, exports=exports, now_ms=now_ms
         )

@@ -9,14 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from seamark.change.steps.carry_reader import CarryReader
-from seamark.change.steps.cleaning import LendTopicConfig
-from seamark.change.steps.copy_offsets import CopyOffsets
 from seamark.change.steps.group import DeleteGroup, MoveGroup
-from seamark.change.steps.mend import MendOffsets
-from seamark.change.steps.offset_records import WriteRecords
 from seamark.change.steps.offsets import WriteOffsets
-from seamark.change.steps.relocate import CarryOffsets
 from seamark.errors import AuthorizationError, NotFoundError, SeamarkError
 from seamark.fleet.lock_names import find_group
 from seamark.fleet.positions.stores import find_own_topic
@@ -30,6 +24,7 @@ if TYPE_CHECKING:
     from seamark.change.world import BrokerPort
     from seamark.context import Context
     from seamark.fleet.clusters import Clusters
+    from seamark.fleet.planning import Planning
     from seamark.model.group import GroupStatus
     from seamark.model.reading import Reading
     from seamark.model.topic import TopicStatus
@@ -42,7 +37,16 @@ def refuse_denied(
     steps: Sequence[Step], *, clusters: Clusters, context: Context, brokers: Callable[[], BrokerPort]
 ) -> None:
     """Refuse a change of offsets that Kafka would not let us make, by the name of every right that is missing."""
-    if denied := find_denied(steps, clusters=clusters, context=context, brokers=brokers):
+    check_denied(find_denied(steps, clusters=clusters, context=context, brokers=brokers))
+
+
+def check_denied(denied: Sequence[Right]) -> None:
+    """Refuse a change where rights are missing, and name all of them.
+
+    Raises:
+        AuthorizationError: at least one is missing.
+    """
+    if denied:
         first = denied[0]
         operation = first.operation.title().replace("_", "")
         raise AuthorizationError(
@@ -58,8 +62,19 @@ def build_access_notes(
     steps: Sequence[Step], *, clusters: Clusters, context: Context, brokers: Callable[[], BrokerPort]
 ) -> tuple[str, ...]:
     """The same for a plan. Who makes it may do less than who applies it, so it is no refusal yet."""
+    return _build_notes(lambda: find_denied(steps, clusters=clusters, context=context, brokers=brokers))
+
+
+def build_rights_notes(
+    rights: Iterable[Right], *, context: Context, brokers: Callable[[], BrokerPort]
+) -> tuple[str, ...]:
+    """Return what the reader of a plan must know of rights that are missing."""
+    return _build_notes(lambda: find_missing(rights, context=context, brokers=brokers))
+
+
+def _build_notes(find: Callable[[], Sequence[Right]]) -> tuple[str, ...]:
     try:
-        denied = find_denied(steps, clusters=clusters, context=context, brokers=brokers)
+        denied = find()
     except SeamarkError as error:
         return (f"nobody tells what Kafka allows you to do: {error.message}",)
     if not denied:
@@ -76,8 +91,13 @@ def find_denied(
     """
     if not context.has_brokers:
         return ()
-    needed = sorted(set(find_rights(_without_rest(steps, context), clusters=clusters)))
-    if not needed:
+    return find_missing(find_rights(_without_rest(steps, context), clusters=clusters), context=context, brokers=brokers)
+
+
+def find_missing(rights: Iterable[Right], *, context: Context, brokers: Callable[[], BrokerPort]) -> tuple[Right, ...]:
+    """Return those of these rights, and of the journal's own, that the brokers don't grant; asks only if needed."""
+    needed = sorted(set(rights))
+    if not needed or not context.has_brokers:
         return ()
     needed += sorted(_find_journal_rights(context))
     topics = _read_operations(brokers().read_topics(_pick(needed, _TOPIC)))
@@ -97,31 +117,32 @@ def find_rights(steps: Iterable[Step], *, clusters: Clusters) -> Iterator[Right]
         if isinstance(step, MoveGroup):
             yield Right(_GROUP, step.group, "READ")
             yield from (Right(_TOPIC, topic, "READ") for topic in step.positions)
-        elif isinstance(step, CarryReader):
-            yield Right(_GROUP, step.group, "READ")
-            yield from (Right(_TOPIC, topic, "READ") for topic in (step.source, step.target))
         elif isinstance(step, DeleteGroup):
             yield Right(_GROUP, step.group, "DELETE")
         elif isinstance(step, WriteOffsets):
             yield from _find_written(step, clusters)
-        elif isinstance(step, CopyOffsets):
-            yield from _find_copied(step, clusters)
-        else:
-            yield from _find_topic_rights(step)
 
 
-def _find_copied(step: CopyOffsets, clusters: Clusters) -> Iterator[Right]:
-    connector = _find_connector(step.cluster, step.source, clusters)
-    if connector is not None:
-        yield from _find_read(connector, clusters)
+def find_offset_rights(step: WriteOffsets, connector: Connector, planning: Planning) -> Iterator[Right]:
+    """Return what it takes to write a connector's offsets, where Connect does not, and to see them.
+
+    Where everything goes through REST, Connect's rights count and not those of this process.
+    """
+    if planning.context.verify != "rest":
+        yield from _find_write_rights(step, connector, planning.clusters)
 
 
 def _find_written(step: WriteOffsets, clusters: Clusters) -> Iterator[Right]:
     """What it takes to write them, where Connect does not, and to see them."""
-    yield from (Right(_TOPIC, record.topic, "WRITE") for record in step.records)
     connector = _find_connector(step.cluster, step.name, clusters, step.kept)
     if connector is None:
+        yield from (Right(_TOPIC, record.topic, "WRITE") for record in step.records)
         return
+    yield from _find_write_rights(step, connector, clusters)
+
+
+def _find_write_rights(step: WriteOffsets, connector: Connector, clusters: Clusters) -> Iterator[Right]:
+    yield from (Right(_TOPIC, record.topic, "WRITE") for record in step.records)
     partitions = [one.partition for one in step.offsets]
     if step.route is WriteRoute.GROUP and not any(connector.config.get(key) for key in _ELSEWHERE):
         group = find_group(step.name, connector.config, clusters.settings(step.cluster))
@@ -129,7 +150,7 @@ def _find_written(step: WriteOffsets, clusters: Clusters) -> Iterator[Right]:
         yield from (Right(_TOPIC, str(one["kafka_topic"]), "READ") for one in partitions if "kafka_topic" in one)
         if any(one.offset is None for one in step.offsets):
             yield Right(_GROUP, group, "DELETE")
-    yield from _find_read(connector, clusters, partitions)
+    yield from find_read_rights(connector, clusters, partitions)
 
 
 def _find_connector(cluster: str, name: str, clusters: Clusters, kept: Kept | None = None) -> Connector | None:
@@ -142,25 +163,10 @@ def _find_connector(cluster: str, name: str, clusters: Clusters, kept: Kept | No
         return None
 
 
-def _find_topic_rights(step: Step) -> Iterator[Right]:
-    """What steps need that write records themselves."""
-    if isinstance(step, WriteRecords):
-        for record in step.records:
-            yield from (Right(_TOPIC, record.topic, operation) for operation in ("READ", "WRITE"))
-    elif isinstance(step, CarryOffsets):
-        yield Right(_TOPIC, step.source, "READ")
-        yield Right(_TOPIC, step.target, "READ")
-        yield Right(_TOPIC, step.target, "WRITE")
-    elif isinstance(step, MendOffsets):
-        yield from (Right(_TOPIC, step.topic, operation) for operation in ("READ", "WRITE"))
-    elif isinstance(step, LendTopicConfig):
-        yield Right(_TOPIC, step.name, "ALTER_CONFIGS")
-
-
-def _find_read(
+def find_read_rights(
     connector: Connector, clusters: Clusters, partitions: Sequence[Mapping[str, object]] = ()
 ) -> Iterator[Right]:
-    """What it takes to see that a connector's offsets are what they should be. Connect writes them, not we."""
+    """Return what it takes to see that a connector's offsets are what they should be. Connect writes them."""
     if any(connector.config.get(key) for key in _ELSEWHERE):
         # Its offsets are in another Kafka cluster, and so are the rights.
         return

@@ -9,8 +9,8 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from seamark.change.fanout import fan_out
 from seamark.errors import RefusedError, SeamarkError, UnknownOutcomeError
-from seamark.fleet.fanout import fan_out
 from seamark.fleet.lock_names import find_group
 from seamark.fleet.moving.left_offsets import build_stored_records
 from seamark.fleet.moving.sink_targets import find_commits
@@ -283,6 +283,7 @@ def _build_held(partition: OffsetMap, primary: _Content, copy: _Content) -> Held
         (*_build_records(first), *_build_records(second)),
         _find_doubt(name, first, second),
         is_stray=name in primary.strays or name in copy.strays,
+        is_certain=first is None or first.is_certain,
     )
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from seamark.change.steps.aside import SetAside
 from seamark.change.steps.run_state import SetRunState
 from seamark.fleet.moving.preview import say_preview, say_total
 from seamark.model.connector import Connector
 from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.held_offset import HeldOffset, HeldRecord
 from seamark.model.meaning import Order
-from seamark.model.offset import Offset
+from seamark.model.offset import Offset, spell_identity
 from seamark.model.preview import Preview, sum_previews
+from seamark.offsets.codec import decode_key
 from seamark.offsets.meaning import Meaning
 
 if TYPE_CHECKING:
@@ -26,13 +26,10 @@ class How(StrEnum):
 
     STOPPED = "stays stopped"
     STOPS = "stops, moves, goes on"
-    ASIDE = "is deleted, moves, is created again"
 
 
 def find_how(steps: Sequence[Step]) -> How:
     """What the steps on one connector do to it beside the write."""
-    if any(isinstance(step, SetAside) for step in steps):
-        return How.ASIDE
     return (
         How.STOPS if any(isinstance(step, SetRunState) and step.state != "STOPPED" for step in steps) else How.STOPPED
     )
@@ -45,6 +42,7 @@ def build_offset_effect(
     previews: Sequence[Preview],
     *,
     how: How,
+    records: Sequence[FieldChange] = (),
 ) -> Effect:
     """One line for the connector, one field for each partition, and what its target will see."""
     fields = tuple(
@@ -55,10 +53,27 @@ def build_offset_effect(
         Sign.CHANGE,
         f"connector/{connector.owner}",
         f"{how}: {say_total(sum_previews(previews), previews)}",
-        fields,
+        (*fields, *records),
         tasks=0 if how is How.STOPPED else tasks,
         outlook=tuple(_build_outlook(meaning, previews)),
     )
+
+
+def build_record_changes(records: Sequence[HeldRecord], held: Sequence[HeldOffset]) -> Iterator[FieldChange]:
+    """Return each record that changes, where those of one partition will not be equal: the undo of a repair."""
+    now = {record.place: record for found in held for record in found.records}
+    values: dict[str, set[bytes | None]] = {}
+    for record in records:
+        values.setdefault(_identify(record), set()).add(record.value)
+    for record in records:
+        before = now.get(record.place)
+        if len(values[_identify(record)]) > 1 and (before is None or before.value != record.value):
+            yield build_record_change(before, record)
+
+
+def _identify(record: HeldRecord) -> str:
+    key = decode_key(record.key).key
+    return record.place if key is None else spell_identity(key.partition)
 
 
 def build_record_change(before: HeldRecord | None, record: HeldRecord) -> FieldChange:

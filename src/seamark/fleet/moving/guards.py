@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from seamark.change.patience import PLAN_SECONDS, ask_again
+from seamark.change.plan import Plan
 from seamark.change.precondition import build_precondition
 from seamark.change.steps.offsets import QUIET_SECONDS
 from seamark.change.steps.read import find_run_state, read_run_state
@@ -16,7 +17,6 @@ from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import ProveStopped, name_workers
 from seamark.errors import NotFoundError, RefusedError, UnsettledError
 from seamark.model.connector import Connector
-from seamark.model.plan import Plan
 
 if TYPE_CHECKING:
     from seamark.change.step import Step
@@ -93,7 +93,7 @@ def stop_running(
 ) -> tuple[Plan, tuple[Step, ...]]:
     """The way back from a change of a stopped connector, which runs by now: it is stopped for it, and runs again."""
     stopped = {step.subject for step in steps if isinstance(step, SetRunState) and step.state == _STOPPED}
-    # One that was deleted for a while, or not there yet, is no connector to stop.
+    # A connector that did not exist yet when its offsets were written can't be stopped.
     stopped |= {step.subject for step in steps if isinstance(step, ProveStopped) and step.kept is not None}
     found = {subject: one for subject, one in _read_proven(steps, clusters).items() if subject not in stopped}
     ends = {step.subject: number for number, step in enumerate(steps)}

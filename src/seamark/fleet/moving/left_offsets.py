@@ -27,7 +27,11 @@ class LeftOffsets:
 
     def read(self, owners: Collection[str]) -> tuple[HeldRecord, ...]:
         """Every record that speaks of these connectors: each spelling, on each partition, also tombstones."""
-        return tuple(build_records(self._stores.find_topic(self._cluster).read(owners)))
+        return tuple(build_records(self.read_stored(owners)))
+
+    def read_stored(self, owners: Collection[str]) -> StoreReading:
+        """Return what the topic holds of these connectors, each partition once, with the records behind it."""
+        return self._stores.find_topic(self._cluster).read(owners)
 
     def write(self, records: Sequence[HeldRecord]) -> None:
         """Write these records, each where it says, in this order."""

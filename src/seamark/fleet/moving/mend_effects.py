@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
-from seamark.change.steps.cleaning import CLEAN_SECONDS, LendTopicConfig
 from seamark.fleet.moving.effect import build_record_change
 from seamark.fleet.moving.odd_records import OddOwner, OddPartition
 from seamark.fleet.moving.preview import say_preview, say_total
 from seamark.model.connector import State
 from seamark.model.effect import Effect, FieldChange, Sign
-from seamark.model.held_offset import HeldRecord
 from seamark.model.offset import Offset
 from seamark.model.preview import Preview, sum_previews
 from seamark.offsets.meaning import Meaning
 from seamark.report.words import render_count
 
+REMOVAL = "docs/runbooks/offsets-topic-repartitioned.md describes how to remove them"
+"""What to say of records that `offsets mend` leaves in the log."""
 
-def build_mend_effect(
-    owner: OddOwner, meaning: Meaning, moved: Sequence[tuple[Offset, Preview]], *, clean: bool, only: bool
-) -> Effect:
+
+def build_mend_effect(owner: OddOwner, meaning: Meaning, moved: Sequence[tuple[Offset, Preview]]) -> Effect:
     """One line for the connector, and a field for each record that changes."""
     connector = owner.connector
     status = connector.status
     is_stopped = status is not None and status.state is State.STOPPED
-    fields = tuple(field for one in owner.partitions for field in _build_fields(one, clean=clean, only=only))
+    fields = tuple(field for one in owner.partitions for field in _build_fields(one))
     previews = [preview for _, preview in moved]
     unsure = "it goes on from the record that is taken; from which it would have, nobody can tell"
     means = unsure if any(not one.is_certain for one in owner.partitions) else "nothing is read again or skipped"
@@ -35,15 +33,6 @@ def build_mend_effect(
     places = tuple(_build_moved(owner, meaning, offset, preview) for offset, preview in moved)
     tasks = 0 if is_stopped or status is None else len(status.tasks)
     return Effect(Sign.CHANGE, f"connector/{connector.owner}", words, (*places, *fields), tasks=tasks)
-
-
-def build_topic_effect(lend: LendTopicConfig, back: LendTopicConfig, gone: Sequence[HeldRecord]) -> Effect:
-    """One line for the topic that is cleaned, and a field for each config that it is lent."""
-    words = f"is cleaned of {render_count(len(gone), 'record')}: about a minute, and at most {CLEAN_SECONDS / 60:g}"
-    fields = tuple(
-        FieldChange(key, back.values.get(key), value, note="for that time") for key, value in lend.values.items()
-    )
-    return Effect(Sign.CHANGE, lend.subject, words, fields)
 
 
 def _build_moved(owner: OddOwner, meaning: Meaning, offset: Offset, preview: Preview) -> FieldChange:
@@ -59,17 +48,13 @@ def _build_moved(owner: OddOwner, meaning: Meaning, offset: Offset, preview: Pre
     )
 
 
-def _build_fields(found: OddPartition, *, clean: bool, only: bool) -> Iterator[FieldChange]:
+def _build_fields(found: OddPartition) -> Iterator[FieldChange]:
     """Every record that changes: where it lies and its key, its value before and after."""
-    mended = found.build(clean, only=only)
     held = {record.place: record for record in found.records}
-    for record in mended.records:
+    for record in found.build():
         before = held.get(record.place)
-        change = build_record_change(before, record)
-        if record in mended.gone:
-            yield replace(change, before=change.before or "a tombstone")
-        elif before is None or before.value != record.value:
-            yield change
+        if before is None or before.value != record.value:
+            yield build_record_change(before, record)
 
 
 def say_left(found: Sequence[OddOwner]) -> tuple[str, ...]:
@@ -77,4 +62,4 @@ def say_left(found: Sequence[OddOwner]) -> tuple[str, ...]:
     if not found:
         return ()
     names = ", ".join(owner.connector.owner for owner in found[:10])
-    return (f"the records of {names} say the same by now, and what is too much stays in the log: --clean takes it out",)
+    return (f"the records of {names} already hold the same value, and extra records stay in the log: {REMOVAL}",)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError
 from seamark.fleet.moving.left_offsets import build_stored_records
 from seamark.model.connector import Connector, ConnectorType
-from seamark.model.held_offset import HeldRecord
+from seamark.model.held_offset import HeldOffset, HeldRecord
 from seamark.model.offset import Offset, spell_offset
 from seamark.model.stored_offset import Evidence, StoredOffset, StoreReading
+from seamark.offsets.codec import decode_value
 from seamark.offsets.grouping import Home, build_home, is_task_key
-from seamark.offsets.mending import NEWEST, Mended, MendRule, build_mended, choose_record, is_odd
+from seamark.offsets.mending import NEWEST, MendRule, build_mended, choose_record, is_odd
 from seamark.offsets.topic_store import TopicStore
 
 if TYPE_CHECKING:
@@ -47,15 +48,14 @@ class OddPartition:
         """Whether a key that a task may look for lies away from home."""
         return any(one.partition != self.home(one.key) and is_task_key(one.key) for one in self.records)
 
-    def build(self, clean: bool, *, only: bool = False) -> Mended:
+    def build(self) -> tuple[HeldRecord, ...]:
         """What its records will be."""
-        return build_mended(self.records, self.rule, topic=self.topic, home=self.home, clean=clean, only=only)
+        return build_mended(self.records, self.rule, topic=self.topic, home=self.home)
 
-    def is_needed(self, clean: bool, *, only: bool = False) -> bool:
+    def is_needed(self) -> bool:
         """Whether anything is not yet as it will be."""
-        mended = self.build(clean, only=only)
         held = {record.place: record.value for record in self.records}
-        return bool(mended.gone) or any(held.get(one.place) != one.value for one in mended.records)
+        return any(held.get(one.place) != one.value for one in self.build())
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,11 @@ class OddOwner:
     topic: str
     home: Home
     partitions: tuple[OddPartition, ...]
+
+    @property
+    def moved(self) -> tuple[Offset, ...]:
+        """The offsets of its partitions that are not those that count now."""
+        return tuple(one.offset for one in self.partitions if one.is_moved)
 
     @property
     def has_strays(self) -> bool:
@@ -169,6 +174,27 @@ def _build_partition(stored: StoredOffset, taken: Evidence, *, take: str, topic:
         held=Offset(stored.key.partition, stored.offset),
         is_certain=stored.is_certain,
     )
+
+
+def read_odd_partition(rule: MendRule, held: HeldOffset, *, topic: str, home: Home) -> OddPartition:
+    """Return what one rule makes of the records that are there now.
+
+    Raises:
+        RefusedError: the record whose value counts is not there any more.
+    """
+    records = tuple(record for record in held.records if record.topic == topic)
+    taken = next((one for one in records if (one.partition, one.key) == (rule.where, rule.key)), None)
+    found = OddPartition(
+        rule,
+        records,
+        topic,
+        home,
+        offset=Offset(rule.partition, None if taken is None else decode_value(taken.value).offset),
+        held=Offset(held.partition, held.offset),
+        is_certain=held.is_certain,
+    )
+    found.build()
+    return found
 
 
 def _refuse_undecided(undecided: Sequence[tuple[Connector, StoredOffset]]) -> None:

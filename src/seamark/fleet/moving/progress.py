@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from seamark.change.steps.aside import BringBack
+from seamark.change.plan import Plan
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.progress import CheckProgress
-from seamark.change.steps.relocate import CarryOffsets
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stillness import open_offsets
 from seamark.errors import NotFoundError
 from seamark.model.offset import Offset
-from seamark.model.plan import Plan
 
 if TYPE_CHECKING:
     from seamark.change.step import Step
@@ -82,7 +80,7 @@ def watch_progress(
     plan: Plan, steps: Sequence[Step], *, clusters: Clusters, context: Context, world: World
 ) -> tuple[Plan, tuple[Step, ...]]:
     """A way back that writes offsets and lets their connector run: it is looked at as after any move."""
-    written = {step.subject: step for step in steps if isinstance(step, WriteOffsets | CarryOffsets)}
+    written = {step.subject: step for step in steps if isinstance(step, WriteOffsets)}
     paused = {step.subject for step in steps if isinstance(step, SetRunState) and step.state == _PAUSED}
     all_steps: list[Step] = []
     data = []
@@ -103,7 +101,6 @@ def watch_progress(
             former,
             context=context,
             settings=clusters.settings(write.cluster),
-            carried=isinstance(write, CarryOffsets),
         )
         for look in found:
             all_steps.append(look)
@@ -112,17 +109,14 @@ def watch_progress(
 
 
 def _lets_run(step: Step) -> bool:
-    return isinstance(step, BringBack) or (isinstance(step, SetRunState) and step.state == _RUNNING)
+    return isinstance(step, SetRunState) and step.state == _RUNNING
 
 
-def _find_ends(write: WriteOffsets | CarryOffsets, world: World) -> tuple[tuple[Offset, ...], tuple[Offset, ...]]:
-    """What a step leaves, and what is held now. What is carried is what is held."""
+def _find_ends(write: WriteOffsets, world: World) -> tuple[tuple[Offset, ...], tuple[Offset, ...]]:
+    """What a step leaves, and what is held now."""
     from seamark.fleet.moving.review import find_written  # noqa: PLC0415
 
-    kept = write.kept if isinstance(write, WriteOffsets) else None
-    port = open_offsets(world, write.cluster, write.name, kept)
-    if isinstance(write, CarryOffsets):
-        return tuple(Offset(found.partition, found.offset) for found in port.read_all()), ()
+    port = open_offsets(world, write.cluster, write.name, write.kept)
     offsets = find_written(write)
     held = port.read([one.partition for one in offsets])
     return offsets, tuple(Offset(found.partition, found.offset) for found in held)

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from seamark.change.steps.offset_records import WriteRecords
-from seamark.change.steps.unused import ProveUnused
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
-from seamark.fleet.lock_names import build_locks
-from seamark.fleet.moving.guards import find_quiet_seconds
 from seamark.fleet.moving.left_offsets import build_records
-from seamark.fleet.plan_draft import build_plan
+from seamark.fleet.moving.record_actions import PurgeOffsets
 from seamark.fleet.planned import Planned
-from seamark.fleet.positions.orphans import find_sharing, read_orphans
-from seamark.model.connector import ConnectorType
-from seamark.model.effect import Effect, FieldChange, Sign
+from seamark.fleet.positions.orphans import read_orphans
 from seamark.model.held_offset import HeldRecord
-from seamark.model.offset import spell_identity, spell_offset
 from seamark.model.offset_export import Orphan
 from seamark.model.reading import Reading
 from seamark.offsets.codec import decode_key
 
 if TYPE_CHECKING:
-    from seamark.change.actor import Actor
-    from seamark.context import Context
     from seamark.fleet.clusters import Clusters
+    from seamark.fleet.planner import Planner
     from seamark.fleet.positions.stores import OffsetStores
     from seamark.fleet.world import FleetWorld
-
-# Each is acknowledged before the next is sent: 5 ms, and 50 on a bad day. A step of so many is over within seconds.
-RECORDS_PER_STEP = 100
 
 
 class OffsetPurges:
@@ -38,18 +27,16 @@ class OffsetPurges:
 
     def __init__(
         self,
-        context: Context,
         *,
         clusters: Clusters,
         stores: Callable[[], OffsetStores],
         world: Callable[[], FleetWorld],
-        actor: Callable[[], Actor],
+        planner: Callable[[], Planner],
     ) -> None:
-        self._context = context
         self._clusters = clusters
         self._stores = stores
         self._world = world
-        self._actor = actor
+        self._planner = planner
 
     def purge(
         self, owners: Sequence[str] = (), *, everything: bool = False, older_than_ms: int | None = None
@@ -64,22 +51,11 @@ class OffsetPurges:
         by_cluster: dict[str, list[Orphan]] = {}
         for orphan in found:
             by_cluster.setdefault(orphan.owner.partition("/")[0], []).append(orphan)
-        steps = tuple(step for cluster, listed in by_cluster.items() for step in self._build_steps(cluster, listed))
-        locks = {lock for orphan in found for lock in self._build_locks(orphan.owner)}
         title = f"take away {len(found)} orphans" if found else "no orphan to take away"
         title = f"take away the offsets of {found[0].owner}" if len(found) == 1 else title
-        topics = {step.subject: f"offsets/{step.clusters[0]}" for step in steps}
-        plan = build_plan(
-            title,
-            steps,
-            context=self._context.name,
-            world=self._world(),
-            actor=self._actor(),
-            # One lane for each topic: its steps follow each other, and each keeps its own part for the way back.
-            lane=lambda step: topics[step.subject],
-            locks=locks,
-        )
-        return Planned(plan, steps=steps, effects=tuple(_build_effect(orphan) for orphan in found))
+        actions = [self._build_action(cluster, listed) for cluster, listed in by_cluster.items()]
+        reads = self._planner().open_reads(len(actions)).over(self._world())
+        return self._planner().plan(title, actions, reads=reads)
 
     def _choose(self, owners: Sequence[str], older_than_ms: int | None) -> list[Orphan]:
         reading = read_orphans(self._clusters, self._stores())
@@ -109,7 +85,7 @@ class OffsetPurges:
             hint="seamark offsets orphans lists what is left behind",
         )
 
-    def _build_steps(self, cluster: str, orphans: Sequence[Orphan]) -> Iterator[ProveUnused | WriteRecords]:
+    def _build_action(self, cluster: str, orphans: Sequence[Orphan]) -> PurgeOffsets:
         if self._clusters.settings(cluster).offsets_file is not None:
             raise UnsupportedError(f"the offsets of {cluster} are in a standalone worker's file, which is not purged")
         names = [orphan.owner.partition("/")[2] for orphan in orphans]
@@ -119,28 +95,5 @@ class OffsetPurges:
             connector = decode_key(record.key).connector
             # What is a tombstone already stays one.
             if record.value is not None and connector in by_owner:
-                by_owner[connector].append(record)
-        clusters = find_sharing(self._clusters, cluster)
-        yield ProveUnused(clusters, tuple(names), find_quiet_seconds(self._context))
-        for part in _cut(by_owner):
-            emptied = tuple(HeldRecord(one.topic, one.partition, one.key) for _, one in part)
-            yield WriteRecords(clusters, tuple(dict.fromkeys(name for name, _ in part)), emptied)
-
-    def _build_locks(self, owner: str) -> tuple[str, ...]:
-        cluster, _, name = owner.partition("/")
-        settings = self._clusters.settings(cluster)
-        return build_locks(name, [{}], kind=ConnectorType.SOURCE, settings=settings)
-
-
-def _cut(by_owner: dict[str, list[HeldRecord]]) -> Iterator[list[tuple[str, HeldRecord]]]:
-    """Parts of at most so many records. An owner with more is in several."""
-    every = [(name, record) for name, records in by_owner.items() for record in records]
-    for start in range(0, len(every), RECORDS_PER_STEP):
-        yield every[start : start + RECORDS_PER_STEP]
-
-
-def _build_effect(orphan: Orphan) -> Effect:
-    fields = tuple(
-        FieldChange(spell_identity(found.partition), spell_offset(found.offset), None) for found in orphan.offsets
-    )
-    return Effect(Sign.DELETE, f"offsets/{orphan.owner}", "a new connector of this name finds nothing there", fields)
+                by_owner[connector].append(HeldRecord(record.topic, record.partition, record.key))
+        return PurgeOffsets(cluster, tuple(names), tuple(one for found in by_owner.values() for one in found))

@@ -6,15 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from seamark.change.steps.aside import BringBack, SetAside
 from seamark.change.steps.offsets import WriteOffsets
-from seamark.change.steps.relocate import CarryOffsets
 from seamark.change.steps.run_state import SetRunState
 from seamark.errors import NotFoundError
 from seamark.fleet.moving.effect import How, build_offset_effect, build_record_change, find_how
 from seamark.fleet.planned import Planned
 from seamark.fleet.positions.meaning import read_meaning
-from seamark.model.effect import Effect, FieldChange, Sign
+from seamark.model.effect import Effect, FieldChange
 from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
 from seamark.model.offset import Offset, spell_identity
 from seamark.offsets.codec import decode_key, decode_value
@@ -28,12 +26,10 @@ def explain_offsets(planned: Planned, *, clusters: Clusters, world: FleetWorld) 
     """The plan with one line for each owner whose offsets it writes: what is read again or skipped, counted now."""
     effects: list[Effect] = list(planned.effects)
     for step in planned.steps:
-        if isinstance(step, CarryOffsets):
-            effects = _merge_carried(step, effects)
         if not isinstance(step, WriteOffsets):
             continue
         others = [one for one in planned.steps if one.acts and one.subject == step.subject and one is not step]
-        if not all(isinstance(one, SetRunState | SetAside | BringBack) for one in others):
+        if not all(isinstance(one, SetRunState) for one in others):
             continue
         effect = _read_effect(step, clusters=clusters, world=world, how=find_how(others))
         place = next((number for number, found in enumerate(effects) if found.subject == step.subject), None)
@@ -42,23 +38,6 @@ def explain_offsets(planned: Planned, *, clusters: Clusters, world: FleetWorld) 
         kept = [found for found in effects if found.subject != step.subject]
         effects = [*kept[:place], effect, *kept[place:]]
     return replace(planned, effects=tuple(effects))
-
-
-def _merge_carried(step: CarryOffsets, effects: Sequence[Effect]) -> list[Effect]:
-    """One line for a connector that gets another offsets topic: its stop, its config, its run state belong to it."""
-    own = [found for found in effects if found.subject == step.subject]
-    if not own:
-        return list(effects)
-    merged = Effect(
-        Sign.CHANGE,
-        step.subject,
-        f"stops, takes its offsets to topic {step.target}, goes on: nothing is read again",
-        tuple(field for found in own for field in found.fields if field.key != "state"),
-        tasks=max(found.tasks for found in own),
-    )
-    place = effects.index(own[0])
-    kept = [found for found in effects if found.subject != step.subject]
-    return [*kept[:place], merged, *kept[place:]]
 
 
 def _read_effect(step: WriteOffsets, *, clusters: Clusters, world: FleetWorld, how: How) -> Effect | None:

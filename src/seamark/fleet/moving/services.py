@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from seamark.fleet.moving.purge import OffsetPurges
     from seamark.fleet.moving.relocation import Relocations
     from seamark.fleet.moving.verbs import OffsetMoves
+    from seamark.fleet.planner import Planner
     from seamark.fleet.positions.stores import OffsetStores
     from seamark.fleet.world import FleetWorld
 
@@ -35,6 +36,7 @@ class OffsetServices:
     stores: Callable[[], OffsetStores]
     world: Callable[[], FleetWorld]
     actor: Callable[[], Actor]
+    planner: Callable[[], Planner]
     groups: Callable[[], Groups]
     journal: Callable[[], Journal]
 
@@ -43,9 +45,7 @@ class OffsetServices:
         """The guarded write of a connector's offsets."""
         from seamark.fleet.moving.plans import OffsetPlans  # noqa: PLC0415
 
-        return OffsetPlans(
-            self.context, clusters=self.clusters, world=self.world, actor=self.actor, journal=self.journal
-        )
+        return OffsetPlans(self.context, clusters=self.clusters, world=self.world, planner=self.planner)
 
     @cached_property
     def moves(self) -> OffsetMoves:
@@ -85,7 +85,9 @@ class OffsetServices:
         """Other topics for a connector's offsets."""
         from seamark.fleet.moving.relocation import Relocations  # noqa: PLC0415
 
-        return Relocations(self.context, clusters=self.clusters, world=self.world, stores=self.stores, actor=self.actor)
+        return Relocations(
+            self.context, clusters=self.clusters, world=self.world, stores=self.stores, planner=self.planner
+        )
 
     @cached_property
     def imports(self) -> Imports:
@@ -93,12 +95,11 @@ class OffsetServices:
         from seamark.fleet.kip199.plans import Imports  # noqa: PLC0415
 
         return Imports(
-            self.context,
             clusters=self.clusters,
             world=self.world(),
             stores=self.stores,
             plans=lambda: self.plans,
-            actor=self.actor(),
+            planner=self.planner,
         )
 
     @cached_property
@@ -112,7 +113,7 @@ class OffsetServices:
             connectors=self.connectors,
             stores=self.stores,
             world=self.world,
-            actor=self.actor,
+            planner=self.planner,
         )
 
     @cached_property
@@ -120,6 +121,4 @@ class OffsetServices:
         """The end of what connectors left behind."""
         from seamark.fleet.moving.purge import OffsetPurges  # noqa: PLC0415
 
-        return OffsetPurges(
-            self.context, clusters=self.clusters, stores=self.stores, world=self.world, actor=self.actor
-        )
+        return OffsetPurges(clusters=self.clusters, stores=self.stores, world=self.world, planner=self.planner)

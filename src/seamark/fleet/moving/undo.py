@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from seamark.change.steps.aside import BringBack, SetAside
-from seamark.change.steps.connector import PutConfig
+from seamark.change.plan import Plan
 from seamark.change.steps.group import MoveGroup
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.read import read_run_state
-from seamark.change.steps.relocate import CarryOffsets, VerifyCarried
 from seamark.change.steps.run_state import SetRunState
 from seamark.errors import SeamarkError
-from seamark.model.plan import Plan, StepData
 
 if TYPE_CHECKING:
     from seamark.change.step import Step
@@ -44,33 +41,12 @@ def leave_equal(plan: Plan, steps: Sequence[Step], *, world: World) -> tuple[Pla
     return rest, tuple(step for step, _ in kept)
 
 
-def carry_first(plan: Plan, steps: Sequence[Step]) -> tuple[Plan, tuple[Step, ...]]:
-    """The plan with offsets carried before the config names the topic they are carried to.
-
-    Where they can't be carried, the connector goes on with the topic that it has, and reads nothing again.
-    """
-    pairs = list(zip(steps, plan.steps, strict=True))
-    carried = {step.subject for step, _ in pairs if isinstance(step, CarryOffsets)}
-    held: dict[str, list[tuple[Step, StepData]]] = {}
-    ordered: list[tuple[Step, StepData]] = []
-    for step, data in pairs:
-        if isinstance(step, PutConfig) and step.subject in carried:
-            held.setdefault(step.subject, []).append((step, data))
-            continue
-        ordered.append((step, data))
-        if isinstance(step, VerifyCarried):
-            ordered += held.pop(step.subject, [])
-    ordered += [pair for found in held.values() for pair in found]
-    return replace(plan, steps=tuple(data for _, data in ordered)), tuple(step for step, _ in ordered)
-
-
 def _is_met(steps: Sequence[Step], world: World) -> bool:
     """Whether a lane does nothing but move one owner to where it stands."""
     writes = [step for step in steps if isinstance(step, WriteOffsets | MoveGroup)]
     states = [step for step in steps if isinstance(step, SetRunState)]
-    aside = [step for step in steps if isinstance(step, SetAside | BringBack)]
     acting = [step for step in steps if step.acts]
-    if len({step.subject for step in steps}) > 1 or not writes or len(acting) > len([*writes, *states, *aside]):
+    if len({step.subject for step in steps}) > 1 or not writes or len(acting) > len([*writes, *states]):
         return False
     try:
         intents = [step.intend(world) for step in writes]

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seamark.change.fanout import fan_out
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnsupportedError, UsageError
-from seamark.fleet.fanout import fan_out
 from seamark.fleet.moving.left_source import build_left_notes, read_left
 from seamark.fleet.moving.made_anew import SavedTopics
 from seamark.fleet.moving.plans import OffsetPlans, merge
@@ -108,6 +108,8 @@ class OffsetMoves:
         chosen = {owner: side[owner] for owner in (named or side) if side[owner]}
         if not chosen:
             raise UsageError(f"{path} holds no offsets")
+        # A connector's name is what stands after its cluster's.
+        self._world().expect_connectors(owner.partition("/")[2] or owner for owner in chosen)
         # Read once for all, where a sink is among them.
         shared = None if all(is_group_owner(owner) for owner in chosen) else read_shared(self._clusters)
         restore = partial(self._restore_one, care=care, shared=shared, saved=self._open_saved(topics))

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from seamark.change.fanout import fan_out
 from seamark.errors import SeamarkError
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.fanout import fan_out
 from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC
 from seamark.fleet.positions.override_config import reads_elsewhere
 from seamark.fleet.positions.rest_words import compare_copy

@@ -1,6 +1,7 @@
 """The file of an export: an envelope with version, source, time and checksums around the offsets of many owners.
 
-apiVersion, kind, version   what it is
+apiVersion, kind            what it is
+format_version              the version of this format
 time, source                when it was read, and where
 offsets                     by owner: a list of {partition, offset}, as Connect names them
 records                     by owner: every record behind them, its bytes in base64
@@ -23,15 +24,17 @@ from typing import Any
 
 from seamark.errors import AlreadyExistsError, SeamarkError, UsageError
 from seamark.fleet.whole_file import PRIVATE, read_limited, write_whole
+from seamark.model.format_version import VERSION_FIELD, StoredFormat, check_format
 from seamark.model.offset import Offset, spell_identity
 from seamark.model.offset_export import ExportCheck, OffsetExport, OwnerExport
 from seamark.model.offset_finding import OffsetFinding, OffsetOddity
 from seamark.model.stored_offset import Evidence
 from seamark.offsets.codec import decode_key, decode_value
 
-KIND, VERSION = "OffsetExport", 1
+KIND = "OffsetExport"
+FORMAT = StoredFormat("offset export", 1)
 _API = "seamark/v1"
-_HEAD, _PARTS = {"apiVersion", "kind", "version", "time", "source"}, {"offsets", "records", "findings", "failures"}
+_HEAD, _PARTS = {"apiVersion", "kind", VERSION_FIELD, "time", "source"}, {"offsets", "records", "findings", "failures"}
 _FIELDS = frozenset(_HEAD | _PARTS | {"checksums", "checksum"})
 _LATER_FIELDS = frozenset({"topics"})
 _CHECKED = frozenset({"offsets", "records", "checksum"})
@@ -48,7 +51,7 @@ def build_document(export: OffsetExport) -> dict[str, Any]:
     document: dict[str, Any] = {
         "apiVersion": _API,
         "kind": KIND,
-        "version": VERSION,
+        **FORMAT.field,
         "time": export.time,
         "source": dict(export.source),
         "offsets": offsets,
@@ -125,6 +128,8 @@ def refuse_existing(path: Path) -> None:
 def read_export(path: Path) -> tuple[OffsetExport, tuple[str, ...]]:
     """What a file holds, and what in it is not as it was written. UsageError where it is no export at all."""
     body = read_json_file(path)
+    if is_envelope(body):
+        check_format(FORMAT, body, where=str(path))
     problem = _find_misfit(body)
     if problem:
         raise UsageError(f"{path} is no export of seamark", cause=problem, hint="make one: seamark offsets export")
@@ -179,8 +184,6 @@ def is_envelope(body: Any) -> bool:
 def _find_misfit(body: Any) -> str:
     if not is_envelope(body):
         return "it does not say that it is one"
-    if body.get("version") != VERSION:
-        return f"its version is {body.get('version')!r}, and this seamark knows {VERSION}"
     missing, extra = _FIELDS - body.keys(), body.keys() - _FIELDS - _LATER_FIELDS
     if missing or extra:
         return f"fields are missing or not known: {', '.join(sorted(missing | extra))}"

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from seamark.change.fanout import fan_out
 from seamark.errors import SeamarkError
-from seamark.fleet.fanout import fan_out
 from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC
 from seamark.fleet.positions.meaning import read_meaning
 from seamark.model.connector import Connector

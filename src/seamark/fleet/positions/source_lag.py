@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from seamark.change.fanout import fan_out
 from seamark.errors import SeamarkError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.plugin_type import find_class
-from seamark.fleet.fanout import fan_out
 from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC
 from seamark.fleet.positions.databases import open_database
 from seamark.model.connector import Connector, ConnectorType

@@ -89,8 +89,3 @@ def find_refusal(connector: Connector, lent: Lent, client: ConnectPort) -> str:
     config = {key: value for key, value in merged.items() if value is not None}
     found = client.validate_config(connector.plugin, config)
     return "; ".join(mask_text(f"{key}: {said}") for key in lent for said in found.errors.get(key, ()))
-
-
-def build_return(connector: Connector, lent: Lent) -> dict[str, str | None]:
-    """What the lent keys were before."""
-    return {key: connector.config.get(key) for key in lent}

@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from seamark.change.locks import topic_lock
-from seamark.change.steps.meanwhile import MakeParkingTopic
 from seamark.change.steps.poison import AwaitPoison
 from seamark.connect.capability import Capability
 from seamark.errors import RefusedError, UsageError
+from seamark.fleet.lock_names import build_lock_notes, find_group
 from seamark.fleet.planned import Planned
-from seamark.fleet.policy import refuse_forbidden_steps
-from seamark.fleet.skip.building import SkipBuilder
-from seamark.fleet.skip.effect import build_search_effect, build_skip_effect
+from seamark.fleet.policy import check_config_writes
+from seamark.fleet.skip.actions import FindFailingRecord, SkipRecord
 from seamark.fleet.skip.finding import PoisonFinder
 from seamark.fleet.skip.lending import (
     BATCH,
@@ -31,15 +29,12 @@ from seamark.fleet.skip.records import SinkRecords, matches_topics
 from seamark.model.record import Place
 
 if TYPE_CHECKING:
-    from seamark.change.actor import Actor
     from seamark.context import Context
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.connector_life.connectors import Connectors
+    from seamark.fleet.planner import Planner
     from seamark.fleet.world import FleetWorld
     from seamark.model.connector import Connector
-
-# Parked records wait for a person, who may be on holiday.
-_KEPT = {"retention.ms": "-1", "cleanup.policy": "delete"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +76,13 @@ class Skips:
         clusters: Clusters,
         connectors: Connectors,
         world: Callable[[], FleetWorld],
-        actor: Callable[[], Actor],
+        planner: Callable[[], Planner],
     ) -> None:
         self._context = context
         self._clusters = clusters
         self._connectors = connectors
         self._world = world
-        self._actor = actor
+        self._planner = planner
 
     def find(self, owner: str, *, at: Place | None = None) -> Poison | None:
         """The poison record of a failed sink; None where only trying tells it. `at` names it, where somebody knows.
@@ -112,13 +107,19 @@ class Skips:
                 hint=f"let connector.client.config.override.policy of the workers allow {BATCH}; where it comes next, "
                 "name the record: --at TOPIC-PARTITION@OFFSET",
             )
-        waiting = AwaitPoison(connector.cluster, connector.name)
-        builder, is_sure = self._open(connector), tells_truth(connector, lent)
-        steps = [*builder.deliver(lent, waiting), *builder.restore()]
-        refuse_forbidden_steps([step for step, _ in steps], self._clusters, self._context)
-        planned = builder.build(f"find the record at which {connector.owner} fails", steps)
-        planned = replace(planned, effects=(build_search_effect(connector, lent, is_sure=is_sure),))
-        return Search(planned, connector.owner, waiting.sightings, is_sure, finder)
+        action = FindFailingRecord(connector.cluster, connector.name, lent)
+        reads = self._planner().open_reads(1)
+        (seen,) = FindFailingRecord.inspect([action], reads)
+        check_config_writes(action.needs(seen).configs, self._clusters, self._context)
+        planned = self._planner().plan(
+            f"find the record at which {connector.owner} fails",
+            [action],
+            notes=self._build_notes(connector),
+            reads=reads,
+            known={0: seen},
+        )
+        (waiting,) = (step for step in planned.steps if isinstance(step, AwaitPoison))
+        return Search(planned, connector.owner, waiting.sightings, tells_truth(connector, lent), finder)
 
     def plan(
         self,
@@ -136,31 +137,33 @@ class Skips:
         topic = self._choose_topic(connector, park)
         lent = choose_lent(connector, lend or {})
         is_delivering, notes = self._choose_delivery(connector, poison, lent, records)
-        builder, place = self._open(connector, accepts_zombies=accept_zombies), poison.place
-        steps = (
-            builder.deliver(lent, AwaitPoison(connector.cluster, connector.name, place))
-            if is_delivering
-            else builder.stop()
-        )
-        refuse_forbidden_steps([step for step, _ in steps], self._clusters, self._context)
-        is_new = not self._world().kafka().read_topics([topic]).items
-        steps += [(MakeParkingTopic(topic, partitions=1, configs=_KEPT), False)] if is_new else []
-        planned = builder.build(
-            f"skip {place} of {connector.owner}",
-            [*steps, *builder.park_and_go_on(poison, topic)],
-            locks=(topic_lock(topic),) if is_new else (),
-            notes=(*notes, "an undo puts the position back to the record; the parked copy stays"),
-        )
-        record = records.read(place) if show else None
-        effect = build_skip_effect(
-            connector,
+        action = SkipRecord(
+            connector.cluster,
+            connector.name,
             poison,
-            topic=f"{topic} (a new topic)" if is_new else topic,
-            is_delivering=is_delivering,
-            is_parked=not is_new and records.is_parked(topic, place),
-            shown=record.value if record is not None else None,
+            topic,
+            lent if is_delivering else {},
+            accepts_zombies=accept_zombies,
         )
-        return replace(planned, effects=(effect,))
+        reads = self._planner().open_reads(1)
+        seen = action.read(reads)
+        check_config_writes(action.needs(seen).configs, self._clusters, self._context)
+        planned = self._planner().plan(
+            f"skip {poison.place} of {connector.owner}",
+            [action],
+            notes=(
+                *notes,
+                "an undo puts the position back to the record; the parked copy stays",
+                *self._build_notes(connector),
+            ),
+            reads=reads,
+            known={0: seen},
+        )
+        record = records.read(poison.place) if show else None
+        if record is None:
+            return planned
+        # What is in the record is for the one who asked for it, and no part of the plan.
+        return replace(planned, effects=(action.build_effect(seen, shown=record.value),))
 
     def _choose_delivery(
         self, connector: Connector, poison: Poison, lent: Lent, records: SinkRecords
@@ -188,15 +191,12 @@ class Skips:
             )
         return topic
 
-    def _open(self, connector: Connector, *, accepts_zombies: bool = False) -> SkipBuilder:
-        return SkipBuilder(
-            connector,
-            context=self._context,
-            settings=self._clusters.settings(connector.cluster),
-            world=self._world,
-            actor=self._actor,
-            accepts_zombies=accepts_zombies,
-        )
+    def _build_notes(self, connector: Connector) -> tuple[str, ...]:
+        settings = self._clusters.settings(connector.cluster)
+        shared = settings.consumer_group_id
+        is_shared = shared is not None and find_group(connector.name, connector.config, settings) == shared
+        told = f"group {shared} is that of every sink of {connector.cluster}: they skip the record too"
+        return (*((told,) if is_shared else ()), *build_lock_notes(settings, kinds=[connector.type]))
 
     def _read(self, owner: str) -> Connector:
         connector = self._connectors.one(owner)

@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from seamark.change.actor import Actor
-from seamark.change.image import find_sealed
-from seamark.change.locks import cluster_lock
-from seamark.change.precondition import build_precondition
+from seamark.change.image import find_sealed, split_secrets
 from seamark.change.snapshot import SnapshotWorld
+from seamark.change.steps.apply_connector import ApplyConnector, ConnectorSeen
 from seamark.connect.capability import Capability
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.config import build_config
 from seamark.fleet.connector_life.leftovers import build_topic_note
 from seamark.fleet.connector_life.plugin_type import find_type
-from seamark.fleet.effects import Look, build_effect
-from seamark.fleet.lock_names import build_lock_notes, build_locks
+from seamark.fleet.lock_names import build_lock_notes
 from seamark.fleet.ownership import Claims
 from seamark.fleet.planned import Planned
+from seamark.fleet.planner import Planner
 from seamark.fleet.ports import KafkaPort
 from seamark.fleet.spec_plan.consequences import Consequences
 from seamark.fleet.spec_plan.difference import Difference
 from seamark.fleet.spec_plan.drift import build_drift, build_gone
-from seamark.fleet.spec_plan.lanes import STABLE_SECONDS, WAIT_SECONDS, LaneStep, build_lane
 from seamark.fleet.spec_plan.pipelines import PipelinePart
 from seamark.fleet.spec_plan.survey import Readings
 from seamark.fleet.spec_plan.topics import TopicPart
 from seamark.model.connector import ConnectorType
-from seamark.model.effect import ClusterSurvey, Drift, Effect, Sign
-from seamark.model.plan import Plan
+from seamark.model.effect import ClusterSurvey, Drift, Effect
 
 if TYPE_CHECKING:
     from seamark.context import Context
     from seamark.fleet.positions.former import FormerOffsets
 
+# A rebalance, a restart and the first connection of a task; a database that does not answer is given up by then too.
+WAIT_SECONDS = 60.0
+# Most configs that can't work fail at once; some fail when the first rows are read.
+STABLE_SECONDS = 3.0
 # No real request is done within this. Where a context says so, its servers are made up, and so is the time.
 _MADE_UP_SECONDS = 1.0
 
@@ -48,8 +49,8 @@ class Assembly:
         *,
         clusters: Clusters,
         world: SnapshotWorld,
+        planner: Planner,
         readings: Readings,
-        actor: Actor,
         claims: Claims,
         build_kafka: Callable[[], KafkaPort],
         former: FormerOffsets,
@@ -59,7 +60,8 @@ class Assembly:
         self._clusters = clusters
         self._world = world
         self._readings = readings
-        self._actor = actor
+        self._planner = planner
+        self._reads = planner.open_reads(1).over(world)
         self._claims = claims
         self._wait_seconds = wait_seconds
         self._consequences = Consequences(clusters, build_kafka=build_kafka, former=former)
@@ -78,48 +80,53 @@ class Assembly:
     ) -> Planned:
         """The plan that ends these differences. What is done to topics comes first, and what is registered last."""
         topics, pipelines = topics or TopicPart(), pipelines or PipelinePart()
-        beside = (*topics.looks, *pipelines.looks)
         self._check_states(differences)
         applied = self._claims.read_applied(difference.owner for difference in differences)
         drifts = self._find_drifts(differences, applied)
-        lanes = [self._build_lane(difference, applied.get(difference.owner)) for difference in differences]
-        looks = [self._look(lane, difference) for lane, difference in zip(lanes, differences, strict=True)]
-        effects = self._build_effects(differences, looks)
-        steps = [*(LaneStep(look.step) for look in topics.looks), *(found for lane in lanes for found in lane)]
-        steps += (LaneStep(look.step) for look in pipelines.looks)
-        plan = Plan(
-            title=title,
-            context=self._context.name,
-            made_at=self._actor.timestamp(),
-            made_by=self._actor.name,
-            steps=tuple(found.to_data() for found in steps),
-            locks=tuple(sorted({*self._build_locks(differences), *topics.locks, *pipelines.locks})),
-            preconditions=tuple(build_precondition(look.step, look.intent) for look in (*beside, *looks)),
-            notes=(
-                *self._build_journal_notes(),
-                *self.notes,
-                *topics.notes,
-                *pipelines.notes,
-                *self._consequences.notes,
-            ),
+        connectors = [self._build_action(difference, applied.get(difference.owner)) for difference in differences]
+        seen = [
+            action.see(self._reads, difference.present)
+            for action, difference in zip(connectors, differences, strict=True)
+        ]
+        effects = self._build_effects(differences, connectors, seen)
+        self._note_locks(differences)
+        actions = (*topics.steps, *connectors, *pipelines.steps)
+        planned = self._planner.plan(
+            title,
+            actions,
             spec=self._claims.build_field(owned),
+            reads=self._reads,
+            known=dict(enumerate((*topics.seen, *seen, *pipelines.seen))),
         )
-        shown = (*map(build_effect, topics.looks), *effects, *map(build_effect, pipelines.looks))
-        return Planned(plan, steps=tuple(found.step for found in steps), effects=shown, drifts=drifts, survey=survey)
+        notes = (
+            *self._build_journal_notes(),
+            *self.notes,
+            *topics.notes,
+            *pipelines.notes,
+            *self._consequences.notes,
+        )
+        shown = (*topics.effects, *effects, *pipelines.effects)
+        return replace(planned, plan=replace(planned.plan, notes=notes), effects=shown, drifts=drifts, survey=survey)
 
-    def _build_lane(self, difference: Difference, applied: Mapping[str, object] | None) -> tuple[LaneStep, ...]:
-        wanted = difference.wanted
-        return build_lane(
+    def _build_action(self, difference: Difference, applied: Mapping[str, object] | None) -> ApplyConnector:
+        # What the spec once gave as a reference is a secret, even where its key doesn't say so.
+        secret = find_sealed(_config_of(applied))
+        if difference.wanted is None:
+            return ApplyConnector(difference.cluster, difference.name, None, secret=secret)
+        config = build_config(difference.name, difference.config)
+        kept: tuple[str, ...] = ()
+        if difference.present is not None:
+            held = {key: value for key, value in difference.present.config.items() if key != "name"}
+            config, kept = split_secrets(config, held)
+        return ApplyConnector(
             difference.cluster,
             difference.name,
-            present=difference.present,
-            config=None if wanted is None else build_config(difference.name, difference.config),
-            state="" if wanted is None else wanted.state,
-            # What the spec once gave as a reference is a secret, also where its key does not say so.
-            secret=find_sealed(_config_of(applied)),
+            config,
+            keep=kept,
+            secret=secret,
+            state=difference.wanted.state or "RUNNING",
             wait_seconds=self._wait_seconds,
             stable_seconds=self._stable_seconds,
-            revealed=difference.revealed,
         )
 
     @property
@@ -127,23 +134,20 @@ class Assembly:
         in_flight = self._context.journal.in_flight_seconds
         return STABLE_SECONDS if in_flight >= _MADE_UP_SECONDS else in_flight / 10
 
-    def _look(self, lane: Sequence[LaneStep], difference: Difference) -> Look:
-        """What the first step finds: it stands for the lane, as the others find what it leaves."""
-        status = difference.present.status if difference.present else None
-        step = lane[0].step
-        return Look(step, step.intend(self._world), tasks=len(status.tasks) if status else 0)
-
-    def _build_effects(self, differences: Sequence[Difference], looks: Sequence[Look]) -> tuple[Effect, ...]:
-        news = [look for look in looks if build_sign(look) is Sign.CREATE]
+    def _build_effects(
+        self, differences: Sequence[Difference], actions: Sequence[ApplyConnector], seen: Sequence[ConnectorSeen]
+    ) -> tuple[Effect, ...]:
+        lines = {action.subject: action.effects(one) for action, one in zip(actions, seen, strict=True)}
+        news = [action for action, one in zip(actions, seen, strict=True) if one.present is None]
         kinds = {difference.subject: self._find_kind(difference) for difference in differences}
-        created = {effect.subject: effect for effect in self._consequences.build_creates(news, kinds)}
+        created = self._consequences.build_creates([(action, lines[action.subject]) for action in news], kinds)
         gone = [found.present for found in differences if found.wanted is None and found.present is not None]
         self._consequences.note_deletes(gone)
-        self._consequences.note_undo(looks)
+        self._consequences.note_undo(zip(actions, seen, strict=True))
         for found in differences:
             if found.present is not None and found.wanted is not None:
                 self._consequences.notes += build_topic_note(found.present, found.config)
-        return tuple(created.get(look.step.subject) or build_effect(look) for look in looks)
+        return tuple(line for subject, found in lines.items() for line in created.get(subject, found))
 
     def _find_drifts(
         self, differences: Sequence[Difference], applied: Mapping[str, Mapping[str, object]]
@@ -168,19 +172,10 @@ class Assembly:
                 found.append(drift)
         return tuple(found)
 
-    def _build_locks(self, differences: Sequence[Difference]) -> tuple[str, ...]:
-        """The lock of a whole cluster where several of its connectors are changed, else those of the one."""
-        locks: set[str] = set()
+    def _note_locks(self, differences: Sequence[Difference]) -> None:
         for cluster, found in _group(differences).items():
-            settings = self._clusters.settings(cluster)
-            if len(found) > 1:
-                locks.add(cluster_lock(settings.group_id or settings.name))
-            else:
-                configs = [config for config in (_present_config(found[0]), found[0].revealed) if config]
-                locks |= set(build_locks(found[0].name, configs, kind=self._find_kind(found[0]), settings=settings))
             kinds = {self._find_kind(difference) for difference in found}
-            self.notes += build_lock_notes(settings, kinds=sorted(kinds))
-        return tuple(sorted(locks))
+            self.notes += build_lock_notes(self._clusters.settings(cluster), kinds=sorted(kinds))
 
     def _find_kind(self, difference: Difference) -> ConnectorType:
         if difference.present is not None:
@@ -208,20 +203,9 @@ class Assembly:
         return (f"the journal can't be read ({self._claims.trouble}): deletes and drift can't be known",)
 
 
-def build_sign(look: Look) -> Sign:
-    """Whether a connector comes, changes or goes."""
-    if look.intent.before is None:
-        return Sign.CREATE
-    return Sign.DELETE if look.intent.after is None else Sign.CHANGE
-
-
 def _config_of(image: Mapping[str, object] | None) -> Mapping[str, object]:
     found = image["config"] if image else {}
     return found if isinstance(found, Mapping) else {}
-
-
-def _present_config(difference: Difference) -> Mapping[str, str]:
-    return difference.present.config if difference.present else {}
 
 
 def _group(differences: Sequence[Difference]) -> dict[str, list[Difference]]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from seamark.change.step import CanNotUndo
-from seamark.change.steps.connector import CreateConnector
+from seamark.change.fanout import fan_out
+from seamark.change.steps.apply_connector import ApplyConnector, ConnectorSeen
 from seamark.change.steps.group_image import count_members
 from seamark.errors import NotFoundError, SeamarkError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.leftovers import Leftovers
-from seamark.fleet.effects import Look, build_effect
-from seamark.fleet.fanout import fan_out
 from seamark.fleet.lock_names import find_group
 from seamark.fleet.ports import KafkaPort
 from seamark.fleet.spec_plan.survey import shorten
@@ -43,25 +41,32 @@ class Consequences:
         self._former = former
         self.notes: list[str] = []
 
-    def build_creates(self, looks: Sequence[Look], kinds: Mapping[str, ConnectorType]) -> tuple[Effect, ...]:
-        """The lines of new connectors. `kinds` says by subject whether it will be a source or a sink."""
+    def build_creates(
+        self, lines: Sequence[tuple[ApplyConnector, Sequence[Effect]]], kinds: Mapping[str, ConnectorType]
+    ) -> dict[str, tuple[Effect, ...]]:
+        """The lines of new connectors, by subject. `kinds` says by subject whether it will be a source or a sink."""
         groups = {
-            look.step.subject: self._find_group(look)
-            for look in looks
-            if kinds[look.step.subject] is ConnectorType.SINK
+            action.subject: self._find_group(action)
+            for action, _ in lines
+            if kinds[action.subject] is ConnectorType.SINK
         }
         known = self._read_groups(sorted(set(groups.values())))
         begins = self._former.describe(
             [
-                Connector(step.name, step.cluster, kinds[step.subject], step.config)
-                for step in (look.step for look in looks)
-                if isinstance(step, CreateConnector) and step.subject not in groups
+                Connector(action.name, action.cluster, kinds[action.subject], action.config or {})
+                for action, _ in lines
+                if action.subject not in groups
             ]
         )
-        return tuple(
-            _build_create(look, _describe_begin(look.step.subject, groups=groups, known=known, begins=begins))
-            for look in looks
-        )
+        return {
+            action.subject: tuple(
+                _build_create(
+                    effect, action, _describe_begin(action.subject, groups=groups, known=known, begins=begins)
+                )
+                for effect in effects
+            )
+            for action, effects in lines
+        }
 
     def note_deletes(self, connectors: Sequence[Connector]) -> None:
         """Say what deleted connectors leave behind."""
@@ -77,25 +82,22 @@ class Consequences:
             else:
                 self.notes += answers.results[owner]
 
-    def note_undo(self, looks: Sequence[Look]) -> None:
+    def note_undo(self, found: Iterable[tuple[ApplyConnector, ConnectorSeen]]) -> None:
         """Say what can't be taken back, before it is done."""
         reasons: dict[str, list[str]] = {}
-        for look in looks:
-            back = None if look.intent.before is None else look.step.undo(look.intent)
-            if isinstance(back, CanNotUndo):
-                reasons.setdefault(back.because, []).append(look.step.subject.partition("/")[2])
+        for action, seen in found:
+            why = action.find_obstacle(seen)
+            if why:
+                reasons.setdefault(why, []).append(f"{action.cluster}/{action.name}")
         self.notes += [f"can't be undone for {shorten(names)}: {because}" for because, names in reasons.items()]
 
     def _read_left(self, leftovers: Leftovers, connector: Connector) -> tuple[str, ...]:
         client, settings = self._clusters.client(connector.cluster), self._clusters.settings(connector.cluster)
         return leftovers.after_delete(connector, client=client, settings=settings)
 
-    def _find_group(self, look: Look) -> str:
-        step = look.step
-        if not isinstance(step, CreateConnector):
-            return ""
-        settings: ConnectSettings = self._clusters.settings(step.cluster)
-        return find_group(step.name, step.config, settings)
+    def _find_group(self, action: ApplyConnector) -> str:
+        settings: ConnectSettings = self._clusters.settings(action.cluster)
+        return find_group(action.name, action.config or {}, settings)
 
     def _read_groups(self, names: Sequence[str]) -> Mapping[str, GroupStatus | None] | None:
         """The groups that exist, by name; None where nobody tells, of one group or of all."""
@@ -119,13 +121,9 @@ class Consequences:
         return found | {group.name: group for group in reading.items if group.state != _NO_GROUP}
 
 
-def _build_create(look: Look, begin: str) -> Effect:
-    effect = build_effect(look)
-    step = look.step
-    if not isinstance(step, CreateConnector):
-        return effect
+def _build_create(effect: Effect, action: ApplyConnector, begin: str) -> Effect:
     words = f"{effect.words}: {begin}" if begin else effect.words
-    return replace(effect, words=words, tasks=_count_tasks(step))
+    return replace(effect, words=words, tasks=_count_tasks(action))
 
 
 def _describe_begin(
@@ -152,7 +150,7 @@ def _describe(group: str, known: Mapping[str, GroupStatus | None]) -> str:
     return f"goes on from the committed offsets of group {group} ({found.state}{members})"
 
 
-def _count_tasks(step: CreateConnector) -> int:
+def _count_tasks(action: ApplyConnector) -> int:
     """How many tasks a new connector starts at most, as nobody knows how many its plugin makes."""
-    limit = step.config.get("tasks.max", "1")
-    return int(limit) if step.state == "RUNNING" and limit.isdecimal() else 0
+    limit = (action.config or {}).get("tasks.max", "1")
+    return int(limit) if action.state == "RUNNING" and limit.isdecimal() else 0

@@ -6,28 +6,28 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from seamark.change.locks import pipeline_lock
+from seamark.change.action import Reads, StepSeen
 from seamark.change.steps.pipeline import RegisterPipeline
-from seamark.change.world import World
-from seamark.errors import RefusedError, SeamarkError
-from seamark.fleet.effects import Look
+from seamark.errors import FormatVersionError, RefusedError, SeamarkError
 from seamark.fleet.landings.registered import build_body
 from seamark.fleet.ownership import Claims
+from seamark.model.effect import Effect
 from seamark.model.group import PIPELINE
 from seamark.model.spec import DesiredLanding
 
 
 @dataclass(frozen=True, slots=True)
 class PipelinePart:
-    """What a plan does to pipelines: its steps with what they found, and what the reader must know."""
+    """What a plan does to pipelines: its actions with what they found, and what the reader must know."""
 
-    looks: tuple[Look, ...] = ()
+    steps: tuple[RegisterPipeline, ...] = ()
+    seen: tuple[StepSeen, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
-    def locks(self) -> frozenset[str]:
-        """The locks of the pipelines that change."""
-        return frozenset(pipeline_lock(look.step.subject.removeprefix(PIPELINE)) for look in self.looks)
+    def effects(self) -> tuple[Effect, ...]:
+        """The lines of the pipelines that change."""
+        return tuple(one.build_effect(seen) for one, seen in zip(self.steps, self.seen, strict=True))
 
 
 def plan_pipelines(
@@ -35,7 +35,7 @@ def plan_pipelines(
     *,
     claims: Claims,
     read: Callable[[], Mapping[str, Any]],
-    world: World,
+    reads: Reads,
     adopt: bool,
 ) -> PipelinePart:
     """Compare every pipeline with what is registered. The journal is not asked where the spec never had one."""
@@ -45,6 +45,8 @@ def plan_pipelines(
         return PipelinePart()
     try:
         registered = read()
+    except FormatVersionError:
+        raise
     except SeamarkError as error:
         return PipelinePart(notes=(f"pipelines are checked, and not registered: {error.message}",))
     _refuse_foreign(wanted, registered, claims=claims, adopt=adopt)
@@ -52,7 +54,7 @@ def plan_pipelines(
     others = claims.others()
     gone = sorted(name for name in own - wanted.keys() if name in registered and PIPELINE + name not in others)
     steps += [RegisterPipeline(name, None) for name in gone]
-    return PipelinePart(tuple(Look(step, step.intend(world)) for step in steps))
+    return PipelinePart(tuple(steps), tuple(RegisterPipeline.inspect(steps, reads)))
 
 
 def _refuse_foreign(wanted: Mapping[str, Any], registered: Mapping[str, Any], *, claims: Claims, adopt: bool) -> None:

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from seamark.change.actor import Actor
 from seamark.change.journal import Journal
 from seamark.change.patience import PLAN_SECONDS, ask_again
 from seamark.change.snapshot import SnapshotWorld
 from seamark.change.world import World
 from seamark.errors import RefusedError, UnsettledError, UsageError
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.connector_life.validation import refuse_invalid
+from seamark.fleet.connector_life.validation import check_configs
 from seamark.fleet.landings.declared import check_landings
 from seamark.fleet.ownership import Claims, read_claims
 from seamark.fleet.planned import Planned
+from seamark.fleet.planner import Planner
 from seamark.fleet.policy import refuse_violations
 from seamark.fleet.ports import KafkaPort
-from seamark.fleet.spec_plan.assembly import Assembly
+from seamark.fleet.spec_plan.assembly import WAIT_SECONDS, Assembly
 from seamark.fleet.spec_plan.desired import build_desired, group_owners, select_owners, split_owner
 from seamark.fleet.spec_plan.difference import Difference, find_differences, find_surplus
-from seamark.fleet.spec_plan.lanes import WAIT_SECONDS
 from seamark.fleet.spec_plan.offline import refuse_references
 from seamark.fleet.spec_plan.pipelines import PipelinePart, plan_pipelines
 from seamark.fleet.spec_plan.survey import Readings, build_survey, read_clusters, shorten
@@ -43,7 +42,7 @@ class SpecPlans:
         *,
         clusters: Clusters,
         world: World,
-        actor: Actor,
+        planner: Planner,
         journal: Callable[[], Journal],
         build_kafka: Callable[[], KafkaPort],
         former: FormerOffsets,
@@ -52,7 +51,7 @@ class SpecPlans:
         self._context = context
         self._clusters = clusters
         self._world = world
-        self._actor = actor
+        self._planner = planner
         self._journal = journal
         self._build_kafka = build_kafka
         self._former = former
@@ -121,7 +120,7 @@ class SpecPlans:
             title, (*changes, *going), owned=owned, survey=survey, topics=topics, pipelines=pipelines
         )
         if validate:
-            refuse_invalid(planned, self._clusters, world)
+            check_configs(planned.needs.configs, self._clusters, world)
         return planned
 
     def destroy(self, spec: Spec, *, title: str, names: Sequence[str] = (), adopt: bool = False) -> Planned:
@@ -156,7 +155,7 @@ class SpecPlans:
         if not spec.topics:
             return TopicPart()
         if is_whole:
-            return plan_topics(spec.topics, world=self._world, clusters=self._clusters)
+            return plan_topics(spec.topics, reads=self._planner.open_reads(1), clusters=self._clusters)
         assembly.notes.append(f"topics are left out of a plan by names: {shorten([one.name for one in spec.topics])}")
         return TopicPart()
 
@@ -166,7 +165,11 @@ class SpecPlans:
         """What must be registered. A plan for some connectors by name leaves pipelines alone, and says so."""
         if is_whole:
             return plan_pipelines(
-                spec.landings, claims=claims, read=self._read_registered, world=self._world, adopt=adopt
+                spec.landings,
+                claims=claims,
+                read=self._read_registered,
+                reads=self._planner.open_reads(1),
+                adopt=adopt,
             )
         if names := [one.name for one in spec.landings]:
             assembly.notes.append(f"pipelines are left out of a plan by names: {shorten(names)}")
@@ -192,7 +195,7 @@ class SpecPlans:
             clusters=self._clusters,
             world=world,
             readings=readings,
-            actor=self._actor,
+            planner=self._planner,
             claims=claims,
             build_kafka=self._build_kafka,
             former=self._former,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from seamark.change.action import Reads, StepSeen, is_met
 from seamark.change.locks import topic_lock
 from seamark.change.snapshot import SnapshotWorld
-from seamark.change.step import Step
-from seamark.change.steps.topic import CreateTopic
+from seamark.change.steps.topic import CreateTopic, TopicAction
 from seamark.change.steps.topic_change import AlterTopicConfig, GrowTopic
 from seamark.change.steps.topic_image import read_topic
 from seamark.change.world import World
@@ -16,9 +16,8 @@ from seamark.errors import RefusedError, UsageError
 from seamark.fleet.brokers.topic_safety import build_copy_hint, build_grow_notes
 from seamark.fleet.brokers.topic_users import read_users
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.effects import Look
-from seamark.fleet.planner import build_undo_notes
 from seamark.fleet.world import FleetWorld
+from seamark.model.effect import Effect
 from seamark.model.spec import DesiredTopic
 from seamark.model.topic import TopicStatus
 from seamark.model.topic_config import normalize_value
@@ -29,39 +28,41 @@ _MANY = 12
 
 @dataclass(frozen=True, slots=True)
 class TopicPart:
-    """What a plan does to topics: its steps with what they found, and what the reader must know."""
+    """What a plan does to topics: its actions with what they found, and what the reader must know."""
 
-    looks: tuple[Look, ...] = ()
+    steps: tuple[TopicAction, ...] = ()
+    seen: tuple[StepSeen, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
-    def locks(self) -> frozenset[str]:
-        """The locks of the topics that change."""
-        return frozenset(topic_lock(look.step.subject.removeprefix("topic/")) for look in self.looks)
+    def effects(self) -> tuple[Effect, ...]:
+        """The lines of the topics that change."""
+        return tuple(one.build_effect(seen) for one, seen in zip(self.steps, self.seen, strict=True))
 
 
-def plan_topics(topics: Sequence[DesiredTopic], *, world: World, clusters: Clusters) -> TopicPart:
+def plan_topics(topics: Sequence[DesiredTopic], *, reads: Reads, clusters: Clusters) -> TopicPart:
     """Compare every topic with what is there. Nothing is asked where the spec names none."""
     _refuse_twice(topics)
+    world = reads.world
     looking: World = SnapshotWorld(world) if len(topics) > _MANY else world
-    steps: list[Step] = []
+    steps: list[TopicAction] = []
     notes: list[str] = []
     for wanted in topics:
         present = read_topic(looking, wanted.name)
-        found = _build_steps(wanted, present)
-        steps += found
-        if present is not None and any(isinstance(step, GrowTopic) for step in found):
+        steps += _build_steps(wanted, present)
+        if present is not None and wanted.partitions is not None and wanted.partitions > len(present.partitions):
             notes += _read_grow_notes(present, world, clusters)
-    looks = tuple(Look(step, step.intend(looking)) for step in steps)
-    needed = tuple(look for look in looks if look.is_needed)
-    return TopicPart(needed, (*notes, *build_undo_notes(needed)))
+    seen = [StepSeen(step.intend(looking), frozenset({topic_lock(step.name)})) for step in steps]
+    needed = [(step, one) for step, one in zip(steps, seen, strict=True) if not is_met(one.intent)]
+    lasting = [note for step, one in needed for note in step.notes(one)]
+    return TopicPart(tuple(step for step, _ in needed), tuple(one for _, one in needed), (*notes, *lasting))
 
 
-def _build_steps(wanted: DesiredTopic, present: TopicStatus | None) -> list[Step]:
+def _build_steps(wanted: DesiredTopic, present: TopicStatus | None) -> list[TopicAction]:
     if present is None:
         return [CreateTopic(wanted.name, wanted.partitions, wanted.replication, dict(wanted.config))]
     _refuse_impossible(wanted, present)
-    steps: list[Step] = []
+    steps: list[TopicAction] = []
     if wanted.partitions is not None and wanted.partitions > len(present.partitions):
         steps.append(GrowTopic(wanted.name, wanted.partitions))
     own = present.own_configs

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from seamark.model.effect import ClusterSurvey, Drift, DriftField, Effect, FieldChange, Sign
-from seamark.model.plan import Plan, StepData
+from seamark.model.plan import StepData
 from seamark.model.sensitive import MASK, mask_config
 from seamark.report.listing import Column, Listing, View
 from seamark.report.table import cut
@@ -19,6 +19,27 @@ _INDENT = " " * 6
 # Nobody reads every field of a hundred connectors; every connector has its line all the same.
 _LARGE_PLAN = 50
 _SHOWN_FIELDS = 3
+
+
+class Plan(Protocol):
+    """What the view shows of a plan."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def context(self) -> str: ...
+    @property
+    def steps(self) -> tuple[StepData, ...]: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+    @property
+    def undoes(self) -> str: ...
+    @property
+    def spec(self) -> Mapping[str, Any]: ...
+    @property
+    def is_empty(self) -> bool: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
 
 LISTING: Listing[Effect] = Listing(
     kind="Plan",

@@ -1,0 +1,123 @@
+"""A plan: a frozen list of actions that can be printed, saved, reviewed, and refused when it is out of date."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from seamark.change.action import Action, build_action
+from seamark.errors import RefusedError
+from seamark.model.format_version import StoredFormat, check_format
+from seamark.model.plan import Precondition, StepData
+
+FORMAT_VERSION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be done, in order, to which context.
+
+    `actions` are what the plan is made of. `steps` and `locks` are derived from them when the plan is prepared
+    (`prepare.py`): the journal holds them, so that a resume derives nothing again, and a plan file does not.
+    `step_counts` says how many of the steps belong to each action. `preconditions` are what was seen when the plan was
+    created. `notes` are sentences for the reader. `undoes` is the change that this plan takes back, if it does. `spec`
+    says whose connectors these are, where the plan came from a spec: see `fleet/ownership.py`.
+    """
+
+    title: str
+    context: str
+    made_at: str
+    made_by: str
+    steps: tuple[StepData, ...] = ()
+    locks: tuple[str, ...] = ()
+    preconditions: tuple[Precondition, ...] = ()
+    notes: tuple[str, ...] = ()
+    undoes: str = ""
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    actions: tuple[Action, ...] = ()
+    step_counts: tuple[int, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self.steps and not self.actions
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as the journal holds it, with its format version."""
+        return {
+            **self._build_header(),
+            "locks": list(self.locks),
+            "steps": [step.to_dict() for step in self.steps],
+            **({"step_counts": list(self.step_counts)} if self.actions else {}),
+        }
+
+    def to_file(self) -> dict[str, Any]:
+        """Return the plan as a file holds it: only what can't be derived, and a hash that reveals an edit."""
+        body = self._build_header()
+        return {**body, "sha256": _hash(body)}
+
+    def _build_header(self) -> dict[str, Any]:
+        return {
+            "format_version": FORMAT_VERSION,
+            "title": self.title,
+            "context": self.context,
+            "made_at": self.made_at,
+            "made_by": self.made_by,
+            "preconditions": [
+                {"kind": p.kind, "subject": p.subject, "expected": p.expected, "words": p.words}
+                for p in self.preconditions
+            ],
+            "notes": list(self.notes),
+            "undoes": self.undoes,
+            **({"actions": [action.to_dict() for action in self.actions]} if self.actions else {}),
+            **({"spec": dict(self.spec)} if self.spec else {}),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, where: str = "the plan") -> Plan:
+        """Read what `to_dict` returned. `where` is its location, for errors.
+
+        Raises:
+            FormatVersionError: the plan has another format.
+        """
+        check_format(StoredFormat("plan", FORMAT_VERSION), data, where=where)
+        return cls(
+            title=data["title"],
+            context=data["context"],
+            made_at=data["made_at"],
+            made_by=data["made_by"],
+            steps=tuple(StepData.from_dict(step) for step in data.get("steps", ())),
+            locks=tuple(data.get("locks", ())),
+            preconditions=tuple(Precondition(**p) for p in data["preconditions"]),
+            notes=tuple(data["notes"]),
+            undoes=data.get("undoes", ""),
+            spec=dict(data.get("spec", {})),
+            actions=tuple(build_action(one) for one in data.get("actions", ())),
+            step_counts=tuple(data.get("step_counts", ())),
+        )
+
+    @classmethod
+    def from_file(cls, data: Mapping[str, Any], *, where: str = "the plan") -> Plan:
+        """Read what `to_file` returned. `where` is its location, for errors.
+
+        Raises:
+            FormatVersionError: the plan has another format.
+            RefusedError: the file was edited.
+        """
+        body = {key: value for key, value in data.items() if key != "sha256"}
+        plan = cls.from_dict(body, where=where)
+        if data.get("sha256") != _hash(body) or plan.steps or plan.locks or plan.step_counts:
+            raise RefusedError(
+                "the plan file was edited; no changes were made",
+                cause="its content doesn't match its SHA-256",
+                hint="create a new plan and review it",
+            )
+        return plan
+
+
+def _hash(body: Mapping[str, Any]) -> str:
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,166 @@
+"""Actions on the records of an offsets topic whose connectors no worker runs: restore them, or delete them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import ClassVar, Self
+
+from seamark.change.action import LOCKS, Action, ActionHistory, Needs, Reads, StepSequence, action_kind, in_turn
+from seamark.change.fanout import read_all
+from seamark.change.step import CanNotUndo
+from seamark.change.steps.offset_records import WriteRecords
+from seamark.change.steps.unused import ProveUnused, name_left
+from seamark.errors import RefusedError
+from seamark.fleet.moving.guards import find_quiet_seconds
+from seamark.fleet.moving.left_offsets import build_records
+from seamark.fleet.planning import PLANNING
+from seamark.fleet.positions.orphans import find_sharing
+from seamark.model.access import Right
+from seamark.model.connector import ConnectorType
+from seamark.model.effect import Effect, FieldChange, Sign
+from seamark.model.held_offset import HeldRecord
+from seamark.model.offset import Offset, spell_identity, spell_offset
+from seamark.offsets.codec import decode_key
+
+# Each is acknowledged before the next is sent: 5 ms, and 50 on a bad day. A step of so many is over within seconds.
+RECORDS_PER_STEP = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsSeen:
+    """What the topic holds of the owners, and which clusters share it.
+
+    `held` are the values by the place of their record, `offsets` the offsets by owner.
+    """
+
+    clusters: tuple[str, ...]
+    quiet_seconds: float
+    locks: frozenset[str]
+    held: Mapping[str, bytes | None] = field(repr=False)
+    offsets: Mapping[str, Sequence[Offset]] = field(repr=False)
+
+
+@action_kind("write-offset-records")
+@dataclass(frozen=True, slots=True)
+class WriteOffsetRecords(Action):
+    """Write exactly these records to the workers' topic, in their order. It is how a change of records is undone.
+
+    `owners` are the connectors that they belong to. None of them may exist in any cluster that shares the topic of
+    `cluster`; with `may_be_down` all workers may be down instead.
+    """
+
+    reaches_by_itself: ClassVar[bool] = True
+
+    cluster: str
+    owners: tuple[str, ...]
+    records: tuple[HeldRecord, ...]
+    may_be_down: bool = False
+
+    @property
+    def subject(self) -> str:
+        """What the connectors left behind."""
+        return name_left((self.cluster,), self.owners)
+
+    @property
+    def sequence(self) -> str:
+        """One sequence for each topic: its steps follow each other, and each keeps its own part for an undo."""
+        return f"offsets/{self.cluster}"
+
+    @classmethod
+    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[RecordsSeen]:
+        """Read what the topics hold."""
+        return read_all((action.subject, partial(action.read, reads)) for action in actions)
+
+    def read(self, reads: Reads) -> RecordsSeen:
+        """Read what the topic holds of the owners.
+
+        Raises:
+            RefusedError: a record belongs to a connector that is not among the owners, so that its use is not checked.
+        """
+        if others := {str(decode_key(record.key).connector) for record in self.records} - {*self.owners}:
+            raise RefusedError(
+                f"the plan writes records of {', '.join(sorted(others))} without checking who uses them; "
+                "no changes were made",
+                hint="create a new plan and review it",
+            )
+        planning, locks = reads.use(PLANNING), reads.use(LOCKS)
+        reading = reads.world.left_offsets(self.cluster).read_stored(self.owners)
+        offsets: dict[str, list[Offset]] = {}
+        for found in reading.offsets:
+            offsets.setdefault(found.key.connector, []).append(found.as_offset())
+        return RecordsSeen(
+            find_sharing(planning.clusters, self.cluster),
+            find_quiet_seconds(planning.context),
+            frozenset().union(
+                *(locks.find_connector(self.cluster, one, [{}], kind=ConnectorType.SOURCE) for one in self.owners)
+            ),
+            {record.place: record.value for record in build_records(reading)},
+            offsets,
+        )
+
+    def steps(self, seen: RecordsSeen) -> StepSequence:
+        """Write the records, at most 100 in a step; each step checks right before that no worker uses them."""
+        if all(seen.held.get(record.place) == record.value for record in self.records):
+            return ()
+        return in_turn(*self._cut(seen))
+
+    def needs(self, seen: RecordsSeen) -> Needs:
+        """The locks of the owners, and the rights to read and write the topic."""
+        topics = {record.topic for record in self.records}
+        return Needs(
+            seen.locks,
+            frozenset(Right("topic", topic, operation) for topic in topics for operation in ("READ", "WRITE")),
+        )
+
+    def effects(self, seen: RecordsSeen) -> tuple[Effect, ...]:
+        """One line for each step."""
+        return tuple(Effect(Sign.CHANGE, step.subject, step.describe()) for step in self._cut(seen))
+
+    def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
+        """Return the action that writes the previous records, the last one first."""
+        written = [one for one in reversed(past.find_all(WriteRecords)) if one.intent is not None]
+        backs = [one.step.undo(one.intent) for one in written if one.intent is not None]
+        records = tuple(record for back in backs if isinstance(back, WriteRecords) for record in back.records)
+        connectors = {decode_key(record.key).connector for record in records}
+        owners = tuple(one for one in self.owners if one in connectors)
+        return WriteOffsetRecords(self.cluster, owners, records, self.may_be_down) if records else None
+
+    def _cut(self, seen: RecordsSeen) -> Iterator[WriteRecords]:
+        """Return the steps. An owner with many records is in several."""
+        parts: Counter[str] = Counter()
+        for start in range(0, len(self.records), RECORDS_PER_STEP):
+            part = self.records[start : start + RECORDS_PER_STEP]
+            connectors = {decode_key(record.key).connector for record in part}
+            owners = tuple(one for one in self.owners if one in connectors)
+            name = name_left(seen.clusters, owners)
+            parts[name] += 1
+            yield WriteRecords(seen.clusters, owners, part, self.may_be_down, parts[name])
+
+
+@action_kind("purge-offsets")
+@dataclass(frozen=True, slots=True)
+class PurgeOffsets(WriteOffsetRecords):
+    """Delete what connectors that are gone left in the workers' topic: each key gets a tombstone."""
+
+    def steps(self, seen: RecordsSeen) -> StepSequence:
+        """Check for a while that no worker uses the records, then delete them."""
+        write = super(PurgeOffsets, self).steps(seen)
+        return (*in_turn(ProveUnused(seen.clusters, self.owners, seen.quiet_seconds)), *write) if write else ()
+
+    def effects(self, seen: RecordsSeen) -> tuple[Effect, ...]:
+        """One line for each connector."""
+        return tuple(
+            Effect(
+                Sign.DELETE,
+                f"offsets/{self.cluster}/{owner}",
+                "a new connector of this name finds nothing there",
+                tuple(
+                    FieldChange(spell_identity(found.partition), spell_offset(found.offset), None)
+                    for found in seen.offsets.get(owner, ())
+                ),
+            )
+            for owner in self.owners
+        )
