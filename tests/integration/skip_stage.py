@@ -16,7 +16,7 @@ from confluent_kafka.admin import NewTopic
 
 import seamark
 from seamark.context import open_context
-from seamark.errors import NotFoundError, RefusedError
+from seamark.errors import NotFoundError, RefusedError, UnsettledError
 from seamark.fleet.setup import make_setup
 from tests.integration.meaning_stage import Stage
 from tests.integration.waits import DEADLINE_SECONDS, IN_A_ROW, NOT_YET, wait_for
@@ -128,14 +128,17 @@ class SkipStage(Stage):
         return planned, self.fleet.apply(planned)
 
     def ask_of_failed(self, name, ask):
-        """What is asked of a sink that has failed. A neighbour's rebalance starts its task anew, and until that has
-        failed again seamark refuses."""
+        """Plan for a sink that has failed. A rebalance caused by another test restarts its task: seamark refuses until
+        the rebalance is over and the task has failed again."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while True:
             try:
                 return ask()
             except RefusedError as error:
                 if "has failed" not in error.message or time.monotonic() > deadline:
+                    raise
+            except UnsettledError:
+                if time.monotonic() > deadline:
                     raise
             self.await_failure(name)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from seamark.demo.chapters import CHAPTERS
-from seamark.demo.chapters.lake import ROWS as PURCHASES
+from seamark.demo.chapters.lake import ROWS as PAYMENTS
 from seamark.demo.chapters.rewind import HOUR_ROWS
 from seamark.demo.chapters.rewind import ROWS as VISITS
 from seamark.demo.chapters.shrink import MORE as MORE_CLICKS
@@ -96,7 +96,7 @@ def check_nothing_is_left(place):
 def split(output):
     """What each chapter showed, by its name."""
     titles = "|".join(re.escape(chapter.title) for chapter in CHAPTERS)
-    parts = re.split(rf"^\d\. ({titles})$", output, flags=re.MULTILINE)
+    parts = re.split(rf"^\d+\. ({titles})$", output, flags=re.MULTILINE)
     names = {chapter.title: chapter.name for chapter in CHAPTERS}
     return {names[title]: text for title, text in zip(parts[1::2], parts[2::2], strict=True)}
 
@@ -178,8 +178,8 @@ def test_demo_runs_to_its_end_and_leaves_nothing(place):
         lake = shown["lake"]
         assert "USING delta PARTITIONED BY (event_date)" in answer(lake, "land plan")
         assert "✓ landed" in answer(lake, "land run")
-        assert f"{PURCHASES} rows, {PURCHASES} of them different" in answer(lake, "days.py")
-        assert "pipeline/purchases" in answer(lake, "offsets move")
+        assert f"{PAYMENTS} rows, {PAYMENTS} of them different" in answer(lake, "days.py")
+        assert "pipeline/payments" in answer(lake, "offsets move")
 
     assert "That was the demo" in output
     assert "Traceback" not in output

@@ -102,6 +102,7 @@ def run(monkeypatch):
         monkeypatch.setattr(copy_job, "TopicAdmin", target)
         monkeypatch.setattr(copy_job, "PartitionLog", target)
         monkeypatch.setattr(copy_job, "read_records", target.read_control)
+        monkeypatch.setattr(copy_job, "read_known", target.read_control)
         monkeypatch.setattr(copy_job, "ensure_control_topic", lambda *_: "")
         monkeypatch.setattr(copy_job, "take_over", lambda *_, **__: taken.append(len(written)))
         monkeypatch.setattr(copy_job, "write_slice", write)
