@@ -11,13 +11,16 @@ from __future__ import annotations
 import sys
 
 import seamark
+from seamark.change.action import Reads
 from seamark.change.locks import connector_lock
 from seamark.change.plan import Plan
+from seamark.change.prepare import prepare
 from seamark.change.progress import Silent
 from seamark.change.steps.connector import PutConfig
 from seamark.change.steps.run_state import SetRunState
 from seamark.errors import SeamarkError
 from seamark.fleet.planned import Planned
+from tests.step_list import build_step_list
 
 STEPS = 3
 
@@ -40,15 +43,16 @@ def build_planned(fleet, owner, *, key, value):
         SetRunState(cluster, name, "RUNNING"),
     )
     settings = fleet.context.connect[cluster]
+    lock = connector_lock(name, offsets_topic=settings.offsets_topic, workers=settings.group_id)
+    action = build_step_list(name, [*steps[:2], (steps[2], True)], locks=(lock,))
+    prepared = prepare([action], Reads(None))
     plan = Plan(
         title=f"set {key} of {name}",
         context=fleet.context.name,
         made_at="2026-01-01T00:00:00Z",
         made_by="guarded",
-        steps=tuple(step.to_data(lane=name, always=number == 2) for number, step in enumerate(steps)),
-        locks=(connector_lock(name, offsets_topic=settings.offsets_topic, workers=settings.group_id),),
     )
-    return Planned(plan, steps=steps)
+    return Planned(prepared.fill(plan), prepared.steps, needs=prepared.needs)
 
 
 def run_planned(build):

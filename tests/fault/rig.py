@@ -16,6 +16,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 import seamark
+import tests.step_list  # noqa: F401 - journals of guarded changes are read here
 from seamark.context import open_context
 from seamark.devstack.process import state_of
 from seamark.devstack.wait import wait_until
@@ -174,7 +175,7 @@ class Rig:
         return process.returncode, out, err
 
     def seamark(self, *arguments, **options):
-        return self.run("seamark.cli", *arguments, **options)
+        return self.run("tests.fault.cli", *arguments, **options)
 
     def repeat(self, *arguments):
         """A command, again while it is refused because of a rebalance (exit code 6): its hint says to repeat it."""

@@ -15,7 +15,6 @@ from seamark.change.actor import Actor
 from seamark.change.executor import Executor
 from seamark.change.locks import cluster_lock, connector_lock
 from seamark.change.plan import Plan
-from seamark.change.precondition import build_preconditions
 from seamark.change.recovery import Recovery
 from seamark.change.step import Step
 from seamark.change.steps.connector import PutConfig
@@ -36,6 +35,7 @@ from tests.simulation.journal import SimJournal, Store
 from tests.simulation.ledger import Ledger
 from tests.simulation.scenario import CREATING, NAMES, SECRET_KEYS, STATES, Built, Round, Scenario, Way, build_lane
 from tests.simulation.world import CLUSTER, TIMING, SimSpool, SimWorld, Spooled
+from tests.step_list import build_step_list, plan_actions, plan_undo
 
 WORKERS = "sim-workers"
 
@@ -55,18 +55,15 @@ class Operator:
 
     def plan(self, title: str, lanes: list[Built], *, locks: tuple[str, ...]) -> tuple[Plan, list[Step]]:
         """A plan of these lanes, and its steps with their secrets."""
-        chosen = [(lane.name, step, always) for lane in lanes for step, always in lane.steps]
-        steps = [step for _, step, _ in chosen]
-        plan = Plan(
+        plan, prepared = plan_actions(
+            [build_step_list(lane.name, lane.steps, locks=locks) for lane in lanes],
+            world=self.world,
             title=title,
             context="sim",
             made_at=self.actor.timestamp(),
             made_by=self.actor.name,
-            steps=tuple(step.to_data(lane=name, always=always) for name, step, always in chosen),
-            locks=locks,
-            preconditions=build_preconditions(steps, self.world),
         )
-        return plan, steps
+        return plan, list(prepared.steps)
 
 
 class Simulation:
@@ -208,7 +205,8 @@ class Simulation:
         self.timeline.advance(5)
         who = self.operator(self.scenario.undo_faults)
         try:
-            plan = who.recovery.plan_undo(change)
+            # The faults are for the change, not for its planning, which writes nothing.
+            plan = plan_undo(self.operator().recovery, change)
         except RefusedError:
             self.counts["undo refused"] += 1
             return

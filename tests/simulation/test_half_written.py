@@ -9,7 +9,7 @@ import pytest
 from seamark.change.past import read_past
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.run_state import SetRunState
-from seamark.change.steps.stopped import ProveStopped, surround
+from seamark.change.steps.stopped import ProveStopped
 from seamark.errors import FencedError, JournalError, SeamarkError
 from seamark.model.entry import EntryKind
 from seamark.model.held_offset import HeldRecord, WriteRoute
@@ -17,6 +17,7 @@ from seamark.model.offset import Offset
 from seamark.model.result import Outcome
 from tests.simulation.faults import KILLS, Call, Fault, Killed, Kind
 from tests.simulation.world import CLUSTER, TIMING
+from tests.step_list import plan_undo, surround
 from tests.unit.change.simulated import NAMES, Stage, new_stage
 
 RECORDS = 5
@@ -97,7 +98,7 @@ def test_a_write_that_was_killed_is_finished_and_can_be_put_back(at, kind):
         # Not before the first one's records have had their time, and on a proof of its own.
         assert stage.timeline.now - began_at >= TIMING.quiet_seconds
         assert [number for number, _ in stage.outcomes(change)].count(NUMBER - 1) == 2
-    stage.apply_plan(stage.operator().recovery.plan_undo(change))
+    stage.apply_plan(plan_undo(stage.operator().recovery, change))
     assert values(stage) == [b"old"] * RECORDS
     assert (stage.state(), stage.ran_half) == ("RUNNING", False)
     stage.invariants.check_end()
@@ -136,7 +137,7 @@ def test_a_resume_that_is_killed_too_is_finished_by_the_next_one(second, kind):
             assert stage.operator().recovery.resume(change).is_done
     assert values(stage) == [b"new"] * RECORDS
     assert (stage.state(), stage.ran_half) == ("RUNNING", False)
-    stage.apply_plan(stage.operator().recovery.plan_undo(change))
+    stage.apply_plan(plan_undo(stage.operator().recovery, change))
     assert values(stage) == [b"old"] * RECORDS
     stage.invariants.check_end()
 
@@ -150,7 +151,7 @@ def test_a_write_that_broke_off_is_written_again_by_the_same_process(kind):
     assert result.is_done
     assert values(stage) == [b"new"] * RECORDS
     assert (stage.state(), stage.ran_half) == ("RUNNING", False)
-    stage.apply_plan(stage.operator().recovery.plan_undo(stage.change))
+    stage.apply_plan(plan_undo(stage.operator().recovery, stage.change))
     assert values(stage) == [b"old"] * RECORDS
 
 
@@ -191,10 +192,10 @@ def test_nothing_is_written_again_under_a_connector_that_runs():
     assert stage.operator().recovery.abandon(change, force=True).ending is not None
     assert read_past(stage.entries(change)).outcomes[NUMBER] is Outcome.UNKNOWN
     # It did not stop the connector that runs now; somebody must, and then it can be put back.
-    assert not stage.apply_plan(stage.operator().recovery.plan_undo(change)).is_done
+    assert not stage.apply_plan(plan_undo(stage.operator().recovery, change)).is_done
     assert values(stage) == half
     stage.cluster.set_target("orders", "STOPPED")
-    stage.apply_plan(stage.operator().recovery.plan_undo(change))
+    stage.apply_plan(plan_undo(stage.operator().recovery, change))
     assert values(stage) == [b"old"] * RECORDS
 
 

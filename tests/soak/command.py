@@ -29,7 +29,7 @@ class Command:
         self._err = self._out.with_suffix(".err")
         with self._out.open("w") as out, self._err.open("w") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "seamark.cli", *arguments],
+                [sys.executable, "-m", "tests.fault.cli", *arguments],
                 env=rig.env,
                 stdin=subprocess.DEVNULL,
                 stdout=out,

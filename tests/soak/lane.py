@@ -110,7 +110,7 @@ class Lane:
 
     def _resume(self, change):
         """`journal resume`, which may be killed too, until it is let through."""
-        arguments = ("seamark.cli", "journal", "resume", change.id, "--yes")
+        arguments = ("tests.fault.cli", "journal", "resume", change.id, "--yes")
         for _ in range(DEPTH - 1):
             if self._rng.random() > 0.25 or self._find(change.id).is_closed:
                 break

@@ -14,6 +14,7 @@ import pytest
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
 from seamark.spark import open_session
 from seamark.spark.lake_conf import DELTA_CONF
+from seamark.spark.session import active_session
 from tests.spark.kafka_side import KafkaSide
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +66,19 @@ def spark(stack, tmp_path_factory):
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def active(request):
+    """Make the shared session the active one: a test with a session of its own leaves that one active in this thread.
+
+    Spark looks the name of a Python data source up in the active session.
+    """
+    if "spark" not in request.fixturenames:
+        yield
+        return
+    with active_session(request.getfixturevalue("spark")):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -334,7 +334,7 @@ def test_plan_in_the_journal_is_refused_before_its_change_is_taken_over(file_jou
     before = list_files(folder)
     actor = SimpleNamespace(new_nonce=lambda: "n2", name="ben", timestamp=lambda: AT)
     recovery = Recovery(SimpleNamespace(journal=file_journal, world=None, actor=actor, timing=None))
-    for act in (recovery.resume, recovery.abandon, recovery.plan_undo):
+    for act in (recovery.resume, recovery.abandon, recovery.read_closed):
         with expect_refusal(PLAN, by):
             act(first.change)
     assert list_files(folder) == before

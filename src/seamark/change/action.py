@@ -196,6 +196,11 @@ class ActionHistory:
         undone = (one.step.undo(one.intent) for one in reversed(self.find_all(kind)) if one.intent is not None)
         return tuple(step for step in undone if isinstance(step, back))
 
+    def undo_last(self, kind: type[Step], back: type[S]) -> S | None:
+        """Return the step of the class `back` that takes back the last one of the class `kind`."""
+        found = self.undo_all(kind, back)
+        return found[0] if found else None
+
     def find_refusal(self) -> CanNotUndo | None:
         """Return why steps that may have acted can't be taken back, and which; None where all can."""
         reasons = []

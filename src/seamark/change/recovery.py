@@ -1,4 +1,4 @@
-"""Back from a crash: resume finishes what was begun, abandon leaves it, and undo takes it back."""
+"""Recovery after a crash: resume finishes an open change, abandon closes it as it is."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from datetime import datetime
 from seamark.change.executor import Executor, write_outcome
 from seamark.change.journal import JournalWriter
 from seamark.change.past import Past, read_past
-from seamark.change.plan import Plan
 from seamark.change.precondition import is_position
 from seamark.change.settle import Settled
 from seamark.change.step import Outcome
 from seamark.change.task import Task, Tasks, build_tasks
-from seamark.change.undo import build_undo_plan
 from seamark.change.walk import Walk
 from seamark.errors import RefusedError, UnknownOutcomeError
 from seamark.model.entry import EntryKind
@@ -24,7 +22,7 @@ class Recovery:
     """Finishes and takes back what an executor, of this process or another, has begun in the same journal."""
 
     def __init__(self, executor: Executor) -> None:
-        self._executor = executor
+        self.executor = executor
         self._journal = executor.journal
         self._world = executor.world
         self._actor = executor.actor
@@ -57,11 +55,6 @@ class Recovery:
             )
         return entries[0].change, past
 
-    def plan_undo(self, change: str) -> Plan:
-        """The plan that takes a closed change back, from its before-images."""
-        name, past = self.read_closed(change)
-        return build_undo_plan(past, change=name, actor=self._actor)
-
     def _recover(self, change: str, *, expected_nonce: str | None, leaving: bool, force: bool) -> ChangeResult:
         # Entries and a plan of another format version are refused before the holder is fenced.
         read_past(self._journal.read(change))
@@ -75,7 +68,7 @@ class Recovery:
         try:
             past = read_past(writer.entries)
             walk = self._build_walk(past, writer, leaving=leaving)
-            return self._executor.run(walk, writer, title=past.plan.title, leaving=leaving, force=force)
+            return self.executor.run(walk, writer, title=past.plan.title, leaving=leaving, force=force)
         finally:
             writer.release()
 
@@ -108,14 +101,14 @@ class Recovery:
         if past.outcomes.get(task.number) is Outcome.UNKNOWN:
             # Somebody looked for long and saw no end of it; it may have been answered, and only be slow to show.
             quiet_at = max(quiet_at, now + task.step.settle_seconds)
-        settled = self._executor.settler.settle(
+        settled = self.executor.settler.settle(
             task.step,
             intent,
             unknown=UnknownOutcomeError(f"the answer to '{task.step.describe()}' was lost with its process"),
             quiet_at=quiet_at,
             unsure=unsure,
         )
-        if again and not unsure and self._executor.is_half(task, walk, intent, settled):
+        if again and not unsure and self.executor.is_half(task, walk, intent, settled):
             # Its first intent stays what counts: it holds what was there before any of it was written.
             writer.append(EntryKind.NOTE, {"step": task.number, "note": "a part of it is written: all of it is again"})
             walk.repeat(task, intent)
@@ -132,7 +125,7 @@ class Recovery:
         intent = past.intent_of(task.number)
         if intent is None or task.step.drifts or _is_let_go(past, walk.tasks, task):
             return
-        outcome, error = self._executor.settler.check_standing(task.step, intent)
+        outcome, error = self.executor.settler.check_standing(task.step, intent)
         if outcome is Outcome.UNKNOWN and error is not None:
             # Nobody can see now; that takes nothing away from what was seen then.
             raise error

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Self, TypeVar
 
 from seamark.change.codec import decode_fields, encode_fields
 from seamark.change.world import World
+from seamark.model.offset import Offset
 from seamark.model.plan import StepData
 from seamark.model.result import Outcome
 
@@ -78,6 +79,10 @@ class Step(ABC):
     proves: ClassVar[bool] = False
     # Whether what a check found holds for a short time only, so that it is checked again before a late act.
     expires: ClassVar[bool] = False
+    # Whether it changes what a spec declares: a connector's config or a pipeline.
+    declares: ClassVar[bool] = False
+    # Whether its images show offsets that its subject had; `read_positions` reads them.
+    shows_positions: ClassVar[bool] = False
     # Whether a request without an answer may still take effect later.
     lands_late: ClassVar[bool] = True
 
@@ -113,6 +118,15 @@ class Step(ABC):
     @abstractmethod
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         """Return the step that undoes this one, or why there is none; None where there is nothing to undo."""
+
+    def read_positions(self, image: Any) -> Iterable[Offset]:
+        """Return the offsets that an image of this step shows."""
+        del image
+        return ()
+
+    def build_left(self, intent: Intent) -> Any:
+        """Return the image of what the step leaves when it is done."""
+        return intent.after
 
     def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
         """Return the step as a plan holds it: without secrets."""

@@ -1,8 +1,8 @@
-"""The way back: a plan made from the before-images of a change."""
+"""Undo: the plan that takes back a closed change, built from the before-images in the journal."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,18 +11,20 @@ from seamark.change.actor import Actor
 from seamark.change.image import build_fingerprint
 from seamark.change.past import Past
 from seamark.change.plan import Plan
-from seamark.change.precondition import BEFORE, aspect_of, is_expected
+from seamark.change.precondition import BEFORE, aspect_of, build_stale
 from seamark.change.prepare import Prepared, build_preconditions
+from seamark.change.prepare import prepare as prepare_actions
 from seamark.change.step import CanNotUndo, Intent, Outcome, Step
-from seamark.change.steps.stopped import surround
 from seamark.change.task import Task, Tasks, build_tasks
 from seamark.errors import RefusedError
-from seamark.model.plan import Precondition, StepData
+from seamark.model.plan import Precondition
 from seamark.model.result import GOOD
 
 # An act that may have happened is taken back too; where it did not, there is nothing to do.
 _TAKEN_BACK = frozenset({Outcome.DONE, Outcome.UNKNOWN})
 _LEFT = _TAKEN_BACK | {Outcome.NOTHING_TO_DO}
+
+Prepare = Callable[[Sequence[Action], Reads], Prepared]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,30 +124,51 @@ def _find_left(past: Past, tasks: Tasks, touched: Collection[str]) -> dict[str, 
     return left
 
 
-def build_undo_plan(past: Past, *, change: str, actor: Actor) -> Plan:
-    """The done steps taken back, the last one first. One that can't be is a refusal that names it."""
-    tasks = build_tasks(past.plan)
-    backs: list[tuple[Task, Step]] = []
-    can_not: list[str] = []
-    for task in reversed(_find_lasting(past, tasks)):
-        back = task.step.undo(past.intents[task.number][0])
-        if isinstance(back, CanNotUndo):
-            can_not.append(f"{task.step.describe()}: {back.because}")
-        elif back is not None:
-            backs.append((task, back))
-    if can_not:
-        raise build_not_undoable(change, can_not)
-    return Plan(
+def build_undo_plan(
+    past: Past, *, change: str, reads: Reads, actor: Actor, prepare: Prepare = prepare_actions
+) -> tuple[Plan, Prepared]:
+    """Plan the undo of a closed change.
+
+    Args:
+        past: what the journal says of the change.
+        change: its ID.
+        reads: what planning may read.
+        actor: who takes it back.
+        prepare: how actions are prepared.
+
+    Returns:
+        The plan, and what was derived from its actions.
+
+    Raises:
+        RefusedError: something of the change can't be undone.
+        StalePlanError: somebody else has undone a part of it already.
+    """
+    draft = build_undo_draft(past, change=change)
+    prepared = prepare(draft.actions, reads)
+    _refuse_reached(prepared)
+    met = tuple(f"{one.action.subject} stands there already and is left alone" for one in prepared.met)
+    plan = Plan(
         title=f"undo {past.plan.title}",
         context=past.plan.context,
         made_at=actor.timestamp(),
         made_by=actor.name,
-        steps=_build_steps(backs, tasks),
-        locks=past.plan.locks,
-        preconditions=_build_preconditions(past, backs, tasks, change=change),
-        notes=_build_notes(past, tasks),
+        preconditions=build_undo_preconditions(draft, prepared, reads, change=change),
+        notes=(*draft.notes, *met, *prepared.undo_notes),
         undoes=change,
     )
+    return prepared.fill(plan), prepared
+
+
+def _refuse_reached(prepared: Prepared) -> None:
+    """Refuse where a resource isn't as the change left it, but already as the undo wants it."""
+    moved = [
+        aspect
+        for one in prepared.met
+        if not one.action.reaches_by_itself
+        for aspect in one.action.find_intents(one.seen)
+    ]
+    if moved:
+        raise build_stale(moved)
 
 
 def _find_lasting(past: Past, tasks: Sequence[Task]) -> list[Task]:
@@ -171,49 +194,6 @@ def _leaves(past: Past, task: Task, image: Any) -> bool:
     """Whether a task is known to have left this image."""
     intent = past.intent_of(task.number)
     return past.outcomes[task.number] in GOOD and intent is not None and bool(intent.after == image)
-
-
-def _build_steps(backs: Sequence[tuple[Task, Step]], tasks: Sequence[Task]) -> tuple[StepData, ...]:
-    """The steps with their lanes. Where a lane had to restore something, the way back has to as well, at its end."""
-    restored = {(task.lane, task.aspect) for task in tasks if task.always}
-    ends = {(task.lane, task.aspect): number for number, (task, _) in enumerate(backs)}
-    return tuple(
-        step.to_data(
-            lane=task.lane,
-            always=step is back and (task.lane, task.aspect) in restored and ends[task.lane, task.aspect] == number,
-        )
-        for number, (task, back) in enumerate(backs)
-        for step in surround(back)
-    )
-
-
-def _build_preconditions(
-    past: Past, backs: Sequence[tuple[Task, Step]], tasks: Tasks, *, change: str
-) -> tuple[Precondition, ...]:
-    """That every aspect is as the change left it, where that is known.
-
-    What a step left of a connector that came or went after it says nothing about the one of that name now.
-    """
-    built: list[Precondition] = []
-    for aspect, back in {task.aspect: back for task, back in reversed(backs)}.items():
-        if not is_expected(back):
-            continue
-        of_subject = tasks.of_subject(back.subject)
-        # One that did not happen left what the one before it left.
-        numbers = [task.number for task in of_subject if task.aspect == aspect]
-        last = max(n for n in numbers if past.outcomes.get(n, Outcome.DID_NOT_HAPPEN) is not Outcome.DID_NOT_HAPPEN)
-        intent = past.intent_of(last)
-        if past.outcomes[last] not in GOOD or intent is None or past.is_another_since(of_subject, last):
-            continue
-        built.append(
-            Precondition(
-                BEFORE,
-                subject=aspect,
-                expected=build_fingerprint(intent.after),
-                words=f"the {back.aspect} of {back.subject} is as change {change} left it",
-            )
-        )
-    return tuple(built)
 
 
 def _build_notes(past: Past, tasks: Sequence[Task]) -> tuple[str, ...]:

@@ -10,35 +10,25 @@ import seamark.fleet.action_kinds  # noqa: F401 - plans are decoded here
 from seamark.change.actor import Actor
 from seamark.change.executor import Executor
 from seamark.change.journal import Journal
-from seamark.change.past import Past
 from seamark.change.plan import Plan
 from seamark.change.precondition import check_preconditions
 from seamark.change.progress import Progress
 from seamark.change.recovery import Recovery
 from seamark.change.spool import FileSpool
-from seamark.change.step import Step
 from seamark.change.timing import build_timing
-from seamark.change.undo import build_undo_draft, build_undo_preconditions
+from seamark.change.undo import build_undo_plan
 from seamark.errors import RefusedError
-from seamark.fleet.brokers.topic_safety import refuse_deletes
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.connector_life.validation import check_configs, refuse_invalid
-from seamark.fleet.moving.access import check_denied, find_missing, refuse_denied
-from seamark.fleet.moving.guards import refresh_guards, stop_running
-from seamark.fleet.moving.progress import watch_progress
-from seamark.fleet.moving.review import explain_offsets
-from seamark.fleet.moving.undo import leave_equal
+from seamark.fleet.connector_life.validation import check_configs
+from seamark.fleet.moving.access import check_denied, find_missing
 from seamark.fleet.ownership import build_undo_field, find_owners, read_claims, refresh_spec
 from seamark.fleet.planned import Planned
 from seamark.fleet.planner import Planner
-from seamark.fleet.policy import check_config_writes, check_new_names, refuse_forbidden_steps
+from seamark.fleet.policy import check_config_writes, check_new_names
 from seamark.fleet.review import (
-    build_steps,
     refuse_foreign_context,
     refuse_hidden,
-    refuse_reached,
     refuse_unexpected,
-    refuse_unguarded,
 )
 from seamark.fleet.seal import find_key_names
 from seamark.fleet.world import FleetWorld
@@ -63,7 +53,6 @@ class Changes:
         planner: Planner,
         actor: Actor,
         journal: Callable[[], Journal],
-        read_notes: Callable[[Sequence[Step]], tuple[str, ...]],
     ) -> None:
         self._context = context
         self._clusters = clusters
@@ -71,7 +60,6 @@ class Changes:
         self._planner = planner
         self._actor = actor
         self._journal = journal
-        self._read_notes = read_notes
 
     def apply(
         self, planned: Planned | Plan, *, progress: Progress | None = None, pace: Pace | None = None
@@ -83,10 +71,7 @@ class Changes:
         refuse_foreign_context(plan, self._context.name)
         if plan.is_empty:
             return ChangeResult("", title=plan.title, ending=Ending.DONE, steps=())
-        if plan.actions:
-            check_denied(find_missing(planned.needs.rights, context=self._context, brokers=self._world.kafka))
-        else:
-            refuse_denied(planned.steps, clusters=self._clusters, context=self._context, brokers=self._world.kafka)
+        check_denied(find_missing(planned.needs.rights, context=self._context, brokers=self._world.kafka))
         return self._build_executor(progress, pace=pace or FLEET_PACE).apply(plan, planned.steps)
 
     def review(self, plan: Plan, *, validate: bool = True) -> Planned:
@@ -99,19 +84,6 @@ class Changes:
         """
         refuse_foreign_context(plan, self._context.name)
         refuse_hidden(plan)
-        if plan.actions:
-            return self._review_actions(plan, validate=validate)
-        plan, steps = refresh_guards(plan, build_steps(plan), clusters=self._clusters, context=self._context)
-        refuse_forbidden_steps(steps, self._clusters, self._context)
-        refuse_unguarded(plan, steps, self._clusters)
-        refuse_deletes(steps, clusters=self._clusters, world=self._world, context=self._context)
-        check_preconditions(plan, steps, self._world)
-        planned = self._explain(refresh_spec(plan, self._journal), steps)
-        if validate:
-            refuse_invalid(planned, self._clusters, self._world)
-        return planned
-
-    def _review_actions(self, plan: Plan, *, validate: bool) -> Planned:
         check_new_names(
             [name for action in plan.actions for name in action.find_new_names()], self._clusters, self._context
         )
@@ -124,45 +96,22 @@ class Changes:
         filled = refresh_spec(prepared.fill(plan), self._journal)
         return Planned(filled, prepared.steps, prepared.effects, needs=prepared.needs)
 
-    def _undo_actions(self, name: str, past: Past, entries: Sequence[Entry]) -> Planned:
-        refuse_foreign_context(past.plan, self._context.name)
-        draft = build_undo_draft(past, change=name)
-        reads = self._planner.open_reads(len(draft.actions))
-        prepared = self._planner.prepare(draft.actions, reads)
-        refuse_reached(prepared.met)
-        met = tuple(f"{one.action.subject} stands there already and is left alone" for one in prepared.met)
-        plan = Plan(
-            title=f"undo {past.plan.title}",
-            context=past.plan.context,
-            made_at=self._actor.timestamp(),
-            made_by=self._actor.name,
-            preconditions=build_undo_preconditions(draft, prepared, reads, change=name),
-            notes=(*draft.notes, *met, *prepared.undo_notes),
-            undoes=name,
-        )
-        plan = self._carry_spec(prepared.fill(plan), entries)
-        check_preconditions(plan, prepared.steps, self._world)
-        return Planned(plan, prepared.steps, prepared.effects, needs=prepared.needs)
-
     def undo(self, change: str) -> Planned:
         """The plan that takes a closed change back. Refused where something has moved since."""
         entries = self._journal().read(change)
         self.check_seals(entries)
         name, past = self.recovery().read_closed(change)
-        if past.plan.actions:
-            return self._undo_actions(name, past, entries)
-        plan = self._carry_spec(self.recovery().plan_undo(change), entries)
-        refuse_foreign_context(plan, self._context.name)
-        plan, steps = refresh_guards(plan, build_steps(plan), clusters=self._clusters, context=self._context)
-        plan, steps = stop_running(plan, steps, clusters=self._clusters, world=self._world)
-        plan, steps = leave_equal(plan, steps, world=self._world)
-        plan, steps = watch_progress(plan, steps, clusters=self._clusters, context=self._context, world=self._world)
-        check_preconditions(plan, steps, self._world)
-        return self._explain(replace(plan, notes=(*plan.notes, *self._read_notes(steps))), steps)
-
-    def _explain(self, plan: Plan, steps: Sequence[Step]) -> Planned:
-        planned = self._planner.explain(plan, steps)
-        return explain_offsets(planned, clusters=self._clusters, world=self._world)
+        refuse_foreign_context(past.plan, self._context.name)
+        plan, prepared = build_undo_plan(
+            past,
+            change=name,
+            reads=self._planner.open_reads(len(past.plan.actions)),
+            actor=self._actor,
+            prepare=self._planner.prepare,
+        )
+        plan = self._carry_spec(plan, entries)
+        check_preconditions(plan, prepared.steps, self._world)
+        return Planned(plan, prepared.steps, prepared.effects, needs=prepared.needs)
 
     def _carry_spec(self, plan: Plan, entries: Sequence[Entry]) -> Plan:
         """Let the way back say whose the connectors are after it, where the change came from a spec."""

@@ -440,7 +440,6 @@ class Fleet:
             planner=self._planner,
             actor=self._actor,
             journal=self._find_journal,
-            read_notes=self._plans.read_notes,
         )
 
     def _read_registered(self) -> Mapping[str, Any]:

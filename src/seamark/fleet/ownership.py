@@ -22,16 +22,13 @@ import seamark.fleet.action_kinds  # noqa: F401 - plans are decoded here
 from seamark.change.journal import Journal
 from seamark.change.past import Past, read_past
 from seamark.change.plan import Plan
-from seamark.change.step import Intent, Outcome
-from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
-from seamark.change.steps.pipeline import RegisterPipeline
+from seamark.change.step import STEPS, Intent, Outcome
 from seamark.errors import FormatVersionError, SeamarkError
 from seamark.model.entry import Entry
 from seamark.model.group import PIPELINE
 from seamark.model.head import Head
 from seamark.model.plan import StepData
 
-_KINDS = frozenset(step.kind for step in (CreateConnector, PutConfig, DeleteConnector, RegisterPipeline))
 # An act that may have happened made the connector ours if it did; a delete counts only where it is known.
 _MADE = frozenset({Outcome.DONE, Outcome.UNKNOWN})
 # A spec in daily use is among the newest changes. Where it is not, the whole journal is looked through. A change of a
@@ -214,19 +211,18 @@ def refresh_spec(plan: Plan, journal: Callable[[], Journal]) -> Plan:
 
 def find_owners(plan: Plan) -> tuple[str, ...]:
     """CLUSTER/NAME of every connector whose config a plan changes, and pipeline/NAME of every pipeline."""
-    return tuple(dict.fromkeys(_find_owner(step) for step in plan.steps if step.kind in _KINDS))
+    return tuple(dict.fromkeys(_find_owner(step) for step in plan.steps if STEPS[step.kind].declares))
 
 
 def _find_owner(step: StepData) -> str:
-    name = step.arguments["name"]
-    return f"{PIPELINE}{name}" if step.kind == RegisterPipeline.kind else f"{step.arguments['cluster']}/{name}"
+    return step.subject.removeprefix("connector/")
 
 
 def find_acts(past: Past) -> dict[str, list[Intent]]:
     """What was done to the config of each connector, and to each pipeline, in order."""
     acts: dict[str, list[Intent]] = {}
     for number, step in enumerate(past.plan.steps):
-        if step.kind not in _KINDS or number not in past.intents:
+        if not STEPS[step.kind].declares or number not in past.intents:
             continue
         intent, outcome = past.intents[number][0], past.outcomes.get(number)
         if outcome is Outcome.DONE or (intent.after is not None and outcome in _MADE):

@@ -12,8 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from seamark.change.action import ConfigWrite, NewName
-from seamark.change.step import Step
-from seamark.change.steps.connector import CreateConnector, PutConfig
+from seamark.change.steps.connector import PutConfig
 from seamark.errors import NotFoundError, RefusedError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.ports import ConnectPort
@@ -134,22 +133,6 @@ def build_refusal(found: Sequence[Breach], *, context: str) -> RefusedError:
         hint="; ".join(dict.fromkeys(breach.violation.hint for breach in found[:_MOST_SHOWN])),
         context={"rules": ", ".join(sorted({breach.violation.rule for breach in found}))},
     )
-
-
-def refuse_forbidden_steps(steps: Sequence[Step], clusters: Clusters, context: Context) -> None:
-    """The same for the steps of a saved plan, which is data from outside whatever it says of itself.
-
-    A step that puts back what Connect holds now is let through: it is how a failed change goes back.
-    """
-    changes = [step for step in steps if isinstance(step, PutConfig)]
-    held = _read_held(changes, clusters)
-    new = [step for step in steps if isinstance(step, CreateConnector)]
-    wanted: list[Wanted] = [(step.name, step.cluster, step.config) for step in new]
-    for step in changes:
-        present = held.get((step.cluster, step.name), {})
-        kept = {key: present[key] for key in step.keep if key in present}
-        wanted.append((step.name, step.cluster, {**step.config, **kept}))
-    refuse_violations(wanted, context, present=held)
 
 
 def check_new_names(names: Sequence[NewName], clusters: Clusters, context: Context) -> None:

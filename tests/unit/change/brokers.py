@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from seamark.change.actor import Actor
 from seamark.change.executor import Executor
 from seamark.change.file_journal import FileJournal
-from seamark.change.plan import Plan
-from seamark.change.precondition import build_preconditions
 from seamark.change.recovery import Recovery
 from seamark.change.timing import ChangeTiming
 from seamark.errors import AlreadyExistsError, NotFoundError, RejectedError, UnknownOutcomeError
@@ -19,6 +17,7 @@ from seamark.model.group import Committed, Group, GroupListing, GroupOffsets, Gr
 from seamark.model.reading import Reading
 from seamark.model.spot import Bounds, Edge, SpotReading, Stamp
 from seamark.model.topic import PartitionStatus, TopicConfig, TopicSize, TopicStatus
+from tests.step_list import build_step_list, plan_actions, plan_undo
 
 # So much faster does the clock of these brokers go than ours while somebody sleeps.
 SPEED = 50
@@ -320,15 +319,8 @@ class BrokerWorld:
 
     def plan(self, *steps):
         """One lane for each step."""
-        return Plan(
-            title="brokers",
-            context="dev",
-            made_at="2026-01-01T00:00:00Z",
-            made_by="somebody",
-            steps=tuple(step.to_data(lane=step.subject) for step in steps),
-            locks=tuple(sorted({step.subject.replace("/", ".") for step in steps})),
-            preconditions=build_preconditions(steps, self),
-        )
+        actions = [build_step_list(step.subject, [step], locks=(step.subject.replace("/", "."),)) for step in steps]
+        return plan_actions(actions, world=self, title="brokers")[0]
 
     def apply(self, *steps, plan=None):
         """Plan the steps and carry them out, through the journal."""
@@ -336,7 +328,7 @@ class BrokerWorld:
 
     def undo(self, result):
         """Take a change back."""
-        return self.apply(plan=Recovery(self._build_executor()).plan_undo(result.change))
+        return self.apply(plan=plan_undo(Recovery(self._build_executor()), result.change))
 
     def _build_executor(self):
         return Executor(FileJournal(self._folder), self, actor=Actor("me"), timing=TIMING)

@@ -7,12 +7,13 @@ import pytest
 from seamark.change.step import Observed
 from seamark.change.steps import build_step
 from seamark.change.steps.stillness import Kept, build_kept
-from seamark.change.steps.stopped import ProveStopped, VerifyOffsets, pin_config, surround
+from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
 from seamark.errors import DeadlineError, RefusedError
 from seamark.model.connector import Connector, ConnectorType, State
 from seamark.model.held_offset import WriteRoute
 from seamark.model.offset import Offset
-from tests.unit.change.test_offset_steps import SUBJECT, A, Bench, write
+from tests.step_list import surround
+from tests.unit.change.test_offset_steps import A, Bench, write
 
 CONFIG = {"connector.class": "x.Source", "topic": "orders"}
 KEPT = Kept(ConnectorType.SOURCE, CONFIG)
@@ -80,9 +81,9 @@ class TestWhileItIsGone:
         with pytest.raises(RefusedError, match="is there, and must not be"):
             ProveStopped("sim", "orders", kept=KEPT).perform(world, None)
 
-    def test_every_step_comes_back_from_a_plan_and_none_is_pinned(self):
+    def test_every_step_comes_back_from_a_plan(self):
         written = write((A, None), route=WriteRoute.GROUP, kept=KEPT)
-        steps = pin_config(surround(written), {SUBJECT: "pin"})
+        steps = surround(written)
         assert [build_step(step.to_data()) for step in steps] == list(steps)
         proof, _, verify = steps
         assert isinstance(verify, VerifyOffsets)

@@ -19,6 +19,7 @@ from seamark.errors import JournalError, RefusedError, SeamarkError
 from seamark.model.entry import Ending, EntryKind
 from seamark.model.pace import Pace
 from seamark.model.result import Outcome
+from tests.step_list import plan_undo
 from tests.unit.change.town import CLASS, CLUSTER, Town, apply, build_plan, open_journal, recover
 
 
@@ -139,7 +140,7 @@ class TestWayBack:
         town.configs["c"] = CLASS | {"version": "1"}
         result = apply(town, tmp_path, change(town, "c", fails="1"))
 
-        assert recover(town, tmp_path).plan_undo(result.change).is_empty
+        assert plan_undo(recover(town, tmp_path), result.change).is_empty
 
     def test_a_step_that_did_not_happen_has_no_way_back(self, town, tmp_path):
         town.configs["c"] = CLASS | {"version": "1"}
@@ -224,7 +225,7 @@ class TestFaults:
     def test_undo_takes_all_back_at_once(self, town, tmp_path):
         result = apply(town, tmp_path, *([create(f"c-{number}")] for number in range(50)))
 
-        plan = recover(town, tmp_path).plan_undo(result.change)
+        plan = plan_undo(recover(town, tmp_path), result.change)
 
         assert len(plan.steps) == 50
         assert all(step.kind == DeleteConnector.kind for step in plan.steps)

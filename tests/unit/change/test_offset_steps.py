@@ -11,20 +11,17 @@ from seamark.change.image import build_fingerprint
 from seamark.change.precondition import build_preconditions
 from seamark.change.step import Intent, Observed
 from seamark.change.steps.offsets import WriteOffsets
-from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import (
     ProveStopped,
     VerifyOffsets,
     build_config_pin,
-    name_workers,
-    pin_config,
-    surround,
 )
 from seamark.errors import DeadlineError, NotFoundError, RefusedError
 from seamark.model.connector import ConnectorStatus, State, Task
 from seamark.model.group import GroupStatus
 from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
 from seamark.model.offset import Offset, spell_identity
+from tests.step_list import surround
 
 A, B = {"table": "a"}, {"table": "b"}
 KEY = b'["orders",{"table":"a"}]'
@@ -322,19 +319,6 @@ class TestProof:
             self.prove(bench, config=pin)
         with pytest.raises(RefusedError, match="somebody else changed it"):
             step.perform(bench, step.intend(bench))
-        steps = pin_config(surround(write((A, None))), {SUBJECT: pin})
-        assert [getattr(one, "config", None) for one in steps] == [pin, None, pin]
-
-    def test_workers_of_now_join_those_of_the_plan(self):
-        steps = surround(write((A, None)))
-        named = name_workers(steps, {SUBJECT: ("w2:8083",)})
-        again = name_workers(named, {SUBJECT: ("w1:8083",)})
-        assert [step.kind for step in again] == ["prove-stopped", "write-offsets", "verify-offsets"]
-        assert again[0].workers == ("w1:8083", "w2:8083")
-
-    def test_other_steps_stand_alone(self):
-        step = SetRunState("sim", "orders", "STOPPED")
-        assert surround(step) == (step,)
 
 
 class TestVerifying:

@@ -12,6 +12,7 @@ from seamark.model.entry import Ending, EntryKind
 from seamark.model.result import Outcome
 from tests.simulation.faults import Call, Fault, Killed, Kind
 from tests.simulation.world import CLUSTER, TIMING
+from tests.step_list import plan_undo
 from tests.unit.change.simulated import CONFIG, NEW, SUBJECT, Stage, new_stage
 
 STOP = SetRunState(CLUSTER, "orders", "STOPPED")
@@ -258,7 +259,7 @@ class TestAbandon:
 
 
 def undo(stage: Stage, change: str | None = None):
-    plan = stage.operator().recovery.plan_undo(change or stage.change)
+    plan = plan_undo(stage.operator().recovery, change or stage.change)
     return plan, stage.apply_plan(plan)
 
 
@@ -311,7 +312,7 @@ class TestUndo:
         stage = new_stage()
         stage.apply(GUARDED)
 
-        plan = stage.operator().recovery.plan_undo(stage.change)
+        plan = plan_undo(stage.operator().recovery, stage.change)
 
         assert [(step.kind, step.always) for step in plan.steps] == [
             ("set-run-state", False),
@@ -325,19 +326,19 @@ class TestUndo:
         stage = new_stage()
         stage.apply((STOP, RESTORE))
 
-        assert stage.operator().recovery.plan_undo(stage.change).is_empty
+        assert plan_undo(stage.operator().recovery, stage.change).is_empty
 
     def test_a_restart_leaves_nothing_to_take_back(self):
         stage = new_stage()
         stage.cluster.add("orders", CONFIG, target="RUNNING", failed=frozenset({0}))
         stage.apply([RestartFailed(CLUSTER, "orders")])
 
-        assert stage.operator().recovery.plan_undo(stage.change).is_empty
+        assert plan_undo(stage.operator().recovery, stage.change).is_empty
 
     def test_it_is_refused_when_somebody_changed_it_since(self):
         stage = new_stage()
         stage.apply([PUT])
-        plan = stage.operator().recovery.plan_undo(stage.change)
+        plan = plan_undo(stage.operator().recovery, stage.change)
         stage.cluster.put("orders", CONFIG | {"version": "9"})
         stage.timeline.advance(5)
 
@@ -355,7 +356,7 @@ class TestUndo:
         write = [number for number, call in enumerate(who.process.trace, start=1) if call is Call.WRITE][1]
         assert stage.apply([PUT, second], faults=(Fault(write, Kind.REJECTED),)).ending is Ending.PARTLY
 
-        plan = stage.operator().recovery.plan_undo(stage.change)
+        plan = plan_undo(stage.operator().recovery, stage.change)
 
         assert [p.subject for p in plan.preconditions] == [f"{SUBJECT}#config"]
 
@@ -364,7 +365,7 @@ class TestUndo:
         change = kill(stage, [PUT])
 
         with pytest.raises(RefusedError) as caught:
-            stage.operator().recovery.plan_undo(change)
+            plan_undo(stage.operator().recovery, change)
 
         assert f"seamark journal resume {change}" in caught.value.hint
 
@@ -373,7 +374,7 @@ class TestUndo:
         stage.apply([PutConfig(CLUSTER, "orders", NEW | {"db.password": "hunter2-1"})])
 
         with pytest.raises(RefusedError) as caught:
-            stage.operator().recovery.plan_undo(stage.change)
+            plan_undo(stage.operator().recovery, stage.change)
 
         assert "db.password" in caught.value.cause
         assert "hunter2" not in caught.value.cause
@@ -393,7 +394,7 @@ class TestUndo:
         stage.apply([DeleteConnector(CLUSTER, "orders")])
 
         with pytest.raises(RefusedError, match="can't be undone"):
-            stage.operator().recovery.plan_undo(stage.change)
+            plan_undo(stage.operator().recovery, stage.change)
 
     def test_what_somebody_else_changed_during_the_change_is_left_and_said(self):
         stage = new_stage()

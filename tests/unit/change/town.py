@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
 
+from seamark.change.action import When
 from seamark.change.actor import Actor
 from seamark.change.executor import Executor
 from seamark.change.file_journal import FileJournal
 from seamark.change.locks import cluster_lock
-from seamark.change.plan import Plan
-from seamark.change.precondition import build_preconditions
 from seamark.change.recovery import Recovery
 from seamark.change.timing import ChangeTiming
 from seamark.errors import NotFoundError
 from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
 from seamark.model.pace import Pace
+from tests.step_list import build_step_list, plan_actions
 
 CLUSTER = "town"
 PACE = Pace(at_once=16, writers=4)
@@ -129,21 +128,12 @@ class Town:
 
 def build_plan(town, *lanes):
     """A plan; a lane is a row of steps, a pair of a step and True is a fallback."""
-    chosen = [
-        (f"lane-{number}", *(step if isinstance(step, tuple) else (step, False)))
+    actions = [
+        build_step_list(f"lane-{number}", lane, locks=(cluster_lock(CLUSTER),), marked=When.FALLBACK)
         for number, lane in enumerate(lanes)
-        for step in lane
     ]
-    steps = [step for _, step, _ in chosen]
-    return Plan(
-        title="many",
-        context="town",
-        made_at="2026-01-01T00:00:00Z",
-        made_by="somebody",
-        steps=tuple(replace(step.to_data(lane=lane), fallback=fallback) for lane, step, fallback in chosen),
-        locks=(cluster_lock(CLUSTER),),
-        preconditions=build_preconditions([step for step in steps if step.acts], town),
-    ), steps
+    plan, prepared = plan_actions(actions, world=town, title="many", context="town")
+    return plan, list(prepared.steps)
 
 
 def build_executor(town, journal, *, by="me", pace=PACE):

@@ -33,6 +33,7 @@ class CreateConnector(ConnectorAction):
     """
 
     aspect: ClassVar[str] = "config"
+    declares: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
 
     config: Annotated[Mapping[str, str], Secret()] = field(repr=False)
@@ -96,6 +97,7 @@ class PutConfig(ConnectorAction):
     """
 
     aspect: ClassVar[str] = "config"
+    declares: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
 
     config: Annotated[Mapping[str, str], Secret(hidden="hidden")] = field(repr=False)
@@ -179,6 +181,7 @@ class DeleteConnector(ConnectorAction):
     """A connector is deleted. Its offsets or its group stay behind; Connect never removes them."""
 
     aspect: ClassVar[str] = "config"
+    declares: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
 
     secret: tuple[str, ...] = ()

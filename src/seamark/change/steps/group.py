@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -25,7 +25,9 @@ from seamark.errors import NotFoundError, SeamarkError, UnknownOutcomeError
 from seamark.model.access import Right
 from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.group import Committed, build_group_owner
+from seamark.model.offset import Offset
 from seamark.model.spot import Spot
+from seamark.offsets.meaning.sink import OFFSET, build_partition
 from seamark.report.words import render_count
 
 # A commit is seen as soon as it is answered. A coordinator that moves to another broker takes some seconds.
@@ -37,6 +39,7 @@ _ABSENT_AFTER = "group forgets its position"
 class GroupAction(StandaloneStep):
     """What every step on one consumer group shares."""
 
+    shows_positions: ClassVar[bool] = True
     aspect: ClassVar[str] = "offsets"
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
     reaches_by_itself: ClassVar[bool] = True
@@ -65,6 +68,14 @@ class MoveGroup(GroupAction):
     # It looks itself, right before it acts, that nobody is in the group.
     proves: ClassVar[bool] = True
     positions: Positions
+
+    def read_positions(self, image: Any) -> Iterator[Offset]:
+        # Where the step found nothing committed at all, there is no image.
+        shown: Mapping[str, Mapping[Any, Any]] = image or self.positions
+        for topic, partitions in shown.items():
+            for number, commit in partitions.items():
+                offset = {OFFSET: commit["offset"]} if image and commit is not None else None
+                yield Offset(build_partition((topic, int(number))), offset)
 
     def describe(self) -> str:
         spots = find_spots(self.positions)
@@ -136,6 +147,16 @@ class MoveGroup(GroupAction):
 @dataclass(frozen=True, slots=True)
 class DeleteGroup(GroupAction):
     """A group is deleted with all that it has committed. Undoing it commits the same again."""
+
+    def read_positions(self, image: Any) -> Iterator[Offset]:
+        for topic, partitions in (image or {}).items():
+            for number, commit in partitions.items():
+                offset = None if commit is None else {OFFSET: commit["offset"]}
+                yield Offset(build_partition((topic, int(number))), offset)
+
+    def build_left(self, intent: Intent) -> Any:
+        """Return that nothing is committed where something was."""
+        return {topic: dict.fromkeys(partitions) for topic, partitions in (intent.before or {}).items()}
 
     def describe(self) -> str:
         return f"delete {self.subject} and all that it has committed"

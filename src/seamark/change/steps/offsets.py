@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from seamark.change.world import World
 from seamark.errors import RefusedError
 from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
 from seamark.model.offset import Offset, OffsetMap, spell_identity, spell_offset
+from seamark.offsets.codec import decode_key, decode_value
 
 # A worker reads its offsets topic to the end for each answer, and a group's commit is seen at once. A minute is for a
 # topic whose leader moves.
@@ -39,6 +41,7 @@ class WriteOffsets(Step):
     not there, and `kept` is what it was.
     """
 
+    shows_positions: ClassVar[bool] = True
     aspect: ClassVar[str] = POSITION
     repeats: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
@@ -53,6 +56,19 @@ class WriteOffsets(Step):
     @property
     def subject(self) -> str:
         return f"connector/{self.cluster}/{self.name}"
+
+    def read_positions(self, image: Any) -> Iterator[Offset]:
+        values: Mapping[str, str | None] = (image or {}).get("offsets", {})
+        if self.route is not WriteRoute.TOPIC:
+            for identity, spelled in values.items():
+                yield Offset(json.loads(identity), None if spelled is None else json.loads(spelled))
+            return
+        # By this route the image shows bytes, by the places of the records.
+        for record in self.records:
+            key = decode_key(record.key).key
+            value = values.get(record.place)
+            if key is not None:
+                yield Offset(key.partition, None if value is None else decode_value(b64decode(value)).offset)
 
     def describe(self) -> str:
         gone = sum(found.offset is None for found in self.offsets)

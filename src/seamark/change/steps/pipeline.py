@@ -25,6 +25,7 @@ class RegisterPipeline(StandaloneStep):
     """
 
     aspect: ClassVar[str] = "declaration"
+    declares: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = 1.0
 
     name: str

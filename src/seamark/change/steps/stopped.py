@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from seamark.change.image import build_config_image, build_fingerprint
-from seamark.change.step import Intent, Observed, Step, step_kind
+from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.group_image import count_members
 from seamark.change.steps.look import Look
 from seamark.change.steps.offsets import QUIET_SECONDS, WriteOffsets
@@ -185,43 +185,6 @@ class VerifyOffsets(Look):
             hint=f"let whoever creates it rest, see where it stands (seamark offsets show {cluster}/{name}), then "
             "seamark journal undo, or move it again",
         )
-
-
-def surround(step: Step, *, quiet_seconds: float = QUIET_SECONDS, accepts_zombies: bool = False) -> tuple[Step, ...]:
-    """A step with what is made sure of before and after it. Only writes of offsets need that."""
-    if not isinstance(step, WriteOffsets):
-        return (step,)
-    proof = ProveStopped(
-        step.cluster, step.name, quiet_seconds=quiet_seconds, accepts_zombies=accepts_zombies, kept=step.kept
-    )
-    return proof, step, VerifyOffsets(step)
-
-
-def name_workers(steps: Sequence[Step], workers: dict[str, tuple[str, ...]]) -> tuple[Step, ...]:
-    """The steps with the workers that run each subject now: a plan may be older than they are."""
-    return tuple(
-        replace(step, workers=tuple(sorted({*step.workers, *workers.get(step.subject, ())})))
-        if isinstance(step, ProveStopped)
-        else step
-        for step in steps
-    )
-
-
-def pin_config(steps: Sequence[Step], configs: dict[str, str]) -> tuple[Step, ...]:
-    """The steps with the fingerprints of the configs that they rely on, by subject. What is pinned already stays.
-
-    One that is created later has none: what it will be is in the steps themselves.
-    """
-    return tuple(
-        replace(step, config=configs.get(step.subject, ""))
-        if isinstance(step, ProveStopped | VerifyOffsets) and not step.config and _find_kept(step) is None
-        else step
-        for step in steps
-    )
-
-
-def _find_kept(step: ProveStopped | VerifyOffsets) -> Kept | None:
-    return step.kept if isinstance(step, ProveStopped) else step.written.kept
 
 
 def build_config_pin(config: Mapping[str, str], world: World) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from seamark.change.step import Step
-from seamark.change.steps.topic import DeleteTopic
-from seamark.change.steps.topic_image import read_topic
 from seamark.errors import RefusedError, SeamarkError, UnreachableError
 from seamark.fleet.brokers.topic_users import TopicUsers, read_users
 from seamark.fleet.clusters import Clusters
@@ -17,7 +14,6 @@ from seamark.model.topic_report import TopicUser, Use
 if TYPE_CHECKING:
     from seamark.context import Context
     from seamark.fleet.ports import BrokersPort
-    from seamark.fleet.world import FleetWorld
 
 _STORES = ("config_topic", "offsets_topic", "status_topic")
 
@@ -38,15 +34,6 @@ def _find_keeper(name: str, context: Context) -> str:
         if name in [getattr(settings, key) for key in _STORES]:
             return f"Connect cluster {settings.name}"
     return "seamark's journal" if name in (context.journal.topic, context.journal.heads_topic) else ""
-
-
-def refuse_deletes(steps: Sequence[Step], *, clusters: Clusters, world: FleetWorld, context: Context) -> None:
-    """Refuse a saved plan that deletes a topic which somebody uses by now."""
-    for step in steps:
-        topic = read_topic(world, step.name) if isinstance(step, DeleteTopic) else None
-        if topic is not None:
-            refuse_own(topic, context)
-            refuse_used(topic, read_users(topic, clusters=clusters, kafka=world.kafka()))
 
 
 class FleetTopicGuard:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seamark.change.action import Action
 from seamark.change.image import split_secrets
-from seamark.change.step import Step
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.connect.capability import Capability
@@ -112,15 +110,6 @@ class ConnectorPlans:
         notes = [note for connector in connectors for note in self._build_delete_notes(connector)]
         steps = [DeleteConnector(connector.cluster, connector.name) for connector in connectors]
         return self._build("delete", connectors, steps, notes=notes)
-
-    def read_notes(self, steps: Sequence[Step]) -> tuple[str, ...]:
-        """What stays behind where steps of a plan that was made elsewhere, such as an undo, delete connectors."""
-        notes: list[str] = []
-        for step in steps:
-            if isinstance(step, DeleteConnector):
-                with suppress(NotFoundError):
-                    notes += self._build_delete_notes(self._clusters.client(step.cluster).read_connector(step.name))
-        return tuple(notes)
 
     def read_leftovers(self, cluster: str, name: str) -> tuple[str, ...]:
         """Say what stays behind when a connector is deleted; nothing where there is none of that name."""

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 
 from seamark.change.action import ConfigWrite
 from seamark.change.image import find_references, reveal_config
-from seamark.change.steps.connector import CreateConnector, PutConfig
 from seamark.change.world import World
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnreachableError
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.planned import Planned
 from seamark.model.sensitive import MASK, mask_text, mask_value
 
 # Validating is work for a worker's processor, and for a database where the plugin asks one.
@@ -27,25 +25,6 @@ class _Judgement:
     subject: str
     faults: tuple[str, ...] = ()
     trouble: SeamarkError | None = None
-
-
-def refuse_invalid(planned: Planned, clusters: Clusters, world: World) -> None:
-    """Refuse a plan with configs that their plugins would not take, naming all of them. A way back is not looked at.
-
-    Raises:
-        RefusedError: Connect would refuse, or the plugin finds a fault.
-        UnreachableError: a worker did not answer in time; nobody can tell.
-    """
-    ahead = [step for step, data in zip(planned.steps, planned.plan.steps, strict=True) if not data.fallback]
-    check_configs(
-        [
-            ConfigWrite(step.cluster, step.name, step.config, step.keep if isinstance(step, PutConfig) else ())
-            for step in ahead
-            if isinstance(step, CreateConnector | PutConfig)
-        ],
-        clusters,
-        world,
-    )
 
 
 def check_configs(writes: Iterable[ConfigWrite], clusters: Clusters, world: World) -> None:

@@ -130,11 +130,7 @@ class WriteOffsetsFile(Action):
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
         """Return the step that writes the previous content."""
-        written = past.find(WriteOffsetFile)
-        if written is None or written.intent is None:
-            return None
-        back = written.step.undo(written.intent)
-        return back if isinstance(back, WriteOffsetFile) else None
+        return past.undo_last(WriteOffsetFile, WriteOffsetFile)
 
 
 def build_import_effect(subject: str, before: Values, after: Values) -> Effect:

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from base64 import b64decode
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from seamark.change.locks import base_name
 from seamark.change.plan import Plan
-from seamark.change.steps.group import DeleteGroup, MoveGroup
-from seamark.change.steps.offsets import WriteOffsets
+from seamark.change.step import STEPS, Intent, Step
+from seamark.change.steps import build_step
 from seamark.model.entry import Entry, EntryKind
-from seamark.model.held_offset import WriteRoute
-from seamark.model.offset import Offset
-from seamark.model.plan import StepData
 from seamark.model.result import Outcome
 from seamark.model.standing import Sighting
-from seamark.offsets.codec import decode_key, decode_value
-from seamark.offsets.meaning.sink import OFFSET, build_partition
 
 if TYPE_CHECKING:
     from seamark.change.journal import Journal
-
-_GROUPS = frozenset({MoveGroup.kind, DeleteGroup.kind})
-_KINDS = frozenset({WriteOffsets.kind, *_GROUPS})
 
 
 def read_change_sightings(journal: Journal, locks: Collection[str]) -> dict[str, list[Sighting]]:
@@ -46,9 +36,9 @@ def build_sightings(entries: Sequence[Entry]) -> Iterator[tuple[str, Sighting]]:
     intents: dict[int, Mapping[str, Any]] = {}
     for entry in entries:
         number = entry.body.get("step")
-        if not isinstance(number, int) or plan.steps[number].kind not in _KINDS:
+        if not isinstance(number, int) or not STEPS[plan.steps[number].kind].shows_positions:
             continue
-        step = plan.steps[number]
+        step = build_step(plan.steps[number])
         if entry.kind is EntryKind.INTENT:
             # One that is written again tells once more what the first one found, not what is there by then.
             is_repeated = number in intents and intents[number]["before"] == entry.body["before"]
@@ -56,45 +46,12 @@ def build_sightings(entries: Sequence[Entry]) -> Iterator[tuple[str, Sighting]]:
             if not is_repeated:
                 yield from _see(step, entry.body["before"], entry, word="before")
         elif entry.kind is EntryKind.OUTCOME and entry.body.get("outcome") == Outcome.DONE and number in intents:
-            yield from _see(step, _find_left(step, intents[number]), entry, word="after")
+            yield from _see(step, step.build_left(Intent.from_dict(intents[number])), entry, word="after")
         elif entry.kind is EntryKind.OUTCOME and "image" in entry.body:
             yield from _see(step, entry.body["image"], entry, word="in")
 
 
-def _see(step: StepData, image: Any, entry: Entry, *, word: str) -> Iterator[tuple[str, Sighting]]:
+def _see(step: Step, image: Any, entry: Entry, *, word: str) -> Iterator[tuple[str, Sighting]]:
     at_ms = int(datetime.fromisoformat(entry.at).timestamp() * 1000)
-    offsets = _read_group(step, image) if step.kind in _GROUPS else _read_connector(step, image)
-    for one in offsets:
+    for one in step.read_positions(image):
         yield step.subject, Sighting(one.partition, one.offset, at_ms, at_ms, f"{word} change {entry.change}")
-
-
-def _find_left(step: StepData, intent: Mapping[str, Any]) -> Any:
-    """What a write left. A group that was deleted holds nothing where it held something."""
-    if step.kind != DeleteGroup.kind:
-        return intent["after"]
-    return {topic: dict.fromkeys(partitions) for topic, partitions in (intent["before"] or {}).items()}
-
-
-def _read_connector(step: StepData, image: Any) -> Iterator[Offset]:
-    """The positions of an image. By the route TOPIC it shows bytes, by the places of the records."""
-    values: Mapping[str, str | None] = (image or {}).get("offsets", {})
-    written = WriteOffsets.from_data(step)
-    if written.route is not WriteRoute.TOPIC:
-        for identity, spelled in values.items():
-            yield Offset(json.loads(identity), None if spelled is None else json.loads(spelled))
-        return
-    for record in written.records:
-        key = decode_key(record.key).key
-        value = values.get(record.place)
-        if key is not None:
-            offset = None if value is None else decode_value(b64decode(value)).offset
-            yield Offset(key.partition, offset)
-
-
-def _read_group(step: StepData, image: Any) -> Iterator[Offset]:
-    """The same of a group. Nothing at all is spelled as no image: then nothing is committed where the step acts."""
-    commits: Mapping[str, Mapping[str, Any]] = image or step.arguments.get("positions", {})
-    for topic, partitions in commits.items():
-        for number, commit in partitions.items():
-            offset = {OFFSET: commit["offset"]} if image and commit is not None else None
-            yield Offset(build_partition((topic, int(number))), offset)

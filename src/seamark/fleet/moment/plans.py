@@ -17,7 +17,6 @@ from seamark.fleet.moment.targets import Log, MomentTargets, Way, say_standing, 
 from seamark.fleet.moment.witnesses import Asked, Testimony, Witnesses
 from seamark.fleet.moving.plans import merge
 from seamark.fleet.moving.shared_groups import SharedGroups, read_shared
-from seamark.fleet.plan_draft import build_plan
 from seamark.fleet.planned import Planned
 from seamark.fleet.positions.meaning import read_meaning
 from seamark.fleet.positions.override_config import reads_elsewhere
@@ -30,13 +29,13 @@ from seamark.offsets.meaning.sink import OFFSET, SinkMeaning, find_spot, read_nu
 from seamark.report.words import render_count, render_time
 
 if TYPE_CHECKING:
-    from seamark.change.actor import Actor
     from seamark.change.journal import Journal
     from seamark.context import Context
     from seamark.fleet.brokers.groups import Groups
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.connector_life.connectors import Connectors
     from seamark.fleet.moving.verbs import Care
+    from seamark.fleet.planner import Planner
     from seamark.fleet.ports import BrokersPort
     from seamark.fleet.positions.stores import OffsetStores
     from seamark.fleet.world import FleetWorld
@@ -93,7 +92,7 @@ class Moments:
         world: Callable[[], FleetWorld],
         groups: Callable[[], Groups],
         journal: Callable[[], Journal],
-        actor: Callable[[], Actor],
+        planner: Callable[[], Planner],
         write: Write,
     ) -> None:
         self._context = context
@@ -103,7 +102,7 @@ class Moments:
         self._world = world
         self._groups = groups
         self._journal = journal
-        self._actor = actor
+        self._planner = planner
         self._write = write
 
     def plan(
@@ -207,8 +206,7 @@ class Moments:
         spots = {spot: read_number(one.offset, OFFSET) for one in way.offsets if (spot := find_spot(one.partition))}
         if not spots:
             # All of it stays: the reason is in the notes.
-            empty = build_plan(owner, (), context=self._context.name, world=self._world(), actor=self._actor())
-            return Planned(empty, steps=())
+            return self._planner().plan(owner, ())
         planned = self._groups().place(read_group_name(owner), spots)
         return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *way.notes)))
 

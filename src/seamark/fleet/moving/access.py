@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from seamark.change.steps.group import DeleteGroup, MoveGroup
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.errors import AuthorizationError, NotFoundError, SeamarkError
 from seamark.fleet.lock_names import find_group
@@ -19,8 +18,6 @@ from seamark.model.connector import Connector, ConnectorType
 from seamark.model.held_offset import WriteRoute
 
 if TYPE_CHECKING:
-    from seamark.change.step import Step
-    from seamark.change.steps.stillness import Kept
     from seamark.change.world import BrokerPort
     from seamark.context import Context
     from seamark.fleet.clusters import Clusters
@@ -31,13 +28,6 @@ if TYPE_CHECKING:
 
 _TOPIC, _GROUP = "topic", "group"
 _ELSEWHERE = ("producer.override.bootstrap.servers", "consumer.override.bootstrap.servers")
-
-
-def refuse_denied(
-    steps: Sequence[Step], *, clusters: Clusters, context: Context, brokers: Callable[[], BrokerPort]
-) -> None:
-    """Refuse a change of offsets that Kafka would not let us make, by the name of every right that is missing."""
-    check_denied(find_denied(steps, clusters=clusters, context=context, brokers=brokers))
 
 
 def check_denied(denied: Sequence[Right]) -> None:
@@ -58,13 +48,6 @@ def check_denied(denied: Sequence[Right]) -> None:
         )
 
 
-def build_access_notes(
-    steps: Sequence[Step], *, clusters: Clusters, context: Context, brokers: Callable[[], BrokerPort]
-) -> tuple[str, ...]:
-    """The same for a plan. Who makes it may do less than who applies it, so it is no refusal yet."""
-    return _build_notes(lambda: find_denied(steps, clusters=clusters, context=context, brokers=brokers))
-
-
 def build_rights_notes(
     rights: Iterable[Right], *, context: Context, brokers: Callable[[], BrokerPort]
 ) -> tuple[str, ...]:
@@ -82,18 +65,6 @@ def _build_notes(find: Callable[[], Sequence[Right]]) -> tuple[str, ...]:
     return (f"Kafka does not allow you {', '.join(right.words for right in denied)}: it would be refused",)
 
 
-def find_denied(
-    steps: Sequence[Step], *, clusters: Clusters, context: Context, brokers: Callable[[], BrokerPort]
-) -> tuple[Right, ...]:
-    """The rights that steps need and Kafka does not give us. Nothing is asked where no step touches offsets.
-
-    Where everything goes through REST, Connect's rights count and not ours.
-    """
-    if not context.has_brokers:
-        return ()
-    return find_missing(find_rights(_without_rest(steps, context), clusters=clusters), context=context, brokers=brokers)
-
-
 def find_missing(rights: Iterable[Right], *, context: Context, brokers: Callable[[], BrokerPort]) -> tuple[Right, ...]:
     """Return those of these rights, and of the journal's own, that the brokers don't grant; asks only if needed."""
     needed = sorted(set(rights))
@@ -107,22 +78,6 @@ def find_missing(rights: Iterable[Right], *, context: Context, brokers: Callable
     return tuple(right for right in needed if _is_denied(right, allowed))
 
 
-def _without_rest(steps: Sequence[Step], context: Context) -> Sequence[Step]:
-    return steps if context.verify != "rest" else [one for one in steps if not isinstance(one, WriteOffsets)]
-
-
-def find_rights(steps: Iterable[Step], *, clusters: Clusters) -> Iterator[Right]:
-    """What steps that change offsets do to topics and groups of the context's own Kafka cluster."""
-    for step in steps:
-        if isinstance(step, MoveGroup):
-            yield Right(_GROUP, step.group, "READ")
-            yield from (Right(_TOPIC, topic, "READ") for topic in step.positions)
-        elif isinstance(step, DeleteGroup):
-            yield Right(_GROUP, step.group, "DELETE")
-        elif isinstance(step, WriteOffsets):
-            yield from _find_written(step, clusters)
-
-
 def find_offset_rights(step: WriteOffsets, connector: Connector, planning: Planning) -> Iterator[Right]:
     """Return what it takes to write a connector's offsets, where Connect does not, and to see them.
 
@@ -130,15 +85,6 @@ def find_offset_rights(step: WriteOffsets, connector: Connector, planning: Plann
     """
     if planning.context.verify != "rest":
         yield from _find_write_rights(step, connector, planning.clusters)
-
-
-def _find_written(step: WriteOffsets, clusters: Clusters) -> Iterator[Right]:
-    """What it takes to write them, where Connect does not, and to see them."""
-    connector = _find_connector(step.cluster, step.name, clusters, step.kept)
-    if connector is None:
-        yield from (Right(_TOPIC, record.topic, "WRITE") for record in step.records)
-        return
-    yield from _find_write_rights(step, connector, clusters)
 
 
 def _find_write_rights(step: WriteOffsets, connector: Connector, clusters: Clusters) -> Iterator[Right]:
@@ -151,16 +97,6 @@ def _find_write_rights(step: WriteOffsets, connector: Connector, clusters: Clust
         if any(one.offset is None for one in step.offsets):
             yield Right(_GROUP, group, "DELETE")
     yield from find_read_rights(connector, clusters, partitions)
-
-
-def _find_connector(cluster: str, name: str, clusters: Clusters, kept: Kept | None = None) -> Connector | None:
-    """The connector; None where the same plan creates it."""
-    if kept is not None:
-        return kept.as_connector(cluster, name)
-    try:
-        return clusters.client(cluster).read_connector(name)
-    except NotFoundError:
-        return None
 
 
 def find_read_rights(

@@ -14,10 +14,9 @@ from seamark.change.steps.preview import CheckPreview
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
 from seamark.fleet.moving.access import find_offset_rights
-from seamark.fleet.moving.effect import How, build_offset_effect, build_record_changes
+from seamark.fleet.moving.effect import How, build_offset_effect, build_record_changes, find_written
 from seamark.fleet.moving.guards import find_quiet_seconds, find_workers, require_run_state
 from seamark.fleet.moving.progress import build_progress
-from seamark.fleet.moving.review import find_written
 from seamark.fleet.planning import PLANNING
 from seamark.fleet.positions.meaning import read_meaning
 from seamark.model.access import Right
@@ -224,11 +223,10 @@ class ChangeOffsets(Action):
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
         """Return the action that gives the partitions their previous offsets, and the connector its state."""
         restores = find_unrestored_state(past)
-        written = past.find(WriteOffsets)
-        if written is None or written.intent is None:
+        if past.find(WriteOffsets) is None:
             return SetRunState(self.cluster, self.name, restores) if restores else None
-        back = written.step.undo(written.intent)
-        return undo_write(back, restores=restores) if isinstance(back, WriteOffsets) else None
+        back = past.undo_last(WriteOffsets, WriteOffsets)
+        return None if back is None else undo_write(back, restores=restores)
 
 
 def undo_write(back: WriteOffsets, *, restores: str = "") -> ChangeOffsets:

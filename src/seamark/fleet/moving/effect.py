@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-from seamark.change.steps.run_state import SetRunState
+from seamark.change.steps.offsets import WriteOffsets
 from seamark.fleet.moving.preview import say_preview, say_total
 from seamark.model.connector import Connector
 from seamark.model.effect import Effect, FieldChange, Sign
-from seamark.model.held_offset import HeldOffset, HeldRecord
+from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
 from seamark.model.meaning import Order
 from seamark.model.offset import Offset, spell_identity
 from seamark.model.preview import Preview, sum_previews
-from seamark.offsets.codec import decode_key
+from seamark.offsets.codec import decode_key, decode_value
 from seamark.offsets.meaning import Meaning
-
-if TYPE_CHECKING:
-    from seamark.change.step import Step
 
 
 class How(StrEnum):
@@ -26,13 +22,6 @@ class How(StrEnum):
 
     STOPPED = "stays stopped"
     STOPS = "stops, moves, goes on"
-
-
-def find_how(steps: Sequence[Step]) -> How:
-    """What the steps on one connector do to it beside the write."""
-    return (
-        How.STOPS if any(isinstance(step, SetRunState) and step.state != "STOPPED" for step in steps) else How.STOPPED
-    )
 
 
 def build_offset_effect(
@@ -57,6 +46,18 @@ def build_offset_effect(
         tasks=0 if how is How.STOPPED else tasks,
         outlook=tuple(_build_outlook(meaning, previews)),
     )
+
+
+def find_written(step: WriteOffsets) -> tuple[Offset, ...]:
+    """Return the offsets that a step leaves. By the route TOPIC its records say it, the last one of each key."""
+    if step.route is not WriteRoute.TOPIC:
+        return step.offsets
+    found: dict[str, Offset] = {}
+    for record in step.records:
+        key = decode_key(record.key).key
+        if key is not None:
+            found[spell_identity(key.partition)] = Offset(key.partition, decode_value(record.value).offset)
+    return tuple(found.values())
 
 
 def build_record_changes(records: Sequence[HeldRecord], held: Sequence[HeldOffset]) -> Iterator[FieldChange]:

@@ -145,13 +145,11 @@ def merge(title: str, planned: Sequence[Planned]) -> Planned:
     """Several plans as one: a lane for each owner, so that one that fails leaves the others alone."""
     first = planned[0].plan
     plans = [found.plan for found in planned]
-    # Where one part isn't made of actions, the whole plan isn't: its steps and locks are known all the same.
-    is_whole = all(one.actions or one.is_empty for one in plans)
     plan = replace(
         first,
         title=title,
-        actions=tuple(action for one in plans for action in one.actions) if is_whole else (),
-        step_counts=tuple(count for one in plans for count in one.step_counts) if is_whole else (),
+        actions=tuple(action for one in plans for action in one.actions),
+        step_counts=tuple(count for one in plans for count in one.step_counts),
         steps=tuple(step for one in plans for step in one.steps),
         locks=tuple(sorted({lock for one in plans for lock in one.locks})),
         preconditions=tuple(found for one in plans for found in one.preconditions),

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from seamark.change.plan import Plan
-from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.progress import CheckProgress
-from seamark.change.steps.run_state import SetRunState
-from seamark.change.steps.stillness import open_offsets
-from seamark.errors import NotFoundError
 from seamark.model.offset import Offset
 
 if TYPE_CHECKING:
-    from seamark.change.step import Step
-    from seamark.change.world import World
     from seamark.context import ConnectSettings, Context
-    from seamark.fleet.clusters import Clusters
 
 _FLUSH = "offset.flush.interval.ms"
 # Connect's own default. Whoever has it must not wait a minute for a look: at 15 s it is told that nothing can be there
@@ -27,7 +18,6 @@ _DEFAULT_FLUSH_SECONDS = 60.0
 _MOST_SECONDS = 15.0
 # From the resume to the first poll of a new task there is a rebalance.
 _START_SECONDS = 4.0
-_RUNNING, _PAUSED = "RUNNING", "PAUSED"
 
 
 def find_flush_seconds(settings: ConnectSettings) -> float | None:
@@ -74,49 +64,3 @@ def build_progress(
     if not wait_seconds:
         return ()
     return (CheckProgress(cluster, name, tuple(offsets), tuple(former), wait_seconds, flush_seconds, carried),)
-
-
-def watch_progress(
-    plan: Plan, steps: Sequence[Step], *, clusters: Clusters, context: Context, world: World
-) -> tuple[Plan, tuple[Step, ...]]:
-    """A way back that writes offsets and lets their connector run: it is looked at as after any move."""
-    written = {step.subject: step for step in steps if isinstance(step, WriteOffsets)}
-    paused = {step.subject for step in steps if isinstance(step, SetRunState) and step.state == _PAUSED}
-    all_steps: list[Step] = []
-    data = []
-    for step, old in zip(steps, plan.steps, strict=True):
-        all_steps.append(step)
-        data.append(old)
-        write = written.get(step.subject)
-        if write is None or step.subject in paused or not _lets_run(step):
-            continue
-        try:
-            offsets, former = _find_ends(write, world)
-        except NotFoundError:
-            continue
-        found = build_progress(
-            write.cluster,
-            write.name,
-            offsets,
-            former,
-            context=context,
-            settings=clusters.settings(write.cluster),
-        )
-        for look in found:
-            all_steps.append(look)
-            data.append(look.to_data(lane=old.lane))
-    return replace(plan, steps=tuple(data)), tuple(all_steps)
-
-
-def _lets_run(step: Step) -> bool:
-    return isinstance(step, SetRunState) and step.state == _RUNNING
-
-
-def _find_ends(write: WriteOffsets, world: World) -> tuple[tuple[Offset, ...], tuple[Offset, ...]]:
-    """What a step leaves, and what is held now."""
-    from seamark.fleet.moving.review import find_written  # noqa: PLC0415
-
-    port = open_offsets(world, write.cluster, write.name, write.kept)
-    offsets = find_written(write)
-    held = port.read([one.partition for one in offsets])
-    return offsets, tuple(Offset(found.partition, found.offset) for found in held)

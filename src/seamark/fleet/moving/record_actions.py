@@ -121,9 +121,8 @@ class WriteOffsetRecords(Action):
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
         """Return the action that writes the previous records, the last one first."""
-        written = [one for one in reversed(past.find_all(WriteRecords)) if one.intent is not None]
-        backs = [one.step.undo(one.intent) for one in written if one.intent is not None]
-        records = tuple(record for back in backs if isinstance(back, WriteRecords) for record in back.records)
+        backs = past.undo_all(WriteRecords, WriteRecords)
+        records = tuple(record for back in backs for record in back.records)
         connectors = {decode_key(record.key).connector for record in records}
         owners = tuple(one for one in self.owners if one in connectors)
         return WriteOffsetRecords(self.cluster, owners, records, self.may_be_down) if records else None

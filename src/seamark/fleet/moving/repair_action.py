@@ -139,11 +139,10 @@ class RepairOffsets(Action):
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
         """Return the action that writes the previous records, and restores the connector's state."""
         restores = find_unrestored_state(past)
-        written = past.find(MendOffsets)
-        if written is None or written.intent is None:
+        if past.find(MendOffsets) is None:
             return SetRunState(self.cluster, self.name, restores) if restores else None
-        back = written.step.undo(written.intent)
-        return undo_write(back, restores=restores) if isinstance(back, WriteOffsets) else None
+        back = past.undo_last(MendOffsets, WriteOffsets)
+        return None if back is None else undo_write(back, restores=restores)
 
     def _build_check(self, seen: RepairSeen) -> tuple[Step, ...]:
         """Where the value isn't the one that the tasks use now, what that means is counted again after the stop."""

@@ -76,7 +76,7 @@ class OffsetServices:
             world=self.world,
             groups=self.groups,
             journal=self.journal,
-            actor=self.actor,
+            planner=self.planner,
             write=self.moves.write,
         )
 

@@ -118,7 +118,7 @@ class Skips:
             reads=reads,
             known={0: seen},
         )
-        (waiting,) = (step for step in planned.steps if isinstance(step, AwaitPoison))
+        waiting = planned.find_step(AwaitPoison)
         return Search(planned, connector.owner, waiting.sightings, tells_truth(connector, lent), finder)
 
     def plan(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from seamark.change.image import build_config_image, find_sealed, is_sealed
+from seamark.change.steps.connector_action import is_hidden, show_value
 from seamark.change.world import World
-from seamark.fleet.effects import is_hidden, show_value
 from seamark.fleet.seal import find_key_names
 from seamark.model.effect import Drift, DriftField
 
