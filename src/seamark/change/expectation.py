@@ -9,6 +9,7 @@ from seamark.change.precondition import BEFORE, aspect_of
 from seamark.change.step import Intent, Outcome, Step
 from seamark.errors import SeamarkError, UnknownOutcomeError
 from seamark.model.plan import Precondition
+from seamark.model.ref import parse_aspect
 from seamark.model.result import GOOD
 
 # No fingerprint is empty: an aspect that somebody else changed meets no expectation.
@@ -27,7 +28,7 @@ class Expectations:
         self._unsure: set[str] = set()
         for found in preconditions:
             if found.kind == BEFORE:
-                subject = found.subject.rpartition("#")[0]
+                subject = parse_aspect(found.subject)[0]
                 self._images.setdefault(subject, {})[found.subject] = found.expected
 
     def allow(self, step: Step, intent: Intent) -> bool:

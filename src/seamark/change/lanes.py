@@ -11,6 +11,7 @@ from itertools import groupby
 from seamark.change.task import Task
 from seamark.change.walk import Walk
 from seamark.model.pace import Pace
+from seamark.model.ref import TOPIC, parse_subject
 
 # For each one that sends. Looking and writing the intent take about as long as three requests that do not wait.
 _READY = 4
@@ -90,7 +91,7 @@ class Lanes:
 
 def _is_topic(lane: str) -> bool:
     # A lane is called by its subject.
-    return lane.startswith("topic/")
+    return parse_subject(lane).kind == TOPIC
 
 
 class Writers:
@@ -123,5 +124,6 @@ class Writers:
 
 
 def _find_place(subject: str) -> str:
-    """The cluster of a subject: `connector/CLUSTER/NAME`."""
-    return subject.rpartition("/")[0]
+    """Return the kind and the Connect cluster of a subject."""
+    ref = parse_subject(subject)
+    return f"{ref.kind} {ref.cluster}"

@@ -11,6 +11,7 @@ from seamark.change.step import Intent, Step
 from seamark.change.world import World
 from seamark.errors import StalePlanError
 from seamark.model.plan import Precondition
+from seamark.model.ref import spell_aspect
 
 # The state that a step found when the plan was made, compared with what it finds now.
 BEFORE = "before"
@@ -51,7 +52,7 @@ def is_position(step: Step) -> bool:
 
 def aspect_of(step: Step) -> str:
     """What a step's images show: its subject and the side of it."""
-    return f"{step.subject}#{step.aspect}"
+    return spell_aspect(step.subject, step.aspect)
 
 
 def check_preconditions(plan: Plan, steps: Sequence[Step], world: World) -> None:

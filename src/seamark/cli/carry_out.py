@@ -17,6 +17,7 @@ from seamark.cli.progress import StepLines
 from seamark.cli.session import Session
 from seamark.errors import FencedError, InterruptedRunError, JournalError, SeamarkError, UnknownOutcomeError
 from seamark.model.effect import Sign
+from seamark.model.ref import parse_subject
 from seamark.model.result import UNSETTLED, ChangeResult, Outcome
 from seamark.report.formats import OutputFormat
 from seamark.report.render import render_view
@@ -117,7 +118,7 @@ def choose_word(planned: Planned, *, is_protected: bool) -> str:
         return "yes"
     subjects = {effect.subject for effect in planned.effects}
     # With several of them the likeliest mistake is the wrong context.
-    return subjects.pop().split("/", 2)[-1] if len(subjects) == 1 else planned.plan.context
+    return parse_subject(subjects.pop()).name if len(subjects) == 1 else planned.plan.context
 
 
 def build_way_out(change: str) -> str:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from seamark.errors import ConfigurationError, SeamarkError
 from seamark.fleet.lakes import list_landings
-from seamark.model.group import PIPELINE, is_pipeline
 from seamark.model.reading import Reading
+from seamark.model.ref import build_pipeline_owner, is_pipeline
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def list_owners(context: Context) -> Reading[str]:
     """Every owner `pipeline/NAME`, and by `database NAME` or `lake NAME` who did not answer."""
-    stored, lakes = _list_in_databases(context, prefix=PIPELINE), _list_in_lakes(context)
+    stored, lakes = _list_in_databases(context, prefix=build_pipeline_owner("")), _list_in_lakes(context)
     return Reading(tuple(sorted({*stored.items, *lakes.items})), failures={**stored.failures, **lakes.failures})
 
 

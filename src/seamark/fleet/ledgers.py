@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from seamark.errors import FormatVersionError, NotFoundError, RefusedError, SeamarkError, UnreachableError
 from seamark.fleet.lakes import find_landing
 from seamark.fleet.ledger_owners import list_owners
-from seamark.model.group import PIPELINE, Committed, Group, GroupOffsets, GroupStatus, GroupType
+from seamark.model.group import Committed, Group, GroupOffsets, GroupStatus, GroupType
 from seamark.model.ledger_entry import Entry
 from seamark.model.reading import Reading
+from seamark.model.ref import build_pipeline_owner, is_pipeline
 from seamark.model.spot import Spot
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def _find_in_database(settings: DatabaseSettings, owner: str) -> LedgerPort | No
 
 
 def _read_database_place(settings: DatabaseSettings) -> str:
-    return _open_database(settings, PIPELINE).read_place()
+    return _open_database(settings, build_pipeline_owner("")).read_place()
 
 
 def _open_database(settings: DatabaseSettings, owner: str) -> LandingDatabase:
@@ -205,7 +206,7 @@ class _Routing:
         return Reading(joined.items, failures={**joined.failures, **failures})
 
     def alter_group_offsets(self, group: str, offsets: Mapping[Spot, Committed]) -> None:
-        if not group.startswith(PIPELINE):
+        if not is_pipeline(group):
             self._brokers.alter_group_offsets(group, offsets)
             return
         ids = self._read_ids({topic for topic, _ in offsets})
@@ -214,14 +215,14 @@ class _Routing:
         )
 
     def delete_group_offsets(self, group: str, spots: Collection[Spot]) -> None:
-        if not group.startswith(PIPELINE):
+        if not is_pipeline(group):
             self._brokers.delete_group_offsets(group, spots)
             return
         ids = self._read_ids({topic for topic, _ in spots})
         self._open_ledger(group).place([], gone=[_build_entry(spot, ids, 0) for spot in spots if spot[0] in ids])
 
     def delete_group(self, group: str) -> None:
-        if not group.startswith(PIPELINE):
+        if not is_pipeline(group):
             self._brokers.delete_group(group)
             return
         ledger = self._open_ledger(group)
@@ -272,8 +273,8 @@ def _build_entry(spot: Spot, ids: Mapping[str, str], offset: int) -> Entry:
 
 
 def _split(names: Collection[str]) -> tuple[list[str], list[str]]:
-    ours = [name for name in names if name.startswith(PIPELINE)]
-    return ours, [name for name in names if not name.startswith(PIPELINE)]
+    ours = [name for name in names if is_pipeline(name)]
+    return ours, [name for name in names if not is_pipeline(name)]
 
 
 def _join(ours: tuple[Any, ...], theirs: Reading[Any] | None) -> Reading[Any]:

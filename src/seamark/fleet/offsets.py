@@ -25,12 +25,12 @@ from seamark.fleet.offset_verbs import OffsetVerbs
 from seamark.fleet.positions.orphans import build_bare
 from seamark.fleet.positions.rest_words import build_notes, build_rest_notes, compare_copy, compare_rest
 from seamark.model.connector import Connector
-from seamark.model.group import PIPELINE, is_group_owner, read_group_name, render_group
 from seamark.model.offset import Offset
 from seamark.model.offset_export import HistoryEntry, OffsetComparison, OffsetExport, Orphan
 from seamark.model.offset_finding import OffsetFinding
 from seamark.model.owned import OwnedOffsets
 from seamark.model.reading import Reading
+from seamark.model.ref import is_group_owner, is_pipeline, read_group_name, render_group
 from seamark.model.stored_offset import StoreReading
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ class Offsets(OffsetVerbs):
             raise NotFoundError(
                 f"nothing is committed for {render_group(name)}",
                 hint="seamark land status -f PATH shows landings"
-                if name.startswith(PIPELINE)
+                if is_pipeline(name)
                 else "seamark groups list shows all groups",
                 context={"group": name},
             )

@@ -25,9 +25,9 @@ from seamark.change.plan import Plan
 from seamark.change.step import STEPS, Intent, Outcome
 from seamark.errors import FormatVersionError, SeamarkError
 from seamark.model.entry import Entry
-from seamark.model.group import PIPELINE
 from seamark.model.head import Head
 from seamark.model.plan import StepData
+from seamark.model.ref import is_pipeline, parse_subject
 
 # An act that may have happened made the connector ours if it did; a delete counts only where it is known.
 _MADE = frozenset({Outcome.DONE, Outcome.UNKNOWN})
@@ -76,7 +76,7 @@ class Claims:
     @property
     def connectors(self) -> dict[str, str]:
         """What it owns without its pipelines."""
-        return {owner: change for owner, change in self.own.items() if not owner.startswith(PIPELINE)}
+        return {owner: change for owner, change in self.own.items() if not is_pipeline(owner)}
 
     def others(self) -> Mapping[str, Claim]:
         """By CLUSTER/NAME, the other spec that created or changed it last, where that was after this one did."""
@@ -215,7 +215,7 @@ def find_owners(plan: Plan) -> tuple[str, ...]:
 
 
 def _find_owner(step: StepData) -> str:
-    return step.subject.removeprefix("connector/")
+    return parse_subject(step.subject).owner
 
 
 def find_acts(past: Past) -> dict[str, list[Intent]]:

@@ -10,7 +10,7 @@ from seamark.errors import RefusedError, UnreachableError
 from seamark.lake.place import LakePlace
 from seamark.lake.table import LakeTable
 from seamark.model.format_version import StoredFormat, check_format
-from seamark.model.group import PIPELINE
+from seamark.model.ref import build_pipeline_owner, parse_owner
 
 FORMAT = StoredFormat("lake pipeline", 1)
 
@@ -41,13 +41,13 @@ def enter_landing(lake: LakePlace, owner: str, *, table: str) -> None:
 
 def find_table(lake: LakePlace, owner: str) -> str | None:
     """The table that a landing has its offsets in; None where the lake knows no such landing."""
-    if "/" in owner.removeprefix(PIPELINE):
+    if "/" in parse_owner(owner).name:
         # No landing is named so, and no path is to be made of it.
         return None
     try:
         with lake.open_files().open_input_stream(_build_path(lake, owner)) as file:
             found = json.loads(file.read())
-        check_format(FORMAT, found, where=f"{_FOLDER}/{owner.removeprefix(PIPELINE)}{_ENDING} in {lake.url}")
+        check_format(FORMAT, found, where=f"{_FOLDER}/{parse_owner(owner).name}{_ENDING} in {lake.url}")
         return str(found["table"])
     except FileNotFoundError:
         return None
@@ -63,7 +63,7 @@ def list_owners(lake: LakePlace) -> list[str]:
     except OSError as error:
         raise _build_error(lake, error) from error
     names = sorted(one.base_name for one in found if one.base_name.endswith(_ENDING))
-    return [f"{PIPELINE}{name.removesuffix(_ENDING)}" for name in names]
+    return [build_pipeline_owner(name.removesuffix(_ENDING)) for name in names]
 
 
 def open_landing(lake: LakePlace, owner: str) -> LakeTable | None:
@@ -73,7 +73,7 @@ def open_landing(lake: LakePlace, owner: str) -> LakeTable | None:
 
 
 def _build_path(lake: LakePlace, owner: str) -> str:
-    return f"{lake.path}/{_FOLDER}/{owner.removeprefix(PIPELINE)}{_ENDING}"
+    return f"{lake.path}/{_FOLDER}/{parse_owner(owner).name}{_ENDING}"
 
 
 def _build_error(lake: LakePlace, error: Exception) -> UnreachableError:

@@ -33,8 +33,8 @@ from seamark.lake.files import DataFile
 from seamark.lake.layout import build_layout
 from seamark.lake.place import LakePlace
 from seamark.lake.vector import Vector, read_vector
-from seamark.model.group import find_mirror
 from seamark.model.ledger_entry import Entry
+from seamark.model.ref import find_mirror
 from seamark.model.table_layout import TableLayout
 
 # A commit that is as old is said anew.

@@ -9,8 +9,6 @@ from enum import StrEnum
 from seamark.model.spot import Spot
 
 _QUIET = frozenset({"EMPTY", "DEAD"})
-_GROUP, PIPELINE = "group/", "pipeline/"
-_MIRROR = "seamark-land-"
 
 
 class GroupType(StrEnum):
@@ -26,41 +24,6 @@ class GroupType(StrEnum):
     def of(cls, word: str) -> GroupType:
         """The type of that name, whatever its case; UNKNOWN for a word that is new to us."""
         return cls.__members__.get(word.upper(), cls.UNKNOWN)
-
-
-def is_group_owner(owner: str) -> bool:
-    """Whether an owner holds its offsets by topic and partition, as a group does: `group/NAME`, `pipeline/NAME`."""
-    return owner.startswith((_GROUP, PIPELINE))
-
-
-def read_group_name(owner: str) -> str:
-    """The group of such an owner. A pipeline's is named as the pipeline is: its ledger stands in for a group."""
-    return owner.removeprefix(_GROUP)
-
-
-def build_group_owner(name: str) -> str:
-    """The owner that a group is."""
-    return name if name.startswith(PIPELINE) else f"{_GROUP}{name}"
-
-
-def is_pipeline(name: str) -> bool:
-    """Whether it is no group of Kafka's, but a landing whose ledger stands in for one."""
-    return name.startswith(PIPELINE)
-
-
-def find_mirror(owner: str) -> str:
-    """The group of Kafka that shows the lag of a landing. Nobody reads it back."""
-    return f"{_MIRROR}{owner.removeprefix(PIPELINE)}"
-
-
-def is_mirror(group: str) -> bool:
-    """Whether a group is named as that of a landing."""
-    return group.startswith(_MIRROR)
-
-
-def render_group(name: str) -> str:
-    """A group as sentences name it."""
-    return name if name.startswith(PIPELINE) else f"group {name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from seamark.errors import UsageError
 from seamark.model.connector import Connector, State
 from seamark.model.health import Health, build_health
+from seamark.model.ref import parse_owner
 
 _GLOB = re.compile(r"[*?\[]")
 
@@ -54,7 +55,7 @@ class Selection:
 
     def fits(self, owner: str) -> bool:
         """Whether a connector of that name, NAME or CLUSTER/NAME, is meant, whatever its state."""
-        both = (owner, owner.partition("/")[2] or owner)
+        both = (owner, parse_owner(owner).name)
         return self._fits_text(
             both, frozenset(self.plain_names), tuple(name for name in self.names if is_pattern(name))
         )

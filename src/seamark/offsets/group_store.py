@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from seamark.errors import NotFoundError
-from seamark.model.group import PIPELINE, GroupOffsets
+from seamark.model.group import GroupOffsets
 from seamark.model.offset import OffsetKey
 from seamark.model.reading import Reading
+from seamark.model.ref import is_pipeline
 from seamark.model.spot import Spot
 from seamark.model.stored_offset import Evidence, StoredOffset, StoreReading
 
@@ -34,7 +35,7 @@ class GroupStore:
     @property
     def name(self) -> str:
         """`group NAME`, or `ledger pipeline/NAME`."""
-        return f"ledger {self._group}" if self._group.startswith(PIPELINE) else f"group {self._group}"
+        return f"ledger {self._group}" if is_pipeline(self._group) else f"group {self._group}"
 
     def read(self, owners: Collection[str] | None = None) -> StoreReading:
         """Its commits; a group that never committed holds nothing."""

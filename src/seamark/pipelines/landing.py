@@ -9,7 +9,7 @@ from typing import Any
 
 from seamark.errors import UsageError
 from seamark.model import strict
-from seamark.model.group import PIPELINE, find_mirror
+from seamark.model.ref import build_pipeline_owner, find_mirror
 from seamark.pipelines.lake_column import DATE_COLUMN, find_lake_type
 from seamark.pipelines.land_column import LandColumn, Place
 
@@ -120,7 +120,7 @@ class Landing:
     @property
     def owner(self) -> str:
         """Its name in the ledger."""
-        return f"{PIPELINE}{self.name}"
+        return build_pipeline_owner(self.name)
 
     @property
     def group(self) -> str:

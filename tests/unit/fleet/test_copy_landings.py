@@ -14,8 +14,8 @@ from seamark.fleet.copies.parties import CutoverWish
 from seamark.fleet.copies.readers import ReaderKind
 from seamark.fleet.ledger_owners import list_consumers, list_owners
 from seamark.fleet.ledgers import fence_ledger, list_ledgers, read_epochs, route_ledgers
-from seamark.model.group import find_mirror
 from seamark.model.reading import Reading
+from seamark.model.ref import find_mirror
 from seamark.pipelines.land_column import LandColumn
 from seamark.pipelines.landing import Landing
 from tests.unit.change.brokers import FakeBrokers

@@ -25,9 +25,10 @@ from seamark.fleet.landings.registered import build_body, read_body
 from seamark.fleet.landings.status import LandPlan, LandState, build_standings
 from seamark.fleet.landings.view import build_landing_view, build_landings_view
 from seamark.fleet.ledgers import _Routing, open_ledger
-from seamark.model.group import Committed, GroupOffsets, build_group_owner, is_group_owner, read_group_name
+from seamark.model.group import Committed, GroupOffsets
 from seamark.model.ledger_entry import Entry
 from seamark.model.reading import Reading
+from seamark.model.ref import build_group_owner, is_group_owner, read_group_name
 from seamark.model.spec import DesiredColumn, DesiredConnector, DesiredLanding, Place, Spec
 from seamark.model.spot import Bounds
 from seamark.model.topic import TopicStatus

@@ -13,7 +13,8 @@ from seamark.change.steps.group_image import load_positions
 from seamark.change.world import World
 from seamark.errors import RefusedError
 from seamark.model.copy_reader import CarriedReader
-from seamark.model.group import Committed, build_group_owner
+from seamark.model.group import Committed
+from seamark.model.ref import build_group_owner
 
 
 @step_kind("return-reader")

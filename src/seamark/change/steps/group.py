@@ -24,8 +24,9 @@ from seamark.change.world import BrokerPort, World
 from seamark.errors import NotFoundError, SeamarkError, UnknownOutcomeError
 from seamark.model.access import Right
 from seamark.model.effect import Effect, FieldChange, Sign
-from seamark.model.group import Committed, build_group_owner
+from seamark.model.group import Committed
 from seamark.model.offset import Offset
+from seamark.model.ref import build_group_owner
 from seamark.model.spot import Spot
 from seamark.offsets.meaning.sink import OFFSET, build_partition
 from seamark.report.words import render_count

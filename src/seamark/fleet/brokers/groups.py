@@ -28,9 +28,10 @@ from seamark.fleet.clusters import Clusters
 from seamark.fleet.planned import Planned
 from seamark.fleet.planner import Planner
 from seamark.model.duration import parse_duration
-from seamark.model.group import Committed, Group, GroupOffsets, GroupType, render_group
+from seamark.model.group import Committed, Group, GroupOffsets, GroupType
 from seamark.model.lag import GroupEntry, GroupReport, count_lag
 from seamark.model.reading import Reading
+from seamark.model.ref import render_group
 from seamark.model.spot import Spot
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from seamark.errors import RefusedError, SeamarkError, UnreachableError
 from seamark.fleet.brokers.topic_users import TopicUsers, read_users
 from seamark.fleet.clusters import Clusters
+from seamark.model.ref import CONNECTOR, GROUP, parse_subject
 from seamark.model.topic import TopicStatus
 from seamark.model.topic_report import TopicUser, Use
 
@@ -117,7 +118,7 @@ def build_grow_notes(topic: TopicStatus, users: TopicUsers) -> tuple[str, ...]:
             f"topic/{topic.name} is compacted, so every record has a key: a key's old value stays in its old partition "
             f"for good beside the new one, and {who} may end with the old one"
         )
-    groups = [user.subject for user in users.found if user.is_reader and user.subject.startswith("group/")]
+    groups = [user.subject for user in users.found if user.is_reader and parse_subject(user.subject).kind == GROUP]
     if groups:
         notes.append(
             f"{', '.join(groups)}: nothing is committed for the new partitions; with auto.offset.reset=latest the "
@@ -144,8 +145,8 @@ def _say(user: TopicUser) -> str:
 def _build_hint(users: TopicUsers) -> str:
     # A paused sink is still in its group.
     known = [*users.active, *(user for user in users.found if user.use is Use.READS)]
-    subjects = dict.fromkeys(user.subject for user in known if user.subject.startswith("connector/"))
-    if subjects:
-        names = " ".join(subject.removeprefix("connector/") for subject in subjects)
+    refs = dict.fromkeys(parse_subject(user.subject) for user in known)
+    names = " ".join(ref.owner for ref in refs if ref.kind == CONNECTOR)
+    if names:
         return f"stop what uses it first: seamark connectors stop {names}"
     return "stop the members of these groups first; seamark groups show names them"

@@ -10,6 +10,7 @@ from seamark.errors import NotFoundError, PartialError, SeamarkError, UsageError
 from seamark.fleet.clusters import Clusters
 from seamark.model.connector import Connector
 from seamark.model.reading import Reading
+from seamark.model.ref import parse_owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,9 +151,9 @@ class Connectors:
 
     def split_owner(self, owner: str) -> tuple[str | None, str]:
         """Cluster and name of an owner. A name may hold a slash: only a known cluster counts as one."""
-        cluster, slash, name = owner.partition("/")
-        if slash and name and cluster in self._clusters.names:
-            return cluster, name
+        ref = parse_owner(owner)
+        if ref.name and ref.cluster in self._clusters.names:
+            return ref.cluster, ref.name
         if not owner:
             raise UsageError("an owner is needed", hint="give NAME or CLUSTER/NAME")
         return None, owner

@@ -17,6 +17,7 @@ from seamark.model.healing import (
     record_restart,
 )
 from seamark.model.reading import Reading
+from seamark.model.ref import parse_owner
 from seamark.model.result import ChangeResult
 
 # One look is one request to each cluster.
@@ -97,7 +98,7 @@ class Healer:
             connector.owner: connector.status for connector in reading.items if connector.owner in self._known
         }
         # Nobody tells how these are; that is not the same as gone.
-        silent = {owner: None for owner in self._known if owner.partition("/")[0] in reading.failures}
+        silent = {owner: None for owner in self._known if parse_owner(owner).cluster in reading.failures}
         before = self._round.history
         self._round = decide_restarts(before, {**silent, **statuses}, self._now(), self._settings)
         self._tell_changes(before)

@@ -44,7 +44,7 @@ from seamark.fleet.moving.guards import find_quiet_seconds, find_workers
 from seamark.fleet.planning import COPY_PREVIEW, PLANNING
 from seamark.model.access import Right
 from seamark.model.effect import Effect, FieldChange, Sign
-from seamark.model.group import build_group_owner, is_pipeline
+from seamark.model.ref import build_group_owner, is_pipeline
 
 if TYPE_CHECKING:
     from seamark.change.copy_port import CopyPort

@@ -38,7 +38,7 @@ from seamark.fleet.copies.landings import say_file
 from seamark.fleet.moving.guards import find_quiet_seconds, find_workers, require_run_state
 from seamark.fleet.planning import PLANNING
 from seamark.model.effect import Effect, Sign
-from seamark.model.group import is_pipeline
+from seamark.model.ref import is_pipeline
 
 if TYPE_CHECKING:
     from seamark.model.connector import Connector

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from seamark.fleet.ledgers import list_ledgers
-from seamark.model.group import PIPELINE, GroupOffsets, find_mirror, is_mirror
+from seamark.model.group import GroupOffsets
 from seamark.model.reading import Reading
+from seamark.model.ref import find_mirror, is_mirror, parse_owner
 
 if TYPE_CHECKING:
     from seamark.fleet.copies.actions import CutOver
@@ -54,6 +55,6 @@ def say_landings(cutover: CutOver) -> Iterator[str]:
 def say_file(owner: str, source: str, *, target: str) -> str:
     """What the file of a landing must say from then on."""
     return (
-        f"the landing {owner.removeprefix(PIPELINE)} reads {source} by its file: set from.topic to {target} before it "
+        f"the landing {parse_owner(owner).name} reads {source} by its file: set from.topic to {target} before it "
         "is started again"
     )

@@ -11,6 +11,7 @@ from seamark.fleet.copies.actions import CutoverGroup
 from seamark.fleet.copies.cut_back import CutoverConnector
 from seamark.fleet.copies.readers import CopyReader, CopyUsers, ReaderKind
 from seamark.fleet.moving.guards import require_run_state
+from seamark.model.ref import parse_owner
 from seamark.model.topic_report import Use
 from seamark.pipelines.switching import switch_sink, switch_source
 
@@ -131,10 +132,11 @@ class Parties:
         return Party(connector, CutoverConnector(connector.cluster, connector.name, state, values))
 
     def _read(self, name: str) -> Connector:
-        cluster, _, bare = name.rpartition("/")
+        ref = parse_owner(name)
+        cluster = ref.cluster
         if not cluster:
             (cluster,) = self._clusters.names
-        return self._clusters.client(cluster).read_connector(bare)
+        return self._clusters.client(cluster).read_connector(ref.name)
 
     def _refuse_active(self, readers: Sequence[CopyReader]) -> None:
         busy = [reader for reader in readers if reader.kind is ReaderKind.GROUP and reader.is_active]

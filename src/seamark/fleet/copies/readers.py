@@ -15,11 +15,11 @@ from seamark.fleet.clusters import Clusters
 from seamark.fleet.copies.landings import leave_mirrors_out, read_landings, say_lone_mirrors
 from seamark.fleet.ports import BrokersPort
 from seamark.model.group import GroupOffsets
+from seamark.model.ref import CONNECTOR, GROUP, parse_subject
 from seamark.model.spot import Bounds, Spot
 from seamark.model.topic import TopicStatus
 from seamark.model.topic_report import TopicUser, Use
 
-_GROUP = "group/"
 # A run that has nothing to land holds nothing, anywhere.
 _UNKNOWN = "UNKNOWN"
 
@@ -84,7 +84,7 @@ def read_copy_users(
     users = read_users(topic, clusters=clusters, kafka=kafka)
     owners = read_owners(clusters)
     landings = read_landings(kafka, topic.spots)
-    groups = {user.subject.removeprefix(_GROUP): user for user in users.found if user.subject.startswith(_GROUP)}
+    groups = {ref.name: user for user in users.found if (ref := parse_subject(user.subject)).kind == GROUP}
     names = leave_mirrors_out(groups, landings)
     committed = kafka.read_committed(dict.fromkeys(names, topic.spots), with_metadata=False)
     held = {found.group: found for found in (*committed.items, *landings.items)}
@@ -118,7 +118,7 @@ def _build_reader(
     bounds: Mapping[int, Bounds],
     delays: Mapping[str, float],
 ) -> CopyReader:
-    group = user.subject.removeprefix(_GROUP)
+    group = parse_subject(user.subject).name
     sink = owners.find(group)
     offsets = {spot[1]: commit.offset for spot, commit in held.offsets.items()} if held else {}
     return CopyReader(
@@ -157,9 +157,9 @@ def _build_idle_sinks(
     """Sinks that are to read the topic and have committed nothing yet."""
     groups = {sink: group for group, sinks in owners.sinks.items() for sink in sinks}
     sinks = [
-        (user, user.subject.removeprefix("connector/"))
+        (user, ref.owner)
         for user in users.found
-        if user.subject.startswith("connector/") and user.use in (Use.READS, Use.MAY_READ)
+        if (ref := parse_subject(user.subject)).kind == CONNECTOR and user.use in (Use.READS, Use.MAY_READ)
     ]
     return [
         CopyReader(

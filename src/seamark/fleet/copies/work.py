@@ -9,7 +9,7 @@ from seamark.errors import RefusedError, UsageError
 from seamark.fleet.copies.source import find_topic
 from seamark.fleet.ledgers import fence_ledger, read_epochs
 from seamark.model.copy_reader import CarriedReader
-from seamark.model.group import is_pipeline
+from seamark.model.ref import is_pipeline
 from seamark.pipelines.copy_map import CopyMap, build_map
 from seamark.pipelines.debris import Debris, find_debris, list_ahead
 from seamark.pipelines.translation import Missing, Translation, translate_all

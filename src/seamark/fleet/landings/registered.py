@@ -13,7 +13,7 @@ from seamark.change.past import read_past
 from seamark.errors import JournalError
 from seamark.fleet.ownership import find_acts
 from seamark.model.format_version import VERSION_FIELD, StoredFormat, check_format
-from seamark.model.group import PIPELINE
+from seamark.model.ref import build_pipeline_owner
 from seamark.model.spec import DesiredColumn, DesiredLanding, Place
 
 FORMAT = StoredFormat("registered pipeline", 1)
@@ -31,7 +31,9 @@ def read_registered(journal: Callable[[], Journal]) -> dict[str, Any]:
         if not (unknown := locked - found.keys()):
             continue
         acts = find_acts(read_past(opened.read(head.change)))
-        found |= {name: acts[PIPELINE + name][-1].after for name in unknown if PIPELINE + name in acts}
+        found |= {
+            name: acts[build_pipeline_owner(name)][-1].after for name in unknown if build_pipeline_owner(name) in acts
+        }
     registered = {name: body for name, body in found.items() if body is not None}
     for name, body in registered.items():
         check_format(FORMAT, body, where=_describe(name))
@@ -62,4 +64,4 @@ def read_body(name: str, body: Mapping[str, Any]) -> DesiredLanding:
 
 
 def _describe(name: str) -> str:
-    return f"{PIPELINE}{name} in the journal"
+    return f"{build_pipeline_owner(name)} in the journal"

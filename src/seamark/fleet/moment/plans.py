@@ -22,8 +22,8 @@ from seamark.fleet.positions.meaning import read_meaning
 from seamark.fleet.positions.override_config import reads_elsewhere
 from seamark.model.connector import Connector
 from seamark.model.effect import Effect
-from seamark.model.group import is_group_owner, read_group_name
 from seamark.model.offset import Offset
+from seamark.model.ref import is_group_owner, read_group_name
 from seamark.model.selection import build_selection, is_pattern
 from seamark.offsets.meaning.sink import OFFSET, SinkMeaning, find_spot, read_number
 from seamark.report.words import render_count, render_time

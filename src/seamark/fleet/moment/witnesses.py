@@ -15,9 +15,9 @@ from seamark.fleet.moment.exports import PastExport
 from seamark.fleet.positions.export import OffsetReader
 from seamark.fleet.positions.history import build_history
 from seamark.model.connector import Connector, ConnectorType
-from seamark.model.group import build_group_owner, read_group_name
 from seamark.model.offset import Offset, OffsetMap, spell_identity
 from seamark.model.offset_export import HistoryEntry
+from seamark.model.ref import build_group_owner, read_group_name
 from seamark.model.standing import Sighting, Standing, find_standing
 from seamark.offsets.topic_store import TopicStore
 

@@ -13,6 +13,7 @@ from seamark.fleet.positions.orphans import read_orphans
 from seamark.model.held_offset import HeldRecord
 from seamark.model.offset_export import Orphan
 from seamark.model.reading import Reading
+from seamark.model.ref import parse_owner
 from seamark.offsets.codec import decode_key
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class OffsetPurges:
         found = self._choose(owners, older_than_ms)
         by_cluster: dict[str, list[Orphan]] = {}
         for orphan in found:
-            by_cluster.setdefault(orphan.owner.partition("/")[0], []).append(orphan)
+            by_cluster.setdefault(parse_owner(orphan.owner).cluster, []).append(orphan)
         title = f"take away {len(found)} orphans" if found else "no orphan to take away"
         title = f"take away the offsets of {found[0].owner}" if len(found) == 1 else title
         actions = [self._build_action(cluster, listed) for cluster, listed in by_cluster.items()]
@@ -72,7 +73,7 @@ class OffsetPurges:
         return named
 
     def _find(self, owner: str, by_name: dict[str, Orphan], reading: Reading[Orphan]) -> Orphan:
-        matching = [name for name in by_name if name == owner or ("/" not in owner and name.endswith(f"/{owner}"))]
+        matching = [name for name in by_name if owner in (name, parse_owner(name).name)]
         if len(matching) == 1:
             return by_name[matching[0]]
         if matching:
@@ -88,7 +89,7 @@ class OffsetPurges:
     def _build_action(self, cluster: str, orphans: Sequence[Orphan]) -> PurgeOffsets:
         if self._clusters.settings(cluster).offsets_file is not None:
             raise UnsupportedError(f"the offsets of {cluster} are in a standalone worker's file, which is not purged")
-        names = [orphan.owner.partition("/")[2] for orphan in orphans]
+        names = [parse_owner(orphan.owner).name for orphan in orphans]
         reading = self._stores().find_topic(cluster).read(names)
         by_owner: dict[str, list[HeldRecord]] = {name: [] for name in names}
         for record in build_records(reading):

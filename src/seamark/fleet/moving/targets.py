@@ -14,9 +14,9 @@ from seamark.errors import NotFoundError, UnsupportedError, UsageError
 from seamark.fleet.positions.diff import Side, read_saved
 from seamark.fleet.positions.export_file import build_bare, read_json_file
 from seamark.model.duration import parse_duration
-from seamark.model.group import is_group_owner
 from seamark.model.held_offset import HeldOffset
 from seamark.model.offset import Offset, OffsetMap, spell_identity
+from seamark.model.ref import CONNECTOR, parse_owner
 from seamark.offsets.meaning import Meaning
 from seamark.offsets.meaning.moving import Mover, Way, find_mover, find_shadowed
 
@@ -123,7 +123,7 @@ def read_owner_file(path: Path, *, owner: str) -> OwnerFile:
     if isinstance(body, dict) and set(body) == {"offsets"}:
         return OwnerFile(build_bare({owner: body["offsets"]}, name=str(path))[0].offsets)
     side, topics = read_saved(path)
-    bare = owner.partition("/")[2]
+    bare = parse_owner(owner).name
     for name in (owner, bare, *_find_elsewhere(side, bare)):
         if name in side:
             return OwnerFile(side[name], topics)
@@ -136,7 +136,9 @@ def read_owner_file(path: Path, *, owner: str) -> OwnerFile:
 
 def _find_elsewhere(side: Side, name: str) -> list[str]:
     """The owner of that name in another Connect cluster, as a connector that moved has it; of several nobody."""
-    found = [owner for owner in side if owner.partition("/")[2] == name and not is_group_owner(owner)]
+    found = [
+        owner for owner in side if (ref := parse_owner(owner)).kind == CONNECTOR and ref.cluster and ref.name == name
+    ]
     return found if len(found) == 1 else []
 
 
@@ -144,7 +146,9 @@ def find_named(side: Side, owner: str, *, path: Path) -> str:
     """The owner in a file that somebody names: as it stands there, or by the bare name of a connector."""
     if owner in side:
         return owner
-    found = sorted(one for one in side if one.partition("/")[2] == owner and not is_group_owner(one))
+    found = sorted(
+        one for one in side if (ref := parse_owner(one)).kind == CONNECTOR and ref.cluster and ref.name == owner
+    )
     if len(found) > 1:
         raise UsageError(f"{path} has {owner} in several clusters", hint=f"say which: {', '.join(found)}")
     if not found:

@@ -20,9 +20,9 @@ from seamark.fleet.planned import Planned
 from seamark.fleet.positions.diff import read_saved
 from seamark.fleet.positions.meaning import read_meaning
 from seamark.model.connector import Connector, ConnectorType
-from seamark.model.group import is_group_owner, read_group_name
 from seamark.model.offset import Offset, spell_identity
 from seamark.model.preview import DEFAULT_TOLERANCE, Tolerance
+from seamark.model.ref import is_group_owner, parse_owner, read_group_name
 from seamark.offsets.meaning.moving import rewrite_partition
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class OffsetMoves:
         if not chosen:
             raise UsageError(f"{path} holds no offsets")
         # A connector's name is what stands after its cluster's.
-        self._world().expect_connectors(owner.partition("/")[2] or owner for owner in chosen)
+        self._world().expect_connectors(parse_owner(owner).name for owner in chosen)
         # Read once for all, where a sink is among them.
         shared = None if all(is_group_owner(owner) for owner in chosen) else read_shared(self._clusters)
         restore = partial(self._restore_one, care=care, shared=shared, saved=self._open_saved(topics))

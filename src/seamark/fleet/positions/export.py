@@ -14,9 +14,9 @@ from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC
 from seamark.fleet.positions.override_config import reads_elsewhere
 from seamark.fleet.positions.rest_words import compare_copy
 from seamark.model.connector import Connector, ConnectorType
-from seamark.model.group import build_group_owner
 from seamark.model.offset_export import OwnerExport
 from seamark.model.offset_finding import OffsetFinding
+from seamark.model.ref import build_group_owner
 from seamark.model.stored_offset import StoredOffset, StoreReading
 from seamark.offsets.meaning.sink import find_spot
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from seamark.errors import NotFoundError, UnsupportedError
-from seamark.model.group import is_group_owner, read_group_name
 from seamark.model.held_offset import OffsetWrite
 from seamark.model.offset import OffsetMap, spell_identity
 from seamark.model.offset_export import HistoryEntry
+from seamark.model.ref import is_group_owner, read_group_name
 from seamark.model.stored_offset import Evidence
 from seamark.offsets.topic_store import TopicStore
 from seamark.offsets.verdict import DecodedKey

@@ -12,9 +12,9 @@ from seamark.fleet.clusters import Clusters
 from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC, find_group
 from seamark.fleet.positions.override_config import build_override_config
 from seamark.model.connector import Connector, ConnectorType
-from seamark.model.group import build_group_owner
 from seamark.model.held_offset import HeldRecord, TopicHolding
 from seamark.model.key_hash import choose_partition
+from seamark.model.ref import build_group_owner
 from seamark.model.stored_offset import StoreReading
 from seamark.offsets.codec import decode_key
 from seamark.offsets.file_store import FileStore

@@ -19,6 +19,7 @@ from seamark.fleet.spec_plan.survey import shorten
 from seamark.model.connector import Connector, ConnectorType
 from seamark.model.effect import Effect
 from seamark.model.group import GroupStatus
+from seamark.model.ref import parse_subject
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings
@@ -136,7 +137,7 @@ def _describe_begin(
     """Where a new connector begins: a sink by its group, a source by the offsets of its name."""
     group = groups.get(subject)
     if group is None:
-        return begins.get(subject.partition("/")[2], "")
+        return begins.get(parse_subject(subject).owner, "")
     return "" if known is None else _describe(group, known)
 
 

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 from seamark.errors import NotFoundError, UsageError
 from seamark.fleet.clusters import Clusters
+from seamark.model.ref import parse_owner
 from seamark.model.spec import DesiredConnector, Spec
 
 _STATES = ("", "RUNNING", "PAUSED", "STOPPED")
@@ -55,8 +56,8 @@ def select_owners(owners: Iterable[str], names: Sequence[str]) -> set[str]:
 
 def split_owner(owner: str) -> tuple[str, str]:
     """Cluster and name of CLUSTER/NAME. Names may hold slashes, names of clusters do not."""
-    cluster, _, name = owner.partition("/")
-    return cluster, name
+    ref = parse_owner(owner)
+    return ref.cluster, ref.name
 
 
 def group_owners(owners: Iterable[str]) -> Mapping[str, list[str]]:

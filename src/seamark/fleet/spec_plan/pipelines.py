@@ -12,7 +12,7 @@ from seamark.errors import FormatVersionError, RefusedError, SeamarkError
 from seamark.fleet.landings.registered import build_body
 from seamark.fleet.ownership import Claims
 from seamark.model.effect import Effect
-from seamark.model.group import PIPELINE
+from seamark.model.ref import build_pipeline_owner, is_pipeline, parse_owner
 from seamark.model.spec import DesiredLanding
 
 
@@ -40,7 +40,7 @@ def plan_pipelines(
 ) -> PipelinePart:
     """Compare every pipeline with what is registered. The journal is not asked where the spec never had one."""
     wanted: dict[str, Any] = {one.name: build_body(one) for one in landings}
-    own = {owner.removeprefix(PIPELINE) for owner in claims.own if owner.startswith(PIPELINE)}
+    own = {parse_owner(owner).name for owner in claims.own if is_pipeline(owner)}
     if not wanted and not own:
         return PipelinePart()
     try:
@@ -52,7 +52,9 @@ def plan_pipelines(
     _refuse_foreign(wanted, registered, claims=claims, adopt=adopt)
     steps = [RegisterPipeline(name, body) for name, body in wanted.items() if registered.get(name) != body]
     others = claims.others()
-    gone = sorted(name for name in own - wanted.keys() if name in registered and PIPELINE + name not in others)
+    gone = sorted(
+        name for name in own - wanted.keys() if name in registered and build_pipeline_owner(name) not in others
+    )
     steps += [RegisterPipeline(name, None) for name in gone]
     return PipelinePart(tuple(steps), tuple(RegisterPipeline.inspect(steps, reads)))
 
@@ -61,7 +63,11 @@ def _refuse_foreign(wanted: Mapping[str, Any], registered: Mapping[str, Any], *,
     """Refuse to take a pipeline from another spec, where it is not the same in both."""
     changed = [name for name, body in wanted.items() if registered.get(name, body) != body]
     others = claims.others() if changed and not adopt else {}
-    if taken := [f"{name}: spec {others[PIPELINE + name].spec}" for name in changed if PIPELINE + name in others]:
+    if taken := [
+        f"{name}: spec {others[build_pipeline_owner(name)].spec}"
+        for name in changed
+        if build_pipeline_owner(name) in others
+    ]:
         raise RefusedError(
             f"another spec has {len(taken)} of these pipelines; nothing was changed",
             cause=", ".join(taken),

@@ -25,7 +25,7 @@ from seamark.fleet.spec_plan.offline import refuse_references
 from seamark.fleet.spec_plan.pipelines import PipelinePart, plan_pipelines
 from seamark.fleet.spec_plan.survey import Readings, build_survey, read_clusters, shorten
 from seamark.fleet.spec_plan.topics import TopicPart, plan_topics
-from seamark.model.group import PIPELINE
+from seamark.model.ref import is_pipeline
 from seamark.model.spec import DesiredConnector, Spec
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def _find_owned(claims: Claims, desired: Mapping[str, DesiredConnector], reading
     return {
         owner: change
         for owner, change in claims.own.items()
-        if owner.startswith(PIPELINE)
+        if is_pipeline(owner)
         or owner in desired
         or owner in readings.live
         or split_owner(owner)[0] not in readings.connectors
