@@ -75,7 +75,8 @@ class Stage:
         self.client = ConnectClient(stack.connect["connect"].urls)
         self.bootstrap = stack.kafka.bootstrap_servers
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        self.producer = Producer({"bootstrap.servers": self.bootstrap})
+        # Without idempotence a retry may change the order, and tests rely on offsets.
+        self.producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
         self.database = psycopg.connect(stack.postgres.dsn, autocommit=True)
         self.tables = []
 

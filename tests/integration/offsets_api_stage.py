@@ -50,7 +50,7 @@ class Kafka:
         return 0 if topic is None else len(topic.partitions)
 
     def produce(self, topic, partitions, *, value=b"value", count=RECORDS):
-        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all"})
+        producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
         for partition in range(partitions):
             for _ in range(count):
                 producer.produce(topic, value, key=b"key", partition=partition)

@@ -39,7 +39,7 @@ class OffsetsTopic:
         self._admin.create_topics([topic])[self.name].result(DEADLINE_SECONDS)
 
     def fill(self, records):
-        producer = Producer({"bootstrap.servers": self._bootstrap, "acks": "all"})
+        producer = Producer({"bootstrap.servers": self._bootstrap, "enable.idempotence": True})
         failures = []
         for key, value in records:
             partition = 0 if key is None else choose_partition(key, partitions=PARTITIONS)

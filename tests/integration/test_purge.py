@@ -54,7 +54,7 @@ class Ground:
             "journal_folder": str(folder / "journal"),
         }
         self.file.write_text(json.dumps({"current": "dev", "contexts": {"dev": context}}))
-        self.producer = Producer({"bootstrap.servers": self.bootstrap})
+        self.producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
         self.names = []
 
     @contextmanager

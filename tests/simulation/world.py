@@ -9,6 +9,7 @@ from typing import Any
 
 from seamark.change.timing import ChangeTiming
 from seamark.errors import JournalError
+from tests.ports import MethodPorts
 from tests.simulation.clock import Timeline
 from tests.simulation.cluster import Cluster
 from tests.simulation.connect import SimConnect
@@ -53,7 +54,7 @@ class SimClock:
         self._timeline.advance(seconds)
 
 
-class SimWorld:
+class SimWorld(MethodPorts):
     """A `World` of one process."""
 
     def __init__(self, process: Process, timeline: Timeline, cluster: Cluster, *, ledger: Ledger) -> None:

@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from seamark.change.codec import decode_fields, encode_fields
 from seamark.change.fanout import read_all
+from seamark.change.port import Port
 from seamark.change.step import CanNotUndo, Intent, Outcome, Step
 from seamark.change.world import World
 from seamark.errors import UsageError
@@ -52,16 +53,6 @@ StepSequence = tuple[tuple[Step, When], ...]
 def in_turn(*steps: Step) -> StepSequence:
     """Return a sequence whose steps run one after the other, until one fails."""
     return tuple((step, When.TURN) for step in steps)
-
-
-class Port(Generic[P]):
-    """A typed key under which planning finds a capability: `reads.use(OFFSETS)`."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"Port({self.name!r})"
 
 
 class LockNames(Protocol):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from seamark.change.port import Port
 from seamark.model.copy_reader import CarriedReader
 
 
@@ -65,3 +66,7 @@ class CopyPort(Protocol):
             RefusedError: a group can't be carried over: it is further than the copy, or nobody says where it starts.
         """
         ...
+
+
+COPIES: Port[Callable[[], CopyPort]] = Port("copies")
+"""Opens the copies of topics."""

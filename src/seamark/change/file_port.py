@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
+
+from seamark.change.port import Port
 
 
 class OffsetFilePort(Protocol):
@@ -25,3 +28,7 @@ class OffsetFilePort(Protocol):
     def find_holder(self) -> str:
         """The worker that uses it, in words; "" where there is none."""
         ...
+
+
+OFFSET_FILE: Port[Callable[[str], OffsetFilePort]] = Port("offset_file")
+"""Opens the offset file of a standalone worker."""

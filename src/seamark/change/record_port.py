@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from seamark.change.port import Port
 from seamark.model.record import Headers, Place, WholeRecord
 from seamark.model.spot import Spot
 
@@ -35,3 +36,7 @@ class RecordPort(Protocol):
     def park(self, topic: str, record: WholeRecord, headers: Headers) -> None:
         """Write a copy with these headers behind its own."""
         ...
+
+
+RECORDS: Port[Callable[[str, str], RecordPort]] = Port("records")
+"""Opens the records that one sink of a Connect cluster reads."""

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from seamark.change.copy_port import CopyPort
-from seamark.change.file_port import OffsetFilePort
-from seamark.change.record_port import RecordPort
+from seamark.change.port import Port
 from seamark.change.snapshot_brokers import SnapshotBrokers
-from seamark.change.world import BrokerPort, Clock, ConnectPort, LeftOffsetsPort, OffsetPort, World
+from seamark.change.world import BROKERS, CONNECT, STATUSES, BrokerPort, Clock, ConnectPort, World
 from seamark.errors import NotFoundError
 from seamark.model.connector import Connector, ConnectorStatus
+
+P = TypeVar("P")
 
 
 class SnapshotWorld:
@@ -41,47 +41,25 @@ class SnapshotWorld:
         """The Connect cluster as it was read."""
         with self._lock:
             if cluster not in self._clusters:
-                self._clusters[cluster] = _read_cluster(self._world.connect(cluster))
+                self._clusters[cluster] = _read_cluster(self._world.use(CONNECT)(cluster))
             return self._clusters[cluster]
 
     def kafka(self) -> BrokerPort:
         """The brokers, with their topics as they were at the first question."""
         with self._lock:
             if self._brokers is None:
-                self._brokers = SnapshotBrokers(self._world.kafka())
+                self._brokers = SnapshotBrokers(self._world.use(BROKERS)())
             return self._brokers
 
     def read_status(self, cluster: str, name: str) -> ConnectorStatus:
-        """The status that was read."""
+        """Return the status that was read."""
         return self.connect(cluster).read_status(name)
 
-    def offsets(self, cluster: str, name: str, *, kept: Connector | None = None) -> OffsetPort:
-        """The offsets as they are: no plan expects them, so nobody reads them twice."""
-        return self._world.offsets(cluster, name, kept=kept)
-
-    def records(self, cluster: str, name: str) -> RecordPort:
-        """The records as they are."""
-        return self._world.records(cluster, name)
-
-    def left_offsets(self, cluster: str) -> LeftOffsetsPort:
-        """What was left behind, as it is."""
-        return self._world.left_offsets(cluster)
-
-    def worker_urls(self, cluster: str) -> tuple[str, ...]:
-        """The workers that are up now."""
-        return self._world.worker_urls(cluster)
-
-    def offset_file(self, cluster: str) -> OffsetFilePort:
-        """The file as it is."""
-        return self._world.offset_file(cluster)
-
-    def copies(self) -> CopyPort:
-        """The copies, as they are."""
-        return self._world.copies()
-
-    def registered(self, pipeline: str) -> Any:
-        """What is registered, as it is."""
-        return self._world.registered(pipeline)
+    def use(self, port: Port[P]) -> P:
+        """Return what was read, for Connect and for topics; every other capability is the live one."""
+        own: dict[Port[Any], Any] = {CONNECT: self.connect, BROKERS: self.kafka, STATUSES: self.read_status}
+        found: P = own[port] if port in own else self._world.use(port)
+        return found
 
     def reveal(self, reference: str) -> str:
         """The value behind a reference."""

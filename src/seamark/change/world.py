@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
-from seamark.change.copy_port import CopyPort
-from seamark.change.file_port import OffsetFilePort
-from seamark.change.record_port import RecordPort
+from seamark.change.port import Port
 from seamark.model.connector import Connector, ConnectorStatus
 from seamark.model.group import Committed, GroupListing, GroupOffsets, GroupStatus
 from seamark.model.held_offset import CompletedOffsets, HeldOffset, HeldRecord, OffsetWrite, TopicHolding
@@ -19,6 +17,8 @@ from seamark.model.reading import Reading
 from seamark.model.spot import Bounds, Spot, SpotReading
 from seamark.model.stored_offset import StoreReading
 from seamark.model.topic import TopicStatus
+
+P = TypeVar("P")
 
 
 class ConnectPort(Protocol):
@@ -171,59 +171,45 @@ class Clock(Protocol):
 
 
 class World(Protocol):
-    """The running systems of one context."""
+    """The running systems of one context. It knows no capability: each has a port of its own."""
 
     @property
     def clock(self) -> Clock: ...
 
-    def connect(self, cluster: str) -> ConnectPort:
-        """The Connect cluster of that name."""
-        ...
-
-    def kafka(self) -> BrokerPort:
-        """The brokers of the context."""
-        ...
-
-    def read_status(self, cluster: str, name: str) -> ConnectorStatus:
-        """A connector's status, never older than the question. Many who wait may share one reading.
+    def use(self, port: Port[P]) -> P:
+        """Return the capability that is registered under a key.
 
         Raises:
-            NotFoundError: Connect has none to tell.
+            KeyError: none is.
         """
         ...
 
-    def offsets(self, cluster: str, name: str, *, kept: Connector | None = None) -> OffsetPort:
-        """The offsets of one connector. `kept` is what it was, where Connect knows it no more or not yet."""
-        ...
-
-    def left_offsets(self, cluster: str) -> LeftOffsetsPort:
-        """What connectors that are gone have left in the workers' topic."""
-        ...
-
-    def worker_urls(self, cluster: str) -> tuple[str, ...]:
-        """The workers that are up, as the brokers know them; none where all are down."""
-        ...
-
-    def offset_file(self, cluster: str) -> OffsetFilePort:
-        """The file of a standalone worker."""
-        ...
-
-    def records(self, cluster: str, name: str) -> RecordPort:
-        """The records that one sink reads."""
-        ...
-
-    def copies(self) -> CopyPort:
-        """The copies of topics."""
-        ...
-
-    def registered(self, pipeline: str) -> Any:
-        """What the journal says that a pipeline is; None where it has none of that name."""
-        ...
-
     def reveal(self, reference: str) -> str:
-        """The value behind a `secret://` reference."""
+        """Return the value behind a `secret://` reference."""
         ...
 
     def seal(self, value: str) -> str:
-        """A keyed hash of a secret, for the journal: equal secrets give equal seals, and nobody gets back."""
+        """Return a keyed hash of a secret, for the journal: equal secrets have equal hashes."""
         ...
+
+
+class OpenOffsets(Protocol):
+    """Opens the offsets of one connector. `kept` is what it was, where Connect doesn't know it any more or yet."""
+
+    def __call__(self, cluster: str, name: str, *, kept: Connector | None = None) -> OffsetPort: ...
+
+
+CONNECT: Port[Callable[[str], ConnectPort]] = Port("connect")
+"""Opens the Connect cluster of a name."""
+BROKERS: Port[Callable[[], BrokerPort]] = Port("kafka")
+"""Opens the brokers of the context."""
+STATUSES: Port[Callable[[str, str], ConnectorStatus]] = Port("read_status")
+"""Reads the status of a connector, never older than the question; many who wait may share one reading.
+
+Raises NotFoundError where Connect has none.
+"""
+OFFSETS: Port[OpenOffsets] = Port("offsets")
+LEFT_OFFSETS: Port[Callable[[str], LeftOffsetsPort]] = Port("left_offsets")
+"""Opens what deleted connectors have left in the offsets topic of a Connect cluster."""
+WORKER_URLS: Port[Callable[[str], tuple[str, ...]]] = Port("worker_urls")
+"""Reads which workers of a Connect cluster are up, as the brokers know them; none where all are down."""

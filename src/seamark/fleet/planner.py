@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from seamark.change.action import Action, Port, Reads
+from seamark.change.action import Action, Reads
 from seamark.change.actor import Actor
 from seamark.change.patience import PLAN_SECONDS, ask_again
 from seamark.change.plan import Plan
+from seamark.change.port import Port
 from seamark.change.prepare import Prepared, prepare
 from seamark.change.prepare import build_preconditions as prepare_preconditions
 from seamark.change.snapshot import SnapshotWorld

@@ -7,9 +7,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from seamark.change.copy_port import COPIES
+from seamark.change.file_port import OFFSET_FILE
+from seamark.change.port import Port
+from seamark.change.record_port import RECORDS
+from seamark.change.steps.pipeline import REGISTERED
 from seamark.change.timing import build_timing
+from seamark.change.world import BROKERS, CONNECT, LEFT_OFFSETS, OFFSETS, STATUSES, WORKER_URLS
 from seamark.connect.boards import StatusBoard
 from seamark.errors import RefusedError
 from seamark.fleet.clusters import Clusters, build_connect_client
@@ -31,6 +37,23 @@ if TYPE_CHECKING:
 # As long as the brokers are asked for anything else. A step may send two requests one after the other, and both must
 # be answered within `ChangeTiming.send_seconds`.
 _KAFKA_SECONDS = 10.0
+
+
+P = TypeVar("P")
+
+# What steps find under each key. A world for planning is a copy of the live one, so that these are names of methods.
+_METHODS: Mapping[Port[Any], str] = {
+    CONNECT: "connect",
+    BROKERS: "kafka",
+    STATUSES: "read_status",
+    OFFSETS: "offsets",
+    LEFT_OFFSETS: "left_offsets",
+    WORKER_URLS: "worker_urls",
+    OFFSET_FILE: "offset_file",
+    RECORDS: "records",
+    COPIES: "copies",
+    REGISTERED: "registered",
+}
 
 
 class SystemClock:
@@ -212,6 +235,11 @@ class FleetWorld:
         from seamark.fleet.positions.stores import OffsetStores  # noqa: PLC0415
 
         return OffsetStores(self._context, clusters=self._clusters, brokers=self.kafka, open_scan=self._open_scan)
+
+    def use(self, port: Port[P]) -> P:
+        """Return the capability that is registered under a key."""
+        found: P = getattr(self, _METHODS[port])
+        return found
 
     def reveal(self, reference: str) -> str:
         """The value behind a `secret://` reference."""

@@ -17,6 +17,7 @@ from seamark.model.group import Committed, Group, GroupListing, GroupOffsets, Gr
 from seamark.model.reading import Reading
 from seamark.model.spot import Bounds, Edge, SpotReading, Stamp
 from seamark.model.topic import PartitionStatus, TopicConfig, TopicSize, TopicStatus
+from tests.ports import MethodPorts
 from tests.step_list import build_step_list, plan_actions, plan_undo
 
 # So much faster does the clock of these brokers go than ours while somebody sleeps.
@@ -294,7 +295,7 @@ class FakeBrokers:
         return TopicStatus(name, topic.id, partitions, configs=configs, is_internal=topic.is_internal)
 
 
-class BrokerWorld:
+class BrokerWorld(MethodPorts):
     """A `World` of brokers alone, with a quick clock and a journal in a folder."""
 
     def __init__(self, brokers, folder=None):

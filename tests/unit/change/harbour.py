@@ -20,6 +20,7 @@ from seamark.fleet.copies.cut_back import CutoverConnector
 from seamark.fleet.planning import COPY_PREVIEW, PLANNING
 from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
 from seamark.model.copy_reader import CarriedReader
+from tests.ports import MethodPorts
 from tests.unit.change.brokers import FakeBrokers
 
 CLUSTER, COPY, BACK = "c", "copy-1", "copy-1-back"
@@ -33,7 +34,7 @@ TIMING = ChangeTiming(
 )
 
 
-class Harbour:
+class Harbour(MethodPorts):
     """A `World`. Its clock goes when somebody sleeps. What happens is written down in `log`."""
 
     def __init__(self, folder):

@@ -7,6 +7,7 @@ from seamark.model.connector import ConnectorStatus, State
 from seamark.model.held_offset import TopicHolding
 from seamark.offsets.codec import decode_key
 from seamark.offsets.grouping import build_home
+from tests.ports import MethodPorts
 
 PARTITIONS = 5
 KEY = b'["orders",{"table":"a"}]'
@@ -15,7 +16,7 @@ HOME, ASIDE, FARTHER = (home(KEY), (home(KEY) + 1) % PARTITIONS, (home(KEY) + 2)
 PARTITION = {"table": "a"}
 
 
-class World:
+class World(MethodPorts):
     """A topic as a log, and a connector that is stopped or not."""
 
     def __init__(self, *records):

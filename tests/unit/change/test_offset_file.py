@@ -15,12 +15,13 @@ from seamark.change.timing import ChangeTiming
 from seamark.errors import RefusedError, UnknownOutcomeError, UnsettledError
 from seamark.offsets.file_swap import build_digest
 from seamark.offsets.javamap import write_java_map
+from tests.ports import MethodPorts
 
 OLD, NEW = write_java_map([(b"a", b"1")]), write_java_map([(b"a", b"2")])
 STEP = WriteOffsetFile("alone", "/data/o", NEW)
 
 
-class Machine:
+class Machine(MethodPorts):
     """A world with one file and a clock."""
 
     def __init__(self, content=OLD):

@@ -9,13 +9,14 @@ from seamark.change.steps import build_step
 from seamark.change.steps.offset_records import WriteRecords
 from seamark.errors import RefusedError
 from seamark.model.held_offset import HeldRecord
+from tests.ports import MethodPorts
 
 A = HeldRecord("t", 0, b'["gone",{"a":1}]', b'{"p":1}')
 B = HeldRecord("t", 1, b'["gone",{"b":1}]', b'{"p":2}')
 PURGE = WriteRecords(("one", "two"), ("gone",), (HeldRecord("t", 0, A.key), HeldRecord("t", 1, B.key)))
 
 
-class Topic:
+class Topic(MethodPorts):
     """A world of two clusters that share a topic."""
 
     def __init__(self, *records):

@@ -21,6 +21,7 @@ from seamark.model.connector import ConnectorStatus, State, Task
 from seamark.model.group import GroupStatus
 from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
 from seamark.model.offset import Offset, spell_identity
+from tests.ports import MethodPorts
 from tests.step_list import surround
 
 A, B = {"table": "a"}, {"table": "b"}
@@ -28,7 +29,7 @@ KEY = b'["orders",{"table":"a"}]'
 SUBJECT = "connector/sim/orders"
 
 
-class Bench:
+class Bench(MethodPorts):
     """A world with one connector `orders` and its offsets; its clock goes when somebody sleeps."""
 
     def __init__(self, **held):

@@ -11,6 +11,7 @@ from seamark.model.connector import ConnectorStatus, State, Task
 from seamark.model.held_offset import OffsetWrite
 from seamark.model.meaning import Order, order_of
 from seamark.model.offset import Offset, spell_identity
+from tests.ports import MethodPorts
 
 A, B = {"table": "a"}, {"table": "b"}
 RUNS = (Task(0, State.RUNNING),)
@@ -20,7 +21,7 @@ def at(number):
     return None if number is None else {"n": number}
 
 
-class Bench:
+class Bench(MethodPorts):
     """A connector whose tasks store positions as its clock goes on."""
 
     def __init__(self, *, tasks=RUNS, state=State.RUNNING, writes=(), later=None):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import example, given, settings
@@ -14,6 +13,7 @@ from seamark.change.steps.logger import SetLogger
 from seamark.errors import RefusedError, UnknownOutcomeError, UnreachableError
 from seamark.model.logger import LEVELS, ROOT, LoggerLevel, find_level
 from seamark.model.plan import StepData
+from tests.ports import PortWorld
 
 W1, W2 = "http://w1:8083", "http://w2:8083"
 
@@ -51,7 +51,7 @@ class Workers:
 
     @property
     def world(self):
-        return SimpleNamespace(connect=lambda cluster: self)
+        return PortWorld(connect=lambda cluster: self)
 
     def effective(self):
         return {url: {name: find_level(name, levels) for name in self.known} for url, levels in self.configs.items()}

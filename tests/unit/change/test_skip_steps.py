@@ -14,12 +14,13 @@ from seamark.change.steps.poison import AwaitPoison
 from seamark.errors import DeadlineError, RefusedError
 from seamark.model.connector import ConnectorStatus, State, Task
 from seamark.model.record import Place, WholeRecord
+from tests.ports import MethodPorts
 
 PLACE = Place("t", 0, 5)
 FAILED = "a.B: outer\nCaused by: c.d.Odd: the secret of record 5\n\tat x"
 
 
-class Sink:
+class Sink(MethodPorts):
     """A world with one sink that takes records one by one and fails at some; its clock goes when somebody sleeps."""
 
     def __init__(self, *, logs=None, poison=(PLACE,), holds_back=False):

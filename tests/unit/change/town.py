@@ -15,6 +15,7 @@ from seamark.change.timing import ChangeTiming
 from seamark.errors import NotFoundError
 from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
 from seamark.model.pace import Pace
+from tests.ports import MethodPorts
 from tests.step_list import build_step_list, plan_actions
 
 CLUSTER = "town"
@@ -32,7 +33,7 @@ TIMING = ChangeTiming(
 )
 
 
-class Town:
+class Town(MethodPorts):
     """A `World` and its one Connect cluster. A config with `fails` fails its task; `hangs` blocks whoever sends it."""
 
     def __init__(self):

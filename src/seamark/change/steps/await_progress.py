@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from seamark.change.record_port import RECORDS
 from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.await_running import is_running
 from seamark.change.steps.look import Look
@@ -89,7 +90,7 @@ class AwaitProgress(Look):
             return False
         if seconds >= self.patience_seconds:
             return True
-        port = world.records(self.cluster, self.name)
+        port = world.use(RECORDS)(self.cluster, self.name)
         position = port.read_positions().get(self.place.spot, 0)
         if position > self.place.offset + 1:
             return True

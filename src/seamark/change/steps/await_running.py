@@ -8,7 +8,7 @@ from typing import ClassVar
 from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.look import Look
 from seamark.change.steps.read import read_status
-from seamark.change.world import World
+from seamark.change.world import STATUSES, World
 from seamark.errors import DeadlineError, RefusedError, SeamarkError
 from seamark.model.connector import ConnectorStatus, State
 from seamark.model.healing import describe_failure
@@ -52,7 +52,7 @@ class AwaitRunning(Look):
         while True:
             now = clock.now()
             try:
-                status, trouble = world.read_status(self.cluster, self.name), None
+                status, trouble = world.use(STATUSES)(self.cluster, self.name), None
             except SeamarkError as error:
                 if not error.retryable and now - watch.began_at > _FAILED_SECONDS:
                     raise

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from seamark.change.copy_port import COPIES
 from seamark.change.precondition import POSITION
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.group import MoveGroup
@@ -73,11 +74,11 @@ class CarryReader(Step):
 
     def intend(self, world: World) -> Intent:
         readers = self.readers or (self.group,)
-        found = world.copies().translate(self.copy, readers, missing=self.missing)[self.group]
+        found = world.use(COPIES)().translate(self.copy, readers, missing=self.missing)[self.group]
         self._refuse_debris(found)
         move = MoveGroup(self.group, {self.target: {at: Committed(to) for at, to in found.offsets.items()}})
         seen = move.intend(world)
-        ends = world.copies().read_target_ends(self.copy)
+        ends = world.use(COPIES)().read_target_ends(self.copy)
         extra = {**found.to_dict(), "ends": {str(partition): end for partition, end in sorted(ends.items())}}
         return Intent(before=seen.before, after=seen.after, extra=extra)
 

@@ -14,7 +14,7 @@ from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.config import SETTLE_SECONDS, compare_image, read_config_image, refuse_hidden
 from seamark.change.steps.connector_action import ConnectorAction, build_config_fields, say_tasks
 from seamark.change.steps.read import read_run_state, read_status
-from seamark.change.world import World
+from seamark.change.world import CONNECT, World
 from seamark.errors import DeadlineError, RefusedError
 from seamark.model.effect import Effect, Sign
 from seamark.report.words import render_count
@@ -69,7 +69,9 @@ class CreateConnector(ConnectorAction):
                 f"{self.subject} is there already", hint="change it instead of creating it, or choose another name"
             )
         state = None if self.state == "RUNNING" else self.state
-        world.connect(self.cluster).create_connector(self.name, reveal_config(self.config, world), initial_state=state)
+        world.use(CONNECT)(self.cluster).create_connector(
+            self.name, reveal_config(self.config, world), initial_state=state
+        )
 
     def observe(self, world: World, intent: Intent) -> Observed:
         image = read_config_image(world, self.cluster, self.name, secret=self._secret())
@@ -133,7 +135,7 @@ class PutConfig(ConnectorAction):
         config = reveal_config(self.config, world)
         if self.keep:
             config |= self._read_kept(world, intent)
-        world.connect(self.cluster).put_config(self.name, config)
+        world.use(CONNECT)(self.cluster).put_config(self.name, config)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         return compare_image(read_config_image(world, self.cluster, self.name, secret=self._secret()), intent)
@@ -163,7 +165,7 @@ class PutConfig(ConnectorAction):
     def _read_kept(self, world: World, intent: Intent) -> dict[str, str]:
         """The kept values, in clear. The journal does not hold them, so they are read at the last moment."""
         began_at = world.clock.now()
-        present = world.connect(self.cluster).read_config(self.name)
+        present = world.use(CONNECT)(self.cluster).read_config(self.name)
         image = build_config_image(
             {key: value for key, value in present.items() if key != "name"}, world, secret=self._secret()
         )
@@ -212,7 +214,7 @@ class DeleteConnector(ConnectorAction):
 
     def perform(self, world: World, intent: Intent) -> None:
         del intent
-        world.connect(self.cluster).delete_connector(self.name)
+        world.use(CONNECT)(self.cluster).delete_connector(self.name)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         seen = compare_image(read_config_image(world, self.cluster, self.name, secret=self.secret), intent)

@@ -11,6 +11,7 @@ from seamark.change.action import LOCKS, PLUGIN_TYPES, Reads, StandaloneStep, St
 from seamark.change.fanout import read_all
 from seamark.change.image import is_sealed
 from seamark.change.step import Intent
+from seamark.change.world import CONNECT
 from seamark.errors import NotFoundError
 from seamark.model.connector import Connector, ConnectorType
 from seamark.model.effect import FieldChange
@@ -75,7 +76,7 @@ def find_locks(
 def find_connector(reads: Reads, cluster: str, name: str) -> Connector | None:
     """Return a connector with its status; None where there is none of that name."""
     try:
-        return reads.world.connect(cluster).read_connector(name)
+        return reads.world.use(CONNECT)(cluster).read_connector(name)
     except NotFoundError:
         return None
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from seamark.change.copy_port import COPIES
 from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.look import Look
 from seamark.change.world import World
@@ -47,7 +48,7 @@ class Approach(CopyLook):
 
     def perform(self, world: World, intent: Intent) -> str:
         del intent
-        return world.copies().approach(self.copy)
+        return world.use(COPIES)().approach(self.copy)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         del world, intent
@@ -64,11 +65,11 @@ class CatchUp(CopyLook):
 
     def perform(self, world: World, intent: Intent) -> str:
         del intent
-        return world.copies().catch_up(self.copy)
+        return world.use(COPIES)().catch_up(self.copy)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         del intent
-        return Observed.BEFORE if world.copies().count_left(self.copy) else Observed.AFTER
+        return Observed.BEFORE if world.use(COPIES)().count_left(self.copy) else Observed.AFTER
 
 
 @step_kind("prove-copy")
@@ -85,7 +86,7 @@ class ProveCopy(CopyLook):
 
     def perform(self, world: World, intent: Intent) -> str:
         del intent
-        return world.copies().verify(self.copy, self.level)
+        return world.use(COPIES)().verify(self.copy, self.level)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         del world, intent
@@ -113,7 +114,7 @@ class ProveStill(CopyLook):
         del intent
         began_at = world.clock.now()
         while True:
-            if left := world.copies().count_left(self.copy):
+            if left := world.use(COPIES)().count_left(self.copy):
                 raise RefusedError(
                     f"somebody still writes to {self.source}: {left} offsets came since it was copied",
                     cause="a producer that is no connector of this plan, or a transaction that nobody has ended",
@@ -125,7 +126,7 @@ class ProveStill(CopyLook):
 
     def observe(self, world: World, intent: Intent) -> Observed:
         del intent
-        return Observed.BEFORE if world.copies().count_left(self.copy) else Observed.AFTER
+        return Observed.BEFORE if world.use(COPIES)().count_left(self.copy) else Observed.AFTER
 
 
 @step_kind("prove-untouched")
@@ -155,5 +156,5 @@ class ProveUntouched(CopyLook):
         return Observed.BEFORE if self._count_new(world) else Observed.AFTER
 
     def _count_new(self, world: World) -> int:
-        now = world.copies().read_target_ends(self.copy)
+        now = world.use(COPIES)().read_target_ends(self.copy)
         return sum(max(0, now[partition] - end) for partition, end in self.ends.items())

@@ -13,7 +13,7 @@ from seamark.change.steps.config import compare_places
 from seamark.change.steps.look import Look
 from seamark.change.steps.offsets import WriteOffsets, build_image, read_spelled
 from seamark.change.steps.stillness import refuse_moving
-from seamark.change.world import World
+from seamark.change.world import OFFSETS, World
 from seamark.errors import RefusedError
 from seamark.model.held_offset import HeldOffset
 from seamark.model.offset import Offset, spell_identity, spell_offset
@@ -50,7 +50,7 @@ class CopyOffsets(Step):
     def perform(self, world: World, intent: Intent) -> None:
         refuse_moving(world, self.cluster, self.source)
         refuse_moving(world, self.cluster, self.name, is_checked=True)
-        world.offsets(self.cluster, self.name).alter(_build_offsets(intent.after["offsets"]))
+        world.use(OFFSETS)(self.cluster, self.name).alter(_build_offsets(intent.after["offsets"]))
 
     def observe(self, world: World, intent: Intent) -> Observed:
         return compare_places(self._read_image(world, intent.after["offsets"]), intent, "offsets")
@@ -59,7 +59,7 @@ class CopyOffsets(Step):
         return WriteOffsets(self.cluster, self.name, _build_offsets(intent.before["offsets"]))
 
     def _read_image(self, world: World, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        held = world.offsets(self.cluster, self.name).read([json.loads(name) for name in wanted])
+        held = world.use(OFFSETS)(self.cluster, self.name).read([json.loads(name) for name in wanted])
         return build_image(held)
 
 
@@ -96,7 +96,7 @@ class VerifyCopied(Look):
 
     def _find_wrong(self, world: World) -> list[str]:
         wanted = read_copied(world, self.cluster, self.source)
-        held = world.offsets(self.cluster, self.name).read([found.partition for found in wanted])
+        held = world.use(OFFSETS)(self.cluster, self.name).read([found.partition for found in wanted])
         return [
             spell_identity(one.partition)
             for one, other in zip(wanted, held, strict=True)
@@ -106,7 +106,9 @@ class VerifyCopied(Look):
 
 def read_copied(world: World, cluster: str, source: str) -> Sequence[HeldOffset]:
     """What a connector holds, where REST can give the same to another one; else a refusal."""
-    held = [found for found in world.offsets(cluster, source).read_all() if found.offset is not None or found.doubt]
+    held = [
+        found for found in world.use(OFFSETS)(cluster, source).read_all() if found.offset is not None or found.doubt
+    ]
     doubts = [found.doubt for found in held if found.doubt]
     # A task that spells its keys in another way than REST does would not find what REST writes under its new name.
     odd = [

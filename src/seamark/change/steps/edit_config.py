@@ -11,7 +11,7 @@ from seamark.change.step import CanNotUndo, Intent, Observed, Step
 from seamark.change.steps.config import SETTLE_SECONDS, compare_image, read_config_image
 from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.read import read_config
-from seamark.change.world import World
+from seamark.change.world import CONNECT, World
 from seamark.errors import RefusedError
 
 
@@ -46,7 +46,7 @@ class EditConfig(Step):
         # The journal holds no secrets, so the rest is sent as it is read now; it must be what was seen.
         if {"config": build_config_image(config, world)} != intent.before:
             raise RefusedError(f"{self.subject} was changed a moment ago by somebody else; nothing was sent")
-        world.connect(self.cluster).put_config(self.name, self._merge(config))
+        world.use(CONNECT)(self.cluster).put_config(self.name, self._merge(config))
 
     def observe(self, world: World, intent: Intent) -> Observed:
         return compare_image(read_config_image(world, self.cluster, self.name, secret=()), intent)

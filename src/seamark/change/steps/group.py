@@ -20,7 +20,7 @@ from seamark.change.steps.group_image import (
     require_quiet,
 )
 from seamark.change.steps.last_look import take_last_look
-from seamark.change.world import BrokerPort, World
+from seamark.change.world import BROKERS, BrokerPort, World
 from seamark.errors import NotFoundError, SeamarkError, UnknownOutcomeError
 from seamark.model.access import Right
 from seamark.model.effect import Effect, FieldChange, Sign
@@ -115,7 +115,7 @@ class MoveGroup(GroupAction):
         status = take_last_look(world, self.subject, lambda: read_status(world, self.group))
         require_quiet(status, self.subject)
         spots = {spot: self.positions[spot[0]][spot[1]] for spot in find_spots(self.positions)}
-        change_commits(world.kafka(), self.group, spots)
+        change_commits(world.use(BROKERS)(), self.group, spots)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         now = self._read_image(world)
@@ -177,7 +177,7 @@ class DeleteGroup(GroupAction):
         del intent
         status = take_last_look(world, self.subject, lambda: read_status(world, self.group))
         require_quiet(status, self.subject)
-        world.kafka().delete_group(self.group)
+        world.use(BROKERS)().delete_group(self.group)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         return compare_image(self._read_image(world), intent)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from seamark.change.world import World
+from seamark.change.world import BROKERS, World
 from seamark.errors import NotFoundError, RefusedError
 from seamark.model.group import Committed, GroupStatus
 from seamark.model.spot import Spot
@@ -74,7 +74,7 @@ def build_positions(
 
 def read_commits(world: World, group: str, spots: Collection[Spot] | None) -> Mapping[Spot, Committed]:
     """What a group has committed, for some partitions or for all. One that waits for a transaction is an error."""
-    reading = world.kafka().read_committed({group: spots}, only_stable=True)
+    reading = world.use(BROKERS)().read_committed({group: spots}, only_stable=True)
     for error in reading.failures.values():
         if isinstance(error, NotFoundError):
             return {}
@@ -85,7 +85,7 @@ def read_commits(world: World, group: str, spots: Collection[Spot] | None) -> Ma
 
 def read_status(world: World, group: str) -> GroupStatus | None:
     """The group's state, or None where there is none of that name."""
-    reading = world.kafka().read_groups([group])
+    reading = world.use(BROKERS)().read_groups([group])
     for error in reading.failures.values():
         if isinstance(error, NotFoundError):
             return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from seamark.change.copy_port import COPIES
 from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.copy_looks import CopyLook
 from seamark.change.steps.group_image import read_commits
@@ -44,9 +45,9 @@ class ShutOutLanding(Look):
     def perform(self, world: World, intent: Intent) -> None:
         del intent
         began_at = world.clock.now()
-        taken = world.copies().shut_out(self.owner, self.topic)
+        taken = world.use(COPIES)().shut_out(self.owner, self.topic)
         while True:
-            if world.copies().read_epochs(self.owner, self.topic) != taken:
+            if world.use(COPIES)().read_epochs(self.owner, self.topic) != taken:
                 raise _build_running(self.owner, self.topic, cause="a run has taken its partitions again")
             if world.clock.now() - began_at >= self.quiet_seconds:
                 return
@@ -79,8 +80,10 @@ class ProveCarried(CopyLook):
     def perform(self, world: World, intent: Intent) -> None:
         del intent
         # First this: what is seen then stays so.
-        world.copies().shut_out(self.owner, self.source)
-        found = world.copies().translate(self.copy, self.readers or (self.owner,), missing=self.missing)[self.owner]
+        world.use(COPIES)().shut_out(self.owner, self.source)
+        found = world.use(COPIES)().translate(self.copy, self.readers or (self.owner,), missing=self.missing)[
+            self.owner
+        ]
         wanted = {(self.target, partition): offset for partition, offset in found.offsets.items()}
         held = read_commits(world, self.owner, tuple(wanted))
         if {spot: commit.offset for spot, commit in held.items()} != wanted:

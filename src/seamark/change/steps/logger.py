@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from seamark.change.action import LOCKS, Reads, StandaloneStep, StepSeen, action_kind
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
-from seamark.change.world import World
+from seamark.change.world import CONNECT, World
 from seamark.errors import RefusedError, SeamarkError, UnknownOutcomeError
 from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.logger import ROOT, expect_level, find_level, is_below, rank_name
@@ -83,7 +83,7 @@ class SetLogger(StandaloneStep):
 
     def perform(self, world: World, intent: Intent) -> None:
         del intent
-        connect = world.connect(self.cluster)
+        connect = world.use(CONNECT)(self.cluster)
         has_acted = False
         try:
             for url, name, level in self._acts(world):
@@ -146,11 +146,11 @@ class _Read:
     def __call__(self, name: str, levels: Levels) -> str:
         if name in levels:
             return levels[name]
-        return self.world.connect(self.cluster).read_logger(name, url=self.url) or find_level(name, levels)
+        return self.world.use(CONNECT)(self.cluster).read_logger(name, url=self.url) or find_level(name, levels)
 
 
 def _read_levels(world: World, cluster: str, url: str) -> dict[str, str]:
-    return {logger.name: logger.level for logger in world.connect(cluster).read_loggers(url)}
+    return {logger.name: logger.level for logger in world.use(CONNECT)(cluster).read_loggers(url)}
 
 
 def _compare(levels: Levels, *, before: Levels, after: Levels, read: _Read) -> Observed:

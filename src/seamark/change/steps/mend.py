@@ -12,7 +12,7 @@ from seamark.change.steps.config import compare_places
 from seamark.change.steps.look import Look
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.stillness import refuse_moving
-from seamark.change.world import World
+from seamark.change.world import OFFSETS, World
 from seamark.errors import RefusedError
 from seamark.model.held_offset import HeldRecord, WriteRoute
 from seamark.model.offset import Offset
@@ -38,7 +38,7 @@ class MendStep(Step):
 
     def read(self, world: World) -> tuple[dict[str, HeldRecord], list[HeldRecord]]:
         """The records that lie there by their places, and for all rules what shall lie there."""
-        holding = world.offsets(self.cluster, self.name).read_topic(self.topic)
+        holding = world.use(OFFSETS)(self.cluster, self.name).read_topic(self.topic)
         mended = [
             record
             for rule in self.rules
@@ -77,11 +77,11 @@ class MendOffsets(MendStep):
     def perform(self, world: World, intent: Intent) -> None:
         refuse_moving(world, self.cluster, self.name)
         records = [HeldRecord.from_dict(record) for record in intent.extra["records"]]
-        world.offsets(self.cluster, self.name).write(records)
+        world.use(OFFSETS)(self.cluster, self.name).write(records)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         wanted = [HeldRecord.from_dict(record) for record in intent.extra["records"]]
-        holding = world.offsets(self.cluster, self.name).read_topic(self.topic)
+        holding = world.use(OFFSETS)(self.cluster, self.name).read_topic(self.topic)
         now = _build_image(wanted, {record.place: record for record in holding.records})
         return compare_places(now, intent, "offsets")
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from seamark.change.action import Reads, StandaloneStep, StepSeen, action_kind
 from seamark.change.codec import Encoded
-from seamark.change.file_port import OffsetFilePort
+from seamark.change.file_port import OFFSET_FILE, OffsetFilePort
 from seamark.change.locks import file_lock
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.config import compare_image
@@ -141,7 +141,7 @@ class VerifyOffsetFile(Look):
 
 def find_file(world: World, cluster: str, path: str) -> OffsetFilePort:
     """The file of a cluster's worker. Refused where its properties name another one by now."""
-    port = world.offset_file(cluster)
+    port = world.use(OFFSET_FILE)(cluster)
     if str(port.path) != path:
         raise RefusedError(
             f"the worker {cluster} has another file than {path} by now; nothing was changed",

@@ -11,7 +11,7 @@ from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.config import compare_image
 from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.unused import LOOK_SECONDS, name_left, refuse_used
-from seamark.change.world import World
+from seamark.change.world import LEFT_OFFSETS, World
 from seamark.model.held_offset import HeldRecord
 
 # As for the offsets of connectors: a topic whose leader moves is back within a minute.
@@ -57,7 +57,7 @@ class WriteRecords(Step):
     def perform(self, world: World, intent: Intent) -> None:
         del intent
         take_last_look(world, self.subject, lambda: self._look_twice(world))
-        world.left_offsets(self.clusters[0]).write(self.records)
+        world.use(LEFT_OFFSETS)(self.clusters[0]).write(self.records)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         now = self._read_image(world)
@@ -78,7 +78,7 @@ class WriteRecords(Step):
         refuse_used(world, self.clusters, self.owners, may_be_down=self.may_be_down)
 
     def _read_image(self, world: World) -> dict[str, Any]:
-        found = world.left_offsets(self.clusters[0]).read(self.owners)
+        found = world.use(LEFT_OFFSETS)(self.clusters[0]).read(self.owners)
         held = {record.place: record for record in found}
         return _build_image([held.get(record.place, replace(record, value=None)) for record in self.records])
 

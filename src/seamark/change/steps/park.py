@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from seamark.change.codec import Transient
+from seamark.change.record_port import RECORDS
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.last_look import take_last_look
 from seamark.change.world import World
@@ -56,12 +57,12 @@ class ParkRecord(Step):
         return f"park {self.place}, which {self.subject} can't take, in {self.topic}"
 
     def intend(self, world: World) -> Intent:
-        is_parked = world.records(self.cluster, self.name).is_parked(self.topic, self.place)
+        is_parked = world.use(RECORDS)(self.cluster, self.name).is_parked(self.topic, self.place)
         return Intent(before=self._build_image(is_parked=is_parked), after=self._build_image(is_parked=True))
 
     def perform(self, world: World, intent: Intent) -> None:
         del intent
-        port = world.records(self.cluster, self.name)
+        port = world.use(RECORDS)(self.cluster, self.name)
         record = take_last_look(world, self.subject, lambda: port.read(self.place))
         if record is None:
             raise RefusedError(
@@ -72,7 +73,7 @@ class ParkRecord(Step):
 
     def observe(self, world: World, intent: Intent) -> Observed:
         del intent
-        is_parked = world.records(self.cluster, self.name).is_parked(self.topic, self.place)
+        is_parked = world.use(RECORDS)(self.cluster, self.name).is_parked(self.topic, self.place)
         return Observed.AFTER if is_parked else Observed.BEFORE
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from seamark.change.action import Reads, StandaloneStep, StepSeen, action_kind
 from seamark.change.locks import pipeline_lock
+from seamark.change.port import Port
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.world import World
 from seamark.model.effect import Effect, FieldChange, Sign
+
+REGISTERED: Port[Callable[[str], Any]] = Port("registered")
+"""Reads what the journal says that a pipeline is; None where it has none of that name."""
 
 
 @action_kind("register-pipeline")
@@ -55,7 +59,7 @@ class RegisterPipeline(StandaloneStep):
         return Effect(Sign.CHANGE, self.subject, f"{words}; a run takes it when it begins", fields)
 
     def intend(self, world: World) -> Intent:
-        return Intent(before=world.registered(self.name), after=self.body)
+        return Intent(before=world.use(REGISTERED)(self.name), after=self.body)
 
     def perform(self, world: World, intent: Intent) -> None:
         del world, intent

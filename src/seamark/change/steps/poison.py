@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from seamark.change.codec import Transient
-from seamark.change.record_port import RecordPort
+from seamark.change.record_port import RECORDS, RecordPort
 from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.look import Look
 from seamark.change.steps.read import read_status
-from seamark.change.world import World
+from seamark.change.world import CONNECT, World
 from seamark.errors import DeadlineError, RefusedError, SeamarkError
 from seamark.model.connector import ConnectorStatus, State
 from seamark.model.record import Place
@@ -65,7 +65,7 @@ class AwaitPoison(Look):
 
     def perform(self, world: World, intent: Intent) -> str | None:
         del intent
-        port, clock = world.records(self.cluster, self.name), world.clock
+        port, clock = world.use(RECORDS)(self.cluster, self.name), world.clock
         ends = port.read_ends()
         candidates: Mapping[Spot, Place] | None = None
         last: Mapping[Spot, int] = {}
@@ -132,7 +132,7 @@ class AwaitPoison(Look):
 
     def _restart(self, world: World) -> None:
         """Start what failed again. Nothing is left behind by it: a crash here needs no settling."""
-        world.connect(self.cluster).restart(self.name, include_tasks=True, only_failed=True)
+        world.use(CONNECT)(self.cluster).restart(self.name, include_tasks=True, only_failed=True)
         until = world.clock.now() + _RESTART_SECONDS
         while world.clock.now() < until and _has_failed(read_status(world, self.cluster, self.name)):
             world.clock.sleep(_GLANCE_SECONDS)

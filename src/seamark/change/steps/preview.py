@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.look import Look
-from seamark.change.world import World
+from seamark.change.world import OFFSETS, World
 from seamark.errors import RefusedError
 from seamark.model.offset import Offset
 from seamark.model.preview import DEFAULT_TOLERANCE, Tolerance, Total, sum_previews
@@ -56,7 +56,7 @@ class CheckPreview(Look):
         return Observed.BEFORE if self._find_trouble(self._count(world)) else Observed.AFTER
 
     def _count(self, world: World) -> Total:
-        return sum_previews(world.offsets(self.cluster, self.name).preview(self.offsets))
+        return sum_previews(world.use(OFFSETS)(self.cluster, self.name).preview(self.offsets))
 
     def _find_trouble(self, found: Total) -> str:
         """What is beyond the tolerance; "" where nothing is."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.look import Look
 from seamark.change.steps.read import read_status
-from seamark.change.world import World
+from seamark.change.world import OFFSETS, World
 from seamark.errors import RefusedError, SeamarkError
 from seamark.model.connector import State
 from seamark.model.healing import describe_failure
@@ -87,7 +87,7 @@ class CheckProgress(Look):
         `marks` keeps how many writes there were at the first look, where nobody knows which one is ours.
         """
         try:
-            writes = world.offsets(self.cluster, self.name).read_writes([one.partition for one in self.offsets])
+            writes = world.use(OFFSETS)(self.cluster, self.name).read_writes([one.partition for one in self.offsets])
         except SeamarkError as error:
             # A topic whose leader moves is no sign of anything.
             return {}, error
@@ -103,7 +103,7 @@ class CheckProgress(Look):
 
     def _judge(self, world: World, new: dict[str, tuple[OffsetWrite, ...]], *, is_orphan: bool) -> None:
         """Refuse to call it good where somebody else stored the position."""
-        port = world.offsets(self.cluster, self.name)
+        port = world.use(OFFSETS)(self.cluster, self.name)
         former = {spell_identity(one.partition): one for one in self.former}
         for wanted in self.offsets:
             name = spell_identity(wanted.partition)
@@ -148,7 +148,7 @@ class CheckProgress(Look):
     def _tell(self, world: World, new: dict[str, tuple[OffsetWrite, ...]]) -> str:
         name, writes = next(iter(new.items()))
         found = next(one for one in self.offsets if spell_identity(one.partition) == name)
-        where, place = world.offsets(self.cluster, self.name).describe(found.partition, writes[1].offset)
+        where, place = world.use(OFFSETS)(self.cluster, self.name).describe(found.partition, writes[1].offset)
         more = f", and {len(new) - 1} more" if len(new) > 1 else ""
         return f"{where}, {place}{more}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seamark.change.world import World
+from seamark.change.world import CONNECT, STATUSES, World
 from seamark.errors import NotFoundError, UnsettledError
 from seamark.model.connector import ConnectorStatus, State
 
@@ -22,7 +22,7 @@ def read_config(world: World, cluster: str, name: str) -> dict[str, str] | None:
     Connect adds `name` to every config it is given; leaving it out makes what was sent and what is held comparable.
     """
     try:
-        config = world.connect(cluster).read_config(name)
+        config = world.use(CONNECT)(cluster).read_config(name)
     except NotFoundError:
         return None
     return {key: value for key, value in config.items() if key != "name"}
@@ -31,7 +31,7 @@ def read_config(world: World, cluster: str, name: str) -> dict[str, str] | None:
 def read_status(world: World, cluster: str, name: str) -> ConnectorStatus | None:
     """The status, or None where Connect has none to tell."""
     try:
-        return world.read_status(cluster, name)
+        return world.use(STATUSES)(cluster, name)
     except NotFoundError:
         return None
 

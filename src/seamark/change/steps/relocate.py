@@ -12,7 +12,7 @@ from seamark.change.steps.config import compare_places
 from seamark.change.steps.look import Look
 from seamark.change.steps.stillness import refuse_moving
 from seamark.change.steps.topic import CreateTopic
-from seamark.change.world import World
+from seamark.change.world import OFFSETS, World
 from seamark.errors import RefusedError
 from seamark.model.held_offset import HeldRecord, TopicHolding
 
@@ -32,7 +32,7 @@ class _Carried(Step):
 
     def _read(self, world: World) -> tuple[TopicHolding, tuple[HeldRecord, ...]]:
         """What the target holds, and what it shall hold."""
-        port = world.offsets(self.cluster, self.name)
+        port = world.use(OFFSETS)(self.cluster, self.name)
         source, target = port.read_topic(self.source), port.read_topic(self.target)
         return target, build_carried(source, target, subject=self.subject)
 
@@ -63,11 +63,11 @@ class CarryOffsets(_Carried):
             for place, found in intent.after["records"].items()
             if intent.before["records"].get(place) != found
         ]
-        world.offsets(self.cluster, self.name).write(records)
+        world.use(OFFSETS)(self.cluster, self.name).write(records)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         wanted = tuple(HeldRecord.from_dict(found) for found in intent.after["records"].values())
-        held = world.offsets(self.cluster, self.name).read_topic(self.target)
+        held = world.use(OFFSETS)(self.cluster, self.name).read_topic(self.target)
         return compare_places(_build_image(wanted, held), intent, "records")
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from seamark.change.copy_port import COPIES
 from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.copy_looks import CopyLook
 from seamark.change.steps.group_image import read_commits
@@ -36,7 +37,7 @@ class BeginBack(CopyLook):
 
     def perform(self, world: World, intent: Intent) -> str:
         del intent
-        return world.copies().begin_back(self.copy)
+        return world.use(COPIES)().begin_back(self.copy)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         del world, intent
@@ -72,7 +73,7 @@ class StartRestored(SetRunState):
             return "it was deleted, and is not there yet"
         if topic.topic_id == self.topic_id:
             return ""
-        if left := world.copies().count_left(name_back(self.copy)):
+        if left := world.use(COPIES)().count_left(name_back(self.copy)):
             return f"{left} offsets of the copy are not in it yet"
         missing = [group for group in self.groups if len(read_commits(world, group, topic.spots)) < len(topic.spots)]
         return f"{', '.join(missing)} have no positions in it yet" if missing else ""

@@ -9,7 +9,7 @@ from seamark.change.action import StepSeen, action_kind
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.connector_action import ConnectorAction, say_tasks
 from seamark.change.steps.read import find_run_state, read_run_state, read_status
-from seamark.change.world import World
+from seamark.change.world import CONNECT, World
 from seamark.errors import NotFoundError, RefusedError
 from seamark.model.connector import State
 from seamark.model.effect import Effect, FieldChange, Sign
@@ -56,7 +56,7 @@ class SetRunState(ConnectorAction):
     def perform(self, world: World, intent: Intent) -> None:
         if intent.before is None:
             raise RefusedError(f"{self.subject} is not there", hint="seamark connectors list shows what is there")
-        connect = world.connect(self.cluster)
+        connect = world.use(CONNECT)(self.cluster)
         {"RUNNING": connect.resume, "PAUSED": connect.pause, "STOPPED": connect.stop}[self.state](self.name)
 
     def observe(self, world: World, intent: Intent) -> Observed:
@@ -99,7 +99,7 @@ class RestartFailed(ConnectorAction):
 
     def perform(self, world: World, intent: Intent) -> None:
         del intent
-        world.connect(self.cluster).restart(self.name, include_tasks=True, only_failed=True)
+        world.use(CONNECT)(self.cluster).restart(self.name, include_tasks=True, only_failed=True)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         now = self._read_failed(world)

@@ -12,7 +12,7 @@ from typing import Annotated
 from seamark.change.codec import Secret
 from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.read import read_config, read_status
-from seamark.change.world import OffsetPort, World
+from seamark.change.world import OFFSETS, OffsetPort, World
 from seamark.errors import RefusedError
 from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State
 
@@ -44,8 +44,8 @@ def build_kept(connector: Connector) -> Kept:
 def open_offsets(world: World, cluster: str, name: str, kept: Kept | None) -> OffsetPort:
     """The offsets of a connector that stands still."""
     if kept is None:
-        return world.offsets(cluster, name)
-    return world.offsets(cluster, name, kept=kept.as_connector(cluster, name))
+        return world.use(OFFSETS)(cluster, name)
+    return world.use(OFFSETS)(cluster, name, kept=kept.as_connector(cluster, name))
 
 
 def refuse_moving(world: World, cluster: str, name: str, kept: Kept | None = None, *, is_checked: bool = False) -> None:

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
-from seamark.change.action import Port, Reads, StandaloneStep, StepSeen, action_kind
+from seamark.change.action import Reads, StandaloneStep, StepSeen, action_kind
 from seamark.change.locks import topic_lock
+from seamark.change.port import Port
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.config import compare_image
 from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.topic_image import build_configs, is_led, pick_configs, read_export, read_topic
-from seamark.change.world import World
+from seamark.change.world import BROKERS, World
 from seamark.errors import AlreadyExistsError, RefusedError
 from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.topic import TopicStatus
@@ -100,7 +101,7 @@ class CreateTopic(_NewTopic):
             raise AlreadyExistsError(
                 f"{self.subject} is there already", hint="change it instead of creating it, or choose another name"
             )
-        world.kafka().create_topic(
+        world.use(BROKERS)().create_topic(
             self.name, partitions=self.partitions, replication_factor=self.replication_factor, configs=self.configs
         )
 
@@ -152,7 +153,7 @@ class DeleteNewTopic(_NewTopic):
     def perform(self, world: World, intent: Intent) -> None:
         del intent
         take_last_look(world, self.subject, lambda: self._require_empty(world))
-        world.kafka().delete_topic(self.name)
+        world.use(BROKERS)().delete_topic(self.name)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         return compare_image(self._build_image(read_topic(world, self.name)), intent)
@@ -165,7 +166,7 @@ class DeleteNewTopic(_NewTopic):
     def _require_empty(self, world: World) -> None:
         topic = read_topic(world, self.name)
         spots = () if topic is None else topic.spots
-        bounds = world.kafka().read_bounds(spots).require_complete(what="the bounds")
+        bounds = world.use(BROKERS)().read_bounds(spots).require_complete(what="the bounds")
         written = sorted(number for (_, number), found in bounds.items() if found.latest)
         if written:
             raise RefusedError(
@@ -209,7 +210,7 @@ class DeleteTopic(TopicAction):
         topic = take_last_look(world, self.subject, lambda: read_topic(world, self.name))
         if _build_identity(topic) != intent.before:
             raise RefusedError(f"{self.subject} is another one than a moment ago; nothing was deleted")
-        world.kafka().delete_topic(self.name)
+        world.use(BROKERS)().delete_topic(self.name)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         return compare_image(_build_identity(read_topic(world, self.name)), intent)

@@ -11,7 +11,7 @@ from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.config import compare_image
 from seamark.change.steps.topic import TopicAction, compare_configs
 from seamark.change.steps.topic_image import build_configs, is_led, pick_configs, read_topic, require_topic
-from seamark.change.world import World
+from seamark.change.world import BROKERS, World
 from seamark.errors import RefusedError
 from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.topic import TopicStatus
@@ -47,7 +47,7 @@ class GrowTopic(TopicAction):
                 f"{self.subject} has {intent.before['partitions']} partitions, and Kafka takes none away",
                 hint=f"copy it to a topic with {self.partitions} partitions: seamark copy",
             )
-        world.kafka().grow_topic(self.name, partitions=self.partitions)
+        world.use(BROKERS)().grow_topic(self.name, partitions=self.partitions)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         topic = read_topic(world, self.name)
@@ -91,7 +91,7 @@ class AlterTopicConfig(TopicAction):
 
     def perform(self, world: World, intent: Intent) -> None:
         del intent
-        world.kafka().alter_topic_config(self.name, values=self.values, remove=self.remove)
+        world.use(BROKERS)().alter_topic_config(self.name, values=self.values, remove=self.remove)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         topic = read_topic(world, self.name)

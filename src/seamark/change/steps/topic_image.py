@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from seamark.change.steps.group_image import build_commit_image
-from seamark.change.world import World
+from seamark.change.world import BROKERS, World
 from seamark.errors import NotFoundError, RefusedError
 from seamark.model.topic import TopicStatus
 from seamark.model.topic_config import normalize_value
@@ -14,7 +14,7 @@ from seamark.model.topic_config import normalize_value
 
 def read_topic(world: World, name: str) -> TopicStatus | None:
     """The topic with its configs, or None where there is none of that name."""
-    reading = world.kafka().read_topics([name])
+    reading = world.use(BROKERS)().read_topics([name])
     for error in reading.failures.values():
         if isinstance(error, NotFoundError):
             return None
@@ -50,7 +50,7 @@ def build_configs(values: Mapping[str, str]) -> dict[str, str]:
 
 def read_export(world: World, topic: TopicStatus) -> dict[str, Any]:
     """All that is worth keeping of a topic before it goes: its shape, its bounds, and what groups committed on it."""
-    kafka = world.kafka()
+    kafka = world.use(BROKERS)()
     bounds = kafka.read_bounds(topic.led_spots).found
     groups = [listing.name for listing in kafka.read_consumer_groups() if listing.has_offsets]
     committed = kafka.read_committed(dict.fromkeys(groups, topic.spots))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from seamark.change.step import CanNotUndo, Intent, Step, step_kind
 from seamark.change.steps.switch_config import SwitchConfig
 from seamark.change.steps.topic_image import require_topic
-from seamark.change.world import World
+from seamark.change.world import BROKERS, World
 
 
 @step_kind("turn-over")
@@ -27,7 +27,7 @@ class TurnOver(SwitchConfig):
         seen = SwitchConfig.intend(self, world)
         # Asked of the brokers, and not of the copy: each connector of a cut-over asks, while all stand still.
         spots = require_topic(world, self.target).spots
-        bounds = world.kafka().read_bounds(spots).require_complete(what=f"the bounds of {self.target}")
+        bounds = world.use(BROKERS)().read_bounds(spots).require_complete(what=f"the bounds of {self.target}")
         return replace(seen, extra={"ends": {str(spot[1]): found.latest for spot, found in sorted(bounds.items())}})
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:

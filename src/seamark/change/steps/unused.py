@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from seamark.change.step import Intent, Observed, step_kind
 from seamark.change.steps.look import Look
-from seamark.change.world import World
+from seamark.change.world import CONNECT, WORKER_URLS, World
 from seamark.errors import RefusedError, SeamarkError
 
 _SETTLE_SECONDS = 60.0
@@ -70,8 +70,8 @@ def find_users(world: World, clusters: Sequence[str], owners: Sequence[str], *, 
     return tuple(
         f"{cluster}/{name}"
         for cluster in clusters
-        if not may_be_down or world.worker_urls(cluster)
-        for name in sorted(wanted.intersection(world.connect(cluster).read_names()))
+        if not may_be_down or world.use(WORKER_URLS)(cluster)
+        for name in sorted(wanted.intersection(world.use(CONNECT)(cluster).read_names()))
     )
 
 

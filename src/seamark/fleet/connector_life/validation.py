@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from seamark.change.action import ConfigWrite
 from seamark.change.image import find_references, reveal_config
-from seamark.change.world import World
+from seamark.change.world import CONNECT, World
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnreachableError
 from seamark.fleet.clusters import Clusters
 from seamark.model.sensitive import MASK, mask_text, mask_value
@@ -62,7 +62,7 @@ def _build_judge(clusters: Clusters, world: World) -> Callable[[ConfigWrite], _J
             config = reveal_config(step.config, world)
             if step.keep:
                 # From the reading that the plan is made of, where there is one.
-                present = world.connect(step.cluster).read_config(step.name)
+                present = world.use(CONNECT)(step.cluster).read_config(step.name)
                 config |= {key: present[key] for key in step.keep if key in present}
             found = client.validate_config(config.get("connector.class", ""), config | {"name": step.name})
         except NotFoundError as error:

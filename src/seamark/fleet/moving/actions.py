@@ -13,6 +13,7 @@ from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.preview import CheckPreview
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
+from seamark.change.world import OFFSETS
 from seamark.fleet.moving.access import find_offset_rights
 from seamark.fleet.moving.effect import How, build_offset_effect, build_record_changes, find_written
 from seamark.fleet.moving.guards import find_quiet_seconds, find_workers, require_run_state
@@ -163,7 +164,7 @@ class ChangeOffsets(Action):
         quiesced = read_quiesced(self.cluster, self.name, reads)
         planning, connector = reads.use(PLANNING), quiesced.connector
         write, wanted = self.write, find_written(self.write)
-        port = reads.world.offsets(self.cluster, self.name)
+        port = reads.world.use(OFFSETS)(self.cluster, self.name)
         held = tuple(port.read([one.partition for one in wanted]))
         progress = build_progress(
             self.cluster,

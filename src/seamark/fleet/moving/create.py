@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seamark.change.world import BROKERS, OFFSETS
 from seamark.connect.capability import Capability
 from seamark.errors import NotFoundError
 from seamark.fleet.connector_life.config import build_config
@@ -84,7 +85,7 @@ def plan_create_with_offsets(
 
 def _choose_first(connector: Connector, offsets: Sequence[Offset], *, world: World) -> Route:
     """Return how offsets are written before their connector is there."""
-    port = world.offsets(connector.cluster, connector.name, kept=connector)
+    port = world.use(OFFSETS)(connector.cluster, connector.name, kept=connector)
     refuse_blind(port)
     held = port.read([found.partition for found in offsets])
     return choose_route(connector, held, offsets, has_rest=False, complete=port.complete)
@@ -100,7 +101,7 @@ def _guard_sink(
     context: Context,
 ) -> tuple[tuple[Offset, ...], list[str]]:
     """The offsets of a new sink within the log; refused where they are of other topics, or others are in its group."""
-    kafka = world.kafka if context.has_brokers else None
+    kafka = world.use(BROKERS) if context.has_brokers else None
     notes = SavedTopics(topics, kafka=kafka).refuse_other(connector.owner, offsets, connector)
     notes += read_shared(clusters).refuse_foreign(connector, offsets)
     # A sink on another Kafka cluster has its log there, and Connect alone can say whether its offsets are in it.

@@ -13,6 +13,7 @@ from seamark.change.fanout import read_all
 from seamark.change.step import CanNotUndo
 from seamark.change.steps.offset_records import WriteRecords
 from seamark.change.steps.unused import ProveUnused, name_left
+from seamark.change.world import LEFT_OFFSETS
 from seamark.errors import RefusedError
 from seamark.fleet.moving.guards import find_quiet_seconds
 from seamark.fleet.moving.left_offsets import build_records
@@ -87,7 +88,7 @@ class WriteOffsetRecords(Action):
                 hint="create a new plan and review it",
             )
         planning, locks = reads.use(PLANNING), reads.use(LOCKS)
-        reading = reads.world.left_offsets(self.cluster).read_stored(self.owners)
+        reading = reads.world.use(LEFT_OFFSETS)(self.cluster).read_stored(self.owners)
         offsets: dict[str, list[Offset]] = {}
         for found in reading.offsets:
             offsets.setdefault(found.key.connector, []).append(found.as_offset())

@@ -24,6 +24,7 @@ from seamark.change.step import CanNotUndo, Step
 from seamark.change.steps.connector import PutConfig
 from seamark.change.steps.relocate import CarryOffsets, MakeOffsetsTopic, VerifyCarried, build_carried
 from seamark.change.steps.run_state import SetRunState
+from seamark.change.world import OFFSETS
 from seamark.errors import StalePlanError, UnsupportedError
 from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC
 from seamark.fleet.moving.actions import Quiesced, find_unrestored_state, read_quiesced
@@ -119,7 +120,7 @@ class RelocateOffsets(Action):
                 cause=f"it uses {used}, and the plan carries them from {self.source} to {self.target}",
                 hint="create a new plan and review it",
             )
-        port = reads.world.offsets(self.cluster, self.name)
+        port = reads.world.use(OFFSETS)(self.cluster, self.name)
         held = tuple(Offset(found.partition, found.offset) for found in port.read_all())
         progress = build_progress(
             self.cluster,
@@ -212,7 +213,7 @@ class RelocateOffsets(Action):
 
     def _count(self, reads: Reads) -> int:
         """Return how many offsets are carried."""
-        port = reads.world.offsets(self.cluster, self.name)
+        port = reads.world.use(OFFSETS)(self.cluster, self.name)
         held = TopicHolding(self.target, (), lambda _: 0) if self.topic else port.read_topic(self.target)
         carried = build_carried(port.read_topic(self.source), held, subject=self.subject)
         if len(carried) > _MOST_OFFSETS:

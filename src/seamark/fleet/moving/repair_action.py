@@ -14,6 +14,7 @@ from seamark.change.steps.mend import MendOffsets, VerifyMended
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.preview import CheckPreview
 from seamark.change.steps.run_state import SetRunState
+from seamark.change.world import OFFSETS
 from seamark.fleet.moving.actions import Quiesced, find_unrestored_state, read_quiesced, undo_write
 from seamark.fleet.moving.mend_effects import build_mend_effect
 from seamark.fleet.moving.odd_records import OddOwner, read_odd_partition
@@ -83,7 +84,7 @@ class RepairOffsets(Action):
             RefusedError: the record whose value counts is not there any more.
         """
         quiesced, planning = read_quiesced(self.cluster, self.name, reads), reads.use(PLANNING)
-        port = reads.world.offsets(self.cluster, self.name)
+        port = reads.world.use(OFFSETS)(self.cluster, self.name)
         home = port.read_topic(self.topic).find_home
         held = port.read([rule.partition for rule in self.rules])
         partitions = tuple(

@@ -16,6 +16,7 @@ from seamark.change.steps.park import ParkRecord
 from seamark.change.steps.poison import AwaitPoison
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import VerifyOffsets
+from seamark.change.world import BROKERS
 from seamark.fleet.moving.access import find_offset_rights
 from seamark.fleet.moving.actions import Quiesced, find_unrestored_state, read_quiesced, undo_write
 from seamark.fleet.planning import PLANNING
@@ -130,7 +131,7 @@ class SkipRecord(_SinkAction):
         parking = ParkRecord(self.cluster, self.name, self.record.place, self.topic, self.record.failure)
         return SkipSeen(
             quiesced,
-            not reads.world.kafka().read_topics([self.topic]).items,
+            not reads.world.use(BROKERS)().read_topics([self.topic]).items,
             parking,
             parking.intend(reads.world),
             frozenset(find_offset_rights(self.write, quiesced.connector, reads.use(PLANNING))),

@@ -1,0 +1,17 @@
+"""Worlds in memory: a port is the method of its name."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+
+class MethodPorts:
+    """A `World` whose capabilities are its methods."""
+
+    def use(self, port: Any) -> Any:
+        return getattr(self, port.name)
+
+
+class PortWorld(MethodPorts, SimpleNamespace):
+    """A `World` of the functions that it is given, each by the name of its port."""
