@@ -28,7 +28,8 @@ def list_functions(path):
 
 def test_every_listed_test_exists_in_the_folder_of_its_kind():
     for _, kind, test in read_shares():
-        path, _, function = test.partition("::")
+        path, _, case = test.partition("::")
+        function = case.partition("[")[0]
         assert str(Path(path).parent) == FOLDERS[kind], test
         functions = list_functions(path)
         assert not function or function in functions, test
