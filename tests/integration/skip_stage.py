@@ -16,7 +16,7 @@ from confluent_kafka.admin import NewTopic
 
 import seamark
 from seamark.context import open_context
-from seamark.errors import NotFoundError, RefusedError, UnsettledError
+from seamark.errors import NotFoundError, RefusedError, UnreachableError
 from seamark.fleet.setup import make_setup
 from tests.integration.meaning_stage import Stage
 from tests.integration.waits import DEADLINE_SECONDS, IN_A_ROW, NOT_YET, wait_for
@@ -137,10 +137,20 @@ class SkipStage(Stage):
             except RefusedError as error:
                 if "has failed" not in error.message or time.monotonic() > deadline:
                     raise
-            except UnsettledError:
+            except UnreachableError:
                 if time.monotonic() > deadline:
                     raise
             self.await_failure(name)
+
+    def undo(self, change):
+        """Plan an undo. While other tests cause a rebalance, Connect answers nothing: seamark says to try again."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while True:
+            try:
+                return self.fleet.undo(change)
+            except UnreachableError:
+                if time.monotonic() > deadline:
+                    raise
 
     def await_config(self, name, config):
         """Until Connect holds it again: each worker hears of it in its own time."""

@@ -79,7 +79,7 @@ def test_record_300_of_a_batch_of_500_alone_is_missing_and_parked(stage, poison,
     wait_for(lambda: stage.is_running(name), bool, f"{name} to run")
     stage.await_offset(name, lambda held: held["kafka_offset"] == COUNT, "the rest to be committed")
 
-    undo = stage.fleet.undo(result.change)
+    undo = stage.undo(result.change)
     back = stage.fleet.apply(undo)
     assert back.is_done, back.failures
     assert len(stage.read_parked(f"{name}-dlq")) == 1, "the parked copy stays"
