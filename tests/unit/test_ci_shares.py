@@ -9,7 +9,13 @@ from pathlib import Path
 from tests.conftest import OFFSET_STACK
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = {"spark": "tests/spark", "offset-fault": "tests/fault", "recovery": "tests/fault", "fault": "tests/fault"}
+FOLDERS = {
+    "spark": "tests/spark",
+    "integration": "tests/integration",
+    "offset-fault": "tests/fault",
+    "recovery": "tests/fault",
+    "fault": "tests/fault",
+}
 SHARES = 6
 
 
