@@ -17,9 +17,8 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from seamark.change.codec import decode_fields, encode_fields
 from seamark.change.fanout import read_all
-from seamark.change.port import Port
 from seamark.change.step import CanNotUndo, Intent, Outcome, Step
-from seamark.change.world import World
+from seamark.change.world import Port, World
 from seamark.errors import UsageError
 from seamark.model.access import Right
 from seamark.model.connector import ConnectorType

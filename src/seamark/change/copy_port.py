@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from seamark.change.port import Port
+from seamark.change.world import Port
 from seamark.model.copy_reader import CarriedReader
 
 

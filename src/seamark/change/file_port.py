@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from seamark.change.port import Port
+from seamark.change.world import Port
 
 
 class OffsetFilePort(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from seamark.change.port import Port
+from seamark.change.world import Port
 from seamark.model.record import Headers, Place, WholeRecord
 from seamark.model.spot import Spot
 

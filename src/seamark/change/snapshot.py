@@ -9,9 +9,8 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from seamark.change.port import Port
 from seamark.change.snapshot_brokers import SnapshotBrokers
-from seamark.change.world import BROKERS, CONNECT, STATUSES, BrokerPort, Clock, ConnectPort, World
+from seamark.change.world import BROKERS, CONNECT, STATUSES, BrokerPort, Clock, ConnectPort, Port, World
 from seamark.errors import NotFoundError
 from seamark.model.connector import Connector, ConnectorStatus
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from seamark.change.port import Port
 from seamark.model.connector import Connector, ConnectorStatus
 from seamark.model.group import Committed, GroupListing, GroupOffsets, GroupStatus
 from seamark.model.held_offset import CompletedOffsets, HeldOffset, HeldRecord, OffsetWrite, TopicHolding
@@ -19,6 +18,16 @@ from seamark.model.stored_offset import StoreReading
 from seamark.model.topic import TopicStatus
 
 P = TypeVar("P")
+
+
+class Port(Generic[P]):
+    """A typed key under which a capability is found: `world.use(CONNECT)`, `reads.use(LOCKS)`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Port({self.name!r})"
 
 
 class ConnectPort(Protocol):

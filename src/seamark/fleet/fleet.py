@@ -363,8 +363,8 @@ class Fleet:
     @cached_property
     def _planner(self) -> Planner:
         from seamark.change.action import LEFTOVERS, LOCKS, PLUGIN_TYPES  # noqa: PLC0415
-        from seamark.change.port import Port  # noqa: PLC0415
         from seamark.change.steps.topic import TOPIC_GUARD  # noqa: PLC0415
+        from seamark.change.world import Port  # noqa: PLC0415
         from seamark.fleet.brokers.topic_safety import FleetTopicGuard  # noqa: PLC0415
         from seamark.fleet.connector_life.plugin_type import find_type  # noqa: PLC0415
         from seamark.fleet.lock_names import FleetLocks  # noqa: PLC0415

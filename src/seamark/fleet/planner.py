@@ -9,11 +9,10 @@ from seamark.change.action import Action, Reads
 from seamark.change.actor import Actor
 from seamark.change.patience import PLAN_SECONDS, ask_again
 from seamark.change.plan import Plan
-from seamark.change.port import Port
 from seamark.change.prepare import Prepared, prepare
 from seamark.change.prepare import build_preconditions as prepare_preconditions
 from seamark.change.snapshot import SnapshotWorld
-from seamark.change.world import World
+from seamark.change.world import Port, World
 from seamark.errors import UnsettledError
 from seamark.fleet.planned import Planned
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from seamark.change.port import Port
+from seamark.change.world import Port
 
 if TYPE_CHECKING:
     from seamark.change.copy_port import CopyPort

@@ -11,7 +11,6 @@ from seamark.errors import RefusedError
 from seamark.fleet.plan_file import find_masked_keys
 
 _AGAIN = "make the plan anew"
-_MANY = 12
 
 
 def refuse_foreign_context(plan: Plan, context: str) -> None:

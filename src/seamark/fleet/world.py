@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from seamark.change.copy_port import COPIES
 from seamark.change.file_port import OFFSET_FILE
-from seamark.change.port import Port
 from seamark.change.record_port import RECORDS
 from seamark.change.steps.pipeline import REGISTERED
 from seamark.change.timing import build_timing
-from seamark.change.world import BROKERS, CONNECT, LEFT_OFFSETS, OFFSETS, STATUSES, WORKER_URLS
+from seamark.change.world import BROKERS, CONNECT, LEFT_OFFSETS, OFFSETS, STATUSES, WORKER_URLS, Port
 from seamark.connect.boards import StatusBoard
 from seamark.errors import RefusedError
 from seamark.fleet.clusters import Clusters, build_connect_client

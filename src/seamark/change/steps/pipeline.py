@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Self
 
 from seamark.change.action import Reads, StandaloneStep, StepSeen, action_kind
 from seamark.change.locks import pipeline_lock
-from seamark.change.port import Port
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
-from seamark.change.world import World
+from seamark.change.world import Port, World
 from seamark.model.effect import Effect, FieldChange, Sign
 
 REGISTERED: Port[Callable[[str], Any]] = Port("registered")

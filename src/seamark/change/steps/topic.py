@@ -8,12 +8,11 @@ from typing import Any, ClassVar, Protocol, Self
 
 from seamark.change.action import Reads, StandaloneStep, StepSeen, action_kind
 from seamark.change.locks import topic_lock
-from seamark.change.port import Port
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.config import compare_image
 from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.topic_image import build_configs, is_led, pick_configs, read_export, read_topic
-from seamark.change.world import BROKERS, World
+from seamark.change.world import BROKERS, Port, World
 from seamark.errors import AlreadyExistsError, RefusedError
 from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.topic import TopicStatus

@@ -16,7 +16,7 @@ from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.config import build_config
 from seamark.fleet.connector_life.leftovers import Leftovers, build_topic_note
 from seamark.fleet.connector_life.plugin_type import find_type
-from seamark.fleet.lock_names import build_lock_notes, build_locks
+from seamark.fleet.lock_names import build_lock_notes
 from seamark.fleet.planned import Planned
 from seamark.fleet.planner import Planner
 from seamark.fleet.policy import refuse_name, refuse_violations
@@ -159,11 +159,6 @@ class ConnectorPlans:
             raise UsageError(f"nothing to {verb}: no connector is named", hint="give NAME or CLUSTER/NAME")
         named = connectors[0].name if len(connectors) == 1 else f"{len(connectors)} connectors"
         return self.planner.plan(f"{verb} {named}", steps, notes=(*notes, *self._build_lock_notes(connectors)))
-
-    def locks_of(self, connector: Connector, *, configs: Sequence[Mapping[str, str]] | None = None) -> tuple[str, ...]:
-        """The locks of a connector, with the config it has or with all of those given."""
-        settings = self._clusters.settings(connector.cluster)
-        return build_locks(connector.name, configs or [connector.config], kind=connector.type, settings=settings)
 
     def _build_lock_notes(self, connectors: Sequence[Connector]) -> tuple[str, ...]:
         kinds: dict[str, list[ConnectorType]] = {}
