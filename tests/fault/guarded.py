@@ -43,7 +43,7 @@ def build_planned(fleet, owner, *, key, value):
         SetRunState(cluster, name, "RUNNING"),
     )
     settings = fleet.context.connect[cluster]
-    lock = connector_lock(name, offsets_topic=settings.offsets_topic, workers=settings.group_id)
+    lock = connector_lock(name, workers=settings.group_id)
     action = build_step_list(name, [*steps[:2], (steps[2], True)], locks=(lock,))
     prepared = prepare([action], Reads(None))
     plan = Plan(

@@ -304,4 +304,4 @@ class Simulation:
 
 
 def _lock(name: str) -> str:
-    return connector_lock(name, offsets_topic="sim-offsets", workers=WORKERS)
+    return connector_lock(name, workers=WORKERS)

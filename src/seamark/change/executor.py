@@ -9,7 +9,7 @@ only when every step's outcome is known and what must always be done is done (`w
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from seamark.change.actor import Actor
@@ -17,6 +17,7 @@ from seamark.change.failpoint import reach
 from seamark.change.interrupt import Interrupt
 from seamark.change.journal import Journal, JournalWriter, Opening
 from seamark.change.lanes import Lanes, Writers
+from seamark.change.locks import plan_lock
 from seamark.change.patience import ask_again
 from seamark.change.pen import SharedPen
 from seamark.change.plan import Plan
@@ -82,8 +83,16 @@ class Executor:
         self._looked_at: dict[int, float] = {}
         self.settler = Settler(world, timing=self.timing, progress=self._progress)
 
-    def apply(self, plan: Plan, steps: Sequence[Step] | None = None) -> ChangeResult:
+    def apply(
+        self,
+        plan: Plan,
+        steps: Sequence[Step] | None = None,
+        *,
+        check: Callable[[Plan, str], None] | None = None,
+    ) -> ChangeResult:
         """Apply a plan. `steps` are its steps with their secrets, where the plan in memory has them.
+
+        `check` refuses a plan under its lock, with the ID of the change at hand.
 
         Raises:
             StalePlanError: the world has moved since the plan was made. Nothing was changed.
@@ -99,14 +108,14 @@ class Executor:
             by=self.actor.name,
             at=self.actor.timestamp(),
             nonce=self.actor.new_nonce(),
-            locks=tuple(sorted(plan.locks)),
+            locks=tuple(sorted({*plan.locks, *((plan_lock(plan.id),) if plan.id else ())})),
             body={"plan": plan.to_dict()},
         )
         writer = self.journal.begin(opening)
         try:
             reach("after-open")
             self._progress.opened(opening.change, steps=len(tasks))
-            self._check_again(plan, tasks, writer)
+            self._check_again(plan, tasks, writer, check=check)
             return self.run(Walk(tasks, plan.preconditions), writer, title=plan.title)
         finally:
             writer.release()
@@ -150,10 +159,19 @@ class Executor:
             seconds=self.timing.rebalance_seconds,
         )
 
-    def _check_again(self, plan: Plan, tasks: Sequence[Task], writer: JournalWriter) -> None:
+    def _check_again(
+        self,
+        plan: Plan,
+        tasks: Sequence[Task],
+        writer: JournalWriter,
+        *,
+        check: Callable[[Plan, str], None] | None,
+    ) -> None:
         """Look once more under the lock: somebody may have been faster. A change that fails here has done nothing."""
         steps = [task.step for task in tasks]
         try:
+            if check is not None:
+                check(plan, writer.entries[0].change)
             self._check(plan, steps)
         except (SeamarkError, KeyboardInterrupt) as error:
             told = error.as_dict() if isinstance(error, SeamarkError) else {"message": "interrupted"}

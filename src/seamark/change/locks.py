@@ -1,66 +1,94 @@
-"""Names of locks: the thing that is locked, not the name somebody gave it.
+"""Names of locks: the thing that is locked, not the name that a context gives it.
 
-    group.GROUP@WORKERS            a sink's consumer group
-    source.TOPIC.NAME@WORKERS      a source's offsets in an offsets topic
-    connect.WORKERS                a whole Connect cluster, by its workers' group.id
-    loggers.WORKERS@WORKERS        the log levels of its workers
-    data.TOPIC, pipeline.NAME      a data topic; a pipeline
-    file.HOST:PATH                 the offset file of a standalone worker
+    group.GROUP@WORKERS        a sink's consumer group
+    source.WORKERS/NAME        a source connector: its offsets and its state
+    connect.WORKERS            a whole Connect cluster
+    loggers.WORKERS            the log levels of its workers
+    data.TOPIC, pipeline.NAME  a data topic; a pipeline
+    plan.ID                    a saved plan
+    file.HOST/PATH             the offset file of a standalone worker
 
-What stands behind `@` is the Connect cluster that the thing belongs to: a lock of the whole cluster excludes it.
+WORKERS is the worker group of a Connect cluster (`Identities.find_scope`). A lock of the whole cluster excludes what
+belongs to it. Every part is percent-encoded, `/` and `@` included, so that no name can pass for another one's lock.
 """
 
 from __future__ import annotations
 
-PIPELINE_LOCK = "pipeline."
+from urllib.parse import quote, unquote
+
+_CLUSTER, _GROUP, _SOURCE, _LOGGERS = "connect.", "group.", "source.", "loggers."
+_PIPELINE = "pipeline."
 
 
-def connector_lock(name: str, *, offsets_topic: str, workers: str) -> str:
-    """The lock of a source connector's positions and life."""
-    return f"source.{offsets_topic}.{name}@{workers}"
+def connector_lock(name: str, *, workers: str) -> str:
+    """Return the lock of a source connector's offsets and state."""
+    return f"{_SOURCE}{_encode(workers)}/{_encode(name)}"
 
 
 def group_lock(group: str, *, workers: str = "") -> str:
-    """The lock of a consumer group, a sink's or any other."""
-    return f"group.{group}@{workers}" if workers else f"group.{group}"
+    """Return the lock of a consumer group. `workers` is the Connect cluster of a sink's group."""
+    return f"{_GROUP}{_encode(group)}@{_encode(workers)}" if workers else f"{_GROUP}{_encode(group)}"
 
 
 def topic_lock(topic: str) -> str:
-    """The lock of a data topic."""
-    return f"data.{topic}"
+    """Return the lock of a data topic."""
+    return f"data.{_encode(topic)}"
 
 
 def pipeline_lock(name: str) -> str:
-    """The lock of a pipeline."""
-    return f"{PIPELINE_LOCK}{name}"
+    """Return the lock of a pipeline."""
+    return f"{_PIPELINE}{_encode(name)}"
+
+
+def plan_lock(plan: str) -> str:
+    """Return the lock of a saved plan: it is applied once."""
+    return f"plan.{_encode(plan)}"
+
+
+def find_pipeline(lock: str) -> str | None:
+    """Return the pipeline whose lock this is; None for a lock of something else."""
+    return unquote(lock.removeprefix(_PIPELINE)) if lock.startswith(_PIPELINE) else None
 
 
 def file_lock(path: str, *, host: str) -> str:
-    """The lock of a standalone worker's file. A journal in Kafka serves many machines."""
-    return f"file.{host}:{path.replace('@', '%40')}"
+    """Return the lock of a standalone worker's offset file. A journal in Kafka serves many machines."""
+    return f"file.{_encode(host)}/{_encode(path)}"
 
 
 def cluster_lock(workers: str) -> str:
-    """The lock of a whole Connect cluster."""
-    return f"connect.{workers}"
+    """Return the lock of a whole Connect cluster."""
+    return f"{_CLUSTER}{_encode(workers)}"
 
 
 def loggers_lock(workers: str) -> str:
-    """The lock of the log levels of a Connect cluster's workers."""
-    return f"loggers.{workers}@{workers}"
+    """Return the lock of the log levels of a Connect cluster's workers."""
+    return f"{_LOGGERS}{_encode(workers)}"
 
 
 def base_name(lock: str) -> str:
-    """The name of the thing alone, as the transactional id and the lock file carry it."""
+    """Return the name of the thing alone, as the transactional.id and the lock file carry it."""
     return lock.partition("@")[0]
 
 
 def conflicts(one: str, other: str) -> bool:
-    """Whether two locks can't be held by two changes at once."""
+    """Return whether two changes can't hold these two locks at the same time."""
     if base_name(one) == base_name(other):
         return True
     return _covers(one, other) or _covers(other, one)
 
 
 def _covers(cluster: str, inner: str) -> bool:
-    return cluster.startswith("connect.") and inner.partition("@")[2] == cluster.removeprefix("connect.")
+    return cluster.startswith(_CLUSTER) and _find_workers(inner) == cluster.removeprefix(_CLUSTER)
+
+
+def _find_workers(lock: str) -> str | None:
+    """Return the Connect cluster that a thing belongs to; None for a thing of no cluster."""
+    if lock.startswith(_GROUP):
+        return lock.partition("@")[2] or None
+    if lock.startswith(_SOURCE):
+        return lock.removeprefix(_SOURCE).partition("/")[0]
+    return lock.removeprefix(_LOGGERS) if lock.startswith(_LOGGERS) else None
+
+
+def _encode(part: str) -> str:
+    return quote(part, safe="")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from seamark.change.expectation import came_or_went
 from seamark.change.plan import Plan
 from seamark.change.step import Intent, Outcome
-from seamark.change.task import Task
-from seamark.errors import SeamarkError, UnknownOutcomeError
+from seamark.change.task import Task, build_tasks
+from seamark.errors import RefusedError, SeamarkError, UnknownOutcomeError
 from seamark.model.entry import Entry, EntryKind
 from seamark.model.result import GOOD
 
@@ -66,9 +66,63 @@ class Past:
             known.pop(number, None)
 
 
+@dataclass(frozen=True, slots=True)
+class OpenChange:
+    """What is left to do of a change that isn't finished, and on which clusters.
+
+    `restores` are the steps that run in any case, such as restoring a connector's state: closing the change runs them.
+    """
+
+    change: str
+    title: str
+    holder: str
+    held_since: str
+    last: str
+    last_at: str
+    targets: tuple[str, ...]
+    remaining: tuple[str, ...]
+    restores: tuple[str, ...]
+
+
+def read_open(entries: Sequence[Entry]) -> OpenChange:
+    """Return what is left to do of a change."""
+    past, last = read_past(entries), entries[-1]
+    hold = [entry for entry in entries if entry.kind in (EntryKind.OPEN, EntryKind.TAKEN)][-1]
+    left = [task for task in build_tasks(past.plan) if past.outcomes.get(task.number) not in GOOD and not task.fallback]
+    return OpenChange(
+        entries[0].change,
+        past.plan.title,
+        hold.by,
+        hold.at,
+        str(last.kind),
+        last.at,
+        past.plan.identity.describe(),
+        tuple(task.step.describe() for task in left),
+        tuple(task.step.describe() for task in left if task.always),
+    )
+
+
+def read_plan(entries: Sequence[Entry]) -> Plan:
+    """Return the plan of a change.
+
+    Raises:
+        RefusedError: the change only registered a plan that was saved in a file.
+    """
+    if "plan" not in entries[0].body:
+        raise RefusedError(
+            f"change {entries[0].change} only saved a plan: there is nothing to undo or to finish",
+            hint="apply the file of the plan: seamark apply FILE",
+        )
+    return Plan.from_dict(entries[0].body["plan"])
+
+
 def read_past(entries: Sequence[Entry]) -> Past:
-    """Read a change's entries. The newest intent of a step counts: a resumed step may have two."""
-    plan = Plan.from_dict(entries[0].body["plan"])
+    """Read a change's entries. The newest intent of a step counts: a resumed step may have two.
+
+    Raises:
+        RefusedError: the change only registered a plan that was saved in a file.
+    """
+    plan = read_plan(entries)
     past = Past(plan, is_closed=entries[-1].kind is EntryKind.CLOSE)
     takers = {
         EntryKind.INTENT: past._take_intent,  # noqa: SLF001 - the one function that builds it

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seamark.change.action import Action, build_action
+from seamark.change.identity import Identity
 from seamark.errors import RefusedError
 from seamark.model.format_version import StoredFormat, check_format
 from seamark.model.plan import Precondition, StepData
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,9 @@ class Plan:
     (`prepare.py`): the journal holds them, so that a resume derives nothing again, and a plan file does not.
     `step_counts` says how many of the steps belong to each action. `preconditions` are what was seen when the plan was
     created. `notes` are sentences for the reader. `undoes` is the change that this plan takes back, if it does. `spec`
-    says whose connectors these are, where the plan came from a spec: see `fleet/ownership.py`.
+    says whose connectors these are, where the plan came from a spec: see `fleet/ownership.py`. `identity` says which
+    clusters the plan is for; `context` is only the name under which its author knew them. `id` is that of a saved plan
+    in the journal; "" where the plan was never saved, or is a proposal.
     """
 
     title: str
@@ -39,6 +42,8 @@ class Plan:
     spec: Mapping[str, Any] = field(default_factory=dict)
     actions: tuple[Action, ...] = ()
     step_counts: tuple[int, ...] = ()
+    identity: Identity = field(default_factory=Identity)
+    id: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -56,16 +61,22 @@ class Plan:
 
     def to_file(self) -> dict[str, Any]:
         """Return the plan as a file holds it: only what can't be derived, and a hash that reveals an edit."""
-        body = self._build_header()
-        return {**body, "sha256": _hash(body)}
+        return {**self._build_header(), "sha256": self.sha256}
+
+    @property
+    def sha256(self) -> str:
+        """The hash of what a file holds."""
+        return _hash(self._build_header())
 
     def _build_header(self) -> dict[str, Any]:
         return {
             "format_version": FORMAT_VERSION,
+            "id": self.id,
             "title": self.title,
             "context": self.context,
             "made_at": self.made_at,
             "made_by": self.made_by,
+            "identity": self.identity.to_dict(),
             "preconditions": [
                 {"kind": p.kind, "subject": p.subject, "expected": p.expected, "words": p.words}
                 for p in self.preconditions
@@ -97,6 +108,8 @@ class Plan:
             spec=dict(data.get("spec", {})),
             actions=tuple(build_action(one) for one in data.get("actions", ())),
             step_counts=tuple(data.get("step_counts", ())),
+            identity=Identity.from_dict(data["identity"]),
+            id=data.get("id", ""),
         )
 
     @classmethod

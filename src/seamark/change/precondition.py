@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from seamark.change.identity import check_identity
 from seamark.change.image import build_fingerprint
 from seamark.change.plan import Plan
 from seamark.change.snapshot import SnapshotWorld
@@ -56,7 +57,8 @@ def aspect_of(step: Step) -> str:
 
 
 def check_preconditions(plan: Plan, steps: Sequence[Step], world: World) -> None:
-    """Refuse the plan if something has moved; the error names everything that has."""
+    """Refuse the plan if it is for other clusters, or if something has moved; the error names everything that has."""
+    check_identity(plan.identity, world)
     looking = SnapshotWorld(world) if len(steps) > _MANY else world
     found = {p.subject: p.expected for p in build_preconditions(steps, looking)}
     drifting = {aspect_of(step) for step in steps if not is_expected(step)}

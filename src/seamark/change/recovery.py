@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from seamark.change.executor import Executor, write_outcome
+from seamark.change.identity import check_identity
 from seamark.change.journal import JournalWriter
 from seamark.change.past import Past, read_past
 from seamark.change.precondition import is_position
@@ -56,8 +57,8 @@ class Recovery:
         return entries[0].change, past
 
     def _recover(self, change: str, *, expected_nonce: str | None, leaving: bool, force: bool) -> ChangeResult:
-        # Entries and a plan of another format version are refused before the holder is fenced.
-        read_past(self._journal.read(change))
+        # Entries of another format version, and a change of other clusters, are refused before the holder is fenced.
+        check_identity(read_past(self._journal.read(change)).plan.identity, self._world)
         writer = self._journal.take_over(
             change,
             nonce=self._actor.new_nonce(),
@@ -67,6 +68,7 @@ class Recovery:
         )
         try:
             past = read_past(writer.entries)
+            check_identity(past.plan.identity, self._world)
             walk = self._build_walk(past, writer, leaving=leaving)
             return self.executor.run(walk, writer, title=past.plan.title, leaving=leaving, force=force)
         finally:

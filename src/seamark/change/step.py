@@ -119,6 +119,10 @@ class Step(ABC):
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         """Return the step that undoes this one, or why there is none; None where there is nothing to undo."""
 
+    def find_clusters(self) -> tuple[str, ...]:
+        """Return the Connect clusters that the step acts on: its fields `cluster` and `clusters`."""
+        return (*(one for one in (getattr(self, "cluster", ""),) if one), *getattr(self, "clusters", ()))
+
     def read_positions(self, image: Any) -> Iterable[Offset]:
         """Return the offsets that an image of this step shows."""
         del image

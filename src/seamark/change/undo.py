@@ -155,6 +155,7 @@ def build_undo_plan(
         preconditions=build_undo_preconditions(draft, prepared, reads, change=change),
         notes=(*draft.notes, *met, *prepared.undo_notes),
         undoes=change,
+        identity=past.plan.identity,
     )
     return prepared.fill(plan), prepared
 

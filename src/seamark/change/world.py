@@ -98,8 +98,11 @@ class OffsetPort(Protocol):
         """Have Connect write them. The connector must be stopped."""
         ...
 
-    def write(self, records: Sequence[HeldRecord]) -> None:
-        """Write these records themselves, each where it says, in this order."""
+    def write(self, records: Sequence[HeldRecord], *, into: str = "") -> None:
+        """Write these records themselves, each where it says, in this order.
+
+        They must be offsets of the connector in one of its topics; `into` is a topic that it will use from now on.
+        """
         ...
 
     def commit(self, offsets: Sequence[Offset]) -> None:
@@ -162,8 +165,8 @@ class LeftOffsetsPort(Protocol):
         """Return what the topic holds of these connectors, each partition once, with the records behind it."""
         ...
 
-    def write(self, records: Sequence[HeldRecord]) -> None:
-        """Write these records, each where it says, in this order."""
+    def write(self, owners: Collection[str], records: Sequence[HeldRecord]) -> None:
+        """Write these records of the owners, each where it says, in this order."""
         ...
 
 

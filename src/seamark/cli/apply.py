@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 @option("--canary", type=click.IntRange(min=0), default=0, metavar="N", help="Change N alone; go on if they run.")
 @option("--max-failures", type=click.IntRange(min=0), metavar="N", help="Begin no other after more failures than N.")
 @option("--max-changes", type=click.IntRange(min=0), metavar="N", help="Refuse a plan with more changes than N.")
+@option(
+    "--expect",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With -f: refuse unless the plan equals the one saved in FILE.",
+)
 @change_options
 @global_options
 @pass_session
@@ -37,6 +43,7 @@ def apply(
     canary: int,
     max_failures: int | None,
     max_changes: int | None,
+    expect: Path | None,
     how: ChangeOptions,
 ) -> None:
     """Make what runs as the files say, or apply a saved plan.
@@ -48,8 +55,19 @@ def apply(
     with session.fleet() as fleet:
         make = plan_spec if what.paths else _review
         planned = make(fleet, what, trial, prune=prune)
+        if expect is not None:
+            _compare(what, planned, expect)
         pace = fleet.build_pace(canary=canary, max_failures=max_failures, max_changes=max_changes)
         carry_out(session, fleet, planned, how, pace=pace)
+
+
+def _compare(what: SpecOptions, planned: Planned, path: Path) -> None:
+    if not what.paths:
+        raise UsageError("--expect compares the plan of spec files", hint="pass the files with -f PATH")
+    from seamark.fleet.plan_file import read_plan_file  # noqa: PLC0415
+    from seamark.fleet.registration import check_expected  # noqa: PLC0415
+
+    check_expected(planned.plan, read_plan_file(path))
 
 
 def _review(fleet: Fleet, what: SpecOptions, trial: RunOptions, *, prune: bool) -> Planned:

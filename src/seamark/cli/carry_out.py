@@ -68,7 +68,7 @@ def carry_out(
     only_shown = how.dry_run or how.out is not None or planned.is_empty
     show_plan(session, planned, is_data=only_shown)
     if how.out is not None:
-        _save(session, planned, how.out)
+        _save(session, fleet, planned, how.out)
     if only_shown:
         return
     confirm(session, yes=how.yes, word=choose_word(planned, is_protected=fleet.context.protected))
@@ -174,11 +174,16 @@ def show_plan(session: Session, planned: Planned, *, is_data: bool) -> None:
         session.err.flush()
 
 
-def _save(session: Session, planned: Planned, path: Path) -> None:
-    from seamark.fleet.plan_file import find_hidden, write_plan_file  # noqa: PLC0415
+def _save(session: Session, fleet: Fleet, planned: Planned, path: Path) -> None:
+    from seamark.fleet.plan_file import find_hidden  # noqa: PLC0415
 
-    write_plan_file(planned.plan, path)
-    session.reporter.note(f"the plan is in {path}; apply it: seamark apply {path}")
+    if (problem := fleet.save(planned, path)) is None:
+        session.reporter.note(f"the plan is in {path}; apply it: seamark apply {path}")
+    else:
+        session.reporter.note(
+            f"the plan in {path} is a proposal, because it can't be registered in the journal ({problem.message}); "
+            f"apply the spec and compare: seamark apply -f PATH --expect {path}"
+        )
     hidden = find_hidden(planned.plan)
     if hidden:
         session.reporter.note(

@@ -19,8 +19,10 @@ from seamark.model.entry import EntryKind
 from seamark.report.views.journal import build_changes_view, build_entries_view
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from seamark.change.past import OpenChange
     from seamark.fleet import Fleet
-    from seamark.model.entry import Entry
 
 _YES = option("-y", "--yes", is_flag=True, help="Do not ask.")
 
@@ -65,7 +67,7 @@ def undo_change(session: Session, change: str, *, how: ChangeOptions) -> None:
     with session.fleet() as fleet:
         entries = fleet.journal.show(change)
         if entries[-1].kind is not EntryKind.CLOSE:
-            _close_first(session, fleet, entries, how)
+            _close_first(session, fleet, entries[0].change, how)
         carry_out(session, fleet, fleet.undo(entries[0].change), how)
 
 
@@ -81,9 +83,9 @@ def resume_change(session: Session, change: str, *, yes: bool) -> None:
     not answered, this waits until it can't land any more.
     """
     with session.fleet() as fleet:
-        entries = fleet.journal.show(change)
-        whole = entries[0].change
-        _show_holder(session, entries)
+        found = fleet.journal.read_open(change)
+        whole = found.change
+        _show_open(session, found, steps=found.remaining)
         confirm(session, yes=yes, what="take it over and finish it")
         run_change(session, lambda progress: fleet.journal.resume(whole, progress=progress), change=whole)
 
@@ -101,9 +103,9 @@ def unlock_change(session: Session, change: str, *, nonce: str, force: bool, yes
     Its holder is fenced. What it did can be undone afterwards.
     """
     with session.fleet() as fleet:
-        entries = fleet.journal.show(change)
-        whole = entries[0].change
-        _show_holder(session, entries)
+        found = fleet.journal.read_open(change)
+        whole = found.change
+        _show_open(session, found, steps=found.restores)
         confirm(session, yes=yes, what="take it over and close it")
         run_change(
             session,
@@ -135,15 +137,15 @@ def export_change(session: Session, change: str, *, out: Path | None) -> None:
     session.reporter.note(f"change {change} is in {out}")
 
 
-def _close_first(session: Session, fleet: Fleet, entries: tuple[Entry, ...], how: ChangeOptions) -> None:
-    """Close an open change as it is: only what has ended can be taken back."""
-    change = entries[0].change
+def _close_first(session: Session, fleet: Fleet, change: str, how: ChangeOptions) -> None:
+    """Close an open change as it is: only a closed change can be undone."""
     if how.dry_run or how.out is not None:
         raise RefusedError(
             f"change {change} is still open, so nobody can say yet what an undo would do",
             hint=f"seamark journal undo {change} closes it first, or seamark journal resume {change} finishes it",
         )
-    _show_holder(session, entries)
+    found = fleet.journal.read_open(change)
+    _show_open(session, found, steps=found.restores)
     confirm(session, yes=how.yes, what="take it over and close it, before it is taken back")
     result = fleet.journal.unlock(change, nonce=None, progress=StepLines(session))
     if result.ending is None:
@@ -152,10 +154,15 @@ def _close_first(session: Session, fleet: Fleet, entries: tuple[Entry, ...], how
     session.reporter.note(f"change {change} is closed: {result.ending}")
 
 
-def _show_holder(session: Session, entries: tuple[Entry, ...]) -> None:
-    holds = [entry for entry in entries if entry.kind in (EntryKind.OPEN, EntryKind.TAKEN)]
-    last = entries[-1]
+def _show_open(session: Session, found: OpenChange, *, steps: Sequence[str]) -> None:
+    """Show who holds a change, on which clusters it is, and which steps will run."""
     session.reporter.note(
-        f"change {entries[0].change} ({entries[0].body.get('title', '')}) is held by {holds[-1].by} since "
-        f"{holds[-1].at}; its last entry, {last.kind}, is of {last.at}"
+        f"change {found.change} ({found.title}) is held by {found.holder} since {found.held_since}; "
+        f"its last entry, {found.last}, is of {found.last_at}"
     )
+    for target in found.targets:
+        session.reporter.note(f"target: {target}")
+    for step in steps:
+        session.reporter.note(f"step: {step}")
+    if not steps:
+        session.reporter.note("no steps are left")

@@ -20,6 +20,8 @@ from seamark.model.duration import parse_duration
 DEFAULT_TOPIC = "seamark-journal"
 # Connect's REST API gives up after 90 s, a fixed number; what it began may end until then.
 DEFAULT_IN_FLIGHT_SECONDS = 90.0
+# A plan that was reviewed yesterday is still worth applying; one of last week should be made again.
+DEFAULT_PLAN_TTL_SECONDS = 24 * 3600.0
 _HEADS = "-heads"
 # Kafka takes 249 characters; the topic of heads has six more than this one.
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,243}")
@@ -36,7 +38,8 @@ class JournalKind(StrEnum):
 class JournalSettings:
     """Where changes are recorded.
 
-    `key` seals the secrets in entries; without it the key stands in `key_file`, which is made when it is first needed.
+    `key` seals the secrets in entries and signs entries; without it the key is in `key_file`, which is created when it
+    is first needed. A saved plan can be applied for `plan_ttl_seconds`.
     """
 
     context: str
@@ -45,6 +48,7 @@ class JournalSettings:
     own_folder: Path | None = None
     key: Secret | None = None
     in_flight_seconds: float = DEFAULT_IN_FLIGHT_SECONDS
+    plan_ttl_seconds: float = DEFAULT_PLAN_TTL_SECONDS
     # Asked for when it is needed: a journal in Kafka has no use for the user's folders.
     find_state_dir: Callable[[], Path] = field(default=find_state_dir, repr=False, compare=False)
 
@@ -94,7 +98,8 @@ def build_journal(
         topic=_read_topic(given.get("journal_topic")),
         own_folder=_read_folder(given.get("journal_folder"), home=surroundings.home),
         key=given["journal_key"].as_secret() if "journal_key" in given else None,
-        in_flight_seconds=_read_in_flight(given.get("in_flight")),
+        in_flight_seconds=_read_seconds(given.get("in_flight"), DEFAULT_IN_FLIGHT_SECONDS, example="90s"),
+        plan_ttl_seconds=_read_seconds(given.get("plan_ttl"), DEFAULT_PLAN_TTL_SECONDS, example="24h"),
         find_state_dir=lambda: find_state_dir(surroundings.environ),
     )
     return JournalPart(settings, _build_values(given, settings))
@@ -135,13 +140,13 @@ def _read_folder(value: Value | None, *, home: Path | None) -> Path | None:
     return None if value is None else expand_path(read_text(value), folder=value.folder, home=home)
 
 
-def _read_in_flight(value: Value | None) -> float:
+def _read_seconds(value: Value | None, default: float, *, example: str) -> float:
     if value is None:
-        return DEFAULT_IN_FLIGHT_SECONDS
+        return default
     try:
         seconds = parse_duration(read_text(value))
     except ValueError:
         seconds = 0.0
     if seconds <= 0:
-        raise build_invalid(value, "is not a length of time", hint="write 90s, or leave it out")
+        raise build_invalid(value, "is not a length of time", hint=f"write {example}, or leave it out")
     return seconds

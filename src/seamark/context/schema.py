@@ -35,6 +35,7 @@ JOURNAL_KEYS = MappingProxyType(
         "journal_folder": Kind.PATH,
         "journal_key": Kind.SECRET,
         "in_flight": Kind.DURATION,
+        "plan_ttl": Kind.DURATION,
     }
 )
 VERIFY = "verify"

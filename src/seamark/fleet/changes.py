@@ -10,23 +10,27 @@ import seamark.fleet.action_kinds  # noqa: F401 - plans are decoded here
 from seamark.change.actor import Actor
 from seamark.change.executor import Executor
 from seamark.change.journal import Journal
+from seamark.change.past import read_plan
 from seamark.change.plan import Plan
 from seamark.change.precondition import check_preconditions
 from seamark.change.progress import Progress
 from seamark.change.recovery import Recovery
+from seamark.change.signed import check_signatures
 from seamark.change.spool import FileSpool
+from seamark.change.steps import build_step
 from seamark.change.timing import build_timing
 from seamark.change.undo import build_undo_plan
 from seamark.errors import RefusedError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.validation import check_configs
+from seamark.fleet.identity import check_coverage
 from seamark.fleet.moving.access import check_denied, find_missing
-from seamark.fleet.ownership import build_undo_field, find_owners, read_claims, refresh_spec
+from seamark.fleet.ownership import ClusterNames, build_undo_field, find_owners, read_claims, refresh_spec
 from seamark.fleet.planned import Planned
 from seamark.fleet.planner import Planner
 from seamark.fleet.policy import check_config_writes, check_new_names
+from seamark.fleet.registration import Registrations
 from seamark.fleet.review import (
-    refuse_foreign_context,
     refuse_hidden,
     refuse_unexpected,
 )
@@ -53,13 +57,22 @@ class Changes:
         planner: Planner,
         actor: Actor,
         journal: Callable[[], Journal],
+        names: ClusterNames | None = None,
     ) -> None:
+        self._names = names
         self._context = context
         self._clusters = clusters
         self._world = world
         self._planner = planner
         self._actor = actor
         self._journal = journal
+        self._registrations = Registrations(
+            journal,
+            actor=actor,
+            seal=world.seal,
+            now=world.clock.now,
+            ttl_seconds=context.journal.plan_ttl_seconds,
+        )
 
     def apply(
         self, planned: Planned | Plan, *, progress: Progress | None = None, pace: Pace | None = None
@@ -68,40 +81,43 @@ class Changes:
         if isinstance(planned, Plan):
             planned = self.review(planned)
         plan = planned.plan
-        refuse_foreign_context(plan, self._context.name)
+        self._check_key()
         if plan.is_empty:
             return ChangeResult("", title=plan.title, ending=Ending.DONE, steps=())
+        check_coverage(plan, planned.steps, self._context)
         check_denied(find_missing(planned.needs.rights, context=self._context, brokers=self._world.kafka))
-        return self._build_executor(progress, pace=pace or FLEET_PACE).apply(plan, planned.steps)
+        executor = self._build_executor(progress, pace=pace or FLEET_PACE)
+        return executor.apply(plan, planned.steps, check=self._registrations.check_unused if plan.id else None)
 
     def review(self, plan: Plan, *, validate: bool = True) -> Planned:
         """A plan that was saved: whether it can be applied here and now, and what it means.
 
         Raises:
-            RefusedError: it is for another context, lacks secrets, locks or preconditions, breaks the policy, or
+            RefusedError: it is for other clusters, lacks secrets, locks or preconditions, breaks the policy, or
                 a plugin would not take a config.
             StalePlanError: the world has moved since it was made.
         """
-        refuse_foreign_context(plan, self._context.name)
+        self._registrations.check(plan)
         refuse_hidden(plan)
         check_new_names(
             [name for action in plan.actions for name in action.find_new_names()], self._clusters, self._context
         )
         prepared = self._planner.prepare(plan.actions)
         check_config_writes(prepared.needs.configs, self._clusters, self._context)
+        check_coverage(plan, prepared.steps, self._context)
         refuse_unexpected(plan, prepared.steps)
         check_preconditions(plan, prepared.steps, self._world)
         if validate:
             check_configs(prepared.needs.configs, self._clusters, self._world)
-        filled = refresh_spec(prepared.fill(plan), self._journal)
+        filled = refresh_spec(prepared.fill(plan), self._journal, self._names)
         return Planned(filled, prepared.steps, prepared.effects, needs=prepared.needs)
 
     def undo(self, change: str) -> Planned:
         """The plan that takes a closed change back. Refused where something has moved since."""
         entries = self._journal().read(change)
         self.check_seals(entries)
+        check_signatures(entries, self._world.seal)
         name, past = self.recovery().read_closed(change)
-        refuse_foreign_context(past.plan, self._context.name)
         plan, prepared = build_undo_plan(
             past,
             change=name,
@@ -118,23 +134,49 @@ class Changes:
         spec = find_spec(entries[0].body)
         if not spec:
             return plan
-        claims = read_claims(spec, self._journal)
+        claims = read_claims(spec, self._journal, self._names)
         return replace(plan, spec=build_undo_field(entries, claims, find_owners(plan)))
 
     def recovery(self, progress: Progress | None = None) -> Recovery:
-        """What finishes and closes changes that a crash left open."""
+        """Return what finishes and closes changes that a crash left open."""
         return Recovery(self._build_executor(progress, pace=FLEET_PACE))
 
+    def check_open(self, entries: Sequence[Entry]) -> None:
+        """Refuse to take over a change that doesn't say which clusters it is for, or whose secrets have another key."""
+        self.check_seals(entries)
+        check_signatures(entries, self._world.seal)
+        plan = read_plan(entries)
+        check_coverage(plan, [build_step(step) for step in plan.steps], self._context)
+
     def check_seals(self, entries: Sequence[Entry]) -> None:
-        """Refuse a change whose secrets were sealed with another key: they would all look changed."""
+        """Refuse a change that was written with another key: its secrets would all look changed."""
         names = find_key_names([entry.body for entry in entries])
         if not names or names == {self._world.seal_key.name}:
             return
         raise RefusedError(
-            f"the secrets of change {entries[0].change} were sealed with another key than yours",
-            cause=f"keys {', '.join(sorted(names))}; yours is {self._world.seal_key.name}",
-            hint=f"let {entries[0].by} do it, or share one key: journal_key in the context",
+            f"change {entries[0].change} was written with another journal key than yours; no changes were made",
+            cause=f"it has key {', '.join(sorted(names))}, yours is {self._world.seal_key.name}",
+            hint=f"set journal_key in the context to the key of {entries[0].by}",
         )
+
+    def save(self, planned: Planned) -> Plan:
+        """Register a plan that is about to be saved in a file. Returns the plan with its ID.
+
+        Raises:
+            SeamarkError: the journal can't be written.
+        """
+        self._check_key()
+        return self._registrations.register(planned.plan)
+
+    def _check_key(self) -> None:
+        """Refuse to write into a journal whose last change has another key: nobody could resume both.
+
+        Raises:
+            RefusedError: the key is another one.
+        """
+        heads = self._journal().heads(limit=1)
+        if heads:
+            self.check_seals(self._journal().read(heads[0].change)[:1])
 
     def _build_executor(self, progress: Progress | None, *, pace: Pace) -> Executor:
         return Executor(

@@ -19,18 +19,22 @@ from seamark.model.status import FleetStatus
 from seamark.model.wait import Wait
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from seamark.change.actor import Actor
     from seamark.change.copy_port import CopyPort
     from seamark.change.journal import Journal as JournalPort
     from seamark.change.plan import Plan
     from seamark.change.progress import Progress
     from seamark.context import ConnectSettings, Context, KafkaSettings
+    from seamark.errors import SeamarkError
     from seamark.fleet.brokers.groups import Groups
     from seamark.fleet.brokers.topics import Topics
     from seamark.fleet.changes import Changes
     from seamark.fleet.connector_life.plans import ConnectorPlans
     from seamark.fleet.copies.copies import Copies
     from seamark.fleet.doctor import Doctor
+    from seamark.fleet.identity import Identities
     from seamark.fleet.journal import Journal
     from seamark.fleet.kip199.plans import Imports
     from seamark.fleet.landings.landings import Landings
@@ -84,6 +88,9 @@ class Fleet:
         self._open_scan = open_scan
         self._own_actor = actor
         self._opened: JournalPort | None = None
+        self._build_connect = build_connect
+        # This fleet under the names that plans of others use for its Connect clusters.
+        self._views: dict[tuple[tuple[str, str], ...], Fleet] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -105,6 +112,9 @@ class Fleet:
         """Close every connection. The fleet can be used again; it then opens new ones."""
         self._clusters.close()
         self._hands.close()
+        for view in self._views.values():
+            view._opened = None  # noqa: SLF001 - its journal is this fleet's
+            view.close()
         if "copies" in self.__dict__:
             self.copies.close()
         if "_world" in self.__dict__:
@@ -231,7 +241,11 @@ class Fleet:
         """What was done, and what was begun and not finished."""
         from seamark.fleet.journal import Journal  # noqa: PLC0415
 
-        return Journal(self.context, self._changes, journal=self._find_journal)
+        return Journal(
+            self.context,
+            find_changes=self._find_changes,
+            journal=self._find_journal,
+        )
 
     def apply(
         self, planned: Planned | Plan, progress: Progress | None = None, *, pace: Pace | None = None
@@ -245,7 +259,10 @@ class Fleet:
             LockedError: somebody else is changing one of the things. Nothing was changed.
             JournalError, FencedError: the journal failed, or somebody took the change over in the midst of it.
         """
-        return self._changes.apply(planned, progress=progress, pace=pace)
+        from seamark.change.plan import Plan  # noqa: PLC0415
+
+        plan = planned if isinstance(planned, Plan) else planned.plan
+        return self._find_changes(plan).apply(planned, progress=progress, pace=pace)
 
     def build_pace(self, *, canary: int = 0, max_failures: int | None = None, max_changes: int | None = None) -> Pace:
         """How a large change shall go: the first `canary` connectors alone, then the rest; see `Pace`."""
@@ -255,11 +272,33 @@ class Fleet:
 
     def review(self, plan: Plan, *, validate: bool = True) -> Planned:
         """Look at a saved plan: whether it can be applied here and now, and what it would do."""
-        return self._changes.review(plan, validate=validate)
+        return self._find_changes(plan).review(plan, validate=validate)
+
+    def save(self, planned: Planned, path: Path) -> SeamarkError | None:
+        """Save a plan in a file that only its owner can read. Returns why the file can't be applied, if it can't.
+
+        A plan of a process that can't write the journal is a proposal, which `apply -f PATH --expect FILE` compares.
+        """
+        from seamark.errors import SeamarkError  # noqa: PLC0415
+        from seamark.fleet.plan_file import write_plan_file  # noqa: PLC0415
+
+        plan = planned.plan
+        if not plan.is_empty:
+            try:
+                plan = self._find_changes(plan).save(planned)
+            except SeamarkError as error:
+                write_plan_file(planned.plan, path)
+                return error
+        write_plan_file(plan, path)
+        return None
 
     def undo(self, change: str | ChangeResult) -> Planned:
         """Plan the way back from a change that is closed."""
-        return self._changes.undo(change if isinstance(change, str) else change.change)
+        import seamark.fleet.action_kinds  # noqa: F401, PLC0415 - plans are decoded here
+        from seamark.change.past import read_plan  # noqa: PLC0415
+
+        entries = self.journal.show(change if isinstance(change, str) else change.change)
+        return self._find_changes(read_plan(entries)).undo(entries[0].change)
 
     def plan(
         self,
@@ -346,7 +385,45 @@ class Fleet:
             open_scan=self._open_scan,
             open_copies=lambda: self.copies.work,
             read_registered=self._read_registered,
+            read_identity=lambda names: self._identities.read(names),  # noqa: PLW0108 - it needs this world's brokers
         )
+
+    @cached_property
+    def _identities(self) -> Identities:
+        from seamark.fleet.identity import Identities  # noqa: PLC0415
+
+        build = self._build_kafka
+        return Identities(
+            self.context,
+            self._clusters,
+            open_kafka=self._world.kafka if build is build_kafka_admin else lambda: build(self.context.kafka),
+        )
+
+    def _find_changes(self, plan: Plan) -> Changes:
+        """Return what changes the clusters of a plan, by the names that the plan uses for them.
+
+        Raises:
+            RefusedError: the plan is for clusters that this context doesn't have.
+        """
+        from seamark.fleet.identity import rename_clusters  # noqa: PLC0415
+
+        if plan.is_empty:
+            return self._changes
+        names = self._identities.match(plan)
+        if all(name == own for name, own in names.items()):
+            return self._changes
+        key = tuple(sorted(names.items()))
+        if key not in self._views:
+            self._views[key] = Fleet(
+                rename_clusters(self.context, names),
+                build_connect=self._build_connect,
+                build_kafka=self._build_kafka,
+                build_brokers=self._build_brokers,
+                open_scan=self._open_scan,
+                actor=self._own_actor,
+            )
+            self._views[key]._opened = self._find_journal()  # noqa: SLF001 - one journal for both
+        return self._views[key]._changes  # noqa: SLF001 - a fleet of this class
 
     @cached_property
     def _stores(self) -> OffsetStores:
@@ -372,7 +449,7 @@ class Fleet:
         from seamark.fleet.planning import COPY_PREVIEW, PLANNING, Planning  # noqa: PLC0415
 
         ports: dict[Port[Any], Any] = {
-            LOCKS: FleetLocks(self._clusters),
+            LOCKS: FleetLocks(self._clusters, self._identities),
             PLANNING: Planning(self.context, self._clusters),
             # The plans are built from this planner: they are looked up when they are needed.
             LEFTOVERS: lambda cluster, name: self._plans.read_leftovers(cluster, name),  # noqa: PLW0108
@@ -380,7 +457,9 @@ class Fleet:
             COPY_PREVIEW: self._open_copy_preview,
             TOPIC_GUARD: FleetTopicGuard(self.context, clusters=self._clusters, kafka=self._world.kafka),
         }
-        return Planner(self.context.name, self._world, actor=self._actor, ports=ports)
+        return Planner(
+            self.context.name, self._world, actor=self._actor, find_identity=self._identities.find, ports=ports
+        )
 
     def _open_copy_preview(self) -> CopyPort:
         return self.copies.open_preview()
@@ -428,6 +507,7 @@ class Fleet:
             build_kafka=lambda: self._build_kafka(self.context.kafka),
             former=self._former,
             read_registered=self._read_registered,
+            names=self._identities,
         )
 
     @cached_property
@@ -441,6 +521,7 @@ class Fleet:
             planner=self._planner,
             actor=self._actor,
             journal=self._find_journal,
+            names=self._identities,
         )
 
     def _read_registered(self) -> Mapping[str, Any]:
@@ -451,9 +532,10 @@ class Fleet:
     def _find_journal(self) -> JournalPort:
         # Changes are made of actions, which whoever reads a change must know.
         import seamark.fleet.action_kinds  # noqa: F401, PLC0415
+        from seamark.change.signed import SignedJournal  # noqa: PLC0415
 
         if self._opened is None:
-            self._opened = self._open_journal(self.context)
+            self._opened = SignedJournal(self._open_journal(self.context), self._world.seal)
         return self._opened
 
 

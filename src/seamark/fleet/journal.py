@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from seamark.change.journal import Journal as JournalPort
+from seamark.change.past import OpenChange, read_open, read_plan
+from seamark.change.plan import Plan
 from seamark.change.progress import Progress
 from seamark.errors import JournalError, NotFoundError
 from seamark.fleet.changes import Changes
@@ -23,9 +25,12 @@ if TYPE_CHECKING:
 class Journal:
     """The journal of one context."""
 
-    def __init__(self, context: Context, changes: Changes, *, journal: Callable[[], JournalPort]) -> None:
+    def __init__(
+        self, context: Context, *, find_changes: Callable[[Plan], Changes], journal: Callable[[], JournalPort]
+    ) -> None:
+        """`find_changes` returns what changes the clusters of a plan, or refuses a plan of other clusters."""
         self._context = context
-        self._changes = changes
+        self._find_changes = find_changes
         self._journal = journal
 
     def list(self, *, limit: int | None = None, only_open: bool = False) -> tuple[Head, ...]:
@@ -40,10 +45,18 @@ class Journal:
         with self._explain_missing():
             return self._journal().read(change)
 
+    def read_open(self, change: str) -> OpenChange:
+        """Return what is left to do of an open change of this context's clusters.
+
+        Raises:
+            RefusedError: the change is for other clusters, or it wasn't written with the journal's key.
+        """
+        self._open(change)
+        return read_open(self.show(change))
+
     def resume(self, change: str, *, progress: Progress | None = None) -> ChangeResult:
         """Take an open change over and finish it. Its holder, if it lives, is fenced."""
-        self._changes.check_seals(self.show(change))
-        return self._changes.recovery(progress).resume(change)
+        return self._open(change).recovery(progress).resume(change)
 
     def unlock(
         self, change: str, *, nonce: str | None, force: bool = False, progress: Progress | None = None
@@ -52,8 +65,14 @@ class Journal:
 
         With `force` it is closed even where nobody can tell how a step ended.
         """
-        self._changes.check_seals(self.show(change))
-        return self._changes.recovery(progress).abandon(change, expected_nonce=nonce, force=force)
+        return self._open(change).recovery(progress).abandon(change, expected_nonce=nonce, force=force)
+
+    def _open(self, change: str) -> Changes:
+        """Return what takes an open change over, once the change is known to be one of this context's clusters."""
+        entries = self.show(change)
+        changes = self._find_changes(read_plan(entries))
+        changes.check_open(entries)
+        return changes
 
     def export(self, change: str) -> str:
         """A change as it is stored, one entry a line, so that its chain can be checked elsewhere."""

@@ -10,7 +10,6 @@ from seamark.change.steps.logger import SetLogger
 from seamark.connect.capability import Capability
 from seamark.errors import SeamarkError, UnreachableError, UsageError
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.lock_names import build_lock_notes
 from seamark.fleet.planned import Planned
 from seamark.model.logger import LEVELS, FleetLogger, LoggerLevel, build_fleet_loggers
 from seamark.model.reading import Reading
@@ -75,7 +74,6 @@ class Loggers:
             found, silent = self._build_steps(name, logger, word, urls=urls, is_whole=all_workers)
             steps += found
             notes += silent
-            notes += build_lock_notes(self._clusters.settings(name), kinds=())
         return self._planner().plan(f"set logger {logger} to {word}", steps, notes=(*notes, _RESTARTS))
 
     def _build_steps(

@@ -7,6 +7,7 @@ A plan that came from a spec carries the field `spec`:
     owned   CLUSTER/NAME of what the spec had made by then, each with the change that last created or changed it;
             and pipeline/NAME of what it had registered
     back    in an undo: who had the connectors before the change that is taken back
+    clusters  the identity of each Connect cluster in `owned`: contexts of others may have the name for another one
 
 So the newest change of a spec tells nearly everything. Those between its base and itself are read too, which happens
 only where a plan was saved and others were applied before it.
@@ -16,24 +17,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import seamark.fleet.action_kinds  # noqa: F401 - plans are decoded here
+from seamark.change.codec import decode_fields, encode_fields
+from seamark.change.identity import ConnectIdentity
 from seamark.change.journal import Journal
-from seamark.change.past import Past, read_past
+from seamark.change.past import Past, read_past, read_plan
 from seamark.change.plan import Plan
 from seamark.change.step import STEPS, Intent, Outcome
 from seamark.errors import FormatVersionError, SeamarkError
 from seamark.model.entry import Entry
 from seamark.model.head import Head
 from seamark.model.plan import StepData
-from seamark.model.ref import is_pipeline, parse_subject
+from seamark.model.ref import is_pipeline, parse_owner, parse_subject
 
 # An act that may have happened made the connector ours if it did; a delete counts only where it is known.
 _MADE = frozenset({Outcome.DONE, Outcome.UNKNOWN})
 # A spec in daily use is among the newest changes. Where it is not, the whole journal is looked through. A change of a
 # large fleet has a megabyte: fifty of them are read within a second or two.
 _NEWEST_HEADS = 50
+
+
+class ClusterNames(Protocol):
+    """The Connect clusters of a context, and which clusters they are."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def identify(self, name: str) -> ConnectIdentity | None:
+        """Return the identity of a cluster; None where it can't be determined."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +65,8 @@ class _Change:
     id: str
     past: Past
     acts: Mapping[str, Sequence[Intent]]
+    owned: Mapping[str, str]
+    back: Mapping[str, str | None] | None
 
     @property
     def base(self) -> str:
@@ -72,6 +88,10 @@ class Claims:
     _heads: tuple[Head, ...] = ()
     _read: dict[str, _Change] = field(default_factory=dict, repr=False)
     _others: dict[str, Claim] | None = None
+    _names: ClusterNames | None = field(default=None, repr=False)
+    _own_clusters: dict[str, ConnectIdentity | None] = field(default_factory=dict, repr=False)
+    # Identities of clusters that this context doesn't have under that name.
+    _known: dict[str, ConnectIdentity] = field(default_factory=dict, repr=False)
 
     @property
     def connectors(self) -> dict[str, str]:
@@ -107,7 +127,40 @@ class Claims:
 
     def build_field(self, owned: Mapping[str, str]) -> dict[str, Any]:
         """The field `spec` of a plan that is made now."""
-        return {"id": self.spec, "base": self.base, "owned": dict(sorted(owned.items()))}
+        clusters = {parse_owner(owner).cluster for owner in owned} - {""}
+        found = {name: self._identify(name) or self._known.get(name) for name in sorted(clusters)}
+        return {
+            "id": self.spec,
+            "base": self.base,
+            "owned": dict(sorted(owned.items())),
+            "clusters": {name: encode_fields(one) for name, one in found.items() if one is not None},
+        }
+
+    def _identify(self, name: str) -> ConnectIdentity | None:
+        if self._names is None or name not in self._names.names:
+            return None
+        if name not in self._own_clusters:
+            self._own_clusters[name] = self._names.identify(name)
+        return self._own_clusters[name]
+
+    def _localize(self, owner: str, clusters: Mapping[str, ConnectIdentity]) -> str:
+        """Return what this context calls an owner of somebody's plan.
+
+        One of a cluster that this context doesn't have gets a name that no connector of the context can have.
+        """
+        ref = parse_owner(owner)
+        wanted = clusters.get(ref.cluster)
+        if wanted is None or self._names is None:
+            return owner
+        for name in sorted(self._names.names, key=lambda one: one != ref.cluster):
+            own = self._identify(name)
+            if own is not None and wanted.matches(own):
+                return f"{name}/{ref.name}"
+        # Where it can't be asked what the cluster of that name is, nothing is planned for it either.
+        is_other = ref.cluster in self._names.names and self._identify(ref.cluster) is not None
+        cluster = f"{ref.cluster}@{wanted.group or wanted.kafka_cluster_id}" if is_other else ref.cluster
+        self._known[cluster] = wanted
+        return f"{cluster}/{ref.name}"
 
     def _read_others(self) -> dict[str, Claim]:
         found: dict[str, Claim] = {}
@@ -141,7 +194,7 @@ class Claims:
             if head.change == newest.base:
                 break
             since.append(self._read_change(head.change))
-        owned = read_owned(newest.past.plan)
+        owned = dict(newest.owned)
         for change in reversed(since):
             owned = _fold_acts(owned, change)
         return owned
@@ -149,15 +202,30 @@ class Claims:
     def _read_change(self, change: str) -> _Change:
         if change not in self._read and self._journal is not None:
             past = read_past(self._journal.read(change))
-            self._read[change] = _Change(change, past, find_acts(past))
+            clusters, back = _read_clusters(past.plan), past.plan.spec.get("back")
+            self._read[change] = _Change(
+                change,
+                past,
+                {self._localize(owner, clusters): acts for owner, acts in find_acts(past).items()},
+                {self._localize(owner, clusters): by for owner, by in read_owned(past.plan).items()},
+                {self._localize(owner, clusters): by for owner, by in back.items()}
+                if isinstance(back, Mapping)
+                else None,
+            )
         return self._read[change]
 
 
-def read_claims(spec: str, journal: Callable[[], Journal]) -> Claims:
+def _read_clusters(plan: Plan) -> dict[str, ConnectIdentity]:
+    found = plan.spec.get("clusters", {})
+    owned = {str(name): decode_fields(ConnectIdentity, one) for name, one in found.items()}
+    return {**owned, **plan.identity.connect}
+
+
+def read_claims(spec: str, journal: Callable[[], Journal], names: ClusterNames | None = None) -> Claims:
     """What this spec owns. A journal that can't be read is told in `trouble`: a plan can be made without it."""
     try:
         opened = journal()
-        claims = Claims(spec, opened)
+        claims = Claims(spec, opened, _names=names)
         heads = opened.heads(limit=_NEWEST_HEADS)
         if not claims._take_own(heads, is_all=len(heads) < _NEWEST_HEADS):  # noqa: SLF001 - the one function that builds it
             claims._take_own(opened.heads(), is_all=True)  # noqa: SLF001
@@ -165,7 +233,7 @@ def read_claims(spec: str, journal: Callable[[], Journal]) -> Claims:
         # A newer seamark may have changed what this spec owns.
         raise
     except SeamarkError as error:
-        return Claims(spec, trouble=error.message)
+        return Claims(spec, trouble=error.message, _names=names)
     return claims
 
 
@@ -178,13 +246,12 @@ def read_owned(plan: Plan) -> dict[str, str]:
 def _fold_acts(owned: Mapping[str, str], change: _Change) -> dict[str, str]:
     """What a spec owns after one more of its changes."""
     after = dict(owned)
-    back = change.past.plan.spec.get("back")
     for owner, intents in change.acts.items():
         if intents[0].before == intents[-1].after:
             # It was put back: nothing came of it.
             continue
         holder = None if intents[-1].after is None else change.id
-        former = back.get(owner) if isinstance(back, Mapping) else holder
+        former = change.back.get(owner) if change.back is not None else holder
         if former is None:
             after.pop(owner, None)
         else:
@@ -194,15 +261,15 @@ def _fold_acts(owned: Mapping[str, str], change: _Change) -> dict[str, str]:
 
 def build_undo_field(entries: Sequence[Entry], claims: Claims, owners: Iterable[str]) -> dict[str, Any]:
     """The field `spec` of the plan that takes a change back: what it touched is again whose it was."""
-    before = read_owned(Plan.from_dict(entries[0].body["plan"]))
+    before = read_owned(read_plan(entries))
     return {**claims.build_field(claims.own), "back": {owner: before.get(owner) for owner in sorted(owners)}}
 
 
-def refresh_spec(plan: Plan, journal: Callable[[], Journal]) -> Plan:
+def refresh_spec(plan: Plan, journal: Callable[[], Journal], names: ClusterNames | None = None) -> Plan:
     """A saved plan with what its spec owns by now: the journal's word counts, not that of a file."""
     if not plan.spec:
         return plan
-    claims = read_claims(str(plan.spec.get("id", "")), journal)
+    claims = read_claims(str(plan.spec.get("id", "")), journal, names)
     back = plan.spec.get("back")
     touched = find_owners(plan)
     kept = {"back": {owner: back.get(owner) for owner in touched}} if isinstance(back, Mapping) else {}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from seamark.change.action import Action, Reads
 from seamark.change.actor import Actor
+from seamark.change.identity import Identity
 from seamark.change.patience import PLAN_SECONDS, ask_again
 from seamark.change.plan import Plan
 from seamark.change.prepare import Prepared, prepare
@@ -24,11 +25,18 @@ class Planner:
     """Makes the plans of one context."""
 
     def __init__(
-        self, context: str, world: World, *, actor: Actor, ports: Mapping[Port[Any], Any] | None = None
+        self,
+        context: str,
+        world: World,
+        *,
+        actor: Actor,
+        find_identity: Callable[[Collection[str]], Identity],
+        ports: Mapping[Port[Any], Any] | None = None,
     ) -> None:
         self._context = context
         self._world = world
         self._actor = actor
+        self._find_identity = find_identity
         self._reads = Reads(world, ports)
 
     @property
@@ -60,6 +68,7 @@ class Planner:
             preconditions=prepare_preconditions(prepared, reads),
             notes=(*notes, *prepared.notes) if prepared.items else (),
             spec=spec or {},
+            identity=self._identify(prepared),
         )
         return Planned(prepared.fill(plan), prepared.steps, prepared.effects, needs=prepared.needs)
 
@@ -71,6 +80,11 @@ class Planner:
         return ask_again(
             lambda: prepare(actions, chosen, known=known), self._world.clock, seconds=PLAN_SECONDS, on=UnsettledError
         )
+
+    def _identify(self, prepared: Prepared) -> Identity:
+        """Return which clusters the steps act on. A plan without steps acts on none."""
+        clusters = dict.fromkeys(name for step in prepared.steps for name in step.find_clusters())
+        return self._find_identity(tuple(clusters)) if prepared.steps else Identity()
 
     def open_reads(self, count: int) -> Reads:
         """Return what planning may read. For many actions each cluster is read once."""

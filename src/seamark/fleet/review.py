@@ -13,15 +13,6 @@ from seamark.fleet.plan_file import find_masked_keys
 _AGAIN = "make the plan anew"
 
 
-def refuse_foreign_context(plan: Plan, context: str) -> None:
-    """Refuse a plan that was made for another context."""
-    if plan.context != context:
-        raise RefusedError(
-            f"the plan was made for context {plan.context}, and this is {context}",
-            hint=f"--context {plan.context}, if that is what you want",
-        )
-
-
 def refuse_hidden(plan: Plan) -> None:
     """Refuse a plan whose secrets were left out when it was saved."""
     hidden = find_masked_keys(plan)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seamark.change.copy_port import COPIES
 from seamark.change.file_port import OFFSET_FILE
+from seamark.change.identity import IDENTITY, Identity
 from seamark.change.record_port import RECORDS
 from seamark.change.steps.pipeline import REGISTERED
 from seamark.change.timing import build_timing
@@ -52,6 +53,7 @@ _METHODS: Mapping[Port[Any], str] = {
     RECORDS: "records",
     COPIES: "copies",
     REGISTERED: "registered",
+    IDENTITY: "read_identity",
 }
 
 
@@ -87,7 +89,9 @@ class FleetWorld:
         open_scan: OpenScan | None = None,
         open_copies: Callable[[], CopyPort] | None = None,
         read_registered: Callable[[], Mapping[str, Any]] | None = None,
+        read_identity: Callable[[Collection[str]], Identity] | None = None,
     ) -> None:
+        self._read_identity = read_identity
         self._open_scan = open_scan
         self._open_copies = open_copies
         self._read_registered = read_registered
@@ -195,6 +199,12 @@ class FleetWorld:
     def registered(self, pipeline: str) -> Any:
         """What the journal says that a pipeline is."""
         return self._read_registered().get(pipeline) if self._read_registered is not None else None
+
+    def read_identity(self, clusters: Collection[str]) -> Identity:
+        """Return which Kafka cluster and which Connect clusters these are, as they report it now."""
+        if self._read_identity is None:
+            raise RefusedError("can't tell which clusters these are")
+        return self._read_identity(clusters)
 
     def worker_urls(self, cluster: str) -> tuple[str, ...]:
         """The workers that are up, as the brokers know them; none where all are down."""

@@ -110,6 +110,11 @@ class SecondClient:
             for group in found
         )
 
+    def read_connect_groups(self) -> tuple[str, ...]:
+        """Return the worker groups of Connect. librdkafka lists groups of consumers only."""
+        found = self._read(lambda client: client.list_groups(), "list the worker groups")
+        return tuple(sorted(group["group_id"] for group in found if group.get("protocol_type") == "connect"))
+
     def read_sizes(self, topics: Mapping[str, Sequence[int]], *, brokers: Sequence[int]) -> Reading[TopicSize]:
         """The bytes of every copy of the topics, asked of each broker. A broker that did not answer is a failure."""
         if not topics:

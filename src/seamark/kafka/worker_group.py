@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import struct
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from seamark.errors import UnreachableError
 from seamark.kafka.failures import build_error
 from seamark.kafka.opening import open_client
+from seamark.kafka.second import SecondClient
 from seamark.kafka.wait import ConnectionEvents
 from seamark.kafka.worker_load import read_load
 
 _QUIET = frozenset({"Empty", "Dead"})
 _SETTLED = _QUIET | {"Stable"}
 _HEAD = struct.Struct(">hh")
+_FIND_SECONDS = 10.0
 
 
 BuildClient = Callable[[dict[str, Any]], Any]
@@ -31,6 +33,27 @@ def read_worker_urls(
     """
     _, members = _read_group(config, group, timeout_seconds=timeout_seconds, build_client=build_client)
     return tuple(sorted(map(_name, members)))
+
+
+def find_worker_groups(
+    config: Mapping[str, str], urls: Collection[str], *, timeout_seconds: float = _FIND_SECONDS
+) -> tuple[str, ...]:
+    """Return the worker groups that have a member at one of these URLs.
+
+    Raises:
+        SeamarkError: the brokers didn't report the groups or their members.
+    """
+    client = SecondClient(config, timeout_seconds=timeout_seconds)
+    try:
+        groups = client.read_connect_groups()
+    finally:
+        client.close()
+    wanted = {url.rstrip("/") for url in urls}
+    return tuple(
+        group
+        for group in groups
+        if not wanted.isdisjoint(read_worker_urls(config, group, timeout_seconds=timeout_seconds))
+    )
 
 
 def read_worker_loads(

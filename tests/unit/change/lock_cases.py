@@ -64,7 +64,7 @@ class LockCases:
         workers = f"workers-{secrets.token_hex(4)}"
         whole = cluster_lock(workers)
         for inner in (
-            connector_lock("orders", offsets_topic=f"{workers}-offsets", workers=workers),
+            connector_lock("orders", workers=workers),
             group_lock(f"connect-{workers}", workers=workers),
         ):
             held, wanted = (whole, inner) if cluster_first else (inner, whole)

@@ -51,7 +51,8 @@ class Topic(MethodPorts):
         assert tuple(owners) == ("gone",)
         return tuple(self.held.values())
 
-    def write(self, records):
+    def write(self, owners, records):
+        assert tuple(owners) == ("gone",)
         self.held |= {record.place: record for record in records}
 
 
@@ -74,9 +75,9 @@ def test_records_are_taken_away_and_put_back_to_the_byte():
 def test_one_half_is_in_between_and_another_value_is_somebody_elses():
     world = Topic(A, B)
     intent = PURGE.intend(world)
-    world.write([HeldRecord("t", 0, A.key)])
+    world.write(("gone",), [HeldRecord("t", 0, A.key)])
     assert PURGE.observe(world, intent) is Observed.BETWEEN
-    world.write([HeldRecord("t", 1, B.key, b'{"p":3}')])
+    world.write(("gone",), [HeldRecord("t", 1, B.key, b'{"p":3}')])
     assert PURGE.observe(world, intent) is Observed.FOREIGN
 
 

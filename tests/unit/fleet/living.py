@@ -15,7 +15,7 @@ from seamark.fleet.fleet import Fleet
 from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
 from seamark.model.policy import Policy
 from seamark.model.worker import Plugin, Worker
-from tests.unit.fleet.builders import EmptyScan, StubKafka
+from tests.unit.fleet.builders import KAFKA_ID, EmptyScan, StubKafka
 
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
@@ -90,7 +90,7 @@ class LivingConnect:
         return (Plugin(SOURCE, "source", self.version), Plugin(SINK, "sink", self.version))
 
     def read_workers(self):
-        return (Worker(self.cluster, "http://w1:8083", self.version),)
+        return (Worker(self.cluster, "http://w1:8083", self.version, kafka_cluster_id=KAFKA_ID),)
 
     def read_capabilities(self):
         return build_capabilities(self.cluster, [self.version])
@@ -169,13 +169,16 @@ class LivingConnect:
         return Connector(name, self.cluster, kind, dict(config), ConnectorStatus(state, "w1:8083", tasks=tasks))
 
 
-def living_context(folder, *, protected=False, clusters=("game",), **changes):
+def living_context(folder, *, protected=False, clusters=("game",), groups=None, **changes):
     """A context whose journal is a folder. Facts of the workers are known unless a test says otherwise."""
     facts = {"urls": ("http://w1:8083",), "group_id": "workers", "offsets_topic": "offsets"} | changes
     return Context(
         name="dev",
         kafka=KafkaSettings({"bootstrap.servers": Value("kafka.bootstrap.servers", "b:1")}, is_insecure_allowed=True),
-        connect={name: ConnectSettings(name=name, **facts) for name in clusters},
+        connect={
+            name: ConnectSettings(name=name, **facts | ({"group_id": groups[name]} if groups else {}))
+            for name in clusters
+        },
         protected=protected,
         policy=Policy(files=("/**",), jdbc_urls=("jdbc:",)),
         own_journal=JournalSettings(
@@ -201,3 +204,8 @@ def open_living_fleet(folder, *clusters, kafka=None, brokers=None, actor=None, s
         open_scan=lambda config, topic, committed: scan or EmptyScan(topic),
         actor=actor,
     )
+
+
+def register(fleet, plan):
+    """Record a plan in the journal, as saving it does: also one that no seamark would save."""
+    return fleet._changes._registrations.register(plan)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from seamark.errors import UnreachableError
 from seamark.model.logger import LoggerLevel, find_level
 from seamark.model.worker import Plugin, Worker
+from tests.unit.fleet.builders import KAFKA_ID
 from tests.unit.fleet.living import SINK, SOURCE, LivingConnect
 
 W1, W2 = "http://w1:8083", "http://w2:8083"
@@ -19,7 +20,7 @@ class OperatedConnect(LivingConnect):
         self.away = set()
 
     def read_workers(self):
-        return tuple(Worker(self.cluster, url, self.version) for url in self.urls)
+        return tuple(Worker(self.cluster, url, self.version, kafka_cluster_id=KAFKA_ID) for url in self.urls)
 
     def read_plugins(self, url=None):
         self._reach(url)

@@ -18,10 +18,10 @@ from seamark.errors import (
     UnknownOutcomeError,
     UsageError,
 )
-from seamark.fleet.plan_file import find_hidden, read_plan_file, write_plan_file
+from seamark.fleet.plan_file import find_hidden, read_plan_file
 from seamark.model.entry import Ending, EntryKind
 from seamark.model.result import Outcome
-from tests.unit.fleet.living import SOURCE_CONFIG, open_living_fleet
+from tests.unit.fleet.living import SOURCE_CONFIG, open_living_fleet, register
 
 PASSWORD = "hunter2-canary"
 
@@ -213,7 +213,7 @@ def test_a_change_sealed_with_another_key_is_refused_by_its_name(tmp_path, fleet
     key.write_text("ab" * 32)
     with open_living_fleet(tmp_path, game) as other, pytest.raises(RefusedError) as caught:
         other.undo(result)
-    assert "sealed with another key" in caught.value.message
+    assert "with another journal key" in caught.value.message
     assert "journal_key" in caught.value.hint
 
 
@@ -231,58 +231,66 @@ def test_entries_can_be_shown_and_exported(fleet, game):
 # --- saved plans
 
 
-def saved(planned, tmp_path):
+def saved(fleet, planned, tmp_path):
     path = tmp_path / "plan.json"
-    write_plan_file(planned.plan, path)
+    assert fleet.save(planned, path) is None
     return path
 
 
 def test_a_saved_plan_is_private_and_applies_later(fleet, game, tmp_path):
     game.add("a", SOURCE_CONFIG | {"db.password": PASSWORD})
-    path = saved(fleet.connectors.set("a", {"tasks.max": "2"}), tmp_path)
+    path = saved(fleet, fleet.connectors.set("a", {"tasks.max": "2"}), tmp_path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert PASSWORD not in path.read_text()
     plan = read_plan_file(path)
-    reviewed = fleet.review(plan)
+    reviewed = fleet.review(register(fleet, plan))
     assert reviewed.effects[0].words == "restarts 1 task"
     assert fleet.apply(plan).is_done
     assert game.configs["a"]["tasks.max"] == "2"
     assert game.configs["a"]["db.password"] == PASSWORD
     with pytest.raises(StalePlanError):
-        fleet.review(plan)
+        fleet.review(register(fleet, plan))
 
 
 def test_a_saved_plan_without_its_secrets_is_refused_before_anything(fleet, game, tmp_path):
     planned = fleet.connectors.create("a", SOURCE_CONFIG | {"db.password": PASSWORD})
     assert find_hidden(planned.plan) == ("connector/game/a db.password",)
     with pytest.raises(RefusedError, match="does not hold the secrets it needs"):
-        fleet.apply(read_plan_file(saved(planned, tmp_path)))
+        fleet.apply(read_plan_file(saved(fleet, planned, tmp_path)))
     assert game.writes == 0
     assert fleet.apply(planned).is_done
 
 
-def test_a_plan_of_another_context_is_refused(fleet, game, tmp_path):
+def test_a_plan_of_another_cluster_is_refused(fleet, game, tmp_path):
     game.add("a", SOURCE_CONFIG)
     planned = fleet.connectors.pause("a")
-    foreign = dataclasses.replace(planned.plan, context="prod")
-    with pytest.raises(RefusedError, match="made for context prod, and this is dev"):
-        fleet.review(foreign)
-    with pytest.raises(RefusedError):
-        fleet.apply(dataclasses.replace(planned, plan=foreign))
+    identity = planned.plan.identity
+    other = dataclasses.replace(identity.connect["game"], group="other-workers")
+    for changed, said in (
+        (dataclasses.replace(identity, kafka_cluster_id="kafka-2"), "another Kafka cluster"),
+        (dataclasses.replace(identity, connect={"game": other}), "another Connect cluster"),
+        (dataclasses.replace(identity, connect={}), "doesn't identify the clusters"),
+    ):
+        foreign = dataclasses.replace(planned.plan, identity=changed)
+        with pytest.raises(RefusedError, match=said):
+            fleet.review(register(fleet, foreign))
+        with pytest.raises(RefusedError, match=said):
+            fleet.apply(dataclasses.replace(planned, plan=foreign))
+    assert game.writes == 0
 
 
 def test_a_plan_without_its_preconditions_is_refused(fleet, game):
     game.add("a", SOURCE_CONFIG)
     plan = dataclasses.replace(fleet.connectors.pause("a").plan, preconditions=())
     with pytest.raises(RefusedError, match="does not guard what it changes"):
-        fleet.review(plan)
+        fleet.review(register(fleet, plan))
     assert game.writes == 0
 
 
 def test_steps_and_locks_are_derived_and_not_in_the_file(fleet, game, tmp_path):
     game.add("a", SOURCE_CONFIG)
     planned = fleet.connectors.pause("a")
-    path = saved(planned, tmp_path)
+    path = saved(fleet, planned, tmp_path)
     body = json.loads(path.read_text())
     assert not {"steps", "locks", "step_counts"} & body.keys()
     reviewed = fleet.review(read_plan_file(path))
@@ -304,7 +312,7 @@ def test_steps_and_locks_are_derived_and_not_in_the_file(fleet, game, tmp_path):
 )
 def test_an_edited_plan_file_is_refused(fleet, game, tmp_path, edit):
     game.add("a", SOURCE_CONFIG)
-    path = saved(fleet.connectors.pause("a"), tmp_path)
+    path = saved(fleet, fleet.connectors.pause("a"), tmp_path)
     body = json.loads(path.read_text())
     edit(body)
     path.write_text(json.dumps(body))
@@ -317,7 +325,7 @@ def test_a_plan_whose_label_lies_shows_what_it_does(fleet, game):
     game.add("b", SOURCE_CONFIG)
     plan = fleet.connectors.pause("b").plan
     lying = dataclasses.replace(plan, title="pause a", notes=("only a is paused",))
-    assert [effect.subject for effect in fleet.review(lying).effects] == ["connector/game/b"]
+    assert [effect.subject for effect in fleet.review(register(fleet, lying)).effects] == ["connector/game/b"]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_create_plans_one_step_and_changes_nothing(connectors, game):
     (effect,) = planned.effects
     assert (effect.sign, effect.subject, effect.words) == (Sign.CREATE, SUBJECT, "create, RUNNING")
     assert len(effect.fields) == len(SOURCE_CONFIG)
-    assert planned.plan.locks == ("source.offsets.a@workers",)
+    assert planned.plan.locks == ("source.workers/a",)
     assert [found.subject for found in planned.plan.preconditions] == [f"{SUBJECT}#config"]
     assert game.writes == 0
 
@@ -70,7 +70,7 @@ def test_create_says_how_many_offsets_are_left_and_why_nobody_can_tell(tmp_path,
         (note,) = fleet.connectors.create("a", SOURCE_CONFIG).plan.notes
     assert note == "a: goes on from 2 offsets of that name that are left, the newest from 2023-11-14"
     with open_living_fleet(tmp_path, game, offsets_topic=None) as fleet:
-        note, _ = fleet.connectors.create("a", SOURCE_CONFIG).plan.notes
+        (note,) = fleet.connectors.create("a", SOURCE_CONFIG).plan.notes
     assert note.startswith("a: nobody tells whether offsets of that name are held (")
 
 
@@ -87,7 +87,7 @@ def test_create_of_a_sink_says_whether_its_group_exists(tmp_path, game, group, s
     planned = open_living_fleet(tmp_path, game, kafka=kafka).connectors.create("s", SINK_CONFIG)
     assert said in planned.plan.notes[0]
     assert planned.plan.locks == ("group.connect-s@workers",)
-    assert kafka.calls == {"groups": 1, "close": 1}
+    assert kafka.calls == {"groups": 1, "close": 1, "cluster": 1}
 
 
 def test_create_of_a_sink_goes_on_without_the_brokers(tmp_path, game):
@@ -151,12 +151,10 @@ def test_create_in_another_state_needs_connect_3_7(tmp_path):
 
 def test_create_of_an_unknown_plugin_takes_the_locks_of_both_kinds(connectors):
     planned = connectors.create("a", {"connector.class": "com.example.Mystery"})
-    assert planned.plan.locks == ("group.connect-a@workers", "source.offsets.a@workers")
+    assert planned.plan.locks == ("group.connect-a@workers", "source.workers/a")
 
 
-def test_own_topic_and_own_group_of_a_connector_win_in_its_lock(connectors):
-    source = connectors.create("a", SOURCE_CONFIG | {"offsets.storage.topic": "mine"})
-    assert source.plan.locks == ("source.mine.a@workers",)
+def test_own_group_of_a_sink_is_its_lock(connectors):
     sink = connectors.create("s", SINK_CONFIG | {"consumer.override.group.id": "ours"})
     assert sink.plan.locks == ("group.ours@workers",)
 
@@ -168,12 +166,25 @@ def test_a_workers_consumer_group_is_the_lock_of_every_sink(tmp_path, game):
     assert fleet.connectors.pause(["s1", "s2"]).plan.locks == ("group.all-sinks@workers",)
 
 
-def test_without_facts_the_cluster_name_stands_in_the_lock_and_a_note_says_so(tmp_path, game):
+def test_worker_group_that_the_context_lacks_is_that_of_its_workers(tmp_path, game, monkeypatch):
     game.add("a", SOURCE_CONFIG)
+    asked = []
+    monkeypatch.setattr(
+        "seamark.kafka.worker_group.find_worker_groups", lambda config, urls: asked.append(urls) or ("real",)
+    )
     fleet = open_living_fleet(tmp_path, game, group_id=None, offsets_topic=None)
-    plan = fleet.connectors.pause("a").plan
-    assert plan.locks == ("source.game.a@game",)
-    assert plan.notes[0].startswith("the context does not tell group_id and offsets_topic of game")
+    assert fleet.connectors.pause("a").plan.locks == ("source.real/a",)
+    assert asked == [["http://w1:8083"]]
+
+
+@pytest.mark.parametrize("found", [(), ("one", "another")])
+def test_change_is_refused_if_the_worker_group_is_unknown(tmp_path, game, monkeypatch, found):
+    game.add("a", SOURCE_CONFIG)
+    monkeypatch.setattr("seamark.kafka.worker_group.find_worker_groups", lambda config, urls: found)
+    fleet = open_living_fleet(tmp_path, game, group_id=None)
+    with pytest.raises(RefusedError, match="can't determine the worker group of Connect cluster game") as caught:
+        fleet.connectors.pause("a")
+    assert "connect.game.group_id" in caught.value.hint
 
 
 # --- change and set

@@ -68,7 +68,7 @@ def test_cutover_says_what_the_owner_has_to_do(desk):
     planned = desk.fleet.copies.cutover(copy.id, CutoverWish())
     (effect,) = [effect for effect in planned.effects if effect.subject == OWNER]
     assert effect.outlook
-    assert "group.pipeline/sales" in planned.plan.locks
+    assert "group.pipeline%2Fsales" in planned.plan.locks
     notes = "\n".join(planned.plan.notes)
     assert "the landing sales reads t by its file: set from.topic to t-2" in notes
     assert "whether pipeline/sales runs" in notes

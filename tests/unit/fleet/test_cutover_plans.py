@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.fleet.copies.parties import CutoverWish
 from seamark.fleet.copies.running import RunWish
 from seamark.model.group import Committed, GroupMember
-from tests.unit.fleet.living import SINK_CONFIG, SOURCE
+from tests.unit.fleet.living import SINK_CONFIG, SOURCE, register
 from tests.unit.fleet.test_copy_plans import Desk
 
 SOURCE_CONFIG = {"connector.class": SOURCE, "topic": "t"}
@@ -55,8 +56,9 @@ def test_saved_plan_says_the_same_when_it_is_reviewed(desk):
     planned = plan(desk, accept_debris=True)
     saved = Plan.from_file(json.loads(json.dumps(planned.plan.to_file())))
     assert not saved.steps
-    reviewed = desk.fleet.review(saved)
-    assert (reviewed.plan, reviewed.effects) == (planned.plan, planned.effects)
+    registered = register(desk.fleet, saved)
+    reviewed = desk.fleet.review(registered)
+    assert (replace(reviewed.plan, id=""), reviewed.effects) == (planned.plan, planned.effects)
     assert reviewed.needs == planned.needs
 
 

@@ -10,7 +10,7 @@ from seamark.errors import NotFoundError, RefusedError, StalePlanError, Unreacha
 from seamark.model.effect import Sign
 from seamark.model.group import Committed, GroupMember, GroupType
 from tests.unit.change.brokers import FakeBrokers
-from tests.unit.fleet.living import SINK_CONFIG, LivingConnect, open_living_fleet
+from tests.unit.fleet.living import SINK_CONFIG, LivingConnect, open_living_fleet, register
 
 
 @pytest.fixture
@@ -211,7 +211,7 @@ def test_the_group_of_a_sink_is_locked_with_its_cluster(fleet, game):
     planned = fleet.groups.move("g", to="earliest")
     assert planned.plan.locks == ("group.g@workers",)
     assert "it is the group of connector/game/own" in planned.plan.notes
-    assert not fleet.review(planned.plan).is_empty
+    assert not fleet.review(register(fleet, planned.plan)).is_empty
 
 
 def test_a_group_is_deleted_and_put_back(fleet, brokers):

@@ -34,7 +34,7 @@ from seamark.model.spot import Bounds
 from seamark.model.topic import TopicStatus
 from seamark.report import OutputFormat, render_view
 from tests.unit.change.brokers import FakeBrokers
-from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
+from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 
 SHOP = DatabaseSettings("shop", "jdbc:postgresql://db/shop", Secret("postgresql://me:hidden@db/shop"))
 LAKE = LakeSettings("lake", "s3://bucket/raw", secret_key=Secret("hidden"))
@@ -324,7 +324,7 @@ def test_saved_plan_is_stale_where_it_was_registered_anew_since(fleet):
     saved = fleet.plan(spec(DESIRED)).plan
     fleet.apply(fleet.plan(spec(replace(DESIRED, table="archive"))))
     with pytest.raises(StalePlanError, match="the world has moved"):
-        fleet.review(saved)
+        fleet.review(register(fleet, saved))
 
 
 def test_pipeline_of_another_spec_is_not_taken_by_chance(fleet):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.errors import NotFoundError, UnreachableError, UsageError
-from tests.unit.fleet.living import open_living_fleet
+from tests.unit.fleet.living import open_living_fleet, register
 from tests.unit.fleet.operating import W1, W2, OperatedConnect
 
 NAME = "org.apache.kafka.connect"
@@ -40,7 +40,7 @@ def test_a_worker_that_is_away_is_a_failure_not_a_short_list(fleet, game):
 
 def test_all_workers_are_set_by_one_request_and_undone(fleet, game):
     planned = fleet.loggers.set(NAME, "debug", all_workers=True)
-    assert planned.plan.locks == ("loggers.workers@workers",)
+    assert planned.plan.locks == ("loggers.workers",)
     (effect,) = planned.effects
     assert [(found.key, found.before, found.after) for found in effect.fields] == [
         (f"{NAME} on {url}", "INFO", "DEBUG") for url in (W1, W2)
@@ -110,7 +110,7 @@ def test_a_worker_that_is_away_is_noted_or_refused(fleet, game):
 def test_the_lock_of_a_saved_plan_is_derived(fleet):
     from dataclasses import replace  # noqa: PLC0415
 
-    plan = fleet.loggers.set("root", "DEBUG", all_workers=True).plan
+    plan = register(fleet, fleet.loggers.set("root", "DEBUG", all_workers=True).plan)
     assert fleet.review(plan).plan == plan
     assert fleet.review(replace(plan, locks=())).plan == plan
     assert plan.locks

@@ -7,7 +7,7 @@ import pytest
 from seamark.change.plan import Plan
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
 from seamark.offsets.grouping import build_home
-from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
+from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, register
 from tests.unit.fleet.moving import Place
 
 PARTITIONS = 5
@@ -107,7 +107,7 @@ def test_a_file_holds_no_step_and_all_are_derived(place):
     planned = place.fleet.offsets.mend(["fs"], take=stray)
     file = planned.plan.to_file()
     assert not {"steps", "locks"} & file.keys()
-    reviewed = place.fleet.review(Plan.from_file(file))
+    reviewed = place.fleet.review(register(place.fleet, Plan.from_file(file)))
     assert (reviewed.plan.steps, reviewed.plan.locks) == (planned.plan.steps, planned.plan.locks)
     assert reviewed.effects == planned.effects
     assert sorted(right.words for right in planned.needs.rights) == ["READ on topic offsets", "WRITE on topic offsets"]
@@ -119,4 +119,4 @@ def test_a_saved_plan_whose_record_is_gone_is_refused(place):
     plan = place.fleet.offsets.mend(["fs"], take=stray).plan
     place.scan.log = [record for record in place.scan.log if record.partition == home(KEY)]
     with pytest.raises(RefusedError, match="is not there any more"):
-        place.fleet.review(plan)
+        place.fleet.review(register(place.fleet, plan))

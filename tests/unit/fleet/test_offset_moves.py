@@ -10,7 +10,7 @@ from seamark.change.plan import Plan
 from seamark.errors import NotFoundError, RefusedError, StalePlanError, UnsupportedError, UsageError
 from seamark.model.distance import Certainty
 from seamark.model.preview import Tolerance
-from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
+from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, register
 from tests.unit.fleet.moving import Place
 
 FILE = {"filename": "/in"}
@@ -429,7 +429,7 @@ def test_new_connector_begins_where_a_file_says_and_is_undone_with_its_offsets(p
     assert "create, STOPPED, gets 1 offset, then RUNNING" in str(planned)
     assert "begins at file /in: byte 7" in str(planned)
     saved = Plan.from_dict(json.loads(json.dumps(planned.plan.to_dict())))
-    result = place.apply(place.fleet.review(saved))
+    result = place.apply(place.fleet.review(register(place.fleet, saved)))
     assert (place.held("new"), place.game.states["new"]) == ([{"position": 7}], "RUNNING")
     place.apply(place.fleet.undo(result.change))
     assert "new" not in place.game.configs

@@ -13,7 +13,7 @@ import seamark.kafka.worker_group as worker_group
 from seamark.change.plan import Plan
 from seamark.errors import AuthorizationError, RejectedError, SeamarkError, UnsupportedError
 from tests.fault.older import MATRIX
-from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
+from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, register
 from tests.unit.fleet.moving import Leaping, Place
 
 FILE = {"filename": "/in"}
@@ -107,7 +107,7 @@ def test_the_plan_says_what_becomes_of_the_connector_and_is_whole_in_a_file(open
     place = open_place("3.5.2")
     planned = place.fleet.offsets.move("fs", to=30, wait_seconds=0)
     assert "stops, moves, goes on: about 70 bytes read again" in str(planned)
-    saved = Plan.from_dict(json.loads(json.dumps(planned.plan.to_dict())))
+    saved = register(place.fleet, Plan.from_dict(json.loads(json.dumps(planned.plan.to_dict()))))
     assert place.fleet.apply(saved).is_done
     assert place.held("fs") == [{"position": 30}]
     assert place.game.configs["fs"] == {"name": "fs", **SOURCE_CONFIG}
@@ -160,9 +160,10 @@ def test_a_new_connector_is_created_when_its_offsets_are_there(open_place, tmp_p
     assert place.fleet.offsets.orphans().items == ()
 
 
-def test_the_workers_group_must_be_known_for_a_new_connector(open_place, tmp_path):
+def test_the_workers_group_must_be_known_for_a_new_connector(open_place, tmp_path, monkeypatch):
+    monkeypatch.setattr("seamark.kafka.worker_group.find_worker_groups", lambda config, urls: ())
     place = open_place("3.5.2", group_id=None)
-    with pytest.raises(SeamarkError, match="group_id"):
+    with pytest.raises(SeamarkError, match="can't determine the worker group"):
         plan_new(place, tmp_path)
 
 

@@ -13,7 +13,7 @@ from seamark.change.action import Action, ActionHistory, Needs, Reads, StepSeque
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.look import Look
 from seamark.errors import RefusedError, StalePlanError
-from seamark.fleet.plan_file import read_plan_file, write_plan_file
+from seamark.fleet.plan_file import read_plan_file
 from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.result import Outcome
 from tests.unit.fleet.living import LivingConnect, open_living_fleet
@@ -152,7 +152,7 @@ def test_a_plan_is_saved_reviewed_and_applied_with_its_derived_guard(fleet, tmp_
     planned = plan(fleet, Paint("hall", "blue"), Paint("yard", "red"))
     assert [effect.subject for effect in planned.effects] == ["lamp/hall"]
     path = tmp_path / "plan.json"
-    write_plan_file(planned.plan, path)
+    assert fleet.save(planned, path) is None
     body = json.loads(path.read_text())
     assert body["actions"] == [{"action": "test-paint", "name": "hall", "color": "blue"}]
     assert "check" not in path.read_text()
@@ -167,7 +167,7 @@ def test_a_plan_is_saved_reviewed_and_applied_with_its_derived_guard(fleet, tmp_
 
 def test_an_edited_copy_is_refused_and_an_old_plan_too(fleet, tmp_path):
     path = tmp_path / "plan.json"
-    write_plan_file(plan(fleet, Paint("hall", "blue")).plan, path)
+    assert fleet.save(plan(fleet, Paint("hall", "blue")), path) is None
     body = json.loads(path.read_text())
     body["actions"][0]["color"] = "black"
     edited = tmp_path / "edited.json"

@@ -134,7 +134,7 @@ def test_an_undo_says_whose_it_was_before(pages):
     second = pages.write(("delete-connector", "a", NEW, None, "done"), spec=a_spec(first, a=first))
     entries = pages.journal.read(second)
     built = build_undo_field(entries, pages.claims(), ["game/a"])
-    assert built == {"id": "s", "base": second, "owned": {}, "back": {"game/a": first}}
+    assert built == {"id": "s", "base": second, "owned": {}, "clusters": {}, "back": {"game/a": first}}
     pages.write(("create-connector", "a", None, NEW, "done"), spec=built, undoes=second)
     assert pages.claims().own == {"game/a": first}
 

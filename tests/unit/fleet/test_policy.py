@@ -13,7 +13,7 @@ from seamark.context import open_context
 from seamark.errors import RefusedError
 from seamark.fleet.policy import find_violations, refuse_violations
 from seamark.model.policy import DEFAULT_POLICY, Policy
-from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
+from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 from tests.unit.model.hostile import HOSTILE, JDBC, SINK
 from tests.unit.model.ordinary import ORDINARY
 
@@ -130,7 +130,7 @@ def test_a_saved_plan_that_puts_back_what_is_there_passes(fleet, game) -> None:
     game.add("a", SOURCE_CONFIG | {"db.password": CANARY})
     data = fleet.connectors.set("a", {"tasks.max": "2"}).plan.to_dict()
     assert data["steps"][0]["arguments"]["keep"] == ["db.password"]
-    fleet.review(Plan.from_dict(json.loads(json.dumps(data))), validate=False)
+    fleet.review(register(fleet, Plan.from_dict(json.loads(json.dumps(data)))), validate=False)
 
 
 def test_a_saved_plan_can_not_hide_behind_what_it_keeps(fleet, game) -> None:
@@ -139,7 +139,7 @@ def test_a_saved_plan_can_not_hide_behind_what_it_keeps(fleet, game) -> None:
     arguments = data["actions"][0]
     arguments |= {"keep": ["connector.class"], "config": {"file": "/etc/shadow", "topic": "t", "tasks.max": "1"}}
     with pytest.raises(RefusedError) as caught:
-        fleet.review(Plan.from_dict(data))
+        fleet.review(register(fleet, Plan.from_dict(data)))
     assert caught.value.context["rules"] == "P004"
 
 
@@ -150,12 +150,12 @@ def test_a_large_saved_plan_is_read_in_one_go(fleet, game) -> None:
     keys = ("actions", "steps", "step_counts", "preconditions", "locks")
     data = parts[0] | {key: [one for part in parts for one in part[key]] for key in keys}
     game.calls.clear()
-    fleet.review(Plan.from_dict(data), validate=False)
+    fleet.review(register(fleet, Plan.from_dict(data)), validate=False)
     # Each step looks at its own subject; the policy adds one reading of all.
     assert game.calls["read_connectors"] >= 1
     data["actions"][29]["config"]["file"] = "/etc/shadow"
     with pytest.raises(RefusedError, match="does not allow connector game/c29"):
-        fleet.review(Plan.from_dict(data))
+        fleet.review(register(fleet, Plan.from_dict(data)))
 
 
 def test_the_policy_of_a_cluster_counts_for_its_connectors(tmp_path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from seamark.change.plan import Plan
 from seamark.errors import RefusedError
 from seamark.fleet.moving.left_offsets import LeftOffsets
-from tests.unit.fleet.living import SOURCE_CONFIG
+from tests.unit.fleet.living import SOURCE_CONFIG, register
 from tests.unit.fleet.moving import Place
 
 FILE = {"filename": "/in"}
@@ -30,7 +30,7 @@ class PurgePlace(Place):
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     made = PurgePlace(tmp_path)
-    monkeypatch.setattr(LeftOffsets, "write", lambda _, records: made.put(records))
+    monkeypatch.setattr(LeftOffsets, "write", lambda _, owners, records: made.put(records))
     made.game.add("fs", SOURCE_CONFIG)
     made.scan.put(("fs", FILE), {"position": 100})
     made.scan.put(("gone", FILE), {"position": 7}).put(b'["gone", {"filename": "/in"}]', {"position": 8})
@@ -46,7 +46,7 @@ def test_every_record_is_deleted_and_the_undo_restores_each(place):
     before = place.newest()
     planned = place.fleet.offsets.purge(["gone"])
     assert kinds(planned) == ["prove-unused", "write-records"]
-    assert planned.plan.locks == ("source.offsets.gone@workers",)
+    assert planned.plan.locks == ("source.workers/gone",)
     assert sorted(right.words for right in planned.needs.rights) == ["READ on topic offsets", "WRITE on topic offsets"]
     result = place.apply(planned)
     assert [key for _, key in place.newest()] == [b'["fs",{"filename":"/in"}]']
@@ -72,7 +72,7 @@ def test_a_file_holds_no_step_and_all_are_derived(place):
     planned = place.fleet.offsets.purge(["gone"])
     file = planned.plan.to_file()
     assert not {"steps", "locks"} & file.keys()
-    reviewed = place.fleet.review(Plan.from_file(file))
+    reviewed = place.fleet.review(register(place.fleet, Plan.from_file(file)))
     assert (reviewed.plan.steps, reviewed.plan.locks) == (planned.plan.steps, planned.plan.locks)
     assert reviewed.effects == planned.effects
 
@@ -81,8 +81,8 @@ def test_records_of_a_connector_that_is_not_checked_are_refused(place):
     plan = place.fleet.offsets.purge(["gone"]).plan
     (action,) = plan.actions
     record = replace(action.records[0], key=b'["fs",{"filename":"/in"}]')
-    with pytest.raises(RefusedError, match="records of fs without checking"):
-        place.fleet.apply(replace(plan, actions=(replace(action, records=(record,)),)))
+    with pytest.raises(RefusedError, match="isn't an offset of the connector"):
+        place.fleet.apply(register(place.fleet, replace(plan, actions=(replace(action, records=(record,)),))))
 
 
 def test_what_is_there_again_is_left_alone(place):

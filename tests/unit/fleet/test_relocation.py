@@ -11,7 +11,7 @@ from seamark.model.held_offset import HeldRecord, TopicHolding
 from seamark.model.offset import Offset
 from seamark.model.spec import DesiredConnector, Spec
 from seamark.model.spec import Place as SpecPlace
-from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
+from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, register
 from tests.unit.fleet.moving import Leaping, Place
 from tests.unit.offsets.scans import FakeScan
 
@@ -34,7 +34,8 @@ class TopicPlace(Place):
         self.fails = None
         self.kills_after = None
         monkeypatch.setattr(
-            "seamark.fleet.moving.connector_offsets.ConnectorOffsets.write", lambda _, records: self.put(records)
+            "seamark.fleet.moving.connector_offsets.ConnectorOffsets.write",
+            lambda _, records, into="": self.put(records),
         )
 
     def put(self, records):
@@ -74,7 +75,7 @@ def test_offsets_go_along_to_the_byte_and_the_undo_brings_them_back(place):
     planned = place.fleet.offsets.relocate("fs", "mine")
     assert "+ topic/mine          create, compacted, 5 partitions" in str(planned)
     assert "stops, takes 1 offset to topic mine, goes on: nothing is read again" in str(planned)
-    assert set(planned.plan.locks) == {"data.mine", "source.mine.fs@workers", "source.offsets.fs@workers"}
+    assert set(planned.plan.locks) == {"data.mine", "source.workers/fs"}
     rights = sorted(right.words for right in planned.needs.rights)
     assert rights == ["READ on topic mine", "READ on topic offsets", "WRITE on topic mine"]
     result = place.apply(planned)
@@ -164,7 +165,7 @@ def test_a_file_holds_no_step_and_no_lock_and_all_are_derived(place):
     file = planned.plan.to_file()
     assert "steps" not in file
     assert "locks" not in file
-    reviewed = place.fleet.review(Plan.from_file(file))
+    reviewed = place.fleet.review(register(place.fleet, Plan.from_file(file)))
     assert reviewed.plan.steps == planned.plan.steps
     assert reviewed.plan.locks == planned.plan.locks
     assert reviewed.effects == planned.effects
@@ -174,7 +175,7 @@ def test_a_saved_plan_is_stale_when_the_source_has_got_a_third_topic(place):
     plan = place.fleet.offsets.relocate("fs", "mine").plan
     place.game.configs["fs"][OWN] = "third"
     with pytest.raises(StalePlanError, match="another topic by now"):
-        place.fleet.apply(plan)
+        place.fleet.apply(register(place.fleet, plan))
 
 
 def test_a_topic_of_former_times_gets_the_newest_and_loses_what_is_gone(place):
@@ -209,7 +210,7 @@ def test_a_stopped_source_stays_stopped_and_its_undo_minds_that_it_runs_by_now(p
 
 
 def test_a_saved_plan_can_be_applied_and_is_stale_when_the_config_has_moved(place):
-    plan = Plan.from_dict(place.fleet.offsets.relocate("fs", "mine").plan.to_dict())
+    plan = register(place.fleet, Plan.from_dict(place.fleet.offsets.relocate("fs", "mine").plan.to_dict()))
     place.game.configs["fs"]["poll"] = "1"
     with pytest.raises(StalePlanError):
         place.fleet.apply(plan)

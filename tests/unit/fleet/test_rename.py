@@ -17,7 +17,7 @@ from seamark.errors import (
     UsageError,
 )
 from seamark.model.offset import Offset
-from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet
+from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 from tests.unit.fleet.moving import Place
 
 PASSWORD = "hunter2-canary"
@@ -31,7 +31,7 @@ def test_a_source_without_a_place_gets_its_new_name_and_it_back(fleet, game):
     planned = fleet.connectors.rename("old", "new")
     assert [step.kind for step in planned.plan.steps] == ["create-connector", "delete-connector", "set-run-state"]
     assert len({step.lane for step in planned.plan.steps}) == 1
-    assert {lock.partition("@")[0] for lock in planned.plan.locks} == {"source.offsets.old", "source.offsets.new"}
+    assert set(planned.plan.locks) == {"source.workers/old", "source.workers/new"}
     result = fleet.apply(planned)
     assert result.is_done
     assert (game.states, game.configs) == ({"new": "RUNNING"}, {"new": {**SOURCE_CONFIG, "name": "new"}})
@@ -201,7 +201,8 @@ def test_where_the_offsets_do_not_come_along_the_old_one_runs_on(place, call):
 
 def test_a_saved_plan_is_the_same(place, tmp_path):
     planned = place.fleet.connectors.rename("old", "new")
-    place.apply(place.fleet.review(type(planned.plan).from_dict(json.loads(json.dumps(planned.plan.to_dict())))))
+    again = type(planned.plan).from_dict(json.loads(json.dumps(planned.plan.to_dict())))
+    place.apply(place.fleet.review(register(place.fleet, again)))
     assert place.held("new") == [{"position": 7}]
 
 
@@ -273,12 +274,12 @@ def test_a_file_holds_no_step_and_no_config_and_all_are_derived(place):
     assert file["actions"] == [
         {"action": "rename-connector", "cluster": "game", "name": "old", "to": "new", "carries": True}
     ]
-    reviewed = place.fleet.review(Plan.from_file(file))
+    reviewed = place.fleet.review(register(place.fleet, Plan.from_file(file)))
     assert (reviewed.plan.steps, reviewed.plan.locks) == (planned.plan.steps, planned.plan.locks)
     assert reviewed.effects == planned.effects
     place.game.configs["old"]["poll"] = "1"
     with pytest.raises(StalePlanError):
-        place.fleet.review(Plan.from_file(file))
+        place.fleet.review(register(place.fleet, Plan.from_file(file)))
 
 
 def test_a_rename_whose_config_holds_secrets_can_not_be_undone(fleet, game):

@@ -27,7 +27,7 @@ from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, S
 from seamark.model.record import Place, WholeRecord
 from seamark.model.result import Outcome as StepOutcome
 from tests.unit.cli.stubs import NOON, Outcome
-from tests.unit.fleet.living import SINK, SINK_CONFIG
+from tests.unit.fleet.living import SINK, SINK_CONFIG, register
 from tests.unit.fleet.moving import Place as FleetPlace
 
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
@@ -367,7 +367,7 @@ class TestUndo:
         planned = fleet.skips.plan("lake", fleet.skips.find("lake"))
         saved = planned.plan.to_file()
         assert "hunter2" not in json.dumps(saved)
-        reviewed = fleet.review(Plan.from_file(json.loads(json.dumps(saved))))
+        reviewed = fleet.review(register(fleet, Plan.from_file(json.loads(json.dumps(saved)))))
         assert (reviewed.plan.steps, reviewed.effects) == (planned.plan.steps, planned.effects)
 
     def test_saved_plan_can_not_lend_what_the_policy_forbids(self, build_desk):
@@ -375,7 +375,7 @@ class TestUndo:
         data = fleet.skips.plan("lake", fleet.skips.find("lake")).plan.to_dict()
         data["actions"][0]["lent"]["x.sasl.login.class"] = "com.evil.Login"
         with pytest.raises(RefusedError, match="the policy of context dev does not allow connector game/lake"):
-            fleet.review(Plan.from_dict(data))
+            fleet.review(register(fleet, Plan.from_dict(data)))
 
 
 def test_class_of_the_file_sink_is_known():

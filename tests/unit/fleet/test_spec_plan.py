@@ -16,12 +16,12 @@ from seamark.errors import (
     UnsupportedError,
     UsageError,
 )
-from seamark.fleet.plan_file import read_plan_file, write_plan_file
+from seamark.fleet.plan_file import read_plan_file
 from seamark.model.effect import Sign
 from seamark.model.group import GroupStatus
 from seamark.model.spec import DesiredConnector, DesiredTopic, Place, Spec
 from tests.unit.fleet.builders import StubKafka
-from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet
+from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 from tests.unit.offsets.scans import FakeScan
 
 PASSWORD = "hunter2-canary"
@@ -175,9 +175,9 @@ def test_a_mask_is_never_written_back(fleet, game):
 def test_a_secret_that_stays_does_not_keep_a_plan_from_being_saved(fleet, game, tmp_path):
     game.add("a", SOURCE_CONFIG | {"connection.password": PASSWORD})
     planned = fleet.plan(spec(want("a", topic="new", **{"connection.password": PASSWORD}), want("b")))
-    write_plan_file(planned.plan, tmp_path / "plan.json")
+    assert fleet.save(planned, tmp_path / "plan.json") is None
     saved = read_plan_file(tmp_path / "plan.json")
-    assert saved.to_file() == planned.plan.to_file()
+    assert dataclasses.replace(saved, id="").to_file() == planned.plan.to_file()
     assert PASSWORD not in (tmp_path / "plan.json").read_text()
     assert fleet.apply(saved).is_done
     assert game.configs["a"] == {"name": "a", **SOURCE_CONFIG, "topic": "new", "connection.password": PASSWORD}
@@ -460,7 +460,7 @@ def lake():
 
 @pytest.fixture
 def both(tmp_path, game, lake):
-    with open_living_fleet(tmp_path, game, lake, group_id=None) as opened:
+    with open_living_fleet(tmp_path, game, lake, groups={"game": "game", "lake": "lake"}) as opened:
         yield opened
 
 
@@ -545,8 +545,9 @@ def test_topics_are_said_to_be_left_out_of_a_plan_by_names(fleet):
 def test_the_locks_of_a_saved_plan_are_derived(fleet, game, tmp_path):
     planned = fleet.plan(spec(want("a"), want("b")))
     assert planned.plan.locks == ("connect.workers",)
-    assert fleet.review(planned.plan).plan == planned.plan
-    assert fleet.review(dataclasses.replace(planned.plan, locks=())).plan == planned.plan
+    saved = register(fleet, planned.plan)
+    assert fleet.review(saved).plan == saved
+    assert fleet.review(dataclasses.replace(saved, locks=())).plan == saved
 
 
 def test_a_saved_plan_can_not_claim_what_the_journal_does_not_know(fleet, game):
@@ -554,7 +555,7 @@ def test_a_saved_plan_can_not_claim_what_the_journal_does_not_know(fleet, game):
     first = apply(fleet, want("a"))
     plan = fleet.plan(spec(want("a"), want("b"))).plan
     forged = dataclasses.replace(plan, spec={**plan.spec, "owned": {"game/foreign": first.change}})
-    assert fleet.apply(forged).is_done
+    assert fleet.apply(register(fleet, forged)).is_done
     assert signs(fleet.plan(spec())) == {"a": "-", "b": "-"}
 
 

@@ -47,7 +47,6 @@ def folder(tmp_path, monkeypatch, connect):
         if name.startswith("SEAMARK_"):
             monkeypatch.delenv(name)
     context = {
-        "kafka": {"bootstrap.servers": "127.0.0.1:1"},
         "connect": {"game": {"urls": list(connect.urls), "group_id": "workers", "offsets_topic": "offsets"}},
         "policy": {"files": ["/in", "/out", "/other"]},
         "journal": "file",

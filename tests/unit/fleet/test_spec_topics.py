@@ -7,7 +7,7 @@ import pytest
 from seamark.errors import RefusedError, RejectedError, UsageError
 from seamark.model.spec import DesiredConnector, DesiredTopic, Place, Spec
 from tests.unit.change.brokers import FakeBrokers
-from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet
+from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 
 PLACE = Place("spec.yaml", 3)
 
@@ -60,7 +60,7 @@ def test_topics_are_made_before_connectors_and_undone_after_them(fleet, game, br
 
 
 def test_a_saved_plan_with_topics_is_taken(fleet):
-    plan = fleet.plan(spec(want(), connectors=["a"])).plan
+    plan = register(fleet, fleet.plan(spec(want(), connectors=["a"])).plan)
     assert fleet.review(plan).plan == plan
     assert fleet.apply(plan).is_done
 

@@ -11,7 +11,7 @@ from seamark.model.effect import Sign
 from seamark.model.group import GroupMember, GroupType
 from seamark.model.topic_report import Use
 from tests.unit.change.brokers import FakeBrokers
-from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet
+from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_alter_needs_something_to_alter(fleet):
 
 def test_the_lock_of_a_saved_plan_is_derived(fleet):
     plan = fleet.topics.create("n").plan
-    assert fleet.review(replace(plan, locks=())).plan.locks == ("data.n",)
+    assert fleet.review(register(fleet, replace(plan, locks=()))).plan.locks == ("data.n",)
 
 
 def test_a_guess_that_connect_confirms_is_none(fleet, game):
@@ -227,7 +227,7 @@ def test_a_guess_that_connect_confirms_is_none(fleet, game):
 
 
 def test_a_saved_delete_is_refused_where_a_sink_reads_it_by_now(fleet, game, brokers):
-    plan = fleet.topics.delete("t").plan
+    plan = register(fleet, fleet.topics.delete("t").plan)
     assert not fleet.review(plan).is_empty
     game.add("reader", SINK_CONFIG)
     for act in (fleet.review, fleet.apply):

@@ -57,7 +57,7 @@ class WriteRecords(Step):
     def perform(self, world: World, intent: Intent) -> None:
         del intent
         take_last_look(world, self.subject, lambda: self._look_twice(world))
-        world.use(LEFT_OFFSETS)(self.clusters[0]).write(self.records)
+        world.use(LEFT_OFFSETS)(self.clusters[0]).write(self.owners, self.records)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         now = self._read_image(world)

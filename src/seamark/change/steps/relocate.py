@@ -63,7 +63,7 @@ class CarryOffsets(_Carried):
             for place, found in intent.after["records"].items()
             if intent.before["records"].get(place) != found
         ]
-        world.use(OFFSETS)(self.cluster, self.name).write(records)
+        world.use(OFFSETS)(self.cluster, self.name).write(records, into=self.target)
 
     def observe(self, world: World, intent: Intent) -> Observed:
         wanted = tuple(HeldRecord.from_dict(found) for found in intent.after["records"].values())

@@ -13,10 +13,10 @@ from seamark.model.connector import ConnectorType
 
 @dataclass(frozen=True, slots=True)
 class GroupOwners:
-    """Sinks by group, each CLUSTER/NAME, and the clusters that did not answer."""
+    """Sinks and Connect cluster of each group, and the Connect clusters that didn't respond."""
 
     sinks: Mapping[str, tuple[str, ...]]
-    workers: Mapping[str, str]
+    clusters: Mapping[str, str]
     failures: Mapping[str, SeamarkError]
 
     def find(self, group: str) -> str:
@@ -25,15 +25,15 @@ class GroupOwners:
 
 
 def read_owners(clusters: Clusters) -> GroupOwners:
-    """Ask every Connect cluster for its sinks. `workers` is the workers' group of each, as locks name it."""
+    """Ask every Connect cluster for its sinks."""
     answers = clusters.ask(lambda client: client.read_connectors())
     sinks: dict[str, list[str]] = {}
-    workers: dict[str, str] = {}
+    found_in: dict[str, str] = {}
     for name, connectors in answers.results.items():
         settings = clusters.settings(name)
         for connector in connectors:
             if connector.type is ConnectorType.SINK:
                 group = find_group(connector.name, connector.config, settings)
                 sinks.setdefault(group, []).append(connector.owner)
-                workers[group] = settings.group_id or settings.name
-    return GroupOwners({group: tuple(found) for group, found in sinks.items()}, workers, answers.failures)
+                found_in[group] = name
+    return GroupOwners({group: tuple(found) for group, found in sinks.items()}, found_in, answers.failures)

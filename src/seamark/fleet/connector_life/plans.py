@@ -16,12 +16,11 @@ from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.config import build_config
 from seamark.fleet.connector_life.leftovers import Leftovers, build_topic_note
 from seamark.fleet.connector_life.plugin_type import find_type
-from seamark.fleet.lock_names import build_lock_notes
 from seamark.fleet.planned import Planned
 from seamark.fleet.planner import Planner
 from seamark.fleet.policy import refuse_name, refuse_violations
 from seamark.fleet.ports import KafkaPort
-from seamark.model.connector import Connector, ConnectorType
+from seamark.model.connector import Connector
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -66,10 +65,7 @@ class ConnectorPlans:
         return self.planner.plan(
             f"create {name}",
             [CreateConnector(where, name, config, state=state.upper())],
-            notes=(
-                *self.leftovers.before_create(name, config, kind=kind, settings=settings),
-                *build_lock_notes(settings, kinds=[kind]),
-            ),
+            notes=self.leftovers.before_create(name, config, kind=kind, settings=settings),
         )
 
     def create_with_offsets(
@@ -158,17 +154,7 @@ class ConnectorPlans:
         if not connectors:
             raise UsageError(f"nothing to {verb}: no connector is named", hint="give NAME or CLUSTER/NAME")
         named = connectors[0].name if len(connectors) == 1 else f"{len(connectors)} connectors"
-        return self.planner.plan(f"{verb} {named}", steps, notes=(*notes, *self._build_lock_notes(connectors)))
-
-    def _build_lock_notes(self, connectors: Sequence[Connector]) -> tuple[str, ...]:
-        kinds: dict[str, list[ConnectorType]] = {}
-        for connector in connectors:
-            kinds.setdefault(connector.cluster, []).append(connector.type)
-        return tuple(
-            note
-            for cluster, found in kinds.items()
-            for note in build_lock_notes(self._clusters.settings(cluster), kinds=found)
-        )
+        return self.planner.plan(f"{verb} {named}", steps, notes=notes)
 
     def _build_delete_notes(self, connector: Connector) -> tuple[str, ...]:
         client, settings = self._clusters.client(connector.cluster), self._clusters.settings(connector.cluster)

@@ -9,7 +9,7 @@ from seamark.change.steps.copy_offsets import read_copied
 from seamark.connect.capability import Capability
 from seamark.errors import RefusedError, SeamarkError, UsageError
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.lock_names import OWN_GROUP, build_lock_notes, find_group, find_offsets_topic
+from seamark.fleet.lock_names import OWN_GROUP, find_group, find_offsets_topic
 from seamark.fleet.moving.guards import require_run_state
 from seamark.fleet.moving.lifecycle_actions import RenameConnector
 from seamark.fleet.planned import Planned
@@ -66,7 +66,7 @@ def plan_rename(
     return plans.planner.plan(
         f"rename {connector.name} to {name}",
         [RenameConnector(connector.cluster, connector.name, name, carries=bool(held))],
-        notes=(*notes, *build_lock_notes(settings, kinds=[connector.type])),
+        notes=notes,
     )
 
 

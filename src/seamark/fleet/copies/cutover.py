@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from seamark.errors import NotFoundError, RefusedError, UsageError
-from seamark.fleet.copies.actions import CutOver, CutoverSeen, RecreatedTopic
+from seamark.fleet.copies.actions import CutOver, RecreatedTopic
 from seamark.fleet.copies.consumers import say_consumers
 from seamark.fleet.copies.landings import say_landings
 from seamark.fleet.copies.parties import CutoverWish, Parties
 from seamark.fleet.copies.readers import read_copy_users
 from seamark.fleet.copies.source import find_topic, read_stable_bounds
-from seamark.fleet.lock_names import build_lock_notes
 from seamark.fleet.moving.access import build_rights_notes
 from seamark.fleet.planned import Planned
 from seamark.fleet.policy import check_config_writes
@@ -60,7 +59,7 @@ class CutoverPlanner:
         return self._planner.plan(
             _build_title(cutover),
             [cutover],
-            notes=(*notes, *self._build_notes(cutover, seen), *access, _OTHERS, _say_end(cutover)),
+            notes=(*notes, *self._build_notes(cutover), *access, _OTHERS, _say_end(cutover)),
             reads=reads,
             known={0: seen},
         )
@@ -102,10 +101,7 @@ class CutoverPlanner:
         gap = (f"{left_out} offsets of {source} before the copy's begin are not in {target}",) if left_out else ()
         return cutover, (*gap, *users.notes, *parties.list_notes())
 
-    def _build_notes(self, cutover: CutOver, seen: CutoverSeen) -> Iterator[str]:
-        for cluster in dict.fromkeys(one.cluster for one in seen.connectors):
-            kinds = [one.type for one in seen.connectors if one.cluster == cluster]
-            yield from build_lock_notes(self._clusters.settings(cluster), kinds=kinds)
+    def _build_notes(self, cutover: CutOver) -> Iterator[str]:
         if cutover.sinks and not cutover.recreated:
             names = ", ".join(f"{one.cluster}/{one.name}" for one in cutover.sinks)
             yield f"what {names} writes may be named after the topic: from then on after {cutover.target}"

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from seamark.change.journal import Journal
-from seamark.change.locks import PIPELINE_LOCK
+from seamark.change.locks import find_pipeline
 from seamark.change.past import read_past
 from seamark.errors import JournalError
 from seamark.fleet.ownership import find_acts
@@ -27,7 +27,7 @@ def read_registered(journal: Callable[[], Journal]) -> dict[str, Any]:
     opened = journal()
     found: dict[str, Any] = {}
     for head in opened.heads():
-        locked = {lock.removeprefix(PIPELINE_LOCK) for lock in head.locks if lock.startswith(PIPELINE_LOCK)}
+        locked = {name for lock in head.locks if (name := find_pipeline(lock)) is not None}
         if not (unknown := locked - found.keys()):
             continue
         acts = find_acts(read_past(opened.read(head.change)))

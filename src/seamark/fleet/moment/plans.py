@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from seamark.change.action import LOCKS
 from seamark.change.fanout import fan_out
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnsupportedError, UsageError
 from seamark.fleet.moment.exports import find_topic_ids, read_exports
@@ -134,7 +135,12 @@ class Moments:
             raise UsageError("partitions are those of one owner", hint="name one owner, or leave --partition out")
         self._world().expect_connectors(one.connector.name for one in asked if one.connector is not None)
         witnesses = Witnesses(
-            clusters=self._clusters, stores=self._stores(), journal=self._journal, exports=exports, now_ms=now_ms
+            clusters=self._clusters,
+            stores=self._stores(),
+            journal=self._journal,
+            locks=self._planner().open_reads(1).use(LOCKS),
+            exports=exports,
+            now_ms=now_ms,
         )
         heard = witnesses.hear(asked)
         ids = find_topic_ids(exports, back.moment_ms)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from seamark.change.action import LockNames
 from seamark.change.locks import group_lock
 from seamark.errors import NotFoundError, SeamarkError
-from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC, build_locks, find_group
+from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC, find_group
 from seamark.fleet.moment.changes import read_change_sightings
 from seamark.fleet.moment.exports import PastExport
 from seamark.fleet.positions.export import OffsetReader
@@ -72,12 +73,14 @@ class Witnesses:
         clusters: Clusters,
         stores: OffsetStores,
         journal: Callable[[], Journal],
+        locks: LockNames,
         exports: Sequence[PastExport],
         now_ms: int,
     ) -> None:
         self._clusters = clusters
         self._stores = stores
         self._journal = journal
+        self._locks = locks
         self._exports = exports
         self._now_ms = now_ms
         self.notes: list[str] = []
@@ -169,12 +172,11 @@ class Witnesses:
         group = find_group(connector.name, connector.config, self._clusters.settings(connector.cluster))
         return f"connector/{asked.owner}", build_group_owner(group)
 
-    def _find_locks(self, asked: Asked) -> tuple[str, ...]:
+    def _find_locks(self, asked: Asked) -> frozenset[str]:
         connector = asked.connector
         if connector is None:
-            return (group_lock(read_group_name(asked.owner)),)
-        settings = self._clusters.settings(connector.cluster)
-        return build_locks(connector.name, [connector.config], kind=connector.type, settings=settings)
+            return frozenset({group_lock(read_group_name(asked.owner))})
+        return self._locks.find_connector(connector.cluster, connector.name, [connector.config], kind=connector.type)
 
 
 def build_topic_sightings(entries: Sequence[HistoryEntry], *, now_ms: int) -> list[Sighting]:

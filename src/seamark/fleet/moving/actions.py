@@ -18,13 +18,16 @@ from seamark.fleet.moving.access import find_offset_rights
 from seamark.fleet.moving.effect import How, build_offset_effect, build_record_changes, find_written
 from seamark.fleet.moving.guards import find_quiet_seconds, find_workers, require_run_state
 from seamark.fleet.moving.progress import build_progress
-from seamark.fleet.planning import PLANNING
+from seamark.fleet.planning import PLANNING, Planning
 from seamark.fleet.positions.meaning import read_meaning
+from seamark.fleet.positions.stores import find_own_topic
 from seamark.model.access import Right
+from seamark.model.connector import Connector
 from seamark.model.effect import Effect
 from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
 from seamark.model.offset import Offset, spell_offset
 from seamark.model.preview import DEFAULT_TOLERANCE, Preview, Tolerance, Total
+from seamark.offsets.own_records import check_own_records
 
 if TYPE_CHECKING:
     from seamark.model.connector import Connector
@@ -102,6 +105,17 @@ def read_quiesced(cluster: str, name: str, reads: Reads) -> Quiesced:
     )
 
 
+def check_write(write: WriteOffsets, connector: Connector, planning: Planning) -> None:
+    """Refuse a write of records that are not the connector's own, before anything is stopped.
+
+    Raises:
+        RefusedError: a record has another topic, or a key of something else.
+    """
+    settings = planning.settings(write.cluster)
+    topics = (find_own_topic(connector, settings), settings.offsets_topic)
+    check_own_records(write.records, connectors=(write.name,), topics=topics)
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetsSeen:
     """What `ChangeOffsets` reads of one connector."""
@@ -164,6 +178,7 @@ class ChangeOffsets(Action):
         quiesced = read_quiesced(self.cluster, self.name, reads)
         planning, connector = reads.use(PLANNING), quiesced.connector
         write, wanted = self.write, find_written(self.write)
+        check_write(write, connector, planning)
         port = reads.world.use(OFFSETS)(self.cluster, self.name)
         held = tuple(port.read([one.partition for one in wanted]))
         progress = build_progress(

@@ -26,6 +26,7 @@ from seamark.model.preview import Preview
 from seamark.model.stored_offset import StoredOffset, StoreReading
 from seamark.offsets.codec import decode_key
 from seamark.offsets.grouping import is_task_key
+from seamark.offsets.own_records import check_own_records
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context
@@ -118,12 +119,16 @@ class ConnectorOffsets:
         loads = read_worker_loads(self._kafka_config(), group, timeout_seconds=self._write_seconds / 2)
         return tuple(sorted(url for url, names in loads.items() if self._name in names))
 
-    def write(self, records: Sequence[HeldRecord]) -> None:
-        """Write these records, each where it says, in this order."""
+    def write(self, records: Sequence[HeldRecord], *, into: str = "") -> None:
+        """Write these records, each where it says, in this order.
+
+        They must be offsets of this connector in one of its topics; `into` is a topic that it will use from now on.
+        """
         # Whoever takes the change over believes that nothing lands later than `in_flight` and the time to send.
         until = time.time() + self._context.journal.in_flight_seconds
         connector = self._read_connector()
         own = find_own_topic(connector, self._settings)
+        check_own_records(records, connectors=(self._name,), topics=(own, self._settings.offsets_topic, into))
         elsewhere = build_override_config(connector.config, self._context, prefix=_PRODUCER, name=connector.owner)
         if elsewhere is not None and own == self._settings.offsets_topic:
             raise RefusedError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from seamark.model.held_offset import HeldRecord
 from seamark.model.stored_offset import StoredOffset, StoreReading
+from seamark.offsets.own_records import check_own_records
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -33,10 +34,11 @@ class LeftOffsets:
         """Return what the topic holds of these connectors, each partition once, with the records behind it."""
         return self._stores.find_topic(self._cluster).read(owners)
 
-    def write(self, records: Sequence[HeldRecord]) -> None:
-        """Write these records, each where it says, in this order."""
+    def write(self, owners: Collection[str], records: Sequence[HeldRecord]) -> None:
+        """Write these records of the owners, each where it says, in this order."""
         from seamark.kafka.exact_writer import write_records  # noqa: PLC0415
 
+        check_own_records(records, connectors=owners, topics=(self._context.connect[self._cluster].offsets_topic,))
         # As for the offsets of connectors: whoever takes the change over believes that nothing lands later.
         until = time.time() + self._context.journal.in_flight_seconds
         write_records(self._context.kafka.client_config(), records, timeout_seconds=WRITE_SECONDS, until=until)

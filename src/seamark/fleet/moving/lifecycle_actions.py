@@ -36,7 +36,7 @@ from seamark.change.steps.stillness import Kept, build_kept
 from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
 from seamark.connect.capability import Capability
 from seamark.fleet.moving.access import find_offset_rights, find_read_rights
-from seamark.fleet.moving.actions import RUNNING, STOPPED, Quiesced, read_quiesced
+from seamark.fleet.moving.actions import RUNNING, STOPPED, Quiesced, check_write, read_quiesced
 from seamark.fleet.moving.guards import find_quiet_seconds
 from seamark.fleet.moving.progress import build_progress
 from seamark.fleet.planning import PLANNING
@@ -132,6 +132,7 @@ class CreateWithOffsets(Action):
             )
         kind = reads.use(PLUGIN_TYPES)(self.cluster, self.config.get("connector.class", ""))
         connector = Connector(self.name, self.cluster, kind, self.config)
+        check_write(self._build_write(connector), connector, planning)
         create = _view(self._create, reads)
         progress = build_progress(
             self.cluster,
@@ -422,6 +423,8 @@ class RemoveConnector(Action):
             present = find_connector(reads, self.cluster, self.previous.name)
             locks |= find_locks(reads, self.cluster, self.previous.name, present, [config] if config else [])
         owner = self.kept.as_connector(self.cluster, self.name) if self.kept else found
+        if self._is_written and owner:
+            check_write(self._write, owner, planning)
         rights = find_offset_rights(self._write, owner, planning) if self._is_written and owner else ()
         return RemoveSeen(
             quiesced,

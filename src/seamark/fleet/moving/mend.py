@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from seamark.change.steps.stopped import build_config_pin
 from seamark.connect.capability import Capability
 from seamark.errors import UsageError
-from seamark.fleet.lock_names import build_lock_notes
 from seamark.fleet.moving.access import build_rights_notes
 from seamark.fleet.moving.mend_effects import REMOVAL, say_left
 from seamark.fleet.moving.odd_records import OddOwner, OddRecords
@@ -111,11 +110,9 @@ class OffsetMends:
         )
 
     def _build_notes(self, owner: OddOwner, rights: Iterable[Right]) -> Iterator[str]:
-        connector = owner.connector
         if owner.has_strays:
             yield _LEVEL_NOTE
         yield from build_rights_notes(rights, context=self._context, brokers=self._world().kafka)
-        yield from build_lock_notes(self._clusters.settings(connector.cluster), kinds=[connector.type])
 
 
 def _build_title(owners: Sequence[str], *, everything: bool) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from seamark.change.identity import merge_identities
 from seamark.change.prepare import merge_needs
 from seamark.change.steps.stopped import build_config_pin
 from seamark.errors import RefusedError, UsageError
-from seamark.fleet.lock_names import build_lock_notes
 from seamark.fleet.moving.access import build_rights_notes
 from seamark.fleet.moving.actions import ChangeOffsets, is_same
 from seamark.fleet.moving.rest_offsets import build_rest_notes
@@ -100,7 +100,6 @@ class OffsetPlans:
                 *build_rights_notes(seen.rights, context=self._context, brokers=world.kafka),
                 *build_rest_notes(self._context, settings),
                 *_build_warnings(meaning, [wanted for _, wanted in needed]),
-                *build_lock_notes(settings, kinds=[connector.type]),
             ),
             reads=reads,
             known={0: seen},
@@ -154,6 +153,7 @@ def merge(title: str, planned: Sequence[Planned]) -> Planned:
         locks=tuple(sorted({lock for one in plans for lock in one.locks})),
         preconditions=tuple(found for one in plans for found in one.preconditions),
         notes=tuple(dict.fromkeys(note for one in plans for note in one.notes)),
+        identity=merge_identities(one.identity for one in plans),
     )
     return Planned(
         plan,

@@ -14,7 +14,6 @@ from seamark.change.step import CanNotUndo
 from seamark.change.steps.offset_records import WriteRecords
 from seamark.change.steps.unused import ProveUnused, name_left
 from seamark.change.world import LEFT_OFFSETS
-from seamark.errors import RefusedError
 from seamark.fleet.moving.guards import find_quiet_seconds
 from seamark.fleet.moving.left_offsets import build_records
 from seamark.fleet.planning import PLANNING
@@ -25,6 +24,7 @@ from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.held_offset import HeldRecord
 from seamark.model.offset import Offset, spell_identity, spell_offset
 from seamark.offsets.codec import decode_key
+from seamark.offsets.own_records import check_own_records
 
 # Each is acknowledged before the next is sent: 5 ms, and 50 on a bad day. A step of so many is over within seconds.
 RECORDS_PER_STEP = 100
@@ -81,13 +81,9 @@ class WriteOffsetRecords(Action):
         Raises:
             RefusedError: a record belongs to a connector that is not among the owners, so that its use is not checked.
         """
-        if others := {str(decode_key(record.key).connector) for record in self.records} - {*self.owners}:
-            raise RefusedError(
-                f"the plan writes records of {', '.join(sorted(others))} without checking who uses them; "
-                "no changes were made",
-                hint="create a new plan and review it",
-            )
         planning, locks = reads.use(PLANNING), reads.use(LOCKS)
+        topics = (planning.settings(self.cluster).offsets_topic,)
+        check_own_records(self.records, connectors=self.owners, topics=topics)
         reading = reads.world.use(LEFT_OFFSETS)(self.cluster).read_stored(self.owners)
         offsets: dict[str, list[Offset]] = {}
         for found in reading.offsets:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from seamark.change.steps.stopped import build_config_pin
 from seamark.connect.capability import Capability
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError
-from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC, build_lock_notes
+from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC
 from seamark.fleet.moving.access import build_rights_notes
 from seamark.fleet.moving.relocation_action import OffsetsTopicShape, RelocateOffsets
 from seamark.fleet.planned import Planned
@@ -89,7 +89,6 @@ class Relocations:
             notes=(
                 f"what {connector.name} holds in {source} stays there; an undo carries back what it holds then",
                 *build_rights_notes(rights, context=self._context, brokers=self._world().kafka),
-                *build_lock_notes(settings, kinds=[connector.type]),
             ),
             reads=reads,
             known={0: seen},

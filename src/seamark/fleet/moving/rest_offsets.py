@@ -68,9 +68,9 @@ class RestOffsets:
         """Have Connect write them."""
         return self._client.patch_offsets(self._name, offsets)
 
-    def write(self, records: Sequence[HeldRecord]) -> None:
+    def write(self, records: Sequence[HeldRecord], *, into: str = "") -> None:
         """Refused: the topic is out of reach."""
-        del records
+        del records, into
         raise self._build_refusal("its offsets can't be written to the topic")
 
     def commit(self, offsets: Sequence[Offset]) -> None:

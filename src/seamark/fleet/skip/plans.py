@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from seamark.change.steps.poison import AwaitPoison
 from seamark.connect.capability import Capability
 from seamark.errors import RefusedError, UsageError
-from seamark.fleet.lock_names import build_lock_notes, find_group
+from seamark.fleet.lock_names import find_group
 from seamark.fleet.planned import Planned
 from seamark.fleet.policy import check_config_writes
 from seamark.fleet.skip.actions import FindFailingRecord, SkipRecord
@@ -196,7 +196,7 @@ class Skips:
         shared = settings.consumer_group_id
         is_shared = shared is not None and find_group(connector.name, connector.config, settings) == shared
         told = f"group {shared} is that of every sink of {connector.cluster}: they skip the record too"
-        return (*((told,) if is_shared else ()), *build_lock_notes(settings, kinds=[connector.type]))
+        return (told,) if is_shared else ()
 
     def _read(self, owner: str) -> Connector:
         connector = self._connectors.one(owner)

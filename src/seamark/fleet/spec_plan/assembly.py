@@ -14,7 +14,6 @@ from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.config import build_config
 from seamark.fleet.connector_life.leftovers import build_topic_note
 from seamark.fleet.connector_life.plugin_type import find_type
-from seamark.fleet.lock_names import build_lock_notes
 from seamark.fleet.ownership import Claims
 from seamark.fleet.planned import Planned
 from seamark.fleet.planner import Planner
@@ -89,7 +88,6 @@ class Assembly:
             for action, difference in zip(connectors, differences, strict=True)
         ]
         effects = self._build_effects(differences, connectors, seen)
-        self._note_locks(differences)
         actions = (*topics.steps, *connectors, *pipelines.steps)
         planned = self._planner.plan(
             title,
@@ -171,11 +169,6 @@ class Assembly:
             if drift is not None:
                 found.append(drift)
         return tuple(found)
-
-    def _note_locks(self, differences: Sequence[Difference]) -> None:
-        for cluster, found in _group(differences).items():
-            kinds = {self._find_kind(difference) for difference in found}
-            self.notes += build_lock_notes(self._clusters.settings(cluster), kinds=sorted(kinds))
 
     def _find_kind(self, difference: Difference) -> ConnectorType:
         if difference.present is not None:

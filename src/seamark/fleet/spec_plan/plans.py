@@ -13,7 +13,7 @@ from seamark.errors import RefusedError, UnsettledError, UsageError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.validation import check_configs
 from seamark.fleet.landings.declared import check_landings
-from seamark.fleet.ownership import Claims, read_claims
+from seamark.fleet.ownership import Claims, ClusterNames, read_claims
 from seamark.fleet.planned import Planned
 from seamark.fleet.planner import Planner
 from seamark.fleet.policy import refuse_violations
@@ -47,7 +47,9 @@ class SpecPlans:
         build_kafka: Callable[[], KafkaPort],
         former: FormerOffsets,
         read_registered: Callable[[], Mapping[str, Any]],
+        names: ClusterNames | None = None,
     ) -> None:
+        self._names = names
         self._context = context
         self._clusters = clusters
         self._world = world
@@ -93,7 +95,7 @@ class SpecPlans:
                 "the spec names no connector, so --prune would delete everything",
                 hint="say what shall go: seamark destroy -f PATH",
             )
-        claims = read_claims(spec.id, self._journal)
+        claims = read_claims(spec.id, self._journal, self._names)
         chosen = _choose(desired, claims.connectors, names, prune=prune)
         readings = self._read([*chosen, *(desired if prune else ())], wanted=chosen)
         if prune:
@@ -135,7 +137,7 @@ class SpecPlans:
         desired = build_desired(spec, self._clusters)
         if not desired:
             raise UsageError("the spec names no connector", hint="give the files that name what shall go")
-        claims = read_claims(spec.id, self._journal)
+        claims = read_claims(spec.id, self._journal, self._names)
         chosen = select_owners(desired, names)
         readings = self._read(chosen, wanted=chosen)
         going = find_surplus(chosen, readings.live)

@@ -1,0 +1,243 @@
+"""What the clusters of a context are, read from the clusters themselves."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from seamark.change.fanout import fan_out
+from seamark.change.identity import ConnectIdentity, Identity, build_wrong_connect, build_wrong_kafka
+from seamark.change.plan import Plan
+from seamark.change.step import Step
+from seamark.errors import RefusedError, SeamarkError
+from seamark.fleet.clusters import Clusters
+from seamark.fleet.workers import build_address
+from seamark.model.broker import KafkaCluster
+from seamark.model.worker import Worker
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from seamark.context import ConnectSettings, Context
+
+    class _Kafka(Protocol):
+        def read_cluster(self) -> KafkaCluster: ...
+
+    FindGroup = Callable[[Sequence[str]], Sequence[str]]
+
+# A plan of a thousand connectors needs the same few names a thousand times.
+_KEPT_SECONDS = 60.0
+
+
+class Identities:
+    """Reads the identity of the clusters of one context."""
+
+    def __init__(
+        self,
+        context: Context,
+        clusters: Clusters,
+        *,
+        open_kafka: Callable[[], _Kafka],
+        find_groups: FindGroup | None = None,
+    ) -> None:
+        """`find_groups` returns the worker groups that have members at these URLs."""
+        self._context = context
+        self._clusters = clusters
+        self._open_kafka = open_kafka
+        self._find_groups = find_groups or self._read_groups
+        self._known: dict[tuple[str, ...], tuple[float, Identity]] = {}
+        self._lock = Lock()
+
+    def read(self, names: Collection[str]) -> Identity:
+        """Return the identity of the Kafka cluster and of these Connect clusters, as they report it now.
+
+        Raises:
+            RefusedError: a Connect cluster uses another Kafka cluster than the context, or its worker group can't be
+                determined.
+            UnreachableError: a cluster doesn't respond.
+        """
+        chosen = {name: self._clusters.settings(name) for name in names}
+        if chosen and all(_is_standalone(settings) for settings in chosen.values()):
+            return Identity("", {name: _build_standalone(settings) for name, settings in chosen.items()})
+        kafka_id = self._read_kafka_id()
+        found = fan_out({name: self._bind(settings, kafka_id) for name, settings in chosen.items()})
+        for error in found.failures.values():
+            raise error
+        return Identity(kafka_id, {name: found.results[name] for name in chosen})
+
+    def find(self, names: Collection[str]) -> Identity:
+        """Return the identity as `read` does, or as it was up to a minute ago: for planning. Applying reads again."""
+        key = tuple(sorted(names))
+        with self._lock:
+            known = self._known.get(key)
+            if known is None or time.monotonic() - known[0] > _KEPT_SECONDS:
+                known = self._known[key] = (time.monotonic(), self.read(names))
+        return known[1]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The Connect clusters of the context."""
+        return self._clusters.names
+
+    def identify(self, name: str) -> ConnectIdentity | None:
+        """Return the identity of a Connect cluster; None where it can't be determined."""
+        try:
+            return self.find([name]).connect[name]
+        except SeamarkError:
+            return None
+
+    def find_scope(self, name: str) -> str:
+        """Return what stands for a Connect cluster in names of locks; the same for everybody who uses the cluster.
+
+        That is its worker group. Without brokers the group is unknown, and the Kafka cluster stands for all Connect
+        clusters on it: such locks exclude more than they must.
+        """
+        found = self.find([name]).connect[name]
+        return found.group or found.file or f"kafka-{found.kafka_cluster_id}"
+
+    def match(self, plan: Plan) -> dict[str, str]:
+        """Return the names that the Connect clusters of a plan have in this context, by the names in the plan.
+
+        Raises:
+            RefusedError: the context doesn't have a cluster of the plan.
+        """
+        expected = plan.identity
+        if not expected.is_local and (found := self._read_kafka_id()) != expected.kafka_cluster_id:
+            raise build_wrong_kafka(expected, found, context=plan.context)
+        return {
+            name: self._match_connect(name, wanted, context=plan.context) for name, wanted in expected.connect.items()
+        }
+
+    def _match_connect(self, name: str, wanted: ConnectIdentity, *, context: str) -> str:
+        """Return the own name of a plan's Connect cluster. One of the same name is asked first."""
+        seen: list[str] = []
+        for own in sorted(self._clusters.names, key=lambda one: one != name):
+            try:
+                found = self.read([own]).connect[own]
+            except SeamarkError as error:
+                if own == name:
+                    raise
+                seen.append(f"{own}: {error.message}")
+                continue
+            if wanted.matches(found):
+                return own
+            seen.append(f"{own} is {found}")
+        raise build_wrong_connect(name, wanted, "; ".join(seen) or "there is no Connect cluster", context=context)
+
+    def _bind(self, settings: ConnectSettings, kafka_id: str) -> Callable[[], ConnectIdentity]:
+        return lambda: self._read_connect(settings, kafka_id)
+
+    def _read_kafka_id(self) -> str:
+        if not self._context.has_brokers:
+            return ""
+        found = self._open_kafka().read_cluster().cluster_id
+        if not found:
+            raise RefusedError(
+                "the brokers don't report their cluster ID; no changes were made",
+                hint="check bootstrap.servers of the context",
+            )
+        return found
+
+    def _read_connect(self, settings: ConnectSettings, kafka_id: str) -> ConnectIdentity:
+        if _is_standalone(settings):
+            return _build_standalone(settings)
+        client = self._clusters.client(settings.name)
+        workers = [worker for worker in client.read_workers() if worker.is_up]
+        if not workers:
+            if kafka_id and settings.group_id is not None:
+                # Offsets may be imported while all workers are down; the context says whose they are.
+                return ConnectIdentity(kafka_id, settings.group_id)
+            client.read_capabilities()
+            workers = [worker for worker in client.read_workers() if worker.is_up]
+        found = _read_same_id(settings.name, workers)
+        if not self._context.has_brokers:
+            statuses = client.read_statuses().values()
+            ids = {status.worker_id for status in statuses if status.worker_id}
+            ids |= {task.worker_id for status in statuses for task in status.tasks if task.worker_id}
+            # A cluster without connectors has no statuses; then the addresses are all there is.
+            return ConnectIdentity(found, "", tuple(sorted(ids or {build_address(worker.url) for worker in workers})))
+        if found != kafka_id:
+            raise RefusedError(
+                f"Connect cluster {settings.name} uses another Kafka cluster than the context; no changes were made",
+                cause=f"its workers use {found}, bootstrap.servers of context {self._context.name} is {kafka_id}",
+                hint="correct bootstrap.servers, or move this Connect cluster to the context of its Kafka cluster",
+                context={"cluster": settings.name},
+            )
+        return ConnectIdentity(found, settings.group_id or self._find_group(settings, workers))
+
+    def _find_group(self, settings: ConnectSettings, workers: Sequence[Worker]) -> str:
+        groups = self._find_groups([worker.url for worker in workers])
+        if len(groups) == 1:
+            return groups[0]
+        raise RefusedError(
+            f"can't determine the worker group of Connect cluster {settings.name}; no changes were made",
+            cause=f"groups with a member at its URLs: {', '.join(groups) or 'none'}",
+            hint=f"add the workers' group.id to the context: connect.{settings.name}.group_id",
+            context={"cluster": settings.name, "setting": f"connect.{settings.name}.group_id"},
+        )
+
+    def _read_groups(self, urls: Sequence[str]) -> Sequence[str]:
+        from seamark.kafka.worker_group import find_worker_groups  # noqa: PLC0415
+
+        return find_worker_groups(self._context.kafka.client_config(), urls)
+
+
+def check_coverage(plan: Plan, steps: Sequence[Step], context: Context) -> None:
+    """Refuse a plan that doesn't say which clusters its steps are for: seamark writes it into every plan.
+
+    Raises:
+        RefusedError: a cluster is missing.
+    """
+    needed = {name for step in steps for name in step.find_clusters()}
+    missing = sorted(needed - set(plan.identity.connect))
+    is_kafka_missing = context.has_brokers and not plan.identity.kafka_cluster_id and not plan.identity.is_local
+    if missing or (is_kafka_missing and steps):
+        raise RefusedError(
+            "the plan doesn't identify the clusters that it changes; no changes were made",
+            cause=f"no identity of {', '.join(missing) or 'the Kafka cluster'}",
+            hint="create a new plan and review it: this one was edited",
+        )
+
+
+def rename_clusters(context: Context, names: Mapping[str, str]) -> Context:
+    """Return the context with the names that a plan uses for its Connect clusters.
+
+    Other clusters keep their names, unless the plan uses the name for another one. Settings stay those of the context,
+    so that a plan can't choose which policy holds for a cluster.
+    """
+    own = {known: name for name, known in names.items()}
+    taken = set(names)
+    connect, policies = {}, {}
+    for known, settings in context.connect.items():
+        name = own.get(known, known)
+        while known not in own and name in taken:
+            name += "+"
+        connect[name] = replace(settings, name=name, known_as=settings.known_as or known)
+        if known in context.cluster_policies:
+            policies[name] = context.cluster_policies[known]
+    return replace(context, connect=connect, cluster_policies=policies, own_journal=context.journal)
+
+
+def _is_standalone(settings: ConnectSettings) -> bool:
+    return settings.offsets_file is not None and settings.group_id is None
+
+
+def _build_standalone(settings: ConnectSettings) -> ConnectIdentity:
+    return ConnectIdentity(file=f"{socket.gethostname()}:{settings.offsets_file}")
+
+
+def _read_same_id(name: str, workers: Sequence[Worker]) -> str:
+    ids = {worker.url: worker.kafka_cluster_id for worker in workers}
+    distinct = sorted(set(ids.values()))
+    if len(distinct) == 1 and distinct[0]:
+        return distinct[0]
+    raise RefusedError(
+        f"the workers of Connect cluster {name} don't report one Kafka cluster; no changes were made",
+        cause=", ".join(f"{url}: {found or '(none)'}" for url, found in ids.items()) or "no worker responds",
+        hint="check the URLs of the context: all of them must lead to workers of one Connect cluster",
+        context={"cluster": name},
+    )
