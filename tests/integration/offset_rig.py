@@ -71,11 +71,11 @@ class OffsetRig:
         """Make a plan. A rebalance that lasts longer than a short `in_flight` has patience for is waited out."""
         return ask_patiently(build)
 
-    def apply(self, planned):
+    def apply(self, planned, progress=None):
         """Carry a plan out, and expect that it is done; again where a rebalance kept it from its write."""
         assert planned.plan.steps, planned.plan.title
         for _ in range(TRIES):
-            result = self.fleet.apply(planned)
+            result = self.fleet.apply(planned, progress)
             if result.is_done or not is_hindered(result):
                 break
         assert result.is_done, describe_failures(result)

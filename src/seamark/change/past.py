@@ -11,6 +11,7 @@ from seamark.change.step import Intent, Outcome
 from seamark.change.task import Task, build_tasks
 from seamark.errors import RefusedError, SeamarkError, UnknownOutcomeError
 from seamark.model.entry import Entry, EntryKind
+from seamark.model.head import OpenChange
 from seamark.model.result import GOOD
 
 
@@ -64,24 +65,6 @@ class Past:
     def _forget(self, number: int) -> None:
         for known in (self.intents, self.outcomes, self.errors, self.found):
             known.pop(number, None)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenChange:
-    """What is left to do of a change that isn't finished, and on which clusters.
-
-    `restores` are the steps that run in any case, such as restoring a connector's state: closing the change runs them.
-    """
-
-    change: str
-    title: str
-    holder: str
-    held_since: str
-    last: str
-    last_at: str
-    targets: tuple[str, ...]
-    remaining: tuple[str, ...]
-    restores: tuple[str, ...]
 
 
 def read_open(entries: Sequence[Entry]) -> OpenChange:

@@ -21,8 +21,8 @@ from seamark.report.views.journal import build_changes_view, build_entries_view
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from seamark.change.past import OpenChange
     from seamark.fleet import Fleet
+    from seamark.model.head import OpenChange
 
 _YES = option("-y", "--yes", is_flag=True, help="Do not ask.")
 

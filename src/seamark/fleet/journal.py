@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from seamark.change.journal import Journal as JournalPort
-from seamark.change.past import OpenChange, read_open, read_plan
+from seamark.change.past import read_open, read_plan
 from seamark.change.plan import Plan
 from seamark.change.progress import Progress
 from seamark.errors import JournalError, NotFoundError
 from seamark.fleet.changes import Changes
 from seamark.fleet.setup import make_setup, read_setup
 from seamark.model.entry import Entry
-from seamark.model.head import Head
+from seamark.model.head import Head, OpenChange
 from seamark.model.result import ChangeResult
 from seamark.model.setup import JournalSetup
 

@@ -33,6 +33,24 @@ class Head:
         return self.last_kind is not EntryKind.CLOSE
 
 
+@dataclass(frozen=True, slots=True)
+class OpenChange:
+    """What is left to do of a change that isn't finished, and on which clusters.
+
+    `restores` are the steps that run in any case, such as restoring a connector's state: closing the change runs them.
+    """
+
+    change: str
+    title: str
+    holder: str
+    held_since: str
+    last: str
+    last_at: str
+    targets: tuple[str, ...]
+    remaining: tuple[str, ...]
+    restores: tuple[str, ...]
+
+
 def find_spec(opened: Mapping[str, Any]) -> str:
     """The id of the spec that a change came from, told by the body of its `open` entry; "" where there is none."""
     plan = opened.get("plan")
