@@ -125,6 +125,10 @@ class AuthorizationError(AccessError):
     """The other side knows us and says no."""
 
 
+class PermissionDeniedError(AccessError):
+    """The roles of the context don't allow it, or the context is read-only. Nothing was changed."""
+
+
 class RefusedError(SeamarkError):
     """A safety rule says no. Nothing was changed."""
 

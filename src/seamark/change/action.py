@@ -23,6 +23,7 @@ from seamark.errors import UsageError
 from seamark.model.access import Right
 from seamark.model.connector import ConnectorType
 from seamark.model.effect import Effect
+from seamark.model.permission import Permission
 from seamark.model.plan import StepData
 from seamark.model.result import GOOD
 
@@ -31,6 +32,16 @@ A = TypeVar("A", bound="type[Action]")
 S = TypeVar("S", bound=Step)
 
 _KINDS: dict[str, type[Action]] = {}
+
+
+def needs_permission(*permissions: Permission) -> Callable[[A], A]:
+    """Declare what a role must allow for actions of a class."""
+
+    def declare(cls: A) -> A:
+        cls.permissions = frozenset(permissions)
+        return cls
+
+    return declare
 
 
 class When(StrEnum):
@@ -206,6 +217,8 @@ class Action(ABC):
 
     __slots__ = ()
     kind: ClassVar[str]
+    # What a role must allow; `needs_permission` sets it.
+    permissions: ClassVar[frozenset[Permission]]
     # Actions of a lower phase are done before those of a higher one: a sink that runs before its topic would have the
     # brokers create another one.
     phase: ClassVar[int] = 1
@@ -355,6 +368,8 @@ def action_kind(kind: str) -> Callable[[A], A]:
     """Register an action under the name that plan files and the journal hold."""
 
     def register(cls: A) -> A:
+        if "permissions" not in vars(cls):
+            raise TypeError(f"{cls.__name__} declares no permission: use @needs_permission")
         if _KINDS.setdefault(kind, cls) is not cls:
             raise ValueError(f"two actions are called {kind!r}")
         cls.kind = kind

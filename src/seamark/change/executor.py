@@ -109,7 +109,7 @@ class Executor:
             at=self.actor.timestamp(),
             nonce=self.actor.new_nonce(),
             locks=tuple(sorted({*plan.locks, *((plan_lock(plan.id),) if plan.id else ())})),
-            body={"plan": plan.to_dict()},
+            body={"plan": plan.to_dict(), "actor": {**self.actor.facts, "plan_sha256": plan.sha256}},
         )
         writer = self.journal.begin(opening)
         try:

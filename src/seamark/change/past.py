@@ -80,6 +80,7 @@ def read_open(entries: Sequence[Entry]) -> OpenChange:
         str(last.kind),
         last.at,
         past.plan.identity.describe(),
+        tuple(action.subject for action in past.plan.actions),
         tuple(task.step.describe() for task in left),
         tuple(task.step.describe() for task in left if task.always),
     )
@@ -89,12 +90,13 @@ def read_plan(entries: Sequence[Entry]) -> Plan:
     """Return the plan of a change.
 
     Raises:
-        RefusedError: the change only registered a plan that was saved in a file.
+        RefusedError: the entry records a saved plan or a refusal, and no change.
     """
     if "plan" not in entries[0].body:
         raise RefusedError(
-            f"change {entries[0].change} only saved a plan: there is nothing to undo or to finish",
-            hint="apply the file of the plan: seamark apply FILE",
+            f"entry {entries[0].change} of the journal records no change: there is nothing to undo or to finish",
+            cause=str(entries[0].body.get("title", "")),
+            hint="list the changes: seamark journal list",
         )
     return Plan.from_dict(entries[0].body["plan"])
 
@@ -103,7 +105,7 @@ def read_past(entries: Sequence[Entry]) -> Past:
     """Read a change's entries. The newest intent of a step counts: a resumed step may have two.
 
     Raises:
-        RefusedError: the change only registered a plan that was saved in a file.
+        RefusedError: the entry records a saved plan or a refusal, and no change.
     """
     plan = read_plan(entries)
     past = Past(plan, is_closed=entries[-1].kind is EntryKind.CLOSE)

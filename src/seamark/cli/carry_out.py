@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from seamark.cli.answer import Answer, choose_exit_code
-from seamark.cli.confirm import confirm
+from seamark.cli.confirm import confirm, consent_options
 from seamark.cli.options import option, put_options
 from seamark.cli.progress import StepLines
 from seamark.cli.session import Session
@@ -48,7 +48,7 @@ def change_options(command: F) -> F:
         return command(*args, how=ChangeOptions(yes, dry_run, out), **kwargs)
 
     decorators = (
-        option("-y", "--yes", is_flag=True, help="Do not ask."),
+        consent_options,
         option("--dry-run", is_flag=True, help="Show the plan and change nothing."),
         option(
             "--out",
@@ -71,8 +71,8 @@ def carry_out(
         _save(session, fleet, planned, how.out)
     if only_shown:
         return
-    confirm(session, yes=how.yes, word=choose_word(planned, is_protected=fleet.context.protected))
-    run_change(session, lambda progress: fleet.apply(planned, progress, pace=pace))
+    word = confirm_plan(session, fleet, planned, yes=how.yes)
+    run_change(session, lambda progress: fleet.apply(planned, progress, pace=pace, confirm=word))
 
 
 def run_change(session: Session, act: Callable[[StepLines], ChangeResult], *, change: str = "") -> ChangeResult:
@@ -112,13 +112,22 @@ def run_change(session: Session, act: Callable[[StepLines], ChangeResult], *, ch
     return result
 
 
-def choose_word(planned: Planned, *, is_protected: bool) -> str:
-    """What must be typed: `yes`; for a delete or in a protected context the name of what is changed."""
-    if not is_protected and all(effect.sign is not Sign.DELETE for effect in planned.effects):
-        return "yes"
-    subjects = {effect.subject for effect in planned.effects}
-    # With several of them the likeliest mistake is the wrong context.
-    return parse_subject(subjects.pop()).name if len(subjects) == 1 else planned.plan.context
+def confirm_plan(session: Session, fleet: Fleet, planned: Planned, *, yes: bool) -> str:
+    """Ask for the word of a plan: `yes`; for a delete or in a protected context, the name of what is changed.
+
+    Returns what was typed or passed with `--confirm`.
+    """
+    is_protected = fleet.context.protected
+    word = "yes"
+    if is_protected or any(effect.sign is Sign.DELETE for effect in planned.effects):
+        word = find_word([action.subject for action in planned.plan.actions], fleet.context.name)
+    return confirm(session, yes=yes, word=word, is_protected=is_protected)
+
+
+def find_word(subjects: Sequence[str], context: str) -> str:
+    """Return the name to type: that of the one resource, else of the context, the likeliest mistake with several."""
+    found = set(subjects)
+    return parse_subject(found.pop()).name if len(found) == 1 else context
 
 
 def build_way_out(change: str) -> str:

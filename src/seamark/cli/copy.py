@@ -9,7 +9,7 @@ import click
 
 from seamark.cli.answer import Answer, build_answer
 from seamark.cli.complete import complete_topics
-from seamark.cli.confirm import confirm
+from seamark.cli.confirm import confirm, consent_options
 from seamark.cli.copy_cutover import cutover, finish
 from seamark.cli.copy_options import SparkOptions, control_option, far_option, open_copies, spark_options
 from seamark.cli.copy_progress import CopyLines
@@ -90,7 +90,7 @@ def plan_copy(
 @option("--lag", type=click.IntRange(min=0), default=10_000, show_default=True, help="With --follow: so little.")
 @control_option
 @far_option
-@option("-y", "--yes", is_flag=True, help="Do not ask.")
+@consent_options
 @global_options
 @pass_session
 def run_copy(
@@ -206,7 +206,8 @@ def _agree(session: Session, fleet: Fleet, known: KnownPlan, *, yes: bool) -> No
         f"{render_count(len(plan.slices), 'slice')}"
     )
     try:
-        confirm(session, yes=yes, word=target.topic if fleet.context.protected else "yes")
+        is_protected = fleet.context.protected
+        confirm(session, yes=yes, word=target.topic if is_protected else "yes", is_protected=is_protected)
     except UsageError as error:
         error.hint = "say it with --yes, after a look at the plan"
         raise

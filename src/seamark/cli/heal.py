@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from seamark.cli.answer import Answer, choose_exit_code
-from seamark.cli.carry_out import choose_word, show_plan
-from seamark.cli.confirm import confirm
+from seamark.cli.carry_out import confirm_plan, find_word, show_plan
+from seamark.cli.confirm import confirm, consent_options
 from seamark.cli.duration import Duration
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.progress import StepLines
@@ -51,7 +51,7 @@ _SHORTEST_SECONDS = 1.0
     metavar="TIME",
     help="Time until the second restart; it doubles with each further one.",
 )
-@option("-y", "--yes", is_flag=True, help="Do not ask.")
+@consent_options
 @option("--dry-run", is_flag=True, help="Show what would be restarted now, and change nothing.")
 @global_options
 @pass_session
@@ -81,8 +81,14 @@ def heal(
             clinic.show(healer)
             return
         if watch:
-            word = fleet.context.name if fleet.context.protected else "yes"
-            confirm(session, yes=yes, word=word, what=f"restart whatever fails, {max_restarts} times at most")
+            is_protected = fleet.context.protected
+            clinic.confirmed = confirm(
+                session,
+                yes=yes,
+                word=fleet.context.name if is_protected else "yes",
+                what=f"restart whatever fails, {max_restarts} times at most",
+                is_protected=is_protected,
+            )
             clinic.is_confirmed = True
         try:
             report = healer.run(once=once, watch=watch)
@@ -100,7 +106,9 @@ class Clinic:
         self._session = session
         self._fleet = fleet
         self._targets = targets
-        self.is_confirmed = yes
+        self.is_confirmed = yes and not fleet.context.protected
+        # What --watch was confirmed with, for all rounds.
+        self.confirmed: str | None = None
         self._has_looked = False
 
     def build(self, settings: HealSettings) -> Healer:
@@ -140,9 +148,11 @@ class Clinic:
         planned = self._fleet.connectors.restart(connectors)
         if not self.is_confirmed:
             show_plan(self._session, planned, is_data=False)
-            confirm(self._session, yes=False, word=choose_word(planned, is_protected=self._fleet.context.protected))
-            self.is_confirmed = True
-        result = self._fleet.apply(planned, StepLines(self._session))
+            word = confirm_plan(self._session, self._fleet, planned, yes=False)
+            self.is_confirmed = not self._fleet.context.protected
+        else:
+            word = find_word([action.subject for action in planned.plan.actions], self._fleet.context.name)
+        result = self._fleet.apply(planned, StepLines(self._session), confirm=word)
         if result.interrupted:
             raise KeyboardInterrupt
         return result

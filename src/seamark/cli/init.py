@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from seamark.cli.answer import Answer
-from seamark.cli.confirm import confirm
+from seamark.cli.confirm import confirm, consent_options
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.report.views.setup import build_setup_view
 
 
 @click.command
-@option("-y", "--yes", is_flag=True, help="Do not ask.")
+@consent_options
 @option("--dry-run", is_flag=True, help="Show what is missing and make nothing.")
 @global_options
 @pass_session
@@ -26,6 +26,8 @@ def init(session: Session, *, yes: bool, dry_run: bool) -> None:
         session.give(Answer(build_setup_view(setup)))
         if dry_run or not setup.missing:
             return
-        confirm(session, yes=yes, word=fleet.context.name if fleet.context.protected else "yes", what="make them")
+        is_protected = fleet.context.protected
+        word = fleet.context.name if is_protected else "yes"
+        confirm(session, yes=yes, word=word, what="create them", is_protected=is_protected)
         for name in fleet.journal.make_setup():
             session.reporter.note(f"✓ {name} made")

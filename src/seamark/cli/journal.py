@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from seamark.cli.answer import Answer
-from seamark.cli.carry_out import ChangeOptions, build_errors, carry_out, change_options, run_change
+from seamark.cli.carry_out import ChangeOptions, build_errors, carry_out, change_options, find_word, run_change
 from seamark.cli.complete import complete_changes, complete_open_changes
-from seamark.cli.confirm import confirm
+from seamark.cli.confirm import confirm, consent_options
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.progress import StepLines
 from seamark.cli.session import Session
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from seamark.fleet import Fleet
     from seamark.model.head import OpenChange
-
-_YES = option("-y", "--yes", is_flag=True, help="Do not ask.")
 
 
 @click.group
@@ -73,7 +71,7 @@ def undo_change(session: Session, change: str, *, how: ChangeOptions) -> None:
 
 @journal.command("resume")
 @click.argument("change", shell_complete=complete_open_changes)
-@_YES
+@consent_options
 @global_options
 @pass_session
 def resume_change(session: Session, change: str, *, yes: bool) -> None:
@@ -86,15 +84,15 @@ def resume_change(session: Session, change: str, *, yes: bool) -> None:
         found = fleet.journal.read_open(change)
         whole = found.change
         _show_open(session, found, steps=found.remaining)
-        confirm(session, yes=yes, what="take it over and finish it")
-        run_change(session, lambda progress: fleet.journal.resume(whole, progress=progress), change=whole)
+        word = _confirm(session, fleet, found, yes=yes, what="take it over and finish it")
+        run_change(session, lambda progress: fleet.journal.resume(whole, progress=progress, confirm=word), change=whole)
 
 
 @journal.command("unlock")
 @click.argument("change", shell_complete=complete_open_changes)
 @option("--id", "nonce", required=True, metavar="NONCE", help="The nonce of its holder, as journal show tells it.")
 @option("--force", is_flag=True, help="Close it even where it can't be told how a step ended.")
-@_YES
+@consent_options
 @global_options
 @pass_session
 def unlock_change(session: Session, change: str, *, nonce: str, force: bool, yes: bool) -> None:
@@ -106,10 +104,10 @@ def unlock_change(session: Session, change: str, *, nonce: str, force: bool, yes
         found = fleet.journal.read_open(change)
         whole = found.change
         _show_open(session, found, steps=found.restores)
-        confirm(session, yes=yes, what="take it over and close it")
+        word = _confirm(session, fleet, found, yes=yes, what="take it over and close it")
         run_change(
             session,
-            lambda progress: fleet.journal.unlock(whole, nonce=nonce, force=force, progress=progress),
+            lambda progress: fleet.journal.unlock(whole, nonce=nonce, force=force, progress=progress, confirm=word),
             change=whole,
         )
 
@@ -146,12 +144,18 @@ def _close_first(session: Session, fleet: Fleet, change: str, how: ChangeOptions
         )
     found = fleet.journal.read_open(change)
     _show_open(session, found, steps=found.restores)
-    confirm(session, yes=how.yes, what="take it over and close it, before it is taken back")
-    result = fleet.journal.unlock(change, nonce=None, progress=StepLines(session))
+    word = _confirm(session, fleet, found, yes=how.yes, what="take it over and close it, before it is undone")
+    result = fleet.journal.unlock(change, nonce=None, progress=StepLines(session), confirm=word)
     if result.ending is None:
         errors, _ = build_errors(result)
         raise errors[-1]
     session.reporter.note(f"change {change} is closed: {result.ending}")
+
+
+def _confirm(session: Session, fleet: Fleet, found: OpenChange, *, yes: bool, what: str) -> str:
+    is_protected = fleet.context.protected
+    word = find_word(found.subjects, fleet.context.name) if is_protected else "yes"
+    return confirm(session, yes=yes, word=word, what=what, is_protected=is_protected)
 
 
 def _show_open(session: Session, found: OpenChange, *, steps: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from seamark.cli.answer import Answer, build_answer
-from seamark.cli.confirm import confirm
+from seamark.cli.confirm import confirm, consent_options
 from seamark.cli.copy_options import SparkOptions, spark_options
 from seamark.cli.land_compact import compact_landing
 from seamark.cli.land_lines import LandLines
@@ -57,7 +57,7 @@ def plan_landing(session: Session, *, name: str, file: tuple[Path, ...], allow_p
     metavar="FILE",
     help="Write how it goes there after each batch, as Prometheus reads it.",
 )
-@option("-y", "--yes", is_flag=True, help="Do not ask.")
+@consent_options
 @global_options
 @pass_session
 def run_landing(
@@ -142,7 +142,7 @@ def _agree(session: Session, plan: LandPlan, *, yes: bool, is_protected: bool) -
     for statement in plan.statements:
         session.reporter.note(f"  first: {statement}")
     try:
-        confirm(session, yes=yes, word=landing.name if is_protected else "yes")
+        confirm(session, yes=yes, word=landing.name if is_protected else "yes", is_protected=is_protected)
     except UsageError as error:
         error.hint = "say it with --yes, after a look at: seamark land plan"
         raise

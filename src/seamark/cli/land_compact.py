@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from seamark.cli.answer import Answer
-from seamark.cli.confirm import confirm
+from seamark.cli.confirm import confirm, consent_options
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.spec_options import file_options
@@ -18,7 +18,7 @@ from seamark.report.words import render_number
 @click.argument("name")
 @file_options(required=False)
 @option("--dry-run", is_flag=True, help="Show the files of each date, and change nothing.")
-@option("-y", "--yes", is_flag=True, help="Do not ask.")
+@consent_options
 @global_options
 @pass_session
 def compact_landing(
@@ -40,6 +40,7 @@ def compact_landing(
         if all(part.files <= part.fewest for part in before):
             session.reporter.note("there is nothing to write together")
             return
-        confirm(session, yes=yes, word=name if fleet.context.protected else "yes")
+        is_protected = fleet.context.protected
+        confirm(session, yes=yes, word=name if is_protected else "yes", is_protected=is_protected)
         removed, added = compact_table(declared)
         session.reporter.note(f"{render_number(removed)} files became {render_number(added)}")

@@ -11,12 +11,11 @@ from seamark.cli.carry_out import (
     build_errors,
     carry_out,
     change_options,
-    choose_word,
+    confirm_plan,
     run_change,
     show_plan,
 )
 from seamark.cli.complete import complete_connectors
-from seamark.cli.confirm import confirm
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.progress import StepLines
 from seamark.cli.session import Session
@@ -87,11 +86,11 @@ def _carry_out_search(session: Session, fleet: Fleet, search: Search, how: Chang
         carry_out(session, fleet, search.planned, how)
         return False
     show_plan(session, search.planned, is_data=False)
-    confirm(session, yes=how.yes, word=choose_word(search.planned, is_protected=fleet.context.protected))
+    word = confirm_plan(session, fleet, search.planned, yes=how.yes)
     if session.output.is_text:
-        return run_change(session, lambda progress: fleet.apply(search.planned, progress)).is_done
+        return run_change(session, lambda progress: fleet.apply(search.planned, progress, confirm=word)).is_done
     # A program gets one document: that of the change that skips.
-    result = fleet.apply(search.planned, StepLines(session))
+    result = fleet.apply(search.planned, StepLines(session), confirm=word)
     errors, session.exit_code = build_errors(result)
     for error in errors:
         session.reporter.fail(error)

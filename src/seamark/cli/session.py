@@ -38,6 +38,8 @@ class Session:
     verbose: int = 0
     color: str = "auto"
     no_input: bool = False
+    # What --confirm names.
+    confirmed: str = ""
     exit_code: int = 0
     # Whether a part of the terminal is being drawn over in place.
     draws: bool = False

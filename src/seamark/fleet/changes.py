@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import seamark.fleet.action_kinds  # noqa: F401 - plans are decoded here
 from seamark.change.actor import Actor
 from seamark.change.executor import Executor
-from seamark.change.journal import Journal
+from seamark.change.journal import Journal, Opening
 from seamark.change.past import read_plan
 from seamark.change.plan import Plan
 from seamark.change.precondition import check_preconditions
@@ -20,12 +21,13 @@ from seamark.change.spool import FileSpool
 from seamark.change.steps import build_step
 from seamark.change.timing import build_timing
 from seamark.change.undo import build_undo_plan
-from seamark.errors import RefusedError
+from seamark.errors import PermissionDeniedError, RefusedError, SeamarkError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.validation import check_configs
 from seamark.fleet.identity import check_coverage
 from seamark.fleet.moving.access import check_denied, find_missing
 from seamark.fleet.ownership import ClusterNames, build_undo_field, find_owners, read_claims, refresh_spec
+from seamark.fleet.permissions import check_confirmed, check_plan
 from seamark.fleet.planned import Planned
 from seamark.fleet.planner import Planner
 from seamark.fleet.policy import check_config_writes, check_new_names
@@ -36,9 +38,10 @@ from seamark.fleet.review import (
 )
 from seamark.fleet.seal import find_key_names
 from seamark.fleet.world import FleetWorld
-from seamark.model.entry import Ending, Entry
+from seamark.model.entry import Ending, Entry, EntryKind
 from seamark.model.head import find_spec
 from seamark.model.pace import FLEET_PACE, Pace
+from seamark.model.permission import Access
 from seamark.model.result import ChangeResult
 
 if TYPE_CHECKING:
@@ -57,9 +60,11 @@ class Changes:
         planner: Planner,
         actor: Actor,
         journal: Callable[[], Journal],
+        access: Access,
         names: ClusterNames | None = None,
     ) -> None:
         self._names = names
+        self._access = access
         self._context = context
         self._clusters = clusters
         self._world = world
@@ -75,15 +80,21 @@ class Changes:
         )
 
     def apply(
-        self, planned: Planned | Plan, *, progress: Progress | None = None, pace: Pace | None = None
+        self,
+        planned: Planned | Plan,
+        *,
+        progress: Progress | None = None,
+        pace: Pace | None = None,
+        confirm: str = "",
     ) -> ChangeResult:
         """Carry out a plan. A plan with nothing to do touches nothing, not even the journal."""
         if isinstance(planned, Plan):
             planned = self.review(planned)
         plan = planned.plan
-        self._check_key()
         if plan.is_empty:
             return ChangeResult("", title=plan.title, ending=Ending.DONE, steps=())
+        self._check_allowed(plan, confirm)
+        self._check_key()
         check_coverage(plan, planned.steps, self._context)
         check_denied(find_missing(planned.needs.rights, context=self._context, brokers=self._world.kafka))
         executor = self._build_executor(progress, pace=pace or FLEET_PACE)
@@ -141,12 +152,44 @@ class Changes:
         """Return what finishes and closes changes that a crash left open."""
         return Recovery(self._build_executor(progress, pace=FLEET_PACE))
 
-    def check_open(self, entries: Sequence[Entry]) -> None:
-        """Refuse to take over a change that doesn't say which clusters it is for, or whose secrets have another key."""
+    def _check_allowed(self, plan: Plan, confirm: str) -> None:
+        """Refuse what the roles don't allow, and what isn't confirmed in a protected context."""
+        try:
+            check_plan(plan, self._access, self._context)
+        except PermissionDeniedError as error:
+            self._record_refusal(plan, error)
+            raise
+        check_confirmed(plan, self._context, confirm)
+
+    def _record_refusal(self, plan: Plan, error: PermissionDeniedError) -> None:
+        """Record what somebody tried, where the journal can be written."""
+        opening = Opening(
+            change=self._actor.new_id(),
+            title=f"not allowed: {plan.title}",
+            by=self._actor.name,
+            at=self._actor.timestamp(),
+            nonce=self._actor.new_nonce(),
+            locks=(),
+            body={"refused": error.as_dict(), "actor": {**self._actor.facts, "plan_sha256": plan.sha256}},
+        )
+        with suppress(SeamarkError):
+            writer = self._journal().begin(opening)
+            try:
+                writer.append(EntryKind.CLOSE, {"ending": str(Ending.FAILED)})
+            finally:
+                writer.release()
+
+    def check_open(self, entries: Sequence[Entry], confirm: str | None = None) -> None:
+        """Refuse to take over a change that doesn't say which clusters it is for, or whose secrets have another key.
+
+        With `confirm`, refuse also what the roles don't allow, or what isn't confirmed in a protected context.
+        """
         self.check_seals(entries)
         check_signatures(entries, self._world.seal)
         plan = read_plan(entries)
         check_coverage(plan, [build_step(step) for step in plan.steps], self._context)
+        if confirm is not None:
+            self._check_allowed(plan, confirm)
 
     def check_seals(self, entries: Sequence[Entry]) -> None:
         """Refuse a change that was written with another key: its secrets would all look changed."""

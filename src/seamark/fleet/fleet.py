@@ -8,6 +8,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from seamark.fleet.access import permits
 from seamark.fleet.clusters import Clusters, build_connect_client
 from seamark.fleet.connector_life.connectors import Connectors
 from seamark.fleet.look import read_status
@@ -15,6 +16,7 @@ from seamark.fleet.offsets import Offsets
 from seamark.fleet.ports import BrokersPort, ConnectPort, KafkaPort
 from seamark.fleet.workers import Workers
 from seamark.model.finding import Finding
+from seamark.model.permission import Permission
 from seamark.model.status import FleetStatus
 from seamark.model.wait import Wait
 
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from seamark.fleet.world import FleetWorld
     from seamark.model.lag import GroupLag
     from seamark.model.pace import Pace
+    from seamark.model.permission import Access
     from seamark.model.reading import Reading
     from seamark.model.result import ChangeResult
     from seamark.model.source_lag import SourceLag
@@ -124,16 +127,19 @@ class Fleet:
             opened.close()
 
     @cached_property
+    @permits(Permission.READ)
     def connectors(self) -> Connectors:
         """The connectors of every cluster: reading them, and planning what is done to them."""
         return Connectors(self._clusters, plans=lambda: self._plans)
 
     @cached_property
+    @permits(Permission.READ)
     def workers(self) -> Workers:
         """The workers of every cluster."""
         return Workers(self._clusters)
 
     @cached_property
+    @permits(Permission.READ)
     def loggers(self) -> Loggers:
         """What the workers write into their logs: reading the levels, and planning others."""
         from seamark.fleet.loggers import Loggers  # noqa: PLC0415
@@ -141,6 +147,7 @@ class Fleet:
         return Loggers(self._clusters, planner=lambda: self._planner)
 
     @cached_property
+    @permits(Permission.READ)
     def offsets(self) -> Offsets:
         """What the connectors remember."""
         return Offsets(
@@ -148,6 +155,7 @@ class Fleet:
         )
 
     @cached_property
+    @permits(Permission.READ)
     def skips(self) -> Skips:
         """The record that a failed sink can't take: finding it, parking it, going on behind it."""
         from seamark.fleet.skip.plans import Skips  # noqa: PLC0415
@@ -161,11 +169,13 @@ class Fleet:
         )
 
     @cached_property
+    @permits(Permission.READ)
     def imports(self) -> Imports:
         """What `connect-offsets --import` writes, in a context of one worker."""
         return self._offset_services.imports
 
     @cached_property
+    @permits(Permission.READ)
     def topics(self) -> Topics:
         """The topics: reading them, and planning what is done to them."""
         from seamark.fleet.brokers.topics import Topics  # noqa: PLC0415
@@ -173,6 +183,7 @@ class Fleet:
         return Topics(self.context, clusters=self._clusters, world=self._world, planner=lambda: self._planner)
 
     @cached_property
+    @permits(Permission.READ)
     def groups(self) -> Groups:
         """The consumer groups: reading them, moving them, deleting them."""
         from seamark.fleet.brokers.groups import Groups  # noqa: PLC0415
@@ -180,6 +191,7 @@ class Fleet:
         return Groups(clusters=self._clusters, world=self._world, planner=lambda: self._planner)
 
     @cached_property
+    @permits(Permission.READ)
     def copies(self) -> Copies:
         """Copies of topics: planning them, running them on Spark, how far they are, and the proof."""
         from seamark.fleet.copies.copies import Copies  # noqa: PLC0415
@@ -202,12 +214,14 @@ class Fleet:
         )
 
     @cached_property
+    @permits(Permission.READ)
     def landings(self) -> Landings:
         """Landings of topics in tables: what a run would do, running them on Spark, how far they are."""
         from seamark.fleet.landings.landings import Landings  # noqa: PLC0415
 
         return Landings(self.context, kafka=self._world.kafka, read_registered=self._read_registered)
 
+    @permits(Permission.READ)
     def lag(self, *, seconds: bool = True) -> Reading[GroupLag]:
         """How many records, and seconds, every group and every sink is behind, the worst first."""
         from seamark.fleet.brokers.lag import read_lag  # noqa: PLC0415
@@ -215,6 +229,7 @@ class Fleet:
         now = self._world.clock.now()
         return read_lag(self._world.kafka(), self._clusters, now=now, with_seconds=seconds)
 
+    @permits(Permission.READ)
     def source_lag(self) -> Reading[SourceLag]:
         """What every source has not read yet, counted in the databases that the context names; the worst first."""
         from seamark.fleet.positions.source_lag import read_source_lags  # noqa: PLC0415
@@ -222,6 +237,7 @@ class Fleet:
         return read_source_lags(self.context, clusters=self._clusters, stores=self._stores)
 
     @cached_property
+    @permits(Permission.READ)
     def doctor(self) -> Doctor:
         """What is wrong, and its fix."""
         from seamark.fleet.doctor import Doctor  # noqa: PLC0415
@@ -237,6 +253,7 @@ class Fleet:
         )
 
     @cached_property
+    @permits(Permission.READ)
     def journal(self) -> Journal:
         """What was done, and what was begun and not finished."""
         from seamark.fleet.journal import Journal  # noqa: PLC0415
@@ -247,12 +264,19 @@ class Fleet:
             journal=self._find_journal,
         )
 
+    @permits(Permission.READ)
     def apply(
-        self, planned: Planned | Plan, progress: Progress | None = None, *, pace: Pace | None = None
+        self,
+        planned: Planned | Plan,
+        progress: Progress | None = None,
+        *,
+        pace: Pace | None = None,
+        confirm: str = "",
     ) -> ChangeResult:
         """Carry out a plan: journalled, locked, observed. The result holds every failure.
 
-        `pace` says how many connectors are in hand at once, and after how many failures nothing else is begun.
+        `pace` says how many connectors are in hand at once, and after how many failures nothing else is begun. In a
+        protected context `confirm` is the name of the one resource that the plan changes, else that of the context.
 
         Raises:
             StalePlanError: the world has moved since the plan was made. Nothing was changed.
@@ -262,7 +286,7 @@ class Fleet:
         from seamark.change.plan import Plan  # noqa: PLC0415
 
         plan = planned if isinstance(planned, Plan) else planned.plan
-        return self._find_changes(plan).apply(planned, progress=progress, pace=pace)
+        return self._find_changes(plan).apply(planned, progress=progress, pace=pace, confirm=confirm)
 
     def build_pace(self, *, canary: int = 0, max_failures: int | None = None, max_changes: int | None = None) -> Pace:
         """How a large change shall go: the first `canary` connectors alone, then the rest; see `Pace`."""
@@ -270,10 +294,12 @@ class Fleet:
 
         return replace(FLEET_PACE, canary=canary, max_failures=max_failures, max_changes=max_changes)
 
+    @permits(Permission.READ)
     def review(self, plan: Plan, *, validate: bool = True) -> Planned:
         """Look at a saved plan: whether it can be applied here and now, and what it would do."""
         return self._find_changes(plan).review(plan, validate=validate)
 
+    @permits(Permission.READ)
     def save(self, planned: Planned, path: Path) -> SeamarkError | None:
         """Save a plan in a file that only its owner can read. Returns why the file can't be applied, if it can't.
 
@@ -292,6 +318,7 @@ class Fleet:
         write_plan_file(plan, path)
         return None
 
+    @permits(Permission.READ)
     def undo(self, change: str | ChangeResult) -> Planned:
         """Plan the way back from a change that is closed."""
         import seamark.fleet.action_kinds  # noqa: F401, PLC0415 - plans are decoded here
@@ -300,6 +327,7 @@ class Fleet:
         entries = self.journal.show(change if isinstance(change, str) else change.change)
         return self._find_changes(read_plan(entries)).undo(entries[0].change)
 
+    @permits(Permission.READ)
     def plan(
         self,
         what: SpecSource,
@@ -337,6 +365,7 @@ class Fleet:
             wait_seconds=wait_seconds,
         )
 
+    @permits(Permission.READ)
     def destroy(
         self, what: SpecSource, *, names: Sequence[str] = (), adopt: bool = False, allow_python: bool = False
     ) -> Planned:
@@ -346,6 +375,7 @@ class Fleet:
         spec = read_spec(what, allow_python=allow_python or self.context.policy.python)
         return self._spec_plans.destroy(spec, title=build_title("destroy", what), names=names, adopt=adopt)
 
+    @permits(Permission.READ)
     def check(
         self, what: SpecSource, *, names: Sequence[str] = (), allow_python: bool = False
     ) -> tuple[DesiredConnector, ...]:
@@ -356,6 +386,7 @@ class Fleet:
         spec = read_spec(what, allow_python=allow_python or self.context.policy.python)
         return check_spec(spec, self.context, self._clusters, names=names)
 
+    @permits(Permission.READ)
     def status(self) -> FleetStatus:
         """Every Connect cluster in a few numbers."""
         return read_status(self._clusters, context=self.context.name)
@@ -364,6 +395,7 @@ class Fleet:
         """The calls that have not ended yet. For whoever wonders, from another thread."""
         return self._clusters.waits() + self._hands.waits()
 
+    @permits(Permission.READ)
     def reach(self) -> tuple[Finding, ...]:
         """Whether every worker and the brokers can be reached: the first checks of the doctor, alone."""
         return self.doctor.reach()
@@ -371,8 +403,16 @@ class Fleet:
     @cached_property
     def _actor(self) -> Actor:
         from seamark.change.actor import this_actor  # noqa: PLC0415
+        from seamark.fleet.access import find_principal  # noqa: PLC0415
 
-        return self._own_actor or this_actor()
+        return self._own_actor or this_actor(find_principal(self.context))
+
+    @cached_property
+    def access(self) -> Access:
+        """What whoever runs this process may do in the context."""
+        from seamark.fleet.access import build_access  # noqa: PLC0415
+
+        return build_access(self.context)
 
     @cached_property
     def _world(self) -> FleetWorld:
@@ -522,6 +562,7 @@ class Fleet:
             actor=self._actor,
             journal=self._find_journal,
             names=self._identities,
+            access=self.access,
         )
 
     def _read_registered(self) -> Mapping[str, Any]:

@@ -54,24 +54,33 @@ class Journal:
         self._open(change)
         return read_open(self.show(change))
 
-    def resume(self, change: str, *, progress: Progress | None = None) -> ChangeResult:
-        """Take an open change over and finish it. Its holder, if it lives, is fenced."""
-        return self._open(change).recovery(progress).resume(change)
+    def resume(self, change: str, *, progress: Progress | None = None, confirm: str = "") -> ChangeResult:
+        """Take an open change over and finish it. Its holder, if it lives, is fenced.
+
+        In a protected context `confirm` is the name of the change's one resource, else that of the context.
+        """
+        return self._open(change, confirm).recovery(progress).resume(change)
 
     def unlock(
-        self, change: str, *, nonce: str | None, force: bool = False, progress: Progress | None = None
+        self,
+        change: str,
+        *,
+        nonce: str | None,
+        force: bool = False,
+        progress: Progress | None = None,
+        confirm: str = "",
     ) -> ChangeResult:
         """Take an open change over and close it as it is. Refused unless its holder is the one of that nonce.
 
         With `force` it is closed even where nobody can tell how a step ended.
         """
-        return self._open(change).recovery(progress).abandon(change, expected_nonce=nonce, force=force)
+        return self._open(change, confirm).recovery(progress).abandon(change, expected_nonce=nonce, force=force)
 
-    def _open(self, change: str) -> Changes:
+    def _open(self, change: str, confirm: str | None = None) -> Changes:
         """Return what takes an open change over, once the change is known to be one of this context's clusters."""
         entries = self.show(change)
         changes = self._find_changes(read_plan(entries))
-        changes.check_open(entries)
+        changes.check_open(entries, confirm)
         return changes
 
     def export(self, change: str) -> str:

@@ -47,6 +47,7 @@ class OpenChange:
     last: str
     last_at: str
     targets: tuple[str, ...]
+    subjects: tuple[str, ...]
     remaining: tuple[str, ...]
     restores: tuple[str, ...]
 

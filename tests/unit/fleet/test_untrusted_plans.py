@@ -145,9 +145,9 @@ def test_saved_plan_in_the_journal_can_not_be_undone(fleet, planned, path):
     fleet.save(planned, path)
     (head,) = fleet.journal.list()
     assert head.title.startswith("save the plan: ")
-    with pytest.raises(RefusedError, match="only saved a plan"):
+    with pytest.raises(RefusedError, match="records no change"):
         fleet.undo(head.change)
-    with pytest.raises(RefusedError, match="only saved a plan"):
+    with pytest.raises(RefusedError, match="records no change"):
         fleet.journal.resume(head.change)
 
 

@@ -21,6 +21,7 @@ from seamark.change.action import (
     action_kind,
     in_turn,
     is_met,
+    needs_permission,
 )
 from seamark.change.codec import Secret
 from seamark.change.fanout import read_all
@@ -31,6 +32,7 @@ from seamark.change.steps.connector import CreateConnector, DeleteConnector, Put
 from seamark.change.steps.connector_action import build_config_fields, find_connector, find_locks, say_tasks
 from seamark.model.connector import Connector, State
 from seamark.model.effect import Effect, Sign
+from seamark.model.permission import Permission
 from seamark.report.words import render_count
 
 RUNNING = "RUNNING"
@@ -56,6 +58,7 @@ class ConnectorSeen:
 
 
 @action_kind("apply-connector")
+@needs_permission(Permission.CHANGE_CONFIG)
 @dataclass(frozen=True, slots=True)
 class ApplyConnector(Action):
     """Create a connector, replace its config, or delete it where `config` is None.

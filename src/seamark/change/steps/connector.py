@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Self
 
-from seamark.change.action import LEFTOVERS, ConfigWrite, NewName, Reads, StepSeen, action_kind
+from seamark.change.action import LEFTOVERS, ConfigWrite, NewName, Reads, StepSeen, action_kind, needs_permission
 from seamark.change.codec import Secret, Transient
 from seamark.change.image import build_config_image, find_references, find_sealed, reveal_config
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
@@ -17,6 +17,7 @@ from seamark.change.steps.read import read_run_state, read_status
 from seamark.change.world import CONNECT, World
 from seamark.errors import DeadlineError, RefusedError
 from seamark.model.effect import Effect, Sign
+from seamark.model.permission import Permission
 from seamark.report.words import render_count
 
 # What is read before a request is sent counts as time of the act; as long as `ChangeTiming.begin_seconds`, which knows.
@@ -24,6 +25,7 @@ _READ_SECONDS = 5.0
 
 
 @action_kind("create-connector")
+@needs_permission(Permission.CHANGE_CONFIG)
 @step_kind("create-connector")
 @dataclass(frozen=True, slots=True)
 class CreateConnector(ConnectorAction):
@@ -89,6 +91,7 @@ class CreateConnector(ConnectorAction):
 
 
 @action_kind("put-config")
+@needs_permission(Permission.CHANGE_CONFIG)
 @step_kind("put-config")
 @dataclass(frozen=True, slots=True)
 class PutConfig(ConnectorAction):
@@ -177,6 +180,7 @@ class PutConfig(ConnectorAction):
 
 
 @action_kind("delete-connector")
+@needs_permission(Permission.DELETE)
 @step_kind("delete-connector")
 @dataclass(frozen=True, slots=True)
 class DeleteConnector(ConnectorAction):

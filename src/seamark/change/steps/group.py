@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from seamark.change.action import LOCKS, Reads, StandaloneStep, StepSeen, action_kind
+from seamark.change.action import LOCKS, Reads, StandaloneStep, StepSeen, action_kind, needs_permission
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.config import compare_image
 from seamark.change.steps.group_image import (
@@ -26,6 +26,7 @@ from seamark.model.access import Right
 from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.group import Committed
 from seamark.model.offset import Offset
+from seamark.model.permission import Permission
 from seamark.model.ref import build_group_owner
 from seamark.model.spot import Spot
 from seamark.offsets.meaning.sink import OFFSET, build_partition
@@ -57,6 +58,7 @@ class GroupAction(StandaloneStep):
 
 
 @action_kind("move-group")
+@needs_permission(Permission.CHANGE_OFFSETS)
 @step_kind("move-group")
 @dataclass(frozen=True, slots=True)
 class MoveGroup(GroupAction):
@@ -144,6 +146,7 @@ class MoveGroup(GroupAction):
 
 
 @action_kind("delete-group")
+@needs_permission(Permission.DELETE)
 @step_kind("delete-group")
 @dataclass(frozen=True, slots=True)
 class DeleteGroup(GroupAction):

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from seamark.change.action import LOCKS, Reads, StandaloneStep, StepSeen, action_kind
+from seamark.change.action import LOCKS, Reads, StandaloneStep, StepSeen, action_kind, needs_permission
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.world import CONNECT, World
 from seamark.errors import RefusedError, SeamarkError, UnknownOutcomeError
 from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.logger import ROOT, expect_level, find_level, is_below, rank_name
+from seamark.model.permission import Permission
 from seamark.report.words import render_count
 
 Levels = Mapping[str, str]
@@ -19,6 +20,7 @@ _WORKER, _CLUSTER = "worker", "cluster"
 
 
 @action_kind("set-logger")
+@needs_permission(Permission.OPERATE)
 @step_kind("set-logger")
 @dataclass(frozen=True, slots=True)
 class SetLogger(StandaloneStep):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
 
-from seamark.change.action import Reads, StandaloneStep, StepSeen, action_kind
+from seamark.change.action import Reads, StandaloneStep, StepSeen, action_kind, needs_permission
 from seamark.change.codec import Encoded
 from seamark.change.file_port import OFFSET_FILE, OffsetFilePort
 from seamark.change.locks import file_lock
@@ -19,6 +19,7 @@ from seamark.change.steps.look import Look
 from seamark.change.world import World
 from seamark.errors import RefusedError
 from seamark.model.effect import Effect, Sign
+from seamark.model.permission import Permission
 from seamark.offsets.file_swap import build_digest
 
 # A rename shows at once; this is a disk in trouble.
@@ -52,6 +53,7 @@ def unpack_content(text: str | None) -> bytes | None:
 
 
 @action_kind("write-offset-file")
+@needs_permission(Permission.CHANGE_OFFSETS)
 @step_kind("write-offset-file")
 @dataclass(frozen=True, slots=True)
 class WriteOffsetFile(StandaloneStep):

@@ -7,17 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from seamark.change.action import Reads, StandaloneStep, StepSeen, action_kind
+from seamark.change.action import Reads, StandaloneStep, StepSeen, action_kind, needs_permission
 from seamark.change.locks import pipeline_lock
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.world import Port, World
 from seamark.model.effect import Effect, FieldChange, Sign
+from seamark.model.permission import Permission
 
 REGISTERED: Port[Callable[[str], Any]] = Port("registered")
 """Reads what the journal says that a pipeline is; None where it has none of that name."""
 
 
 @action_kind("register-pipeline")
+@needs_permission(Permission.CHANGE_CONFIG)
 @step_kind("register-pipeline")
 @dataclass(frozen=True, slots=True)
 class RegisterPipeline(StandaloneStep):

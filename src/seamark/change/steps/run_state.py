@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from seamark.change.action import StepSeen, action_kind
+from seamark.change.action import StepSeen, action_kind, needs_permission
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.connector_action import ConnectorAction, say_tasks
 from seamark.change.steps.read import find_run_state, read_run_state, read_status
@@ -13,11 +13,13 @@ from seamark.change.world import CONNECT, World
 from seamark.errors import NotFoundError, RefusedError
 from seamark.model.connector import State
 from seamark.model.effect import Effect, FieldChange, Sign
+from seamark.model.permission import Permission
 
 _VERBS = {"RUNNING": "resume", "PAUSED": "pause", "STOPPED": "stop"}
 
 
 @action_kind("set-run-state")
+@needs_permission(Permission.OPERATE)
 @step_kind("set-run-state")
 @dataclass(frozen=True, slots=True)
 class SetRunState(ConnectorAction):
@@ -76,6 +78,7 @@ class SetRunState(ConnectorAction):
 
 
 @action_kind("restart-failed")
+@needs_permission(Permission.OPERATE)
 @step_kind("restart-failed")
 @dataclass(frozen=True, slots=True)
 class RestartFailed(ConnectorAction):

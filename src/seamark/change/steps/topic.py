@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
-from seamark.change.action import Reads, StandaloneStep, StepSeen, action_kind
+from seamark.change.action import Reads, StandaloneStep, StepSeen, action_kind, needs_permission
 from seamark.change.locks import topic_lock
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.config import compare_image
@@ -15,6 +15,7 @@ from seamark.change.steps.topic_image import build_configs, is_led, pick_configs
 from seamark.change.world import BROKERS, Port, World
 from seamark.errors import AlreadyExistsError, RefusedError
 from seamark.model.effect import Effect, FieldChange, Sign
+from seamark.model.permission import Permission
 from seamark.model.topic import TopicStatus
 from seamark.report.words import render_count
 
@@ -83,6 +84,7 @@ class _NewTopic(TopicAction):
 
 
 @action_kind("create-topic")
+@needs_permission(Permission.ADMINISTER)
 @step_kind("create-topic")
 @dataclass(frozen=True, slots=True)
 class CreateTopic(_NewTopic):
@@ -131,6 +133,7 @@ class CreateTopic(_NewTopic):
 
 
 @action_kind("delete-new-topic")
+@needs_permission(Permission.DELETE)
 @step_kind("delete-new-topic")
 @dataclass(frozen=True, slots=True)
 class DeleteNewTopic(_NewTopic):
@@ -176,6 +179,7 @@ class DeleteNewTopic(_NewTopic):
 
 
 @action_kind("delete-topic")
+@needs_permission(Permission.DELETE)
 @step_kind("delete-topic")
 @dataclass(frozen=True, slots=True)
 class DeleteTopic(TopicAction):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from seamark.change.action import StepSeen, action_kind
+from seamark.change.action import StepSeen, action_kind, needs_permission
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.config import compare_image
 from seamark.change.steps.topic import TopicAction, compare_configs
@@ -14,11 +14,13 @@ from seamark.change.steps.topic_image import build_configs, is_led, pick_configs
 from seamark.change.world import BROKERS, World
 from seamark.errors import RefusedError
 from seamark.model.effect import Effect, FieldChange, Sign
+from seamark.model.permission import Permission
 from seamark.model.topic import TopicStatus
 from seamark.report.words import render_count
 
 
 @action_kind("grow-topic")
+@needs_permission(Permission.ADMINISTER)
 @step_kind("grow-topic")
 @dataclass(frozen=True, slots=True)
 class GrowTopic(TopicAction):
@@ -63,6 +65,7 @@ class GrowTopic(TopicAction):
 
 
 @action_kind("alter-topic-config")
+@needs_permission(Permission.ADMINISTER)
 @step_kind("alter-topic-config")
 @dataclass(frozen=True, slots=True)
 class AlterTopicConfig(TopicAction):

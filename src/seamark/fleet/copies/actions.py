@@ -20,6 +20,7 @@ from seamark.change.action import (
     StepSequence,
     When,
     action_kind,
+    needs_permission,
 )
 from seamark.change.step import CanNotUndo
 from seamark.change.steps.await_running import AwaitRunning
@@ -44,6 +45,7 @@ from seamark.fleet.moving.guards import find_quiet_seconds, find_workers
 from seamark.fleet.planning import COPY_PREVIEW, PLANNING
 from seamark.model.access import Right
 from seamark.model.effect import Effect, FieldChange, Sign
+from seamark.model.permission import Permission
 from seamark.model.ref import build_group_owner, is_pipeline
 
 if TYPE_CHECKING:
@@ -95,6 +97,7 @@ class CutoverSeen:
 
 
 @action_kind("cut-over")
+@needs_permission(Permission.ADMINISTER, Permission.CHANGE_CONFIG, Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
 class CutOver(Action):
     """Move the consumers and producers of a topic to its copy.

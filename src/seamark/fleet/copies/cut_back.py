@@ -23,6 +23,7 @@ from seamark.change.action import (
     When,
     action_kind,
     is_met,
+    needs_permission,
 )
 from seamark.change.locks import base_name, group_lock, topic_lock
 from seamark.change.step import CanNotUndo, Intent, Step
@@ -38,6 +39,7 @@ from seamark.fleet.copies.landings import say_file
 from seamark.fleet.moving.guards import find_quiet_seconds, find_workers, require_run_state
 from seamark.fleet.planning import PLANNING
 from seamark.model.effect import Effect, Sign
+from seamark.model.permission import Permission
 from seamark.model.ref import is_pipeline
 
 if TYPE_CHECKING:
@@ -213,6 +215,7 @@ class _SwitchTopic(Action):
 
 
 @action_kind("cut-back")
+@needs_permission(Permission.ADMINISTER, Permission.CHANGE_CONFIG, Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
 class CutBack(_SwitchTopic):
     """Undo a cutover. `ends` are those of the target's partitions at the cutover: it must end there still."""
@@ -258,6 +261,7 @@ class CutBack(_SwitchTopic):
 
 
 @action_kind("cut-over-again")
+@needs_permission(Permission.ADMINISTER, Permission.CHANGE_CONFIG, Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
 class CutOverAgain(_SwitchTopic):
     """Undo the undo of a cutover: the target must have all that the source has."""

@@ -17,6 +17,7 @@ from seamark.change.action import (
     action_kind,
     in_turn,
     is_met,
+    needs_permission,
 )
 from seamark.change.codec import Encoded
 from seamark.change.fanout import read_all
@@ -33,6 +34,7 @@ from seamark.change.steps.unused import ProveUnused
 from seamark.fleet.moving.record_actions import RecordsSeen, WriteOffsetRecords
 from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.offset import spell_identity, spell_offset
+from seamark.model.permission import Permission
 from seamark.offsets.codec import decode_key, decode_value
 from seamark.offsets.file_swap import build_digest
 from seamark.offsets.javamap import read_java_map
@@ -42,6 +44,7 @@ Values = Mapping[bytes, bytes | None]
 
 
 @action_kind("import-offsets")
+@needs_permission(Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
 class ImportOffsets(WriteOffsetRecords):
     """Write the offsets of connectors that no worker runs to the workers' topic."""
@@ -75,6 +78,7 @@ class FileSeen:
 
 
 @action_kind("write-offsets-file")
+@needs_permission(Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
 class WriteOffsetsFile(Action):
     """Give the file of a standalone worker this content, and verify that no worker has read the previous one."""

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from seamark.change.action import LOCKS, Action, ActionHistory, Needs, Reads, StepSequence, When, action_kind
+from seamark.change.action import (
+    LOCKS,
+    Action,
+    ActionHistory,
+    Needs,
+    Reads,
+    StepSequence,
+    When,
+    action_kind,
+    needs_permission,
+)
 from seamark.change.fanout import fan_out
 from seamark.change.step import CanNotUndo, Intent, Step
 from seamark.change.steps.offsets import WriteOffsets
@@ -26,6 +36,7 @@ from seamark.model.connector import Connector
 from seamark.model.effect import Effect
 from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
 from seamark.model.offset import Offset, spell_offset
+from seamark.model.permission import Permission
 from seamark.model.preview import DEFAULT_TOLERANCE, Preview, Tolerance, Total
 from seamark.offsets.own_records import check_own_records
 
@@ -130,6 +141,7 @@ class OffsetsSeen:
 
 
 @action_kind("change-offsets")
+@needs_permission(Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
 class ChangeOffsets(Action):
     """Give partitions of one connector other offsets, or none where an offset is None; the others stay as they are.

@@ -22,6 +22,7 @@ from seamark.change.action import (
     When,
     action_kind,
     in_turn,
+    needs_permission,
 )
 from seamark.change.codec import Secret
 from seamark.change.fanout import read_all
@@ -46,6 +47,7 @@ from seamark.model.connector import Connector
 from seamark.model.effect import Effect, Sign
 from seamark.model.held_offset import HeldRecord, WriteRoute
 from seamark.model.offset import Offset
+from seamark.model.permission import Permission
 from seamark.report.words import render_count
 
 if TYPE_CHECKING:
@@ -87,6 +89,7 @@ class CreateSeen:
 
 
 @action_kind("create-with-offsets")
+@needs_permission(Permission.CHANGE_CONFIG, Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
 class CreateWithOffsets(Action):
     """Create a connector with offsets. It never runs without them.
@@ -222,6 +225,7 @@ class RenameSeen:
 
 
 @action_kind("rename-connector")
+@needs_permission(Permission.CHANGE_CONFIG, Permission.CHANGE_OFFSETS, Permission.DELETE)
 @dataclass(frozen=True, slots=True)
 class RenameConnector(Action):
     """Create a connector of the name `to` with the config of another one, and delete that one.
@@ -368,6 +372,7 @@ class RemoveSeen:
 
 
 @action_kind("remove-connector")
+@needs_permission(Permission.DELETE, Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
 class RemoveConnector(Action):
     """Delete a connector that a change created, and restore the offsets that its name had before. It is an undo.

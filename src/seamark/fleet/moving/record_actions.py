@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, Self
 
-from seamark.change.action import LOCKS, Action, ActionHistory, Needs, Reads, StepSequence, action_kind, in_turn
+from seamark.change.action import (
+    LOCKS,
+    Action,
+    ActionHistory,
+    Needs,
+    Reads,
+    StepSequence,
+    action_kind,
+    in_turn,
+    needs_permission,
+)
 from seamark.change.fanout import read_all
 from seamark.change.step import CanNotUndo
 from seamark.change.steps.offset_records import WriteRecords
@@ -23,6 +33,7 @@ from seamark.model.connector import ConnectorType
 from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.held_offset import HeldRecord
 from seamark.model.offset import Offset, spell_identity, spell_offset
+from seamark.model.permission import Permission
 from seamark.offsets.codec import decode_key
 from seamark.offsets.own_records import check_own_records
 
@@ -45,6 +56,7 @@ class RecordsSeen:
 
 
 @action_kind("write-offset-records")
+@needs_permission(Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
 class WriteOffsetRecords(Action):
     """Write exactly these records to the workers' topic, in their order. It is how a change of records is undone.
@@ -137,6 +149,7 @@ class WriteOffsetRecords(Action):
 
 
 @action_kind("purge-offsets")
+@needs_permission(Permission.CHANGE_OFFSETS, Permission.DELETE)
 @dataclass(frozen=True, slots=True)
 class PurgeOffsets(WriteOffsetRecords):
     """Delete what connectors that are gone left in the workers' topic: each key gets a tombstone."""

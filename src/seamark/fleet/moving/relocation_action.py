@@ -16,6 +16,7 @@ from seamark.change.action import (
     Reads,
     StepSequence,
     action_kind,
+    needs_permission,
 )
 from seamark.change.fanout import read_all
 from seamark.change.image import split_secrets
@@ -34,6 +35,7 @@ from seamark.model.access import Right
 from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.held_offset import TopicHolding
 from seamark.model.offset import Offset
+from seamark.model.permission import Permission
 from seamark.report.words import render_count
 
 # Records are written one after the other, each acknowledged: some milliseconds each, and a step has 20 s for sending.
@@ -63,6 +65,7 @@ class RelocationSeen:
 
 
 @action_kind("relocate-offsets")
+@needs_permission(Permission.CHANGE_OFFSETS, Permission.CHANGE_CONFIG)
 @dataclass(frozen=True, slots=True)
 class RelocateOffsets(Action):
     """Let a source keep its offsets in the topic `target` instead of `source`; all that it holds goes along.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from seamark.change.action import Action, ActionHistory, Needs, Reads, StepSequence, action_kind
+from seamark.change.action import Action, ActionHistory, Needs, Reads, StepSequence, action_kind, needs_permission
 from seamark.change.fanout import read_all
 from seamark.change.step import CanNotUndo, Step
 from seamark.change.steps.mend import MendOffsets, VerifyMended
@@ -24,6 +24,7 @@ from seamark.fleet.positions.meaning import read_meaning
 from seamark.model.access import Right
 from seamark.model.effect import Effect
 from seamark.model.offset import Offset
+from seamark.model.permission import Permission
 from seamark.model.preview import DEFAULT_TOLERANCE, Preview, Tolerance, Total, sum_previews
 from seamark.offsets.mending import MendRule, settle_rule
 
@@ -48,6 +49,7 @@ class RepairSeen:
 
 
 @action_kind("repair-offsets")
+@needs_permission(Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
 class RepairOffsets(Action):
     """Give all records of some partitions of a source the value that each rule names, as it is after the stop.

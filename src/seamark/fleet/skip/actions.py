@@ -6,7 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from seamark.change.action import Action, ActionHistory, ConfigWrite, Needs, Reads, StepSequence, When, action_kind
+from seamark.change.action import (
+    Action,
+    ActionHistory,
+    ConfigWrite,
+    Needs,
+    Reads,
+    StepSequence,
+    When,
+    action_kind,
+    needs_permission,
+)
 from seamark.change.locks import topic_lock
 from seamark.change.step import CanNotUndo, Intent
 from seamark.change.steps.await_progress import AwaitProgress
@@ -26,6 +36,7 @@ from seamark.fleet.skip.poison import Poison
 from seamark.model.access import Right
 from seamark.model.effect import Effect, Sign
 from seamark.model.offset import Offset
+from seamark.model.permission import Permission
 from seamark.offsets.meaning.sink import OFFSET, build_partition
 
 if TYPE_CHECKING:
@@ -50,6 +61,7 @@ class _SinkAction(Action):
 
 
 @action_kind("find-failing-record")
+@needs_permission(Permission.OPERATE, Permission.CHANGE_CONFIG)
 @dataclass(frozen=True, slots=True)
 class FindFailingRecord(_SinkAction):
     """Let a failed sink process record by record, until its committed offset tells at which one it fails.
@@ -100,6 +112,7 @@ class SkipSeen:
 
 
 @action_kind("skip-record")
+@needs_permission(Permission.CHANGE_OFFSETS)
 @dataclass(frozen=True, slots=True)
 class SkipRecord(_SinkAction):
     """Deliver all records before one that a sink can't process, park that one, and continue after it.
@@ -187,6 +200,7 @@ class SkipRecord(_SinkAction):
 
 
 @action_kind("return-config")
+@needs_permission(Permission.CHANGE_CONFIG)
 @dataclass(frozen=True, slots=True)
 class ReturnConfig(_SinkAction):
     """Give a sink the values back that keys of its config had before they were lent.

@@ -1,0 +1,60 @@
+"""The check of a plan against the roles of a context, and the confirmation that a protected context needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seamark.change.plan import Plan
+from seamark.change.step import STEPS
+from seamark.errors import RefusedError
+from seamark.fleet.access import build_denied
+from seamark.model.permission import Access
+from seamark.model.ref import Ref, parse_subject
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+
+
+def check_plan(plan: Plan, access: Access, context: Context) -> None:
+    """Refuse a plan with an action that no role allows.
+
+    Raises:
+        PermissionDeniedError: an action isn't allowed on one of its resources, or the context is read-only.
+    """
+    denied: dict[str, None] = {}
+    end = 0
+    for action, count in zip(plan.actions, plan.step_counts, strict=True):
+        steps, end = plan.steps[end : end + count], end + count
+        targets = {_find_target(step.subject, context) for step in steps if STEPS[step.kind].acts}
+        denied |= dict.fromkeys(access.find_denied(action.permissions, sorted(targets, key=str)))
+    if denied:
+        raise build_denied(plan.title, tuple(denied))
+
+
+def find_confirmation(plan: Plan, context: Context) -> str:
+    """Return what must be typed to confirm a plan: the name of its one resource, else the context's name."""
+    subjects = {action.subject for action in plan.actions}
+    return parse_subject(subjects.pop()).name if len(subjects) == 1 else context.name
+
+
+def check_confirmed(plan: Plan, context: Context, confirm: str) -> None:
+    """Refuse a change of a protected context that isn't confirmed by name.
+
+    Raises:
+        RefusedError: the name is missing or another one.
+    """
+    wanted = find_confirmation(plan, context)
+    if context.protected and confirm != wanted:
+        raise RefusedError(
+            f"context {context.name} is protected; no changes were made",
+            cause=f"the change is confirmed with {confirm!r}" if confirm else "the change isn't confirmed by name",
+            hint=f"review the plan, then confirm it: --confirm {wanted}",
+            context={"confirm": wanted},
+        )
+
+
+def _find_target(subject: str, context: Context) -> Ref:
+    """Return the resource under the context's own name of its Connect cluster: a plan of others may use another one."""
+    found = parse_subject(subject)
+    settings = context.connect.get(found.cluster)
+    return Ref(found.kind, found.name, (settings.known_as or found.cluster) if settings else found.cluster)

@@ -1,0 +1,82 @@
+"""Who may do what: permissions, and the roles of a context that grant them.
+
+Roles guard against mistakes: seamark itself checks them, on the operator's machine. What a principal can do at all is
+decided by the ACLs of the brokers and by the REST API's authorization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from seamark.model.ref import CONNECTOR, Ref
+
+ANONYMOUS = "User:ANONYMOUS"
+"""The principal of a connection without a user, as Kafka names it."""
+_ALL = ("*",)
+
+
+class Permission(StrEnum):
+    """What a role can allow."""
+
+    READ = "read"
+    # Pause, resume, stop and restart connectors; set log levels; run Spark jobs.
+    OPERATE = "operate"
+    CHANGE_OFFSETS = "change-offsets"
+    CHANGE_CONFIG = "change-config"
+    DELETE = "delete"
+    # Create and alter topics, switch consumers and producers to another topic, set up the journal.
+    ADMINISTER = "administer"
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What some principals may do. `clusters` are Connect clusters and `connectors` their connectors, as globs."""
+
+    name: str
+    principals: tuple[str, ...]
+    allow: frozenset[Permission]
+    clusters: tuple[str, ...] = _ALL
+    connectors: tuple[str, ...] = _ALL
+
+    def allows(self, permission: Permission, principal: str, target: Ref | None) -> bool:
+        """Return whether a principal may do this to a resource; without a `target`, to any.
+
+        Topics, groups and pipelines belong to no Connect cluster: only a role for all connectors covers them.
+        """
+        if principal not in self.principals or permission not in self.allow:
+            return False
+        if target is None:
+            return True
+        if target.kind != CONNECTOR:
+            return "*" in self.clusters and "*" in self.connectors
+        return _matches(target.cluster, self.clusters) and _matches(target.name, self.connectors)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The permissions of whoever runs seamark. Without roles everything is allowed; `read_only` allows reading only."""
+
+    principal: str
+    roles: tuple[Role, ...] = ()
+    read_only: bool = False
+
+    def find_denied(self, permissions: Iterable[Permission], targets: Collection[Ref | None]) -> tuple[str, ...]:
+        """Return what is not allowed, in a few words each; nothing where all of it is."""
+        denied = []
+        for permission in sorted(set(permissions)):
+            if self.read_only and permission is not Permission.READ:
+                denied.append(f"{permission}: the context is read-only")
+                continue
+            denied += [
+                f"{permission}{f' on {target}' if target else ''}: no role of {self.principal}"
+                for target in (targets if self.roles else ())
+                if not any(role.allows(permission, self.principal, target) for role in self.roles)
+            ]
+        return tuple(denied)
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
