@@ -33,13 +33,18 @@ class _Progress:
     rechecked: bool = False
     # The last thing each worker said, in the order they were asked.
     last_words: dict[str, str] = field(default_factory=dict)
+    # The first answer of an attempt that may have changed something; "" while there is none. No later answer settles
+    # it: a rejection says that its own attempt did not happen, and nothing about an earlier one.
+    may_have_acted: str = ""
     # Rounds over all workers in which not one of them accepted a connection.
     dead_rounds: int = 0
     round_had_answer: bool = False
 
-    def note(self, url: str, judgement: Judgement) -> None:
+    def note(self, url: str, request: Request, judgement: Judgement) -> None:
         self.attempts += 1
         self.last_words[url] = describe(judgement)
+        if not self.may_have_acted and is_unknown(request, judgement):
+            self.may_have_acted = f"{url}: {describe(judgement)}"
         if judgement.rule is not _NOT_CONNECTED:
             self.round_had_answer = True
 
@@ -128,7 +133,7 @@ class Caller:
         judgement = judge(request, outcome)
         if judgement.verdict is Verdict.DONE and isinstance(outcome, Answer):
             return judgement, outcome
-        progress.note(url, judgement)
+        progress.note(url, request, judgement)
         if judgement.verdict is not Verdict.TRY_AGAIN:
             raise self._build_error(request, judgement, progress, judgement.rule.error)
         if judgement.rule.once:
@@ -156,10 +161,11 @@ class Caller:
             context["name"] = request.subject
         said = "; ".join(f"{url}: {words}" for url, words in progress.last_words.items())
         what = f"{request.doing} in Connect cluster {self._cluster}"
-        if is_unknown(request, judgement):
+        if progress.may_have_acted:
+            more = "" if progress.may_have_acted in said else f"{progress.may_have_acted}; then "
             return UnknownOutcomeError(
                 f"no answer says whether this was carried out: {what}",
-                cause=said,
+                cause=f"{more}{said}",
                 hint=judgement.rule.hint or _LOOK_FIRST,
                 context=context,
             )
