@@ -31,6 +31,7 @@ from seamark.change.walk import Walk
 from seamark.change.without_journal import WithoutJournal
 from seamark.change.world import World
 from seamark.errors import DeadlineError, FencedError, JournalError, SeamarkError, UnknownOutcomeError
+from seamark.model.deadline import Deadline, limit_requests
 from seamark.model.entry import Ending, EntryKind
 from seamark.model.pace import Pace
 from seamark.model.result import ChangeResult
@@ -247,8 +248,9 @@ class Executor:
             with self._writers.sending(task.step.subject):
                 looked = self._look_again(task, walk, writer)
                 # Its newest entry must be of this step.
-                self._confirm(task, writer, entered_at=-math.inf if looked else entered_at)
-                note = task.step.perform(self.world, intent) or ""
+                deadline = self._confirm(task, writer, entered_at=-math.inf if looked else entered_at)
+                with limit_requests(deadline):
+                    note = task.step.perform(self.world, intent) or ""
         except (FencedError, JournalError):
             raise
         except UnknownOutcomeError as error:
@@ -277,11 +279,16 @@ class Executor:
         looked_at = self._looked_at.get(look.number)
         return looked_at is not None and self.world.clock.now() - looked_at <= self.timing.begin_seconds
 
-    def _confirm(self, task: Task, writer: JournalWriter, *, entered_at: float) -> None:
-        """Make sure that the step's newest entry is fresh: who slept may have been taken over, and writing tells."""
+    def _confirm(self, task: Task, writer: JournalWriter, *, entered_at: float) -> Deadline:
+        """Check that the step's newest entry is fresh, and return the deadline of the step's request.
+
+        A process that was stopped for longer may have been taken over. Writing another entry shows whether it was.
+        """
+        clock = self.world.clock
         for _ in range(_CONFIRMATIONS):
-            if self.world.clock.now() - entered_at <= self.timing.begin_seconds:
-                return
+            now = clock.now()
+            if now - entered_at <= self.timing.begin_seconds:
+                return Deadline(now + self.timing.send_seconds, clock.now)
             entered_at = self.world.clock.now()
             writer.append(EntryKind.NOTE, {"step": task.number, "note": "still here"})
         raise DeadlineError(
