@@ -11,16 +11,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from seamark.model.clock_mark import ClockMark, read_mark
 from seamark.model.ulid import new_ulid
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """A person on a machine, with a clock and a source of randomness."""
+    """A person on a machine, with a clock and a source of randomness.
+
+    `mark` returns the present point in time on the machine's clock; None where it has none that can be compared.
+    """
 
     name: str
     now: Callable[[], float] = time.time
     randomness: Callable[[int], bytes] = secrets.token_bytes
+    mark: Callable[[], ClockMark | None] = lambda: None
 
     def timestamp(self) -> str:
         """Now, in UTC and ISO 8601."""
@@ -41,4 +46,4 @@ def this_actor() -> Actor:
         user = getpass.getuser()
     except (KeyError, OSError):
         user = str(os.getuid())
-    return Actor(f"{user}@{socket.gethostname()}:{os.getpid()}")
+    return Actor(f"{user}@{socket.gethostname()}:{os.getpid()}", mark=read_mark)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from seamark.change.actor import Actor
+from seamark.change.entry_age import build_mark
 from seamark.change.failpoint import reach
 from seamark.change.interrupt import Interrupt
 from seamark.change.journal import Journal, JournalWriter, Opening
@@ -231,9 +232,9 @@ class Executor:
         return sent if sent.settled is None else replace(sent, settled=(Outcome.UNKNOWN, sent.settled[1]))
 
     def _send_intent(self, task: Task, intent: Intent, walk: Walk, writer: JournalWriter) -> Sent:
-        # The clock is read before the entry gets its time, so that nobody can think the act older than it is.
+        # The clock is read before the entry gets its mark, so that the request can't be later than the mark allows.
         entered_at = self.world.clock.now()
-        writer.append(EntryKind.INTENT, {"step": task.number, **intent.to_dict()})
+        writer.append(EntryKind.INTENT, {"step": task.number, **intent.to_dict(), **build_mark(self.actor)})
         reach("after-intent", task.number)
         return self._act(task, intent, writer, walk=walk, entered_at=entered_at)
 
@@ -290,7 +291,7 @@ class Executor:
             if now - entered_at <= self.timing.begin_seconds:
                 return Deadline(now + self.timing.send_seconds, clock.now)
             entered_at = self.world.clock.now()
-            writer.append(EntryKind.NOTE, {"step": task.number, "note": "still here"})
+            writer.append(EntryKind.NOTE, {"step": task.number, "note": "still here", **build_mark(self.actor)})
         raise DeadlineError(
             "the journal is too slow to act on its word; nothing was sent",
             cause=f"{_CONFIRMATIONS} entries took longer than {self.timing.begin_seconds:g} s each",

@@ -6,7 +6,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, KafkaException
 
 from seamark.errors import AuthorizationError, DeadlineError, NotFoundError, RejectedError, UnreachableError
 from seamark.kafka import log as module
@@ -15,14 +15,15 @@ from seamark.kafka.log import PartitionLog
 CONFIG = {"bootstrap.servers": "127.0.0.1:1"}
 
 
-def record(offset, key=b"k", headers=None):
+def record(offset, key=b"k", headers=None, *, kind=TIMESTAMP_CREATE_TIME):
     return SimpleNamespace(
         error=lambda: None,
         offset=lambda: offset,
         key=lambda: key,
         value=lambda: b"v",
         headers=lambda: headers,
-        timestamp=lambda: (1, 1000 + offset),
+        timestamp=lambda: (kind, 1000 + offset),
+        leader_epoch=lambda: 7,
     )
 
 
