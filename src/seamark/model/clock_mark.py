@@ -1,7 +1,7 @@
 """Points in time on the clock of one machine, which processes of that machine can compare.
 
-Wall clocks of two machines differ, and one can be set. The clock since the start of a machine has neither fault, but its
-numbers mean something only until the machine is restarted.
+Wall clocks of two machines differ, and one can be set. The clock since the start of a machine can't be set, but its
+numbers mean something only on that machine, and until it is restarted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ClockMark:
     seconds: float
 
     def measure_since(self, earlier: ClockMark | None) -> float:
-        """Return the seconds since an earlier mark; 0.0 where that is of another start, of another machine or unknown."""
+        """Return the seconds since an earlier mark; 0.0 where that is of another start or unknown."""
         if earlier is None or earlier.boot != self.boot:
             return 0.0
         return max(0.0, self.seconds - earlier.seconds)

@@ -119,7 +119,9 @@ class Board:
             if self.gate is not None and self.gate.nonce == said["release"]:
                 self.gate = None
             return
-        claim = Claim(str(said["claim"]), by=str(said["by"]), at_ms=record.timestamp_ms, stamp=_find_append_time(record))
+        claim = Claim(
+            str(said["claim"]), by=str(said["by"]), at_ms=record.timestamp_ms, stamp=_find_append_time(record)
+        )
         if self.gate is None or claim.at_ms - self.gate.at_ms > self._lease_ms:
             self.gate = claim
 
