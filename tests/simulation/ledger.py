@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from seamark.model.deadline import find_deadline
 from seamark.model.entry import EntryKind
 from tests.simulation.faults import Process, Violation
 from tests.simulation.journal import Store, Stored
@@ -41,6 +42,8 @@ class Ledger:
         takes over relies on that. `is_repeated` is a further attempt of a request that Connect has put off.
         """
         self.requests += not is_repeated
+        if find_deadline() is None:
+            raise Violation(f"I1: {process.name} sent {verb} {name} without a deadline")
         subject = self._prefix + name
         if is_repeated:
             self._check_again(process)

@@ -1,9 +1,9 @@
 """How long ago an entry was written, by clocks that the process that wrote it could not get wrong.
 
 The time in an entry is that of the writer's wall clock, which may be off by hours. Two other clocks can be used: the
-clock of the machine since its start, where the same machine resumes the change, and the clock of the brokers, which give
-the heads of the Kafka journal their times. Without either, an entry counts as written at the takeover, and the process
-that resumes the change waits the whole time.
+clock of the machine since its start, where the same machine resumes the change, and the clock of the brokers, which
+give the heads of the Kafka journal their times. Without either, an entry counts as written at the takeover, and the
+process that resumes the change waits the whole time.
 """
 
 from __future__ import annotations
