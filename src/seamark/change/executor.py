@@ -290,7 +290,7 @@ class Executor:
             now = clock.now()
             if now - entered_at <= self.timing.begin_seconds:
                 return Deadline(now + self.timing.send_seconds, clock.now)
-            entered_at = self.world.clock.now()
+            entered_at = clock.now()
             writer.append(EntryKind.NOTE, {"step": task.number, "note": "still here", **build_mark(self.actor)})
         raise DeadlineError(
             "the journal is too slow to act on its word; nothing was sent",

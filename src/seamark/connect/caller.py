@@ -41,6 +41,8 @@ class _Progress:
     # The first answer of an attempt that may have changed something; "" while there is none. No later answer settles
     # it: a rejection says that its own attempt did not happen, and nothing about an earlier one.
     may_have_acted: str = ""
+    # What the last attempt that was sent met.
+    last: Judgement | None = None
     # Rounds over all workers in which not one of them accepted a connection.
     dead_rounds: int = 0
     round_had_answer: bool = False
@@ -50,6 +52,7 @@ class _Progress:
             self.last_words.setdefault(url, describe(judgement))
             return
         self.attempts += 1
+        self.last = judgement
         self.last_words[url] = describe(judgement)
         if not self.may_have_acted and is_unknown(request, judgement):
             self.may_have_acted = f"{url}: {describe(judgement)}"
@@ -193,22 +196,24 @@ class Caller:
             context["name"] = request.subject
         said = "; ".join(f"{url}: {words}" for url, words in progress.last_words.items())
         what = f"{request.doing} in Connect cluster {self._cluster}"
+        late = judgement.rule is _TOO_LATE
+        # An attempt that was not sent says nothing of what to do.
+        last = progress.last if late and progress.last is not None else judgement
         if progress.may_have_acted:
             more = "" if progress.may_have_acted in said else f"{progress.may_have_acted}; then "
             return UnknownOutcomeError(
                 f"no answer says whether this was carried out: {what}",
                 cause=f"{more}{said}",
-                hint=judgement.rule.hint or _LOOK_FIRST,
+                hint=(last.rule.hint if is_unknown(request, last) else "") or _LOOK_FIRST,
                 context=context,
             )
         if kind is DeadlineError:
             elapsed = self._now() - progress.began_at
-            late = judgement.rule is _TOO_LATE
             limit = f"it was not ready within {self._timing.deadline_seconds:g} s"
             return DeadlineError(
                 f"can't {what}: {'the deadline passed; nothing more was sent' if late else limit}",
                 cause=f"asked {progress.attempts} times in {elapsed:.1f} s; last answer of {said}",
-                hint=judgement.rule.hint or "wait until the workers have settled, then repeat it",
+                hint=last.rule.hint or "wait until the workers have settled, then repeat it",
                 context=context,
             )
         return kind(f"can't {what}", cause=said, hint=judgement.rule.hint, context=context)

@@ -19,6 +19,9 @@ from seamark.errors import DeadlineError
 # without it, CLOCK_MONOTONIC does not count while the machine sleeps.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
+# librdkafka takes whole milliseconds, and a message.timeout.ms of 0 for no limit at all.
+_LEAST_SECONDS = 0.01
+
 
 def read_clock() -> float:
     """Return seconds of a clock that only moves forward, including the time for which the machine slept."""
@@ -79,7 +82,7 @@ def limit_timeout(seconds: float, *, action: str) -> float:
     if deadline is None:
         return seconds
     remaining = deadline.remaining
-    if remaining <= 0:
+    if remaining < _LEAST_SECONDS:
         raise build_late(action, deadline)
     return min(seconds, remaining)
 
@@ -88,6 +91,6 @@ def build_late(action: str, deadline: Deadline) -> DeadlineError:
     """Return the error for a request that was not sent because its deadline has passed."""
     return DeadlineError(
         f"can't {action}: the deadline of the request has passed; nothing was sent",
-        cause=f"it ended {-deadline.remaining:.1f} s ago: this process was stopped, or a read before it was slow",
+        cause=f"{max(0.0, -deadline.remaining):.1f} s late: this process was stopped, or a read before it was slow",
         hint="run the command again",
     )

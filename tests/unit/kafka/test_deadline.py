@@ -78,6 +78,13 @@ def test_a_client_times_out_at_the_deadline():
     assert limit_timeout(10.0, action="test") == 10.0
 
 
+@pytest.mark.parametrize("remaining", [0.0, 0.0004, 0.009])
+def test_what_is_left_is_never_rounded_to_a_timeout_of_zero(remaining):
+    # librdkafka takes whole milliseconds, and a message.timeout.ms of 0 for no limit.
+    with limit_requests(Deadline(100.0, lambda: 100.0 - remaining)), pytest.raises(DeadlineError):
+        limit_timeout(10.0, action="test")
+
+
 def test_calls_in_threads_have_the_deadline_of_the_block_that_started_them():
     with limit_requests(SOON):
         found = fan_out({str(number): find_deadline for number in range(3)})
