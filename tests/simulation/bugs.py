@@ -5,12 +5,15 @@ They are patches that a test puts on and takes off; nothing in the product knows
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from seamark.change import executor as executor_module
+from seamark.change import recovery as recovery_module
 from seamark.change.executor import Executor, Sent, write_outcome
 from seamark.change.expectation import Expectations
 from seamark.change.past import Past
@@ -18,7 +21,9 @@ from seamark.change.recovery import Recovery
 from seamark.change.settle import Settler
 from seamark.change.step import Outcome
 from seamark.change.walk import Walk
+from seamark.connect.caller import Caller
 from seamark.errors import FencedError, JournalError, SeamarkError, UnknownOutcomeError
+from seamark.model.deadline import Deadline
 from seamark.model.entry import EntryKind
 from tests.simulation.journal import SimWriter
 
@@ -84,7 +89,21 @@ def unknown_repeated_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def slept_and_acted(patch: pytest.MonkeyPatch) -> None:
     """A process that slept after its entry acts without asking the journal."""
-    patch.setattr(Executor, "_confirm", lambda self, task, writer, **_: None)
+    patch.setattr(Executor, "_confirm", lambda self, task, writer, **_: Deadline(math.inf))
+
+
+def paused_and_sent(patch: pytest.MonkeyPatch) -> None:
+    """The client doesn't check its deadline after the pause between two attempts."""
+    patch.setattr(Caller, "_build_check", lambda self, request, progress: lambda: True)
+
+
+def holders_clock_believed(patch: pytest.MonkeyPatch) -> None:
+    """Resume waits by the time in the entry, which the dead holder's wall clock gave it."""
+
+    def find_latest_write(entry: Any, writer: Any, actor: Any, *, taken_at: float, now: float) -> float:
+        return min(datetime.fromisoformat(entry.at).timestamp(), now)
+
+    patch.setattr(recovery_module, "find_latest_write", find_latest_write)
 
 
 def restore_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -128,6 +147,8 @@ BUGS: tuple[Plant, ...] = (
     resume_before_observe,
     unknown_repeated_at_once,
     slept_and_acted,
+    paused_and_sent,
+    holders_clock_believed,
     restore_forgotten,
     closed_while_unknown,
     foreign_overwritten,

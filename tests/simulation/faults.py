@@ -54,6 +54,7 @@ class Kind(StrEnum):
     SLEEPS = "stopped for a while"  # SIGSTOP, SIGCONT
     TAKEN = "stopped and taken over"  # SIGSTOP, somebody resumes the change, SIGCONT
     TAKEN_AND_ON = "taken over, others go on"  # ... and somebody else makes another change
+    STOPPED_BETWEEN = "stopped between two attempts"  # ... of one request, and taken over; others may go on
     RIVAL = "rival"  # another operator wants to change the same thing
     FOREIGN_CONFIG = "foreign config"  # somebody with curl
     FOREIGN_STATE = "foreign state"
@@ -63,7 +64,7 @@ class Kind(StrEnum):
 _ANYWHERE = frozenset({Kind.KILL, Kind.SLEEPS, Kind.TAKEN, Kind.TAKEN_AND_ON, Kind.RIVAL})
 FOREIGN = frozenset({Kind.FOREIGN_CONFIG, Kind.FOREIGN_STATE, Kind.FOREIGN_DELETE})
 # Faults in which other people act, or nobody does.
-PLAYED = (_ANYWHERE | FOREIGN) - {Kind.KILL}
+PLAYED = (_ANYWHERE | FOREIGN | {Kind.STOPPED_BETWEEN}) - {Kind.KILL}
 KILLS = frozenset({Kind.KILL, Kind.KILL_AFTER, Kind.KILL_LATE, Kind.KILL_LOST})
 # What a change must survive with its end reached, not only with the truth told.
 HARMLESS = KILLS | {Kind.SLEEPS, Kind.TAKEN, Kind.RIVAL, Kind.LATER, Kind.JOURNAL_SLOW}
@@ -81,6 +82,7 @@ APPLICABLE: dict[Call, frozenset[Kind]] = {
         Kind.UNREACHABLE,
         Kind.LATER,
         Kind.SLOW_STATUS,
+        Kind.STOPPED_BETWEEN,
     },
     Call.APPEND: _ANYWHERE | FOREIGN | {Kind.KILL_AFTER, Kind.JOURNAL_FAILS, Kind.JOURNAL_UNSURE, Kind.JOURNAL_SLOW},
     Call.SLEEP: _ANYWHERE | FOREIGN | {Kind.OUTAGE, Kind.REBALANCE},

@@ -29,6 +29,8 @@ class Stored:
     data: list[bytes] = field(default_factory=list)
     # Which process wrote each entry. Entries carry names of people; here each process has its own.
     writers: list[str] = field(default_factory=list)
+    # When each entry was written, by the true time; entries carry that of their writer's wall clock.
+    times: list[float] = field(default_factory=list)
 
     @property
     def is_open(self) -> bool:
@@ -37,9 +39,14 @@ class Stored:
 
 
 class Store:
-    """What is durable. Changes stand in the order of their opening, and `log` has every entry in its order."""
+    """What is durable. Changes stand in the order of their opening, and `log` has every entry in its order.
 
-    def __init__(self) -> None:
+    With `has_clock` it has a clock of its own, as the heads topic of the Kafka journal has.
+    """
+
+    def __init__(self, timeline: Timeline, *, has_clock: bool = True) -> None:
+        self.timeline = timeline
+        self.has_clock = has_clock
         self.changes: dict[str, Stored] = {}
         self.log: list[tuple[str, int]] = []
         self.watch: Callable[[Stored], None] = lambda stored: None
@@ -51,6 +58,7 @@ class Store:
         stored.data.append(data)
         stored.hashes.append(hashlib.sha256(data).hexdigest())
         stored.writers.append(writer)
+        stored.times.append(self.timeline.now)
         self.log.append((stored.change, entry.number))
         if entry.kind is EntryKind.CLOSE:
             self.watch(stored)
@@ -72,6 +80,7 @@ class SimWriter:
         self._hash = stored.hashes[-1] if stored.hashes else NO_HASH
         self._by = by
         self._journal = journal
+        self._taken_at = journal.store.timeline.now
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -109,6 +118,11 @@ class SimWriter:
         self._journal.process.play(fault)
         return entry
 
+    def measure_age(self, number: int) -> float:
+        """How long before the takeover an entry was written, by the clock of the journal."""
+        store = self._journal.store
+        return max(0.0, self._taken_at - self.stored.times[number]) if store.has_clock else 0.0
+
     def check_fence(self) -> None:
         """Refuse if somebody else holds the change."""
         if self.stored.nonce != self.nonce:
@@ -126,10 +140,14 @@ class SimWriter:
 class SimJournal:
     """A `Journal` of one process."""
 
-    def __init__(self, process: Process, store: Store, timeline: Timeline) -> None:
+    def __init__(
+        self, process: Process, store: Store, timeline: Timeline, *, now: Callable[[], float] | None = None
+    ) -> None:
+        """`now` is the wall clock of the process; without it the true time."""
         self.process = process
         self.store = store
         self._timeline = timeline
+        self._now = now or (lambda: timeline.now)
 
     def begin(self, opening: Opening) -> SimWriter:
         """Take the locks and write the `open` entry."""
@@ -191,7 +209,7 @@ class SimJournal:
 
     def timestamp(self) -> str:
         """Now, as entries have it."""
-        now = datetime.fromtimestamp(self._timeline.now, UTC)
+        now = datetime.fromtimestamp(self._now(), UTC)
         return now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def wait(self, fault: Fault | None) -> None:

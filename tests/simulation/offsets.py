@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from seamark.errors import UnknownOutcomeError
+from seamark.model.deadline import check_deadline
 from seamark.model.held_offset import HeldOffset, HeldRecord
 from seamark.model.offset import OffsetMap
 from tests.simulation.faults import KILLS, Call, Kind, Process
@@ -48,6 +49,7 @@ class SimOffsets:
                 raise UnknownOutcomeError("simulated: there was no time left for the next record")
             fault = self._process.call(Call.WRITE)
             if number == 0:
+                check_deadline("write the first record")
                 self._ledger.sent(self._process, "write", record.key.decode())
             kind = None if fault is None else fault.kind
             if kind not in _NEVER:

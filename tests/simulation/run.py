@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from contextvars import Context
 
 from seamark.change.actor import Actor
 from seamark.change.executor import Executor
@@ -26,8 +27,9 @@ from seamark.errors import (
     RefusedError,
     SeamarkError,
 )
+from seamark.model.clock_mark import ClockMark
 from seamark.model.result import ChangeResult, Outcome
-from tests.simulation.clock import Timeline
+from tests.simulation.clock import START, Timeline
 from tests.simulation.cluster import Cluster
 from tests.simulation.faults import FOREIGN, Fault, Killed, Kind, Process, Violation
 from tests.simulation.invariants import Invariants
@@ -38,6 +40,10 @@ from tests.simulation.world import CLUSTER, TIMING, SimSpool, SimWorld, Spooled
 from tests.step_list import build_step_list, plan_actions, plan_undo
 
 WORKERS = "sim-workers"
+# How wrong the wall clocks of machines are, in seconds, and by how much they are set while a process runs.
+SKEWS = (0.0, 0.0, -3600.0, -200.0, 200.0, 86_400.0)
+STEPS = (0.0, 0.0, 0.0, -3600.0, 3600.0)
+MACHINES = 3
 
 
 class Operator:
@@ -46,9 +52,20 @@ class Operator:
     def __init__(self, simulation: Simulation, name: str, faults: tuple[Fault, ...] = ()) -> None:
         self.process = Process(name, simulation, faults)
         timeline = simulation.timeline
-        self.world = SimWorld(self.process, timeline, simulation.cluster, ledger=simulation.ledger)
-        self.actor = Actor(name, now=lambda: timeline.now, randomness=simulation.rng.randbytes)
-        self.journal = SimJournal(self.process, simulation.store, timeline)
+        clocks = simulation.clocks
+        skew, machine = clocks.choice(SKEWS), clocks.randrange(MACHINES)
+
+        def read_wall_clock() -> float:
+            """The wall clock of the machine: wrong, and now and then set."""
+            return timeline.now + skew + clocks.choice(STEPS)
+
+        def read_mark() -> ClockMark:
+            """The clock since the start of the machine: even, and of no meaning to another one."""
+            return ClockMark(f"machine-{machine}", timeline.now - START + machine * 5000.0)
+
+        self.world = SimWorld(self.process, timeline, simulation.cluster, ledger=simulation.ledger, skew=skew)
+        self.actor = Actor(name, now=read_wall_clock, randomness=simulation.rng.randbytes, mark=read_mark)
+        self.journal = SimJournal(self.process, simulation.store, timeline, now=read_wall_clock)
         spool = SimSpool(self.process, simulation.spooled, timeline)
         self.executor = Executor(self.journal, self.world, actor=self.actor, timing=TIMING, spool=spool)
         self.recovery = Recovery(self.executor)
@@ -73,9 +90,12 @@ class Simulation:
         self.scenario = scenario
         self.counts: Counter[str] = Counter() if counts is None else counts
         self.rng = random.Random(scenario.seed)
+        # Of its own, so that a test can count calls in a run with other operators.
+        self.clocks = random.Random(~scenario.seed)
         self.timeline = Timeline()
         self.cluster = Cluster(self.timeline, rng=self.rng, longest_lag=0.9 * TIMING.shows_seconds)
-        self.store = Store()
+        # Some journals have no clock of their own: files.
+        self.store = Store(self.timeline, has_clock=scenario.seed % 3 != 2)
         self.spooled: list[Spooled] = []
         self.ledger = Ledger(self.store, self.spooled, self.timeline, timing=TIMING, cluster=CLUSTER)
         self.invariants = Invariants(self.store, self.cluster, self.spooled)
@@ -140,6 +160,10 @@ class Simulation:
     def play(self, process: Process, fault: Fault) -> None:
         """Let other people act while this process stands still. See `Stage`."""
         self.hit.add(fault.kind)
+        # They act on top of its stack. What its context holds, as the deadline of its request, is not theirs.
+        Context().run(self._play, process, fault)
+
+    def _play(self, process: Process, fault: Fault) -> None:
         if fault.kind in FOREIGN:
             self._act_foreign(fault)
         elif fault.kind is Kind.RIVAL:
@@ -235,7 +259,7 @@ class Simulation:
         who = self.operator(faults)
         self.counts["taken over from a stopped process"] += 1
         self.attempt(who, lambda: who.recovery.resume(change))
-        if fault.kind is Kind.TAKEN_AND_ON:
+        if fault.kind is Kind.TAKEN_AND_ON or (fault.kind is Kind.STOPPED_BETWEEN and fault.size * 10 % 1 < 0.7):
             self._rival(fault)
 
     def _rival(self, fault: Fault) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import pytest
 
 from seamark.change.past import read_past
+from seamark.change.step import Intent
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import ProveStopped
@@ -113,7 +114,7 @@ def test_every_kill_between_two_records_was_written_again():
         intents = [e.body for e in stage.entries() if e.kind is EntryKind.INTENT and e.body["step"] == NUMBER]
         assert len(intents) == 2
         # Undo needs what was before the first of them.
-        assert intents[0] == intents[1]
+        assert Intent.from_dict(intents[0]) == Intent.from_dict(intents[1])
 
 
 def trace_resume():

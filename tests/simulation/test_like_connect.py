@@ -22,7 +22,7 @@ QUICK = Timing(first_pause_seconds=0.001, longest_pause_seconds=0.01)
 def run_simulated(seed: int) -> list[str]:
     stage = Simulation(Scenario(seed, ()))
     who = stage.operator()
-    stage.ledger.sent = lambda process, verb, name: None
+    stage.ledger.sent = lambda process, verb, name, **_more: None
     assert isinstance(who.process, Process)
 
     def settle(look):

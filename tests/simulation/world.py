@@ -33,16 +33,17 @@ TIMING = ChangeTiming(
 
 
 class SimClock:
-    """The clock of one process. Sleeping is a call; looking at the clock is none."""
+    """The clock of one process, wrong by `skew`. Sleeping is a call; looking at the clock is none."""
 
-    def __init__(self, process: Process, timeline: Timeline, cluster: Cluster) -> None:
+    def __init__(self, process: Process, timeline: Timeline, cluster: Cluster, *, skew: float) -> None:
+        self._skew = skew
         self._process = process
         self._timeline = timeline
         self._cluster = cluster
 
     def now(self) -> float:
         """Seconds since the epoch."""
-        return self._timeline.now
+        return self._timeline.now + self._skew
 
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
@@ -57,8 +58,10 @@ class SimClock:
 class SimWorld(MethodPorts):
     """A `World` of one process."""
 
-    def __init__(self, process: Process, timeline: Timeline, cluster: Cluster, *, ledger: Ledger) -> None:
-        self.clock = SimClock(process, timeline, cluster)
+    def __init__(
+        self, process: Process, timeline: Timeline, cluster: Cluster, *, ledger: Ledger, skew: float = 0.0
+    ) -> None:
+        self.clock = SimClock(process, timeline, cluster, skew=skew)
         self._connect = SimConnect(process, cluster, timeline, timing=TIMING, ledger=ledger)
         self._offsets = SimOffsets(
             process, cluster.positions, timeline, ledger=ledger, late_seconds=TIMING.in_flight_seconds

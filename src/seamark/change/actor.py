@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from seamark.model.clock_mark import ClockMark, read_mark
 from seamark.model.permission import ANONYMOUS
 from seamark.model.ulid import new_ulid
 
@@ -27,12 +28,14 @@ class Actor:
 
     `facts` is what the journal records of it. What anybody can set, such as the operating system's user or a variable
     of a CI job, is under `claimed`.
+    `mark` returns the present point in time on the machine's clock; None where it has none that can be compared.
     """
 
     name: str
     now: Callable[[], float] = time.time
     randomness: Callable[[int], bytes] = secrets.token_bytes
     facts: Mapping[str, Any] = field(default_factory=dict)
+    mark: Callable[[], ClockMark | None] = lambda: None
 
     def timestamp(self) -> str:
         """Return the time now, in UTC and ISO 8601."""
@@ -56,7 +59,8 @@ def this_actor(principal: str = ANONYMOUS, environ: Mapping[str, str] | None = N
     known = principal if principal != ANONYMOUS else ""
     claimed = {"user": user, **_find_claims(os.environ if environ is None else environ)}
     name = known.removeprefix("User:") or f"claimed:{user}"
-    return Actor(f"{name}@{host}:{pid}", facts={"principal": principal, "host": host, "pid": pid, "claimed": claimed})
+    facts = {"principal": principal, "host": host, "pid": pid, "claimed": claimed}
+    return Actor(f"{name}@{host}:{pid}", mark=read_mark, facts=facts)
 
 
 def _find_user() -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from seamark.change.actor import Actor
+from seamark.change.entry_age import build_mark
 from seamark.change.failpoint import reach
 from seamark.change.interrupt import Interrupt
 from seamark.change.journal import Journal, JournalWriter, Opening
@@ -32,6 +33,7 @@ from seamark.change.walk import Walk
 from seamark.change.without_journal import WithoutJournal
 from seamark.change.world import World
 from seamark.errors import DeadlineError, FencedError, JournalError, SeamarkError, UnknownOutcomeError
+from seamark.model.deadline import Deadline, limit_requests
 from seamark.model.entry import Ending, EntryKind
 from seamark.model.pace import Pace
 from seamark.model.result import ChangeResult
@@ -248,9 +250,9 @@ class Executor:
         return sent if sent.settled is None else replace(sent, settled=(Outcome.UNKNOWN, sent.settled[1]))
 
     def _send_intent(self, task: Task, intent: Intent, walk: Walk, writer: JournalWriter) -> Sent:
-        # The clock is read before the entry gets its time, so that nobody can think the act older than it is.
+        # The clock is read before the entry gets its mark, so that the request can't be later than the mark allows.
         entered_at = self.world.clock.now()
-        writer.append(EntryKind.INTENT, {"step": task.number, **intent.to_dict()})
+        writer.append(EntryKind.INTENT, {"step": task.number, **intent.to_dict(), **build_mark(self.actor)})
         reach("after-intent", task.number)
         return self._act(task, intent, writer, walk=walk, entered_at=entered_at)
 
@@ -265,8 +267,9 @@ class Executor:
             with self._writers.sending(task.step.subject):
                 looked = self._look_again(task, walk, writer)
                 # Its newest entry must be of this step.
-                self._confirm(task, writer, entered_at=-math.inf if looked else entered_at)
-                note = task.step.perform(self.world, intent) or ""
+                deadline = self._confirm(task, writer, entered_at=-math.inf if looked else entered_at)
+                with limit_requests(deadline):
+                    note = task.step.perform(self.world, intent) or ""
         except (FencedError, JournalError):
             raise
         except UnknownOutcomeError as error:
@@ -295,13 +298,18 @@ class Executor:
         looked_at = self._looked_at.get(look.number)
         return looked_at is not None and self.world.clock.now() - looked_at <= self.timing.begin_seconds
 
-    def _confirm(self, task: Task, writer: JournalWriter, *, entered_at: float) -> None:
-        """Make sure that the step's newest entry is fresh: who slept may have been taken over, and writing tells."""
+    def _confirm(self, task: Task, writer: JournalWriter, *, entered_at: float) -> Deadline:
+        """Check that the step's newest entry is fresh, and return the deadline of the step's request.
+
+        A process that was stopped for longer may have been taken over. Writing another entry shows whether it was.
+        """
+        clock = self.world.clock
         for _ in range(_CONFIRMATIONS):
-            if self.world.clock.now() - entered_at <= self.timing.begin_seconds:
-                return
-            entered_at = self.world.clock.now()
-            writer.append(EntryKind.NOTE, {"step": task.number, "note": "still here"})
+            now = clock.now()
+            if now - entered_at <= self.timing.begin_seconds:
+                return Deadline(now + self.timing.send_seconds, clock.now)
+            entered_at = clock.now()
+            writer.append(EntryKind.NOTE, {"step": task.number, "note": "still here", **build_mark(self.actor)})
         raise DeadlineError(
             "the journal is too slow to act on its word; nothing was sent",
             cause=f"{_CONFIRMATIONS} entries took longer than {self.timing.begin_seconds:g} s each",

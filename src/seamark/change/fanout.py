@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -72,7 +73,8 @@ def _run_here(calls: Mapping[str, Callable[[], T]]) -> dict[str, tuple[tuple[T, 
 def _run_in_threads(calls: Mapping[str, Callable[[], T]]) -> dict[str, tuple[tuple[T, ...], SeamarkError | None]]:
     pool = ThreadPoolExecutor(max_workers=min(MAX_THREADS, len(calls)), thread_name_prefix="seamark-fleet")
     try:
-        futures = {name: pool.submit(_run, call) for name, call in calls.items()}
+        # Each in a copy of this context, which holds the deadline of the request that the calls belong to.
+        futures = {name: pool.submit(copy_context().run, _run, call) for name, call in calls.items()}
         return {name: future.result() for name, future in futures.items()}
     finally:
         # On Ctrl-C nothing new is begun; what runs ends by its own deadline.

@@ -56,6 +56,14 @@ class JournalWriter(Protocol):
         """
         ...
 
+    def measure_age(self, number: int) -> float:
+        """Return the seconds that certainly passed from an entry of a previous holder to the takeover.
+
+        They are measured by a clock of the journal itself, never by that of the previous holder; 0.0 where the journal
+        has none.
+        """
+        ...
+
     def release(self) -> None:
         """Give the locks back. After a `close` entry the change is over; without one it stays open, to be resumed."""
         ...

@@ -56,6 +56,10 @@ class SharedPen:
         """Write several entries."""
         return self._writer.append_all(bodies)
 
+    def measure_age(self, number: int) -> float:
+        """Return how long before the takeover an entry was written. See `JournalWriter.measure_age`."""
+        return self._writer.measure_age(number)
+
     def release(self) -> None:
         """Give the locks back."""
         self._writer.release()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 
+from seamark.change.entry_age import find_latest_write
 from seamark.change.executor import Executor, write_outcome
 from seamark.change.identity import check_identity
 from seamark.change.journal import JournalWriter
@@ -66,15 +66,16 @@ class Recovery:
             at=self._actor.timestamp(),
             expected_nonce=expected_nonce,
         )
+        taken_at = self._world.clock.now()
         try:
             past = read_past(writer.entries)
             check_identity(past.plan.identity, self._world)
-            walk = self._build_walk(past, writer, leaving=leaving)
+            walk = self._build_walk(past, writer, leaving=leaving, taken_at=taken_at)
             return self.executor.run(walk, writer, title=past.plan.title, leaving=leaving, force=force)
         finally:
             writer.release()
 
-    def _build_walk(self, past: Past, writer: JournalWriter, *, leaving: bool) -> Walk:
+    def _build_walk(self, past: Past, writer: JournalWriter, *, leaving: bool, taken_at: float) -> Walk:
         """The change as far as it came: what is in the journal, and what is seen of the step in hand."""
         tasks = build_tasks(past.plan)
         walk = Walk(tasks, past.plan.preconditions)
@@ -83,7 +84,7 @@ class Recovery:
             settled = _find_settled(past, tasks, task)
             if settled is None and task.number in past.intents:
                 again = not (leaving or _is_passed(past, tasks, task))
-                settled = self._settle(past, task, writer, again=again, walk=walk)
+                settled = self._settle(past, task, writer, again=again, walk=walk, taken_at=taken_at)
                 fresh.add(task.aspect)
             if settled is not None:
                 walk.record(task, settled[0], intent=past.intent_of(task.number), error=settled[1])
@@ -93,13 +94,15 @@ class Recovery:
                     self._check_premise(past, task, walk, writer)
         return walk
 
-    def _settle(self, past: Past, task: Task, writer: JournalWriter, *, again: bool, walk: Walk) -> Settled | None:
+    def _settle(
+        self, past: Past, task: Task, writer: JournalWriter, *, again: bool, walk: Walk, taken_at: float
+    ) -> Settled | None:
         """Look what became of a step whose outcome nobody knows. None if it is to be done anew: see `again`."""
         intent, entry = past.intents[task.number]
         unsure = walk.is_unsure(task)
-        # The entry's time is another machine's. It was certainly written before now, whatever its clock says.
         now = self._world.clock.now()
-        quiet_at = min(datetime.fromisoformat(entry.at).timestamp(), now) + self._timing.quiet_seconds
+        written_at = find_latest_write(entry, writer, self._actor, taken_at=taken_at, now=now)
+        quiet_at = written_at + self._timing.quiet_seconds
         if past.outcomes.get(task.number) is Outcome.UNKNOWN:
             # Somebody looked for long and saw no end of it; it may have been answered, and only be slow to show.
             quiet_at = max(quiet_at, now + task.step.settle_seconds)

@@ -87,6 +87,9 @@ class _SignedWriter:
             ]
         )
 
+    def measure_age(self, number: int) -> float:
+        return self._writer.measure_age(number)
+
     def release(self) -> None:
         self._writer.release()
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from seamark.change.patience import REBALANCE_SECONDS
 
+# The bound from the confirmation of an intent to the first byte of its request. A rebalance mostly ends within it.
+SEND_SECONDS = 20.0
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeTiming:
@@ -13,18 +16,18 @@ class ChangeTiming:
 
     `in_flight` is how long a request that was sent may still be carried out without an answer: Connect's REST API gives
     up after 90 s, a fixed number, and what it began may end until then. `begin` is how long after its entry a step may
-    begin to act; a process that slept longer asks the journal first. `send` is how long the client goes on beginning
-    attempts of one request. `shows` is how long something that was carried out may be hidden from a reader: a worker
-    reads the status topic and its own snapshot of the config topic a little late. `foreign` is how long a state that is
-    neither before nor after must be seen until it is believed. `rebalance` is how long Connect may be unable to tell
-    what is there, before anything is begun.
+    begin to act; a process that slept longer asks the journal first. `send` is the time from there to the first byte of
+    the last attempt of its request: an absolute deadline, with everything that the step reads in between. `shows` is
+    how long something that was carried out may be hidden from a reader: a worker reads the status topic and its own
+    snapshot of the config topic a little late. `foreign` is how long a state that is neither before nor after must be
+    seen until it is believed. `rebalance` is how long Connect may be unable to tell what is there, before anything is
+    begun.
     """
 
     in_flight_seconds: float = 90.0
     # From an entry to the first byte of its act are milliseconds; 5 s is a machine in trouble or a stopped process.
     begin_seconds: float = 5.0
-    # The Connect client for changes has this as its deadline; a rebalance mostly ends within it.
-    send_seconds: float = 20.0
+    send_seconds: float = SEND_SECONDS
     shows_seconds: float = 10.0
     foreign_seconds: float = 3.0
     look_seconds: float = 0.5
@@ -32,12 +35,11 @@ class ChangeTiming:
 
     @property
     def quiet_seconds(self) -> float:
-        """How long after its entry nothing of an act can land any more.
+        """Return how long after its entry nothing of an act can land any more.
 
-        `begin` counts twice: once until the act begins, and once for a step that must read before it sends. With the
-        time until everything shows, every outcome is known 130 s after the entry.
+        With the time until everything shows, every outcome is known 125 s after the entry.
         """
-        return self.in_flight_seconds + 2 * self.begin_seconds + self.send_seconds
+        return self.begin_seconds + self.send_seconds + self.in_flight_seconds
 
 
 def build_timing(in_flight_seconds: float) -> ChangeTiming:

@@ -11,6 +11,7 @@ from seamark.change.timing import ChangeTiming
 from seamark.change.walk import Walk
 from seamark.change.world import World
 from seamark.errors import DeadlineError, JournalError, SeamarkError, UnknownOutcomeError
+from seamark.model.deadline import Deadline, limit_requests
 
 
 class WithoutJournal:
@@ -61,14 +62,16 @@ class WithoutJournal:
         if now - began_at > self._timing.begin_seconds or now - failed_at > self._timing.in_flight_seconds:
             # Without a journal nobody can tell this process that it was taken over; so it only acts while it is fast.
             raise DeadlineError(f"too much time has passed; nothing was sent, whatever {file} says")
-        self._act(task, intent, unsure=walk.is_unsure(task))
+        deadline = Deadline(now + self._timing.send_seconds, self._world.clock.now)
+        self._act(task, intent, deadline=deadline, unsure=walk.is_unsure(task))
         walk.record(task, Outcome.DONE, intent=intent)
         return file
 
-    def _act(self, task: Task, intent: Intent, *, unsure: bool) -> None:
+    def _act(self, task: Task, intent: Intent, *, deadline: Deadline, unsure: bool) -> None:
         unknown: SeamarkError | None = None
         try:
-            task.step.perform(self._world, intent)
+            with limit_requests(deadline):
+                task.step.perform(self._world, intent)
         except UnknownOutcomeError as error:
             unknown = error
         quiet_at = self._world.clock.now() + self._timing.in_flight_seconds

@@ -3,7 +3,8 @@
 Two rules stand over the table in `rules.py`:
 
 * Connect decides 400, 404 and 409 before it changes anything: the attempt did not happen.
-* A write without an answer that proves either is *unknown*, and an unknown write is never repeated.
+* A write without an answer that proves either is *unknown*, and an unknown write is never repeated. A call is unknown
+  as soon as one of its attempts may have acted, whatever the last answer was (`Caller`).
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def judge(request: Request, outcome: Answer | Failure) -> Judgement:
 
 
 def is_unknown(request: Request, judgement: Judgement) -> bool:
-    """Whether a request that ends with this judgement may have changed something."""
+    """Return whether the attempt with this judgement may have changed something."""
     return request.writes and (judgement.verdict is Verdict.UNKNOWN or judgement.rule.is_partial)
 
 

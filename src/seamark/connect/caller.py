@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -14,6 +14,7 @@ from seamark.connect.timing import Timing
 from seamark.connect.transport import Transport
 from seamark.connect.workers import Workers
 from seamark.errors import DeadlineError, SeamarkError, UnknownOutcomeError, UnreachableError
+from seamark.model.deadline import Deadline, find_deadline, read_clock
 from seamark.model.wait import Wait
 
 # What an attempt gets that begins just before the deadline. With less, the last words of a storm of 409s would be our
@@ -21,6 +22,7 @@ from seamark.model.wait import Wait
 _SHORTEST_SECONDS = 1.0
 _LOOK_FIRST = "read the state before you repeat it"
 _NOT_CONNECTED = FAILURE_RULES[Phase.CONNECTING]
+_TOO_LATE = FAILURE_RULES[Phase.TOO_LATE]
 
 
 @dataclass(slots=True)
@@ -28,18 +30,32 @@ class _Progress:
     """What one call has been through so far."""
 
     doing: str
-    began_at: float = field(default_factory=time.monotonic)
+    began_at: float
+    # The deadline of the request that the call belongs to. It counts for the reads of a step too: one that ends after
+    # it would only be followed by a request that must not be sent.
+    deadline: Deadline | None
     attempts: int = 0
     rechecked: bool = False
     # The last thing each worker said, in the order they were asked.
     last_words: dict[str, str] = field(default_factory=dict)
+    # The first answer of an attempt that may have changed something; "" while there is none. No later answer settles
+    # it: a rejection says that its own attempt did not happen, and nothing about an earlier one.
+    may_have_acted: str = ""
+    # What the last attempt that was sent met.
+    last: Judgement | None = None
     # Rounds over all workers in which not one of them accepted a connection.
     dead_rounds: int = 0
     round_had_answer: bool = False
 
-    def note(self, url: str, judgement: Judgement) -> None:
+    def note(self, url: str, request: Request, judgement: Judgement) -> None:
+        if judgement.rule is _TOO_LATE:
+            self.last_words.setdefault(url, describe(judgement))
+            return
         self.attempts += 1
+        self.last = judgement
         self.last_words[url] = describe(judgement)
+        if not self.may_have_acted and is_unknown(request, judgement):
+            self.may_have_acted = f"{url}: {describe(judgement)}"
         if judgement.rule is not _NOT_CONNECTED:
             self.round_had_answer = True
 
@@ -51,8 +67,20 @@ class _Progress:
 class Caller:
     """Brings one request to its end. Thread-safe; keeps which worker answered last, and which calls go on now."""
 
-    def __init__(self, workers: Workers, transport: Transport, *, timing: Timing, cluster: str) -> None:
+    def __init__(
+        self,
+        workers: Workers,
+        transport: Transport,
+        *,
+        timing: Timing,
+        cluster: str,
+        now: Callable[[], float] = read_clock,
+        sleep: Callable[[float], None] | None = None,
+    ) -> None:
+        """`now` and `sleep` replace the machine's clock in tests."""
         self.workers = workers
+        self._now = now
+        self._sleep = sleep or time.sleep
         self._transport = transport
         self._timing = timing
         self._cluster = cluster
@@ -61,7 +89,7 @@ class Caller:
 
     def waits(self) -> tuple[Wait, ...]:
         """The calls that have not ended yet. May be asked from any thread."""
-        now = time.monotonic()
+        now = self._now()
         return tuple(
             Wait(
                 self._cluster,
@@ -109,7 +137,7 @@ class Caller:
 
     @contextmanager
     def _going_on(self, request: Request) -> Iterator[_Progress]:
-        progress = _Progress(request.doing)
+        progress = _Progress(request.doing, self._now(), find_deadline())
         self._pending[id(progress)] = progress
         try:
             yield progress
@@ -124,11 +152,12 @@ class Caller:
             request,
             connect_seconds=min(self._timing.connect_seconds, max(remaining, _SHORTEST_SECONDS)),
             read_seconds=limit if request.writes else min(limit, max(remaining, _SHORTEST_SECONDS)),
+            may_send=self._build_check(request, progress),
         )
         judgement = judge(request, outcome)
         if judgement.verdict is Verdict.DONE and isinstance(outcome, Answer):
             return judgement, outcome
-        progress.note(url, judgement)
+        progress.note(url, request, judgement)
         if judgement.verdict is not Verdict.TRY_AGAIN:
             raise self._build_error(request, judgement, progress, judgement.rule.error)
         if judgement.rule.once:
@@ -143,10 +172,21 @@ class Caller:
             raise self._build_error(request, judgement, progress, UnreachableError)
         if self._remaining(progress) < seconds:
             raise self._build_error(request, judgement, progress, DeadlineError)
-        time.sleep(seconds)
+        self._sleep(seconds)
 
     def _remaining(self, progress: _Progress) -> float:
-        return progress.began_at + self._timing.deadline_seconds - time.monotonic()
+        own = progress.began_at + self._timing.deadline_seconds - self._now()
+        return own if progress.deadline is None else min(own, progress.deadline.remaining)
+
+    def _build_check(self, request: Request, progress: _Progress) -> Callable[[], bool] | None:
+        """Return what is asked right before a byte is sent; None for a read that nothing depends on.
+
+        The pause before the attempt, or the making of a connection, may have taken minutes where the process was
+        stopped. Meanwhile another process may have taken the change over.
+        """
+        if not request.writes and progress.deadline is None:
+            return None
+        return lambda: self._remaining(progress) > 0
 
     def _build_error(
         self, request: Request, judgement: Judgement, progress: _Progress, kind: type[SeamarkError]
@@ -156,19 +196,24 @@ class Caller:
             context["name"] = request.subject
         said = "; ".join(f"{url}: {words}" for url, words in progress.last_words.items())
         what = f"{request.doing} in Connect cluster {self._cluster}"
-        if is_unknown(request, judgement):
+        late = judgement.rule is _TOO_LATE
+        # An attempt that was not sent says nothing of what to do.
+        last = progress.last if late and progress.last is not None else judgement
+        if progress.may_have_acted:
+            more = "" if progress.may_have_acted in said else f"{progress.may_have_acted}; then "
             return UnknownOutcomeError(
                 f"no answer says whether this was carried out: {what}",
-                cause=said,
-                hint=judgement.rule.hint or _LOOK_FIRST,
+                cause=f"{more}{said}",
+                hint=(last.rule.hint if is_unknown(request, last) else "") or _LOOK_FIRST,
                 context=context,
             )
         if kind is DeadlineError:
-            elapsed = time.monotonic() - progress.began_at
+            elapsed = self._now() - progress.began_at
+            limit = f"it was not ready within {self._timing.deadline_seconds:g} s"
             return DeadlineError(
-                f"can't {what}: it was not ready within {self._timing.deadline_seconds:g} s",
+                f"can't {what}: {'the deadline passed; nothing more was sent' if late else limit}",
                 cause=f"asked {progress.attempts} times in {elapsed:.1f} s; last answer of {said}",
-                hint=judgement.rule.hint or "wait until the workers have settled, then repeat it",
+                hint=last.rule.hint or "wait until the workers have settled, then repeat it",
                 context=context,
             )
         return kind(f"can't {what}", cause=said, hint=judgement.rule.hint, context=context)

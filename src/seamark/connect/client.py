@@ -25,6 +25,7 @@ from seamark.connect.values import LoggerLevel, OffsetsChange, Validation, Worke
 from seamark.connect.workers import Workers
 from seamark.errors import NotFoundError, SeamarkError, UnknownOutcomeError, UnreachableError
 from seamark.model.connector import Connector, ConnectorStatus
+from seamark.model.deadline import find_deadline
 from seamark.model.offset import Offset
 from seamark.model.wait import Wait
 from seamark.model.worker import Plugin, Worker
@@ -180,14 +181,19 @@ class ConnectClient:
         return self._transport.send(url, requests.root(), connect_seconds=seconds, read_seconds=seconds, login=False)
 
     def read_capabilities(self) -> Capabilities:
-        """What every worker that answers can do; asked again after a minute.
+        """Return what every worker that answers can do; asked again after a minute.
+
+        While a step sends its request, what is known is enough: the step read it when it looked, and asking the
+        workers again can take longer than the request may wait (45.7 s were seen with one worker that hung).
 
         Raises:
             UnreachableError: no worker answers.
         """
         with self._lock:
             known = self._capabilities
-        if known is not None and time.monotonic() - known[0] < _CAPABILITIES_LAST_SECONDS:
+        if known is not None and (
+            find_deadline() is not None or time.monotonic() - known[0] < _CAPABILITIES_LAST_SECONDS
+        ):
             return known[1]
         workers = self.read_workers()
         if not any(worker.is_up for worker in workers):

@@ -15,6 +15,7 @@ from seamark.errors import (
     AlreadyExistsError,
     AuthenticationError,
     AuthorizationError,
+    DeadlineError,
     NotFoundError,
     RefusedError,
     RejectedError,
@@ -45,6 +46,7 @@ class Shape(StrEnum):
 class Phase(StrEnum):
     """How far a request had gone when it failed without an answer."""
 
+    TOO_LATE = "too late"
     CONNECTING = "connecting"
     SENT = "sent"
     TOO_LARGE = "too large"
@@ -221,6 +223,8 @@ ANSWER_RULES: tuple[Rule, ...] = (
 )
 
 FAILURE_RULES: dict[Phase, Rule] = {
+    # The deadline passed before the first byte.
+    Phase.TOO_LATE: Rule("too late", range(0), "", NO, NO, DeadlineError),
     # Nothing was sent, so a write may go to the next worker as well.
     Phase.CONNECTING: Rule(
         "not connected",

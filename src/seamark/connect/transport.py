@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ssl
-import time
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import httpx2
@@ -14,12 +14,22 @@ from seamark.connect.answer import Answer, Failure
 from seamark.connect.request import Request
 from seamark.connect.rules import Phase
 from seamark.errors import InvalidSettingError
+from seamark.model.deadline import read_clock
 
 # The fleet read of 10,000 connectors, each with 16 KiB of config, some tasks, and a stack trace of 8 KiB where it
 # failed, comes to about 240 MiB. What is larger is not an answer of Connect.
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 # Nothing was sent when one of these was raised.
 _BEFORE_SENDING = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+_LATE = "the deadline passed before the request was sent"
+
+
+class _TooLateError(Exception):
+    """The deadline passed while a request was prepared. Internal: `Transport.send` returns it as a `Failure`."""
+
+    def __init__(self, phase: Phase) -> None:
+        super().__init__(_LATE)
+        self.phase = phase
 
 
 class Transport:
@@ -62,13 +72,24 @@ class Transport:
         self._client.close()
 
     def send(
-        self, url: str, request: Request, *, connect_seconds: float, read_seconds: float, login: bool = True
+        self,
+        url: str,
+        request: Request,
+        *,
+        connect_seconds: float,
+        read_seconds: float,
+        login: bool = True,
+        may_send: Callable[[], bool] | None = None,
     ) -> Answer | Failure:
         """Send the request to the worker at `url`. Never raises for what the network or the worker does.
 
-        Without `login` no password goes with it: for addresses that nobody but the cluster itself has named.
+        Without `login` no password goes with it: for addresses that nobody but the cluster itself has named. `may_send`
+        is asked before the connection is made, and again right before the first byte of headers and body: making a
+        connection can take seconds, and the process may have been stopped meanwhile.
         """
-        ends_at = time.monotonic() + connect_seconds + read_seconds
+        if may_send is not None and not may_send():
+            return Failure(Phase.TOO_LATE, _LATE)
+        ends_at = read_clock() + connect_seconds + read_seconds
         timeout = httpx2.Timeout(read_seconds, connect=connect_seconds, pool=connect_seconds)
         headers = {"Content-Type": "application/json"} if request.body is not None else None
         try:
@@ -79,11 +100,14 @@ class Transport:
                 headers=headers,
                 timeout=timeout,
                 auth=httpx2.USE_CLIENT_DEFAULT if login else None,
+                extensions=_build_guard(may_send, has_body=bool(request.body)),
             ) as response:
                 body = self._read_body(response, ends_at=ends_at)
                 if isinstance(body, Failure):
                     return body
                 return _build_answer(response, body)
+        except _TooLateError as error:
+            return Failure(error.phase, str(error))
         except _BEFORE_SENDING as error:
             return Failure(Phase.CONNECTING, _reason(error), isinstance(error, httpx2.TimeoutException))
         except httpx2.HTTPError as error:
@@ -97,10 +121,28 @@ class Transport:
             if size > self._max_answer_bytes:
                 return Failure(Phase.TOO_LARGE, f"the answer is larger than {self._max_answer_bytes} bytes")
             # The read timeout starts anew with every byte; a worker that trickles would hold us for ever.
-            if time.monotonic() > ends_at:
+            if read_clock() > ends_at:
                 return Failure(Phase.SENT, "the answer did not end in time", is_silence=True)
             chunks.append(chunk)
         return b"".join(chunks)
+
+
+def _build_guard(may_send: Callable[[], bool] | None, *, has_body: bool) -> dict[str, Any] | None:
+    """Return the extension by which the HTTP client asks `may_send` once the connection is made.
+
+    Headers of a request without a body are the whole request. Where the body is held back, the worker discards what it
+    got; that it does so is not proven, so the outcome counts as unknown.
+    """
+    if may_send is None:
+        return None
+
+    def trace(event: str, _info: Mapping[str, Any]) -> None:
+        if event.endswith(".send_request_headers.started") and not may_send():
+            raise _TooLateError(Phase.TOO_LATE)
+        if has_body and event.endswith(".send_request_body.started") and not may_send():
+            raise _TooLateError(Phase.SENT)
+
+    return {"trace": trace}
 
 
 def _build_answer(response: httpx2.Response, body: bytes) -> Answer:

@@ -23,6 +23,7 @@ from seamark.fleet.ledgers import route_ledgers
 from seamark.fleet.ports import BrokersPort, ConnectPort
 from seamark.fleet.seal import SealKey, read_seal_key
 from seamark.model.connector import Connector, ConnectorStatus
+from seamark.model.deadline import read_clock
 
 if TYPE_CHECKING:
     from seamark.change.copy_port import CopyPort
@@ -58,19 +59,17 @@ _METHODS: Mapping[Port[Any], str] = {
 
 
 class SystemClock:
-    """The clock of this machine, read once; from then on it counts by a clock that nobody can set.
+    """The clock of this machine: the wall clock at its start, then seconds of a clock that nothing can set.
 
-    A wait for late requests must not be cut short by a time server that sets the wall clock forward. The clock that
-    counts also counts while the machine sleeps, where the system has such a one.
+    A wait for late requests must not be cut short by a time server that sets the wall clock forward.
     """
 
     def __init__(self) -> None:
-        self._counter = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-        self._began_at = time.time() - time.clock_gettime(self._counter)
+        self._began_at = time.time() - read_clock()
 
     def now(self) -> float:
         """Seconds since the epoch."""
-        return self._began_at + time.clock_gettime(self._counter)
+        return self._began_at + read_clock()
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
@@ -119,8 +118,8 @@ class FleetWorld:
     def connect(self, cluster: str) -> ConnectPort:
         """The Connect cluster of that name."""
         client = self._clusters.client(cluster)
-        # What the workers can do is asked for here, where a step only looks, and kept for a minute. So it is known when
-        # the step acts, and an act that is allowed to be sent for 20 s does not spend them on asking.
+        # Read here, where a step only looks, and kept for a minute. While the step sends its request, the client uses
+        # what it knows, so that the 20 s for sending are not spent on reading.
         client.read_capabilities()
         return client
 

@@ -12,6 +12,7 @@ from seamark.kafka.admin import DEFAULT_TIMEOUT_SECONDS
 from seamark.kafka.open_transactions import TransactionsClient
 from seamark.kafka.outcomes import build_write_failure, is_known
 from seamark.kafka.survey import SurveyAdmin
+from seamark.model.deadline import limit_timeout
 from seamark.model.group import Committed, GroupListing, GroupOffsets
 from seamark.model.open_transaction import OpenTransaction
 from seamark.model.reading import Reading
@@ -124,20 +125,23 @@ class Brokers(SurveyAdmin):
             replication_factor=-1 if replication_factor is None else replication_factor,
             config=dict(configs or {}),
         )
-        futures = self._client.create_topics([new], **self._limits())
-        self._write(futures, action="create the topic", operation="CREATE")
+        action = "create the topic"
+        futures = self._client.create_topics([new], **self._limits(action))
+        self._write(futures, action=action, operation="CREATE")
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with all that is in it."""
-        futures = self._client.delete_topics([name], **self._limits())
-        self._write(futures, action="delete the topic", operation="DELETE")
+        action = "delete the topic"
+        futures = self._client.delete_topics([name], **self._limits(action))
+        self._write(futures, action=action, operation="DELETE")
 
     def grow_topic(self, name: str, *, partitions: int) -> None:
         """Give a topic more partitions, until it has so many."""
         from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]  # noqa: PLC0415
 
-        futures = self._client.create_partitions([NewPartitions(name, partitions)], **self._limits())
-        self._write(futures, action="add partitions to the topic", operation="ALTER")
+        action = "add partitions to the topic"
+        futures = self._client.create_partitions([NewPartitions(name, partitions)], **self._limits(action))
+        self._write(futures, action=action, operation="ALTER")
 
     def alter_topic_config(
         self, name: str, *, values: Mapping[str, str] | None = None, remove: Collection[str] = ()
@@ -156,9 +160,10 @@ class Brokers(SurveyAdmin):
         ]
         entries += [ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in remove]
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
-        futures = self._client.incremental_alter_configs([resource], request_timeout=self._timeout_seconds)
+        action = "change the config of the topic"
+        futures = self._client.incremental_alter_configs([resource], request_timeout=self._limit(action))
         named = {found.name: future for found, future in futures.items()}
-        self._write(named, action="change the config of the topic", operation="ALTER_CONFIGS")
+        self._write(named, action=action, operation="ALTER_CONFIGS")
 
     def alter_group_offsets(self, group: str, offsets: Mapping[Spot, Committed]) -> None:
         """Commit offsets for a group that nobody is in. One request; where only a part was taken, it is unknown."""
@@ -176,8 +181,9 @@ class Brokers(SurveyAdmin):
             for (topic, number), found in offsets.items()
         ]
         request = ConsumerGroupTopicPartitions(group, partitions)
-        futures = self._client.alter_consumer_group_offsets([request], request_timeout=self._timeout_seconds)
-        results = self._write(futures, action="commit offsets for the group", operation="READ")
+        action = "commit offsets for the group"
+        futures = self._client.alter_consumer_group_offsets([request], request_timeout=self._limit(action))
+        results = self._write(futures, action=action, operation="READ")
         answered = results[group].topic_partitions
         errors = {(spot.topic, spot.partition): spot.error for spot in answered if spot.error is not None}
         self._check_parts(errors, count=len(offsets), group=group, action="commit the offset of")
@@ -191,15 +197,21 @@ class Brokers(SurveyAdmin):
 
     def delete_group(self, group: str) -> None:
         """Delete a group that nobody is in, with all that it has committed."""
-        futures = self._client.delete_consumer_groups([group], request_timeout=self._timeout_seconds)
-        self._write(futures, action="delete the group", operation="DELETE")
+        action = "delete the group"
+        futures = self._client.delete_consumer_groups([group], request_timeout=self._limit(action))
+        self._write(futures, action=action, operation="DELETE")
 
     def _find_addresses(self) -> list[str]:
         return [broker.address for broker in self.read_cluster().brokers]
 
-    def _limits(self) -> dict[str, float]:
+    def _limit(self, action: str) -> float:
+        """Return the timeout of a request: the client's own, or less where the deadline of the request is nearer."""
+        return limit_timeout(self._timeout_seconds, action=action)
+
+    def _limits(self, action: str) -> dict[str, float]:
+        seconds = self._limit(action)
         # The brokers give up first, so that their answer is still heard.
-        return {"operation_timeout": self._timeout_seconds * 0.8, "request_timeout": self._timeout_seconds}
+        return {"operation_timeout": seconds * 0.8, "request_timeout": seconds}
 
     def _write(self, futures: Mapping[str, Future[Any]], *, action: str, operation: str) -> dict[str, Any]:
         results, failures = self._settle(futures, action=action, operation=operation, is_write=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
@@ -10,6 +9,7 @@ from typing import Self
 from seamark.errors import DeadlineError, SeamarkError, UnknownOutcomeError
 from seamark.kafka.outcomes import build_no_answer, build_write_failure
 from seamark.kafka.produce import Delivery, Outgoing
+from seamark.model.deadline import check_deadline, limit_timeout, read_clock
 from seamark.model.held_offset import HeldRecord
 
 
@@ -25,7 +25,9 @@ class ExactWriter(Delivery):
         self.close()
 
     def write(self, records: Sequence[Outgoing], *, until: float | None = None) -> None:
-        """Write them. None is begun after `until`, a time since the epoch: who slept may have been taken over.
+        """Write them. None is begun after `until`, a time of `read_clock`: a process that was stopped may be fenced.
+
+        The first one is not begun after the deadline of the request either.
 
         Raises:
             UnknownOutcomeError: some may be there.
@@ -33,8 +35,10 @@ class ExactWriter(Delivery):
         """
         for number, record in enumerate(records):
             action = f"write record {number + 1} of {len(records)} to {record.topic}-{record.partition}"
-            if until is not None and time.time() > until:
+            if until is not None and read_clock() > until:
                 raise _build_late(number, len(records), record.topic)
+            if number == 0:
+                check_deadline(action)
             error, message = self.deliver(record)
             if error is None and message is not None:
                 continue
@@ -60,6 +64,8 @@ def write_records(
 ) -> None:
     """Write records of an offsets topic, to the byte, by a writer of their own; none is begun after `until`."""
     outgoing = [Outgoing(one.topic, key=one.key, value=one.value, partition=one.partition) for one in records]
+    # The producer sends a record at any time until its timeout.
+    timeout_seconds = limit_timeout(timeout_seconds, action="write records of an offsets topic")
     with ExactWriter(config, timeout_seconds=timeout_seconds) as writer:
         writer.write(outgoing, until=until)
 

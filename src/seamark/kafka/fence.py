@@ -7,6 +7,7 @@ from typing import Any
 
 from seamark.errors import AccessError, SeamarkError, UnreachableError
 from seamark.kafka.transaction import TransactionalWriter
+from seamark.model.deadline import limit_timeout
 
 
 def fence_producer(
@@ -21,7 +22,9 @@ def fence_producer(
     Raises:
         AccessError: the brokers do not let us.
         UnreachableError: it may still write.
+        DeadlineError: the deadline of the request has passed; nothing was sent.
     """
+    timeout_seconds = limit_timeout(timeout_seconds, action=f"take the transactional id {transactional_id}")
     writer = TransactionalWriter(
         config, transactional_id=transactional_id, write_seconds=timeout_seconds, build_producer=build_producer
     )

@@ -29,13 +29,18 @@ _FETCH_WAIT_MS = 10
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One record of a partition. `timestamp_ms` is the producer's or the broker's time, as the topic says."""
+    """One record of a partition. `timestamp_ms` is the producer's or the broker's time: see `is_append_time`.
+
+    `leader_epoch` changes whenever another broker becomes the leader of the partition, whose clock may differ.
+    """
 
     offset: int
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
     headers: Mapping[str, bytes] = field(default_factory=dict)
+    is_append_time: bool = False
+    leader_epoch: int | None = None
 
 
 class PartitionLog:
@@ -188,12 +193,17 @@ class PartitionLog:
 
 
 def _build_record(message: Any) -> LogRecord:
+    from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME  # noqa: PLC0415
+
     # A header may stand twice; the last one counts, as for Kafka's own `lastHeader`.
     headers = {name: value or b"" for name, value in message.headers() or ()}
+    kind, timestamp_ms = message.timestamp()
     return LogRecord(
         offset=message.offset(),
-        timestamp_ms=message.timestamp()[1],
+        timestamp_ms=timestamp_ms,
         key=message.key(),
         value=message.value(),
         headers=headers,
+        is_append_time=kind == TIMESTAMP_LOG_APPEND_TIME,
+        leader_epoch=message.leader_epoch(),
     )

@@ -20,6 +20,7 @@ from seamark.errors import DeadlineError, SeamarkError, UnsupportedError
 from seamark.kafka.failures import build_error
 from seamark.kafka.outcomes import build_write_failure
 from seamark.kafka.second_settings import build_second_settings
+from seamark.model.deadline import check_deadline
 from seamark.model.group import Committed, GroupListing, GroupType
 from seamark.model.reading import Reading
 from seamark.model.spot import Spot
@@ -182,6 +183,7 @@ class SecondClient:
     def _write(
         self, write: Callable[[], Mapping[Any, Any]], *, action: str, subject: str, operation: str
     ) -> dict[Spot, SecondError]:
+        check_deadline(action)
         try:
             found = write()
         except _find_kinds() as failure:

@@ -69,7 +69,7 @@ class TestOneStep:
 
         assert result.ending is Ending.FAILED
         assert result.steps[0].outcome is Outcome.DID_NOT_HAPPEN
-        assert "rejected" in result.failures[SUBJECT].message
+        assert "rejected" in result.failures[SUBJECT].cause
         assert stage.state() == "RUNNING"
 
     @pytest.mark.parametrize("kind", [Kind.LOST_DONE, Kind.LOST_LATE])

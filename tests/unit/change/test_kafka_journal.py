@@ -27,7 +27,7 @@ from seamark.change.kafka_journal.heads import build_head_value, read_head_value
 from seamark.change.kafka_journal.names import GATE_KEY, head_key, proof_key, sorted_locks
 from seamark.change.kafka_journal.records import Assembly, build_entry_records
 from seamark.change.kafka_journal.topics import compare_topic, refuse_differences
-from seamark.change.kafka_journal.writer import build_change_records, build_entry
+from seamark.change.kafka_journal.writer import KafkaJournalWriter, build_change_records, build_entry
 from seamark.errors import (
     FormatVersionError,
     InvalidSettingError,
@@ -291,6 +291,70 @@ def release(nonce, at_ms):
 def test_gate_belongs_to_the_first_claim_that_is_neither_released_nor_over(said, holder):
     gate = build_board(*said).gate
     assert (gate.nonce if gate else None) == holder
+
+
+def build_stamped_board(entries, *, epochs, claimed_at_ms, is_append_time=True, claim_epoch=7):
+    """A board with the heads of a change, an entry each 10 s, and then a claim of the gate."""
+    board = Board(FakeLog(), lease_seconds=10.0)
+    for number, epoch in enumerate(epochs):
+        value = build_head_value(track_entries(entries[: number + 1]).head)
+        board.apply(
+            LogRecord(
+                number,
+                number * 10_000,
+                key=head_key(entries[0].change),
+                value=value,
+                is_append_time=is_append_time,
+                leader_epoch=epoch,
+            )
+        )
+    value = build_claim_value("n", by="second@host")
+    board.apply(
+        LogRecord(99, claimed_at_ms, key=GATE_KEY, value=value, is_append_time=is_append_time, leader_epoch=claim_epoch)
+    )
+    return board
+
+
+class TestAges:
+    """How long ago entries were written, by the clock of the leader. 10 s are deducted for a clock that is set."""
+
+    entries = build_change({"step": 0}, {"step": 0}, {"step": 0}, closed=False)
+
+    def measure(self, number, **more):
+        board = build_stamped_board(self.entries, **{"epochs": (7, 7, 7, 7), "claimed_at_ms": 100_000} | more)
+        ages = board.measure_ages(self.entries[0].change)
+        writer = KafkaJournalWriter(None, self.entries, names=NAMES, by="second", now=lambda: 0.0, ages=ages)
+        return writer.measure_age(number)
+
+    def test_an_entry_is_as_old_as_the_leader_says(self):
+        assert [self.measure(number) for number in range(4)] == [90.0, 80.0, 70.0, 60.0]
+
+    def test_an_entry_after_the_last_known_one_has_no_age(self):
+        assert self.measure(4) == 0.0
+
+    def test_an_entry_without_a_head_is_as_old_as_the_next_that_has_one(self):
+        # Two entries of one transaction, or a head that was compacted.
+        board = build_stamped_board(self.entries, epochs=(7, 7), claimed_at_ms=100_000)
+        ages = [age for age in board.measure_ages(self.entries[0].change) if age[0] != 0]
+        writer = KafkaJournalWriter(None, self.entries, names=NAMES, by="second", now=lambda: 0.0, ages=ages)
+        assert writer.measure_age(0) == 80.0
+
+    def test_entries_of_another_leader_have_no_age(self):
+        assert [self.measure(number, epochs=(6, 6, 6, 6)) for number in range(4)] == [0.0] * 4
+        # A later entry of the present leader is a bound for an earlier one of another.
+        assert [self.measure(number, epochs=(6, 6, 6, 7)) for number in range(4)] == [60.0] * 4
+        assert self.measure(1, claim_epoch=None) == 0.0
+
+    def test_producers_times_do_not_count(self):
+        assert [self.measure(number, is_append_time=False) for number in range(4)] == [0.0] * 4
+
+    @pytest.mark.parametrize("claimed_at_ms", [-3_600_000, 0, 30_000, 40_000])
+    def test_no_age_is_negative(self, claimed_at_ms):
+        assert self.measure(3, claimed_at_ms=claimed_at_ms) == 0.0
+
+    def test_another_change_has_no_ages(self):
+        board = build_stamped_board(self.entries, epochs=(7, 7), claimed_at_ms=100_000)
+        assert board.measure_ages(new_change_id()) == ()
 
 
 def test_board_holds_the_open_changes():

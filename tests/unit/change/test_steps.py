@@ -205,7 +205,7 @@ class TestKeep:
         world = stage.operator().world
         intent = self.STEP.intend(world)
         assert intent.after["config"]["db.password"] == intent.before["config"]["db.password"]
-        stage.ledger.sent = lambda *_: None
+        stage.ledger.sent = lambda *_args, **_more: None
 
         self.STEP.perform(world, intent)
 

@@ -206,6 +206,48 @@ def test_zombie_sink_tasks_are_waited_for_and_leave_the_outcome_open():
     assert "restart that worker" in caught.value.hint
 
 
+PARTIAL = (
+    "Failed to alter consumer group offsets for connector x either because its tasks haven't stopped completely yet "
+    "... this operation can be safely retried. ... zombie sink tasks."
+)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        connect_error(400, "Connectors must be in the STOPPED state before their offsets can be modified."),
+        connect_error(401, "who are you"),
+        connect_error(403, "no"),
+        connect_error(404, "Connector x not found"),
+        connect_error(409, "Connector x already exists"),
+        connect_error(409, STALE),
+        connect_error(500, "Offsets may only contain primitive types"),
+        connect_error(500, "Unexpected failure"),
+        REFUSED,
+    ],
+    ids=["400", "401", "403", "404", "409 exists", "409 until the deadline", "500 rejected", "500", "unreachable"],
+)
+def test_a_call_that_may_have_acted_is_unknown_whatever_the_last_answer_was(second):
+    answers = iter([connect_error(500, PARTIAL)])
+    client, network = open_client(
+        {"one": lambda r: next(answers, second) if r.method == "PATCH" else None}, urls=("http://one:1",)
+    )
+
+    with pytest.raises(UnknownOutcomeError) as caught:
+        client.patch_offsets("x", [Offset({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 1})])
+
+    assert len([method for _, method, _ in network.asked if method == "PATCH"]) > 1
+    assert "500 Failed to alter consumer group offsets" in caught.value.cause
+
+
+def test_a_call_that_was_done_after_a_partial_answer_is_done():
+    answers = iter([connect_error(500, PARTIAL)])
+    done = httpx2.Response(200, json={"message": "The offsets for this connector have been altered successfully"})
+    client, _ = open_client({"one": lambda r: next(answers, done) if r.method == "PATCH" else None})
+
+    client.patch_offsets("x", [Offset({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 1})])
+
+
 @pytest.mark.parametrize(
     "call",
     [

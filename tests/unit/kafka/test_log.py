@@ -6,7 +6,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 
 from seamark.errors import AuthorizationError, DeadlineError, NotFoundError, RejectedError, UnreachableError
 from seamark.kafka import log as module
@@ -15,14 +15,15 @@ from seamark.kafka.log import PartitionLog
 CONFIG = {"bootstrap.servers": "127.0.0.1:1"}
 
 
-def record(offset, key=b"k", headers=None):
+def record(offset, key=b"k", headers=None, *, kind=TIMESTAMP_CREATE_TIME):
     return SimpleNamespace(
         error=lambda: None,
         offset=lambda: offset,
         key=lambda: key,
         value=lambda: b"v",
         headers=lambda: headers,
-        timestamp=lambda: (1, 1000 + offset),
+        timestamp=lambda: (kind, 1000 + offset),
+        leader_epoch=lambda: 7,
     )
 
 
@@ -81,6 +82,14 @@ def test_records_are_read_up_to_the_end_that_was_asked():
     # It does not go on asking when it has what it wanted.
     assert consumer.assigned == [0, None]
     assert [settings["isolation.level"] for settings in consumer.settings] == ["read_uncommitted", "read_committed"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_append_time"), [(TIMESTAMP_LOG_APPEND_TIME, True), (TIMESTAMP_CREATE_TIME, False)]
+)
+def test_a_record_says_whose_time_it_carries_and_under_which_leader(kind, is_append_time):
+    (found,) = open_log(FakeConsumer([record(0, kind=kind)], bounds=(0, 1))).read()
+    assert (found.is_append_time, found.leader_epoch, found.timestamp_ms) == (is_append_time, 7, 1000)
 
 
 def test_end_behind_a_marker_is_seen_by_the_empty_fetch():

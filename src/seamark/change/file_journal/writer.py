@@ -93,6 +93,11 @@ class FileJournalWriter:
             frames.append(frame)
         return entries, b"".join(frames)
 
+    def measure_age(self, number: int) -> float:
+        """Return 0.0: times of files come from a clock that can be set. Marks in the entries tell more."""
+        del number
+        return 0.0
+
     def release(self) -> None:
         """Give the locks back. Without a `close` entry the change stays open, to be resumed."""
         with self._mutex:

@@ -133,7 +133,8 @@ def take_change(
             hold.take()
             # From here on nothing of the former holder is written any more; what it wrote until now counts.
             entries = _read_fenced(clients, change, head=head)
-            writer = KafkaJournalWriter(hold, entries, names=clients.names, by=by, now=now)
+            ages = gate.board.measure_ages(change)
+            writer = KafkaJournalWriter(hold, entries, names=clients.names, by=by, now=now, ages=ages)
             former = _newest_nonce(entries)
             writer.append_all([(EntryKind.TAKEN, {"nonce": nonce, "from": former})], at=at)
             hold.keep()

@@ -23,15 +23,27 @@ from seamark.kafka.log import LogRecord, PartitionLog
 from seamark.model.format_version import StoredFormat, check_format
 
 CLAIM_FORMAT = StoredFormat("gate claim", 1)
+# How far the clock of a broker may be set forward while it leads the topic. chrony and systemd-timesyncd step a clock
+# when they start, and slew it afterwards.
+_STEP_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class AppendTime:
+    """When the leader of the topic appended a record, by its own clock. Comparable within one leader epoch."""
+
+    at_ms: int
+    leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Somebody's claim of the gate. `at_ms` is the brokers' time, the same for every reader."""
+    """A claim of the gate by one process. `at_ms` is the brokers' time, the same for every reader."""
 
     nonce: str
     by: str
     at_ms: int
+    stamp: AppendTime | None = None
 
 
 class Board:
@@ -43,6 +55,8 @@ class Board:
         self._next: int | None = None
         self.heads: dict[str, Head] = {}
         self.gate: Claim | None = None
+        # Of each open change, when the entries up to a number were appended.
+        self._stamps: dict[str, list[tuple[int, AppendTime]]] = {}
 
     def catch_up(self) -> None:
         """Read on to the end, as it is now."""
@@ -74,6 +88,22 @@ class Board:
         """Every open change, the newest first."""
         return tuple(self.heads[change] for change in sorted(self.heads, reverse=True))
 
+    def measure_ages(self, change: str) -> tuple[tuple[int, float], ...]:
+        """Return how long before the present claim of the gate entries of a change were written, by their numbers.
+
+        Both times are the leader's, so that no clock of a seamark process counts. Entries that another leader appended,
+        and those of a topic that stores the producers' times, have no age.
+        """
+        now = self.gate.stamp if self.gate is not None else None
+        if now is None:
+            return ()
+        found = (
+            (number, (now.at_ms - stamp.at_ms) / 1000 - _STEP_SECONDS)
+            for number, stamp in self._stamps.get(change, ())
+            if stamp.leader_epoch == now.leader_epoch
+        )
+        return tuple((number, seconds) for number, seconds in found if seconds > 0)
+
     def refuse_conflict(self, opening: Opening) -> None:
         """Refuse if an open change holds a lock that conflicts, its process alive or not."""
         for head in self.open_heads():
@@ -89,21 +119,32 @@ class Board:
             if self.gate is not None and self.gate.nonce == said["release"]:
                 self.gate = None
             return
-        claim = Claim(nonce=str(said["claim"]), by=str(said["by"]), at_ms=record.timestamp_ms)
+        claim = Claim(
+            str(said["claim"]), by=str(said["by"]), at_ms=record.timestamp_ms, stamp=_find_append_time(record)
+        )
         if self.gate is None or claim.at_ms - self.gate.at_ms > self._lease_ms:
             self.gate = claim
 
     def _apply_head(self, change: str, record: LogRecord) -> None:
         if record.value is None:
             self.heads.pop(change, None)
+            self._stamps.pop(change, None)
             return
         head = read_head_value(record.value, where=self._describe(record))
         if head.change != change:
             raise TamperedJournalError(f"it is the head of change {head.change}")
         self.heads[change] = head
+        if (stamp := _find_append_time(record)) is not None:
+            self._stamps.setdefault(change, []).append((head.last_number, stamp))
 
     def _describe(self, record: LogRecord) -> str:
         return f"offset {record.offset} of topic {self._log.topic}"
+
+
+def _find_append_time(record: LogRecord) -> AppendTime | None:
+    if not record.is_append_time or record.leader_epoch is None:
+        return None
+    return AppendTime(record.timestamp_ms, record.leader_epoch)
 
 
 def _refuse_key(key: str) -> None:

@@ -22,10 +22,10 @@ from typing import Self
 from seamark.change.kafka_journal.board import Board, Claim, build_claim_value, build_release_value
 from seamark.change.kafka_journal.clients import JournalClients
 from seamark.change.kafka_journal.names import GATE_KEY
-from seamark.change.kafka_journal.timing import read_clock
 from seamark.errors import FencedError, JournalError, LockedError
 from seamark.kafka.produce import Outgoing
 from seamark.kafka.transaction import TransactionalWriter
+from seamark.model.deadline import read_clock
 
 # A begin holds the gate for some 0.1 s. Whoever waits looks this often, each at another moment.
 _LOOK_SECONDS = (0.03, 0.12)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from seamark.kafka.log import DEFAULT_PATIENCE_SECONDS
@@ -32,8 +31,3 @@ class JournalTiming:
     transaction_seconds: float = TRANSACTION_SECONDS
     write_seconds: float = WRITE_SECONDS
     patience_seconds: float = DEFAULT_PATIENCE_SECONDS
-
-
-def read_clock() -> float:
-    """Seconds that also pass while the machine sleeps, where the system can tell: a laptop's lid may be closed."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -28,8 +28,11 @@ class KafkaJournalWriter:
         names: JournalNames,
         by: str,
         now: Callable[[], float],
+        ages: Sequence[tuple[int, float]] = (),
     ) -> None:
+        """`ages` are how long before the takeover entries were written, by their numbers: `Board.measure_ages`."""
         self._hold = hold
+        self._ages = ages
         self._entries = list(entries)
         self._change = self._entries[0].change
         self._track = track_entries(tuple(self._entries))
@@ -84,6 +87,11 @@ class KafkaJournalWriter:
             after = build_entry(self._change, kind, body, by=self._by, at=at, after=after)
             entries.append(after)
         return entries
+
+    def measure_age(self, number: int) -> float:
+        """Return how long before the takeover an entry was written. See `JournalWriter.measure_age`."""
+        # Entries of one transaction share a head, and a compacted head leaves only a later one: both are younger.
+        return next((seconds for last, seconds in self._ages if last >= number), 0.0)
 
     def release(self) -> None:
         """Give the locks back. Without a `close` entry the change stays open, to be resumed."""

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from seamark.errors import MissingSettingError, RefusedError
 from seamark.fleet.kip199.listeners import find_addresses
 from seamark.fleet.kip199.standalone import PROC, find_listener, find_process, is_answering
+from seamark.model.deadline import check_deadline
 from seamark.offsets.file_swap import FileSwap
 
 if TYPE_CHECKING:
@@ -41,7 +42,12 @@ class StandaloneFile:
 
     def swap(self, expected: str | None, content: bytes | None) -> None:
         """Put other content in its place, if it is what is expected and no worker uses it."""
-        self._swap.swap(expected, content, make_sure=self.refuse_held)
+        self._swap.swap(expected, content, make_sure=self._check_swap)
+
+    def _check_swap(self) -> None:
+        self.refuse_held()
+        # Looking for a worker may take a while, and so may the lock of the file.
+        check_deadline(f"replace {self.path}")
 
     def find_holder(self) -> str:
         """The worker that uses it, in words; "" where there is none."""

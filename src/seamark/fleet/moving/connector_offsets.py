@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -17,6 +17,7 @@ from seamark.fleet.moving.sink_targets import find_commits
 from seamark.fleet.positions.override_config import build_override_config
 from seamark.fleet.positions.stores import find_own_topic
 from seamark.model.connector import Connector, ConnectorType
+from seamark.model.deadline import Deadline, limit_requests, read_clock
 from seamark.model.group import Committed, GroupStatus
 from seamark.model.held_offset import CompletedOffsets, HeldOffset, HeldRecord, OffsetWrite, TopicHolding
 from seamark.model.meaning import Order
@@ -124,8 +125,8 @@ class ConnectorOffsets:
 
         They must be offsets of this connector in one of its topics; `into` is a topic that it will use from now on.
         """
-        # Whoever takes the change over believes that nothing lands later than `in_flight` and the time to send.
-        until = time.time() + self._context.journal.in_flight_seconds
+        # A process that takes the change over relies on it that nothing lands later than this.
+        until = read_clock() + self._context.journal.in_flight_seconds
         connector = self._read_connector()
         own = find_own_topic(connector, self._settings)
         check_own_records(records, connectors=(self._name,), topics=(own, self._settings.offsets_topic, into))
@@ -142,7 +143,9 @@ class ConnectorOffsets:
             batch = tuple(found)
             try:
                 config = elsewhere if elsewhere is not None and is_elsewhere else self._kafka_config()
-                self._write(config, batch, until=until)
+                # The deadline of the request is that of its first record; the others have the time of `until`.
+                with limit_requests(Deadline(until)) if written else nullcontext():
+                    self._write(config, batch, until=until)
             except SeamarkError as error:
                 raise (_build_half(error, written, len(records)) if written else error) from error
             written += len(batch)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from seamark.model.deadline import read_clock
 from seamark.model.held_offset import HeldRecord
 from seamark.model.stored_offset import StoredOffset, StoreReading
 from seamark.offsets.own_records import check_own_records
@@ -39,8 +39,8 @@ class LeftOffsets:
         from seamark.kafka.exact_writer import write_records  # noqa: PLC0415
 
         check_own_records(records, connectors=owners, topics=(self._context.connect[self._cluster].offsets_topic,))
-        # As for the offsets of connectors: whoever takes the change over believes that nothing lands later.
-        until = time.time() + self._context.journal.in_flight_seconds
+        # As for the offsets of connectors: a process that takes the change over relies on it that nothing lands later.
+        until = read_clock() + self._context.journal.in_flight_seconds
         write_records(self._context.kafka.client_config(), records, timeout_seconds=WRITE_SECONDS, until=until)
 
 
