@@ -13,6 +13,7 @@ from seamark.context.layer import Layer
 from seamark.context.origin import Origin, OriginKind
 from seamark.context.places import build_missing_setting
 from seamark.context.reference import SecretReferences
+from seamark.context.roles import Role
 from seamark.context.schema import PART_KEYS
 from seamark.context.search import Place
 from seamark.context.settings import ConnectSettings, DatabaseSettings, KafkaSettings, LakeSettings
@@ -82,8 +83,9 @@ class Lookup:
 class Context:
     """One named Kafka cluster and its named Connect clusters.
 
-    `protected` asks for a typed confirmation of every change; `insecure` says that the user accepts
-    connections which others can read. `verify` says by whose word it is known what offsets are held.
+    `protected` requires a typed confirmation of every change; `read_only` allows no change; `insecure` states that the
+    user accepts connections that others can read. `verify` says where held offsets are read. `roles` are the declared
+    roles, by name.
     """
 
     name: str
@@ -91,12 +93,14 @@ class Context:
     connect: Mapping[str, ConnectSettings]
     protected: bool = False
     insecure: bool = False
+    read_only: bool = False
     own_journal: JournalSettings | None = field(default=None, repr=False)
     verify: Verify = Verify.STORE
     policy: Policy = field(default=DEFAULT_POLICY, repr=False)
     cluster_policies: Mapping[str, Policy] = field(default_factory=dict, repr=False)
     databases: Mapping[str, DatabaseSettings] = field(default_factory=dict, repr=False)
     lakes: Mapping[str, LakeSettings] = field(default_factory=dict, repr=False)
+    roles: Mapping[str, Role] = field(default_factory=dict, repr=False)
     values: tuple[Value, ...] = field(default=(), repr=False)
     lookup: Lookup | None = field(default=None, repr=False, compare=False)
 

@@ -49,6 +49,7 @@ def test_every_key_is_taken_with_its_origin(workplace) -> None:
         "context": "",
         "protected": "default",
         "insecure": "default",
+        "read_only": "default",
         "journal": "seamark.yaml:3",
         "journal_folder": "seamark.yaml:4",
         "journal_topic": "seamark.yaml:5",
