@@ -10,10 +10,10 @@ from seamark.context.context import Context, Lookup
 from seamark.context.database import DATABASES, build_databases
 from seamark.context.journal import build_journal
 from seamark.context.lake import LAKES, build_lakes
-from seamark.context.layer import KeyPath, Layer, Leaf, show_key
-from seamark.context.origin import Origin
+from seamark.context.layer import COMMANDS, KeyPath, Layer, Leaf, show_key
+from seamark.context.origin import Origin, Trust
 from seamark.context.policy import build_policies
-from seamark.context.reference import SecretReferences
+from seamark.context.reference import Command, SecretReferences
 from seamark.context.roles import build_roles
 from seamark.context.safety import check_kafka_transport
 from seamark.context.schema import FLAG_KEYS
@@ -65,7 +65,7 @@ def build_context(
     """Open the context of that name. Files it names are read; secrets are not."""
     merged = merge_layers(layers)
     root: KeyPath = ("contexts", name)
-    references = SecretReferences(surroundings.environ, surroundings.home)
+    references = _build_references(layers, places=places, surroundings=surroundings)
     chosen = {**merged.values, **choose_guarded(root, layers)}
     own = {path[2:]: _build_value(path, leaf, references) for path, leaf in chosen.items() if path[:2] == root}
     flags = {key: own.get((key,), Value(key, "false")) for key in FLAG_KEYS}
@@ -81,7 +81,8 @@ def build_context(
     )
     lakes = build_lakes([path[3] for path in merged.sections if path[:3] == (*root, LAKES)], own, lookup=lookup)
     roles = build_roles(root, layers=layers)
-    policies = build_policies(root, [cluster.settings.name for cluster in clusters], layers=layers)
+    urls = {cluster.settings.name: own["connect", cluster.settings.name, "urls"].origin for cluster in clusters}
+    policies = build_policies(root, urls, layers=layers)
     workers = {cluster.settings.name: cluster.worker for cluster in clusters if cluster.worker is not None}
     kafka = {path[1]: value for path, value in own.items() if path[0] == "kafka"}
     kafka |= _find_worker_kafka(list(workers.values()), kafka)
@@ -130,6 +131,19 @@ def build_context(
         ),
         lookup=lookup,
     )
+
+
+def _build_references(
+    layers: Sequence[Layer], *, places: Sequence[Place], surroundings: Surroundings
+) -> SecretReferences:
+    commands: dict[str, Command] = {}
+    # The most trusted file comes last, so that it decides.
+    for layer in layers:
+        for path, leaf in layer.values.items():
+            if path[0] == COMMANDS:
+                commands[path[1]] = Command(leaf.texts, leaf.folder, leaf.origin.exact)
+    own_file = next((place.shown for place in places if place.trust is Trust.USER), "your contexts file")
+    return SecretReferences(surroundings.environ, surroundings.home, commands, own_file)
 
 
 def _pick(values: Sequence[Value], part: str) -> list[Value]:

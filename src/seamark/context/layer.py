@@ -22,10 +22,12 @@ from seamark.context.schema import (
     check_name,
 )
 from seamark.context.yaml_tree import MAX_BYTES, Items, Node, Scalar, Table, build_file_error, parse_yaml
+from seamark.errors import UntrustedSettingError
 
 KeyPath = tuple[str, ...]
 POLICY = "policy"
 ROLES = "roles"
+COMMANDS = "commands"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +90,28 @@ class _FileReader:
             check_key(key.text, ROOT_KEYS, path="", where=self._at(key).exact)
             if key.text == "current":
                 self._take((key.text,), node)
+            elif key.text == COMMANDS:
+                self._read_commands(node)
             else:
                 self._read_contexts(node)
         return Layer(self._place, self._values, self._sections)
+
+    def _read_commands(self, node: Node) -> None:
+        """Read the commands that `secret://command/NAME` runs. A repository must not decide what runs here."""
+        if self._trust <= Trust.PROJECT:
+            raise UntrustedSettingError(
+                "a project file can't define commands",
+                cause=self._at(node).exact,
+                hint="define them in your own contexts file; if you trust this whole file as your own, "
+                f"set SEAMARK_CONFIG={self._place}",
+                context={"setting": COMMANDS, "origin": str(self._at(node))},
+            )
+        for name, argv in self._entries(node, (COMMANDS,)):
+            check_name(name.text, what="command", where=self._at(name).exact)
+            path = (COMMANDS, name.text)
+            self._take(path, argv, is_list=True)
+            if not self._values.get(path, Leaf((), self._at(argv), self._path.parent)).texts:
+                raise self._error(argv, f"{'.'.join(path)} must be a program and its arguments")
 
     def _read_contexts(self, node: Node) -> None:
         for name, context in self._entries(node, ("contexts",)):

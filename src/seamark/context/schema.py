@@ -25,7 +25,7 @@ class Kind(StrEnum):
     PATTERNS = "one or more patterns"
 
 
-ROOT_KEYS = ("current", "contexts")
+ROOT_KEYS = ("current", "contexts", "commands")
 SECTION_KEYS = ("kafka", "connect", "databases", "lakes", "policy", "roles")
 FLAG_KEYS = MappingProxyType({"protected": Kind.BOOL, "read_only": Kind.BOOL, "insecure": Kind.BOOL})
 ROLE_KEYS = ("principals", "allow", "clusters", "connectors")

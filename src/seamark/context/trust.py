@@ -13,6 +13,7 @@ from pathlib import Path
 
 from seamark.context.layer import KeyPath, Layer, Leaf
 from seamark.context.origin import OriginKind, Trust
+from seamark.context.reference import PREFIX
 from seamark.context.schema import GUARDED_KEYS
 from seamark.context.typed import read_bool
 from seamark.context.value import Value
@@ -20,18 +21,34 @@ from seamark.errors import UntrustedSettingError
 
 # What proves an identity to a broker, or is sent to get a token.
 _KAFKA_CREDENTIALS = frozenset(
-    """
-    sasl.jaas.config sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.jwt.template.file
-    sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
-    sasl.oauthbearer.assertion.private.key.pem sasl.oauthbearer.client.credentials.client.id
-    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.client.id sasl.oauthbearer.client.secret
-    sasl.password sasl.username ssl.certificate.location ssl.certificate.pem ssl.key.location ssl.key.password
-    ssl.key.pem ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password
-    ssl.keystore.type
-    """.split()
+    {
+        "sasl.jaas.config",
+        "sasl.oauthbearer.assertion.file",
+        "sasl.oauthbearer.assertion.jwt.template.file",
+        "sasl.oauthbearer.assertion.private.key.file",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.assertion.private.key.pem",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.client.secret",
+        "sasl.password",
+        "sasl.username",
+        "ssl.certificate.location",
+        "ssl.certificate.pem",
+        "ssl.key.location",
+        "ssl.key.password",
+        "ssl.key.pem",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+    }
 )
 # librdkafka then takes a token from the metadata service of the machine's cloud and sends it to the brokers.
 _MACHINE_IDENTITY = "sasl.oauthbearer.metadata.authentication.type"
+_COMMAND = f"{PREFIX}command/"
 _CONNECT_CREDENTIALS = frozenset({"username", "password"})
 # Settings of a Connect cluster that decide where a request goes and whether others can read it.
 _CONNECT_ROUTE = frozenset({"urls", "ca_file", "verify"})
@@ -153,6 +170,8 @@ def _build_credential(value: Value) -> Credential:
     A reference, a file and a worker's file hold secrets of this machine, even if a project file names them.
     """
     trust, place = value.origin.trust, str(value.origin)
+    if value.raw.startswith(_COMMAND) and value.is_reference:
+        return Credential(value.key, f"{place}, which runs a command of your own", max(trust, Trust.USER))
     is_of_machine = value.is_reference or value.origin.kind is OriginKind.WORKER or _is_file_or_identity(value.key)
     if trust < Trust.ENVIRONMENT and is_of_machine:
         return Credential(value.key, f"{place}, which reads a secret of this machine", Trust.ENVIRONMENT)

@@ -73,7 +73,5 @@ def read_worker_file(path: Path, surroundings: Surroundings, *, trust: Trust = T
     """
     place = surroundings.show(path)
     properties = read_properties(path, origin=Origin(OriginKind.WORKER, place, path=path))
-    providers = ConfigProviders.from_properties(
-        properties, surroundings.environ, is_trusted=trust is not Trust.PROJECT
-    )
+    providers = ConfigProviders.from_properties(properties, surroundings.environ, is_trusted=trust is not Trust.PROJECT)
     return WorkerFile(path, place, properties, providers, trust)

@@ -6,7 +6,7 @@ Undo plans and the steps that put a former config back are not held against it: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from seamark.fleet.ports import ConnectPort
 from seamark.model.policy import Policy
 from seamark.model.policy_check import check_policy
 from seamark.model.policy_name import check_name
-from seamark.model.policy_reference import SECRET_SCHEME, check_secret_reference
+from seamark.model.policy_reference import REFERENCE_RULE, SECRET_SCHEME, check_secret_reference
 from seamark.model.policy_rules import Violation, build_violation
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def find_violations(
     """
     revealed: dict[str, str] = {}
     return tuple(
-        Breach(name, cluster, violation)
+        build_breach(name, cluster, violation, config=config, context=context)
         for name, cluster, config in connectors
         for violation in _check(
             name,
@@ -80,6 +80,16 @@ def find_violations(
             look_up=partial(_reveal, context=context, revealed=revealed) if reveal else None,
         )
     )
+
+
+def build_breach(
+    name: str, cluster: str | None, violation: Violation, *, config: Mapping[str, str], context: Context
+) -> Breach:
+    """Return the breach of a rule. For a reference, the hint is the line to add and the file to add it to."""
+    if violation.rule == REFERENCE_RULE:
+        hint = context.build_reference_hint(config[violation.key], cluster)
+        violation = replace(violation, hint=hint)
+    return Breach(name, cluster, violation)
 
 
 def _check(

@@ -204,7 +204,7 @@ def test_the_most_trusted_place_decides(workplace, key: str) -> None:
     variable = {f"SEAMARK_CONTEXTS__DEV__{key.upper()}": "project"}
     layers = [
         (workplace.write, "seamark.yaml"),
-        (lambda text: workplace.environ.update({k: text for k in variable}), key.upper()),
+        (lambda text: workplace.environ.update(dict.fromkeys(variable, text)), key.upper()),
         (workplace.write_user, "~/.config/seamark/config.yaml"),
         (workplace.write_system, str(workplace.system)),
     ]

@@ -169,7 +169,7 @@ class LivingConnect:
         return Connector(name, self.cluster, kind, dict(config), ConnectorStatus(state, "w1:8083", tasks=tasks))
 
 
-def living_context(folder, *, protected=False, clusters=("game",), **changes):
+def living_context(folder, *, protected=False, clusters=("game",), policy=None, **changes):
     """A context whose journal is a folder. Facts of the workers are known unless a test says otherwise."""
     facts = {"urls": ("http://w1:8083",), "group_id": "workers", "offsets_topic": "offsets"} | changes
     return Context(
@@ -177,7 +177,7 @@ def living_context(folder, *, protected=False, clusters=("game",), **changes):
         kafka=KafkaSettings({"bootstrap.servers": Value("kafka.bootstrap.servers", "b:1")}, is_insecure_allowed=True),
         connect={name: ConnectSettings(name=name, **facts) for name in clusters},
         protected=protected,
-        policy=Policy(files=("/**",), jdbc_urls=("jdbc:",)),
+        policy=policy or Policy(files=("/**",), jdbc_urls=("jdbc:",), references=("secret://*",)),
         own_journal=JournalSettings(
             "dev",
             kind=JournalKind.FILE,
