@@ -80,8 +80,8 @@ def _check_tightens(key: str, value: Value, owner: Origin) -> None:
     if not is_tight:
         raise UntrustedSettingError(
             f"{value.key} allows more than the default, and the context is defined in a more trusted place",
-            cause=f"{value.key}: {value.origin} ({value.origin.trust.words}); "
-            f"the context: {owner} ({owner.trust.words})",
+            cause=f"{value.origin} ({value.origin.trust.words}) sets {value.key}; "
+            f"{owner} ({owner.trust.words}) defines the context",
             hint=f"move {value.key} to {owner.place if owner.is_file else 'your contexts file'}",
             context={"setting": value.key, "origin": str(value.origin)},
         )

@@ -62,8 +62,8 @@ _LIBPQ_FILES = re.compile(r"\b(?:passfile|service|sslkey)\b")
 class Credential:
     """Something secret that a group of settings sends, and how far the place that it comes from is trusted."""
 
+    words: str
     what: str
-    place: str
     trust: Trust
 
 
@@ -141,7 +141,7 @@ def check_database_trust(values: Sequence[Value], *, environ: Mapping[str, str],
         if _LIBPQ_FILES.search(value.raw):
             sources.append("a file that the DSN names")
         if sources:
-            _check([value], [Credential("a password for libpq", sources[0], Trust.ENVIRONMENT)])
+            _check([value], [Credential(f"libpq reads {sources[0]}", "the password of libpq", Trust.ENVIRONMENT)])
 
 
 def check_lake_trust(values: Sequence[Value]) -> None:
@@ -156,7 +156,8 @@ def check_lake_trust(values: Sequence[Value]) -> None:
     if not credentials and named["url"].raw.startswith("s3"):
         # Without an endpoint, requests go to AWS, whichever bucket is named.
         members = [named["endpoint"]] if "endpoint" in named else []
-        credentials = [Credential("the AWS credentials of this machine", "this machine", Trust.ENVIRONMENT)]
+        what = "the AWS credentials of this machine"
+        credentials = [Credential(f"without access_key, requests use {what}", what, Trust.ENVIRONMENT)]
     _check(members, credentials)
 
 
@@ -171,11 +172,15 @@ def _build_credential(value: Value) -> Credential:
     """
     trust, place = value.origin.trust, str(value.origin)
     if value.raw.startswith(_COMMAND) and value.is_reference:
-        return Credential(value.key, f"{place}, which runs a command of your own", max(trust, Trust.USER))
+        return Credential(
+            f"{place} sets {value.key}, which runs a command of your own", value.key, max(trust, Trust.USER)
+        )
     is_of_machine = value.is_reference or value.origin.kind is OriginKind.WORKER or _is_file_or_identity(value.key)
     if trust < Trust.ENVIRONMENT and is_of_machine:
-        return Credential(value.key, f"{place}, which reads a secret of this machine", Trust.ENVIRONMENT)
-    return Credential(value.key, f"{place} ({trust.words})", trust)
+        return Credential(
+            f"{place} sets {value.key}, which reads a secret of this machine", value.key, Trust.ENVIRONMENT
+        )
+    return Credential(f"{place} ({trust.words}) sets {value.key}", value.key, trust)
 
 
 def _is_file_or_identity(key: str) -> bool:
@@ -204,7 +209,8 @@ def _build_untrusted(value: Value, credential: Credential) -> UntrustedSettingEr
         )
     return UntrustedSettingError(
         f"{value.key} is set in a less trusted place than {credential.what}; no connection was made",
-        cause=f"{value.key}: {origin} ({origin.trust.words}); {credential.what}: {credential.place}",
+        # Not as KEY: PLACE, which the masking of output takes for a password.
+        cause=f"{origin} ({origin.trust.words}) sets {value.key}; {credential.words}",
         hint=hint,
         context={"setting": value.key, "origin": str(origin)},
     )

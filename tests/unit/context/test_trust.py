@@ -9,6 +9,7 @@ import pytest
 from seamark.context.environment import build_variable
 from seamark.context.layer import read_file_layer
 from seamark.errors import ConfigurationError, InvalidSettingError, SecretError, UntrustedSettingError, UsageError
+from seamark.model.sensitive import mask_text
 
 USER = """
 current: prod
@@ -57,6 +58,8 @@ contexts:
         prod.open()
     error = caught.value
     assert "hunter" not in str(error.as_dict())
+    # Masking must not take a file's name for a password.
+    assert (mask_text(error.cause), mask_text(error.hint)) == (error.cause, error.hint)
     assert error.exit_code == 5
     assert "seamark.yaml:" in error.cause
     assert "~/.config/seamark/config.yaml:" in error.cause
@@ -158,7 +161,7 @@ def test_a_project_can_not_send_secrets_of_the_machine_to_its_own_addresses(work
     workplace.open()
 
 
-@pytest.mark.parametrize("dsn", ["host=evil user=u", "host=evil passfile=/home/u/.pgpass", "service=prod host=evil"])
+@pytest.mark.parametrize("dsn", ["host=evil user=u", "host=evil passfile=/srv/u/.pgpass", "service=prod host=evil"])
 def test_a_project_dsn_gets_no_password_of_the_machine(workplace, dsn: str) -> None:
     workplace.write(f"contexts: {{dev: {{databases: {{g: {{jdbc_url: 'jdbc:postgresql://db/g', dsn: '{dsn}'}}}}}}}}")
     workplace.environ["PGPASSWORD"] = "canary"

@@ -49,7 +49,7 @@ def folder(tmp_path, monkeypatch, connect):
     context = {
         "kafka": {"bootstrap.servers": "127.0.0.1:1"},
         "connect": {"game": {"urls": list(connect.urls), "group_id": "workers", "offsets_topic": "offsets"}},
-        "policy": {"files": ["/in", "/out", "/other"]},
+        "policy": {"files": ["/in", "/out", "/other"], "references": ["secret://env/GAME_DB_PASSWORD"]},
         "journal": "file",
         "journal_folder": str(tmp_path / "journal"),
     }
