@@ -49,6 +49,7 @@ _KAFKA_CREDENTIALS = frozenset(
 # librdkafka then takes a token from the metadata service of the machine's cloud and sends it to the brokers.
 _MACHINE_IDENTITY = "sasl.oauthbearer.metadata.authentication.type"
 _COMMAND = f"{PREFIX}command/"
+_FILE = f"{PREFIX}file/"
 _CONNECT_CREDENTIALS = frozenset({"username", "password"})
 # Settings of a Connect cluster that decide where a request goes and whether others can read it.
 _CONNECT_ROUTE = frozenset({"urls", "ca_file", "verify"})
@@ -133,12 +134,14 @@ def check_database_trust(values: Sequence[Value], *, environ: Mapping[str, str],
         UntrustedSettingError: a project file writes a DSN where the machine has passwords for libpq.
     """
     for value in values:
-        if not value.key.endswith(".dsn") or value.is_reference:
+        is_of_user = value.is_reference and not value.raw.startswith(_FILE)
+        if not value.key.endswith(".dsn") or is_of_user:
             continue
         sources = [name for name in _LIBPQ_VARIABLES if environ.get(name)]
         if home is not None and (home / ".pgpass").exists():
             sources.append("~/.pgpass")
-        if _LIBPQ_FILES.search(value.raw):
+        # A file may come with the repository, and what it says is not known yet.
+        if _LIBPQ_FILES.search(value.raw) or value.is_reference:
             sources.append("a file that the DSN names")
         if sources:
             _check([value], [Credential(f"libpq reads {sources[0]}", "the password of libpq", Trust.ENVIRONMENT)])

@@ -171,6 +171,18 @@ def test_a_project_dsn_gets_no_password_of_the_machine(workplace, dsn: str) -> N
     assert workplace.open().databases["g"].dsn.reveal() == dsn
 
 
+def test_a_project_dsn_in_a_file_of_the_repository_gets_no_password_of_the_machine(workplace) -> None:
+    workplace.write("host=evil user=u", "evil.dsn")
+    dsn = "{jdbc_url: 'jdbc:postgresql://db/g', dsn: secret://%s}"
+    workplace.write(f"contexts: {{dev: {{databases: {{g: {dsn % 'file/evil.dsn'}}}}}}}")
+    with pytest.raises(UntrustedSettingError, match=r"databases\.g\.dsn"):
+        workplace.open()
+    # The address and the password of a variable are both the user's.
+    workplace.environ |= {"PGPASSWORD": "canary", "DSN": "host=db"}
+    workplace.write(f"contexts: {{dev: {{databases: {{g: {dsn % 'env/DSN'}}}}}}}")
+    assert workplace.open().databases["g"].dsn.reveal() == "host=db"
+
+
 def test_a_region_can_not_name_another_host(workplace) -> None:
     workplace.write_user("contexts: {dev: {lakes: {lake: {url: 's3://lake', region: 'evil.example/#'}}}}")
     with pytest.raises(InvalidSettingError, match=r"lakes\.lake\.region"):
