@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -133,8 +133,8 @@ class Context:
         """The error to raise for a setting that an operation needs: it lists each place tried."""
         return (self.lookup or Lookup(self.name)).build_missing(key)
 
-    def build_reference_hint(self, reference: str, cluster: str | None = None) -> str:
-        """Return the line to add so that connectors of a Connect cluster may use a reference, and its file."""
+    def build_reference_hint(self, references: Sequence[str], cluster: str | None = None) -> str:
+        """Return the line to add so that connectors of a Connect cluster may use references, and its file."""
         shown = {value.key: value for value in self.values}
         if cluster is None and len(self.connect) == 1:
             (cluster,) = self.connect
@@ -145,7 +145,7 @@ class Context:
         if setting is not None and urls is not None and urls.origin.trust < setting.origin.trust:
             return f"set {urls.key} in the file that allows references, not in {urls.origin}"
         present = [item for item in (setting.raw.split("\n") if setting is not None else ()) if item]
-        line = ", ".join(f"'{item}'" for item in dict.fromkeys([*present, reference]))
+        line = ", ".join(f"'{item}'" for item in dict.fromkeys([*present, *references]))
         places = self.lookup.places if self.lookup is not None else ()
         file = next((place.shown for place in places if place.trust is Trust.USER), "your contexts file")
         where = setting.origin.place if setting is not None else file
@@ -161,7 +161,7 @@ class Context:
             raise RefusedError(
                 f"the policy of context {self.name} does not allow the reference {reference}",
                 cause="policy.references doesn't list it",
-                hint=self.build_reference_hint(reference),
+                hint=self.build_reference_hint((reference,)),
             )
         references = (self.lookup and self.lookup.references) or SecretReferences(os.environ)
         origin = Origin(OriginKind.OVERRIDE, "the connector's config")

@@ -69,8 +69,8 @@ def find_violations(
     the config; not so with `reveal=False`.
     """
     revealed: dict[str, str] = {}
-    return tuple(
-        build_breach(name, cluster, violation, config=config, context=context)
+    found = [
+        (name, cluster, violation, config)
         for name, cluster, config in connectors
         for violation in _check(
             name,
@@ -79,17 +79,26 @@ def find_violations(
             held=present.get((cluster, name)),
             look_up=partial(_reveal, context=context, revealed=revealed) if reveal else None,
         )
+    ]
+    return build_breaches(found, context)
+
+
+def build_breaches(
+    found: Sequence[tuple[str, str | None, Violation, Mapping[str, str]]], context: Context
+) -> tuple[Breach, ...]:
+    """Return the breaches of violations, each given with its connector, Connect cluster and config.
+
+    For references, the hint is one line for all references of a Connect cluster, and the file to add it to.
+    """
+    references: dict[str | None, dict[str, None]] = {}
+    for _, cluster, violation, config in found:
+        if violation.rule == REFERENCE_RULE:
+            references.setdefault(cluster, {})[config[violation.key]] = None
+    hints = {cluster: context.build_reference_hint(tuple(names), cluster) for cluster, names in references.items()}
+    return tuple(
+        Breach(name, cluster, replace(one, hint=hints[cluster]) if one.rule == REFERENCE_RULE else one)
+        for name, cluster, one, _ in found
     )
-
-
-def build_breach(
-    name: str, cluster: str | None, violation: Violation, *, config: Mapping[str, str], context: Context
-) -> Breach:
-    """Return the breach of a rule. For a reference, the hint is the line to add and the file to add it to."""
-    if violation.rule == REFERENCE_RULE:
-        hint = context.build_reference_hint(config[violation.key], cluster)
-        violation = replace(violation, hint=hint)
-    return Breach(name, cluster, violation)
 
 
 def _check(

@@ -100,6 +100,17 @@ def test_the_line_to_add_keeps_what_is_allowed_already(tmp_path) -> None:
     assert "references: ['secret://env/A*', 'secret://env/B', 'secret://env/C']" in found.violation.hint
 
 
+def test_several_refused_references_are_one_line(tmp_path) -> None:
+    opened = context(tmp_path, user="connect: {main: {urls: 'http://a:1'}}")
+    configs = [
+        ("a", "main", JDBC | {"u": "secret://env/U", "p": "secret://env/P"}),
+        ("b", "main", JDBC | {"u": "secret://env/V"}),
+    ]
+    hints = {one.violation.hint for one in find_violations(configs, opened)}
+    assert len(hints) == 1
+    assert "references: ['secret://env/U', 'secret://env/P', 'secret://env/V']" in hints.pop()
+
+
 def test_a_project_file_can_not_allow_references(tmp_path) -> None:
     project = "policy: {references: ['secret://*']}, connect: {main: {urls: 'http://a:1'}}"
     opened = context(tmp_path, project=project)
