@@ -12,6 +12,7 @@
     │   ├── AuthenticationError            it does not know us
     │   └── AuthorizationError             it knows us and says no
     ├── RefusedError                  5    a safety rule says no
+    │   ├── UntrustedSettingError          a less trusted place would receive credentials
     │   ├── UnsupportedError               this worker is too old for the call
     │   ├── LockedError                    somebody else is changing the thing
     │   ├── StalePlanError                 the world has moved since the plan was made
@@ -133,6 +134,10 @@ class RefusedError(SeamarkError):
     """A safety rule says no. Nothing was changed."""
 
     exit_code = 5
+
+
+class UntrustedSettingError(RefusedError):
+    """Credentials would go to an address, or through a setting, of a place that is less trusted than they are."""
 
 
 class UnsupportedError(RefusedError):

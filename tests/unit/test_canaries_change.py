@@ -91,13 +91,15 @@ class Desk:
         self.environ = {
             "XDG_STATE_HOME": str(folder / "state"),
             "HOME": str(folder),
+            "SEAMARK_CONFIG": str(folder / "seamark.yaml"),
             "REST_PASSWORD": REST_PASSWORD,
             "UNNAMED": UNNAMED,
         } | {key.upper().replace(".", "_"): value for key, value in BY_VARIABLE.items()}
         url = connect.urls[0]
         self.write(
             "seamark.yaml",
-            "contexts: {dev: {kafka: {bootstrap.servers: 'b:1'}, journal: file, in_flight: 0.1s, "
+            "contexts: {dev: {kafka: {bootstrap.servers: 'b:1'}, journal: file, in_flight: 0.1s, insecure: true, "
+            "policy: {references: ['secret://*']}, "
             f"connect: {{game: {{urls: '{url}', username: ops, password: 'secret://env/REST_PASSWORD', "
             "group_id: g, offsets_topic: o}}}}",
         )
@@ -161,6 +163,7 @@ def plain_logging() -> Iterator[None]:
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SEAMARK_CONFIG", str(tmp_path / "seamark.yaml"))
     with FakeConnect(username="ops", password=REST_PASSWORD) as connect:
         yield Desk(tmp_path, connect)
 

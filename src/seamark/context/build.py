@@ -10,14 +10,23 @@ from seamark.context.context import Context, Lookup
 from seamark.context.database import DATABASES, build_databases
 from seamark.context.journal import build_journal
 from seamark.context.lake import LAKES, build_lakes
-from seamark.context.layer import KeyPath, Layer, Leaf, show_key
-from seamark.context.origin import Origin
+from seamark.context.layer import COMMANDS, KeyPath, Layer, Leaf, show_key
+from seamark.context.origin import Origin, Trust
 from seamark.context.policy import build_policies
-from seamark.context.reference import SecretReferences
+from seamark.context.reference import Command, SecretReferences
+from seamark.context.roles import build_roles
 from seamark.context.safety import check_kafka_transport
 from seamark.context.schema import FLAG_KEYS
 from seamark.context.search import Place, Surroundings
 from seamark.context.settings import KafkaSettings
+from seamark.context.trust import (
+    check_connect_trust,
+    check_database_trust,
+    check_insecure_trust,
+    check_kafka_trust,
+    check_lake_trust,
+    choose_guarded,
+)
 from seamark.context.typed import read_bool
 from seamark.context.value import Value
 from seamark.context.verify import build_verify
@@ -56,8 +65,9 @@ def build_context(
     """Open the context of that name. Files it names are read; secrets are not."""
     merged = merge_layers(layers)
     root: KeyPath = ("contexts", name)
-    references = SecretReferences(surroundings.environ, surroundings.home)
-    own = {path[2:]: _build_value(path, leaf, references) for path, leaf in merged.values.items() if path[:2] == root}
+    references = _build_references(layers, places=places, surroundings=surroundings)
+    chosen = {**merged.values, **choose_guarded(root, layers)}
+    own = {path[2:]: _build_value(path, leaf, references) for path, leaf in chosen.items() if path[:2] == root}
     flags = {key: own.get((key,), Value(key, "false")) for key in FLAG_KEYS}
     insecure = read_bool(flags["insecure"])
     lookup = Lookup(name, layers, places=places, references=references)
@@ -70,10 +80,20 @@ def build_context(
         [path[3] for path in merged.sections if path[:3] == (*root, DATABASES)], own, lookup=lookup
     )
     lakes = build_lakes([path[3] for path in merged.sections if path[:3] == (*root, LAKES)], own, lookup=lookup)
-    policies = build_policies(root, [cluster.settings.name for cluster in clusters], layers=layers)
+    roles = build_roles(root, layers=layers)
+    urls = {cluster.settings.name: own["connect", cluster.settings.name, "urls"].origin for cluster in clusters}
+    policies = build_policies(root, urls, layers=layers)
     workers = {cluster.settings.name: cluster.worker for cluster in clusters if cluster.worker is not None}
     kafka = {path[1]: value for path, value in own.items() if path[0] == "kafka"}
     kafka |= _find_worker_kafka(list(workers.values()), kafka)
+    credentials = check_kafka_trust(kafka)
+    for cluster in clusters:
+        credentials += check_connect_trust(cluster.values)
+    check_insecure_trust(flags["insecure"], credentials)
+    for part in databases.databases:
+        check_database_trust(_pick(databases.values, part), environ=surroundings.environ, home=surroundings.home)
+    for part in lakes.lakes:
+        check_lake_trust(_pick(lakes.values, part))
     _check_transport(kafka, is_allowed=insecure)
     has_brokers = "bootstrap.servers" in kafka
     journal = build_journal(name, own, surroundings=surroundings, has_brokers=has_brokers)
@@ -91,6 +111,8 @@ def build_context(
         settings,
         {cluster.settings.name: cluster.settings for cluster in clusters},
         protected=read_bool(flags["protected"]),
+        read_only=read_bool(flags["read_only"]),
+        roles=roles.roles,
         insecure=insecure,
         own_journal=journal.settings,
         verify=verify,
@@ -105,9 +127,28 @@ def build_context(
             *databases.values,
             *lakes.values,
             *policies.values,
+            *roles.values,
         ),
         lookup=lookup,
     )
+
+
+def _build_references(
+    layers: Sequence[Layer], *, places: Sequence[Place], surroundings: Surroundings
+) -> SecretReferences:
+    commands: dict[str, Command] = {}
+    # The most trusted file comes last, so that it decides.
+    for layer in layers:
+        for path, leaf in layer.values.items():
+            if path[0] == COMMANDS:
+                commands[path[1]] = Command(leaf.texts, leaf.folder, leaf.origin.exact)
+    own_file = next((place.shown for place in places if place.trust is Trust.USER), "your contexts file")
+    return SecretReferences(surroundings.environ, surroundings.home, commands, own_file)
+
+
+def _pick(values: Sequence[Value], part: str) -> list[Value]:
+    """Return the values of one database or lake: their keys are SECTION.NAME.KEY."""
+    return [value for value in values if value.key.partition(".")[2].rpartition(".")[0] == part]
 
 
 def _build_value(path: KeyPath, leaf: Leaf, references: SecretReferences) -> Value:

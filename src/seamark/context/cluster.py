@@ -48,8 +48,10 @@ def build_cluster(
         if CONNECT_KEYS[key] is not Kind.SECRET:
             refuse_reference(value)
     paths = {key: _read_path(value, surroundings.home) for key, value in values.items() if _is_path(key)}
-    worker = read_worker_file(paths["worker_config"], surroundings) if "worker_config" in paths else None
-    if worker is not None:
+    worker = None
+    if "worker_config" in paths:
+        trust = values["worker_config"].origin.trust
+        worker = read_worker_file(paths["worker_config"], surroundings, trust=trust)
         for key, value in worker.find_cluster_values(name).items():
             if key not in values:
                 values[key] = _settle(key, value)
@@ -60,7 +62,18 @@ def build_cluster(
         origin = values["verify"].origin.exact
         raise build_insecure(f"connect.{name}.verify", origin, "any server could pass for a worker", fix="use ca_file")
     shown = tuple(values[key] for key in CONNECT_KEYS if key in values)
-    return Cluster(_build_settings(name, values, paths), shown, worker)
+    settings = _build_settings(name, values, paths)
+    if not is_insecure_allowed:
+        _check_basic_auth(settings, values["urls"])
+    return Cluster(settings, shown, worker)
+
+
+def _check_basic_auth(settings: ConnectSettings, urls: Value) -> None:
+    """Refuse Basic auth over plain http: it sends the password in every request."""
+    if settings.username is not None and any(url.startswith("http:") for url in settings.urls):
+        raise build_insecure(
+            urls.key, urls.origin.exact, "Basic auth over http sends the password in clear", fix="use https"
+        )
 
 
 def _settle(key: str, value: Value) -> Value:

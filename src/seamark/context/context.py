@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from seamark.context.journal import JournalSettings
 from seamark.context.kafka_keys import WORKER_PIECES
 from seamark.context.layer import Layer
-from seamark.context.origin import Origin, OriginKind
+from seamark.context.origin import Origin, OriginKind, Trust
 from seamark.context.places import build_missing_setting
 from seamark.context.reference import SecretReferences
+from seamark.context.roles import Role
 from seamark.context.schema import PART_KEYS
 from seamark.context.search import Place
 from seamark.context.settings import ConnectSettings, DatabaseSettings, KafkaSettings, LakeSettings
 from seamark.context.value import Setting, Value
 from seamark.context.verify import Verify
 from seamark.context.worker import WORKER_KEYS
-from seamark.errors import MissingSettingError
+from seamark.errors import MissingSettingError, RefusedError
 from seamark.model.policy import DEFAULT_POLICY, Policy
+from seamark.model.policy_reference import is_allowed_reference
 
 
 class Lookup:
@@ -82,8 +84,9 @@ class Lookup:
 class Context:
     """One named Kafka cluster and its named Connect clusters.
 
-    `protected` asks for a typed confirmation of every change; `insecure` says that the user accepts
-    connections which others can read. `verify` says by whose word it is known what offsets are held.
+    `protected` requires a typed confirmation of every change; `read_only` allows no change; `insecure` states that the
+    user accepts connections that others can read. `verify` says where held offsets are read. `roles` are the declared
+    roles, by name.
     """
 
     name: str
@@ -91,12 +94,14 @@ class Context:
     connect: Mapping[str, ConnectSettings]
     protected: bool = False
     insecure: bool = False
+    read_only: bool = False
     own_journal: JournalSettings | None = field(default=None, repr=False)
     verify: Verify = Verify.STORE
     policy: Policy = field(default=DEFAULT_POLICY, repr=False)
     cluster_policies: Mapping[str, Policy] = field(default_factory=dict, repr=False)
     databases: Mapping[str, DatabaseSettings] = field(default_factory=dict, repr=False)
     lakes: Mapping[str, LakeSettings] = field(default_factory=dict, repr=False)
+    roles: Mapping[str, Role] = field(default_factory=dict, repr=False)
     values: tuple[Value, ...] = field(default=(), repr=False)
     lookup: Lookup | None = field(default=None, repr=False, compare=False)
 
@@ -128,8 +133,36 @@ class Context:
         """The error to raise for a setting that an operation needs: it lists each place tried."""
         return (self.lookup or Lookup(self.name)).build_missing(key)
 
+    def build_reference_hint(self, references: Sequence[str], cluster: str | None = None) -> str:
+        """Return the line to add so that connectors of a Connect cluster may use references, and its file."""
+        shown = {value.key: value for value in self.values}
+        if cluster is None and len(self.connect) == 1:
+            (cluster,) = self.connect
+        urls = shown.get(f"connect.{cluster}.urls")
+        own = f"connect.{cluster}.policy.references"
+        key = own if own in shown else "policy.references"
+        setting = shown.get(key)
+        if setting is not None and urls is not None and urls.origin.trust < setting.origin.trust:
+            return f"set {urls.key} in the file that allows references, not in {urls.origin}"
+        present = [item for item in (setting.raw.split("\n") if setting is not None else ()) if item]
+        line = ", ".join(f"'{item}'" for item in dict.fromkeys([*present, *references]))
+        places = self.lookup.places if self.lookup is not None else ()
+        file = next((place.shown for place in places if place.trust is Trust.USER), "your contexts file")
+        where = setting.origin.place if setting is not None else file
+        return f"add references: [{line}] under contexts.{self.name}.{key.rpartition('.')[0]} in {where}"
+
     def reveal(self, reference: str) -> str:
-        """The secret behind a `secret://` reference of a connector's config. A relative path starts here."""
+        """Return the secret behind a `secret://` reference of a connector's config. A relative path starts here.
+
+        Raises:
+            RefusedError: no policy of the context allows the reference.
+        """
+        if not any(is_allowed_reference(reference, one) for one in (self.policy, *self.cluster_policies.values())):
+            raise RefusedError(
+                f"the policy of context {self.name} does not allow the reference {reference}",
+                cause="policy.references doesn't list it",
+                hint=self.build_reference_hint((reference,)),
+            )
         references = (self.lookup and self.lookup.references) or SecretReferences(os.environ)
         origin = Origin(OriginKind.OVERRIDE, "the connector's config")
         return references.resolve(reference, key="a config value", origin=origin, folder=Path.cwd())

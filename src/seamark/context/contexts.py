@@ -100,7 +100,7 @@ def load_contexts(
 def load_from(surroundings: Surroundings, *, must_exist: bool = True) -> Contexts:
     """The same, from surroundings that are known already."""
     places = find_places(surroundings, must_exist=must_exist)
-    files = [read_file_layer(place.path, place=place.shown) for place in places if place.exists]
+    files = [read_file_layer(place.path, place=place.shown, trust=place.trust) for place in places if place.exists]
     variables = build_environment_layer(surroundings.environ, files, cwd=surroundings.cwd)
     layers = (variables, *files)
     return Contexts(layers, places, surroundings=surroundings)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from seamark.context.layer import KeyPath, Layer, read_file_layer
-from seamark.context.origin import Origin
+from seamark.context.origin import Origin, Trust
 from seamark.errors import AlreadyExistsError, ConfigurationError, DeadlineError
 
 # Another writer holds the lock for one small file: milliseconds. Five seconds is a hung disk.
@@ -48,6 +48,7 @@ def edit_file(
     *,
     place: str,
     is_private: bool = True,
+    trust: Trust = Trust.USER,
     check: Callable[[Layer], None] | None = None,
 ) -> None:
     """Make the change. The new file is read back and compared before it takes the old one's place.
@@ -68,7 +69,7 @@ def edit_file(
         new = _render(old, edit)
         with _explain(place), _open_temporary(path) as temporary:
             temporary.write_text(new, encoding="utf-8", newline="")
-            after = read_file_layer(temporary, place=place)
+            after = read_file_layer(temporary, place=place, trust=trust)
             _compare(before, after, edit, place=place)
             if check is not None:
                 check(after)

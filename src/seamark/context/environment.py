@@ -8,7 +8,7 @@ from pathlib import Path
 
 from seamark.context.kafka_keys import KAFKA_KEYS, REFUSED_KEYS
 from seamark.context.layer import KeyPath, Layer, Leaf
-from seamark.context.origin import Origin, OriginKind
+from seamark.context.origin import Origin, OriginKind, Trust
 from seamark.context.schema import (
     CONNECT_KEYS,
     CONTEXT_KEYS,
@@ -45,7 +45,7 @@ def build_environment_layer(environ: Mapping[str, str], below: Sequence[Layer], 
     for variable in sorted(environ):
         if not variable.upper().startswith(PREFIX) or not environ[variable].strip():
             continue
-        origin = Origin(OriginKind.ENVIRONMENT, variable)
+        origin = Origin(OriginKind.ENVIRONMENT, variable, trust=Trust.ENVIRONMENT)
         path = _find_path(variable, below)
         if path in values:
             raise ConfigurationError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -13,6 +14,8 @@ from seamark.context.typed import build_invalid, read_text, refuse_reference
 from seamark.context.value import Value
 
 LAKES = "lakes"
+# A region is part of the host name of AWS: any other character could name another host.
+_REGION = re.compile(r"[a-z0-9-]{1,40}")
 _SCHEMES = ("s3://", "s3a://", "file:///", "/")
 
 
@@ -42,11 +45,19 @@ def build_lakes(names: list[str], own: Mapping[KeyPath, Value], *, lookup: Looku
             endpoint=_read_url(values["endpoint"], ("http://", "https://"), hint="write https://HOST:PORT")
             if "endpoint" in values
             else "",
-            region=read_text(values["region"]) if "region" in values else "",
+            region=_read_region(values["region"]) if "region" in values else "",
             **secrets,
         )
         shown += values.values()
     return LakePart(found, tuple(shown))
+
+
+def _read_region(value: Value) -> str:
+    refuse_reference(value)
+    region = read_text(value)
+    if not _REGION.fullmatch(region):
+        raise build_invalid(value, "is not the name of a region", hint="write a name such as eu-central-1")
+    return region
 
 
 def _read_url(value: Value, schemes: tuple[str, ...], *, hint: str) -> str:

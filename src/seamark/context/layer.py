@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from seamark.context.files import read_limited
-from seamark.context.origin import Origin, OriginKind
+from seamark.context.origin import Origin, OriginKind, Trust
 from seamark.context.schema import (
     CONNECT_KEYS,
     CONTEXT_KEYS,
     PART_KEYS,
     POLICY_KEYS,
+    ROLE_KEYS,
     ROOT_KEYS,
     SECTION_KEYS,
     Kind,
@@ -21,9 +22,12 @@ from seamark.context.schema import (
     check_name,
 )
 from seamark.context.yaml_tree import MAX_BYTES, Items, Node, Scalar, Table, build_file_error, parse_yaml
+from seamark.errors import UntrustedSettingError
 
 KeyPath = tuple[str, ...]
 POLICY = "policy"
+ROLES = "roles"
+COMMANDS = "commands"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +61,8 @@ def show_key(path: KeyPath) -> str:
     return ".".join(path[2:] if path[:1] == ("contexts",) else path)
 
 
-def read_file_layer(path: Path, *, place: str) -> Layer:
-    """The layer of a contexts file."""
+def read_file_layer(path: Path, *, place: str, trust: Trust = Trust.USER) -> Layer:
+    """Return the layer of a contexts file."""
     data = read_limited(path, limit=MAX_BYTES, place=place)
     text = None
     try:
@@ -68,15 +72,16 @@ def read_file_layer(path: Path, *, place: str) -> Layer:
     if text is None:
         raise build_file_error(place, line, 1, problem="it is not UTF-8", hint="save the file as UTF-8")
     root = parse_yaml(text, place=place)
-    return _FileReader(path, place).read(root)
+    return _FileReader(path, place, trust).read(root)
 
 
 class _FileReader:
     """Walks the tree of one file along the schema."""
 
-    def __init__(self, path: Path, place: str) -> None:
+    def __init__(self, path: Path, place: str, trust: Trust) -> None:
         self._path = path
         self._place = place
+        self._trust = trust
         self._values: dict[KeyPath, Leaf] = {}
         self._sections: dict[KeyPath, Origin] = {}
 
@@ -85,9 +90,28 @@ class _FileReader:
             check_key(key.text, ROOT_KEYS, path="", where=self._at(key).exact)
             if key.text == "current":
                 self._take((key.text,), node)
+            elif key.text == COMMANDS:
+                self._read_commands(node)
             else:
                 self._read_contexts(node)
         return Layer(self._place, self._values, self._sections)
+
+    def _read_commands(self, node: Node) -> None:
+        """Read the commands that `secret://command/NAME` runs. A repository must not decide what runs here."""
+        if self._trust <= Trust.PROJECT:
+            raise UntrustedSettingError(
+                "a project file can't define commands",
+                cause=self._at(node).exact,
+                hint="define them in your own contexts file; if you trust this whole file as your own, "
+                f"set SEAMARK_CONFIG={self._place}",
+                context={"setting": COMMANDS, "origin": str(self._at(node))},
+            )
+        for name, argv in self._entries(node, (COMMANDS,)):
+            check_name(name.text, what="command", where=self._at(name).exact)
+            path = (COMMANDS, name.text)
+            self._take(path, argv, is_list=True)
+            if not self._values.get(path, Leaf((), self._at(argv), self._path.parent)).texts:
+                raise self._error(argv, f"{'.'.join(path)} must be a program and its arguments")
 
     def _read_contexts(self, node: Node) -> None:
         for name, context in self._entries(node, ("contexts",)):
@@ -104,6 +128,8 @@ class _FileReader:
                     self._read_parts((*path, key.text), part)
                 elif key.text == POLICY:
                     self._read_policy((*path, POLICY), part)
+                elif key.text == ROLES:
+                    self._read_roles((*path, ROLES), part)
                 else:
                     self._take((*path, key.text), part)
 
@@ -139,6 +165,18 @@ class _FileReader:
             check_key(key.text, POLICY_KEYS, path=_dotted(path), where=self._at(key).exact)
             self._take((*path, key.text), value, is_list=POLICY_KEYS[key.text] is Kind.PATTERNS)
 
+    def _read_roles(self, path: KeyPath, node: Node) -> None:
+        if isinstance(node, Table):
+            # An empty mapping states that there are no roles, which a less trusted file can't change.
+            self._sections[path] = self._at(node)
+        for name, role in self._entries(node, path):
+            check_name(name.text, what="role", where=self._at(name).exact)
+            below = (*path, name.text)
+            self._sections[below] = self._at(name)
+            for key, value in self._entries(role, below):
+                check_key(key.text, ROLE_KEYS, path=_dotted(below), where=self._at(key).exact)
+                self._take((*below, key.text), value, is_list=True)
+
     def _entries(self, node: Node | None, path: KeyPath) -> Iterator[tuple[Scalar, Node]]:
         if node is None or (isinstance(node, Scalar) and node.is_null):
             return iter(())
@@ -155,12 +193,12 @@ class _FileReader:
                 raise self._error(part, f"{'.'.join(path)} must be {what}")
             if not part.is_null:
                 texts.append(part.text)
-        # A policy's empty list allows nothing, which is not the same as saying nothing.
-        if texts or (is_list and POLICY in path and isinstance(node, Items)):
+        # An empty list of a policy or a role allows nothing, which differs from an absent key.
+        if texts or (is_list and path[-1] != "urls" and isinstance(node, Items)):
             self._values[path] = Leaf(tuple(texts), self._at(node), self._path.parent)
 
     def _at(self, node: Node) -> Origin:
-        return Origin(OriginKind.FILE, self._place, node.line, node.column, path=self._path)
+        return Origin(OriginKind.FILE, self._place, node.line, node.column, path=self._path, trust=self._trust)
 
     def _error(self, node: Node, problem: str) -> Exception:
         return build_file_error(self._place, node.line, node.column, problem=problem)

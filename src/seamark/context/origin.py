@@ -4,8 +4,22 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from pathlib import Path
+
+
+class Trust(IntEnum):
+    """How far a place is trusted. Credentials of a place go only to addresses of the same or a higher trust."""
+
+    PROJECT = 0
+    ENVIRONMENT = 1
+    USER = 2
+    SYSTEM = 3
+
+    @property
+    def words(self) -> str:
+        """The place in messages."""
+        return "environment" if self is Trust.ENVIRONMENT else f"{self.name.lower()} file"
 
 
 class OriginKind(StrEnum):
@@ -23,7 +37,7 @@ class Origin:
     """One place: a line of a file, an environment variable, a flag, or the default.
 
     `place` is the name shown to people; `path` is the whole path where the place is a file.
-    Lines and columns start at 1; 0 means that there is none.
+    Lines and columns start at 1; 0 means that there is none. A worker's file has the trust of the place that names it.
     """
 
     kind: OriginKind
@@ -31,6 +45,7 @@ class Origin:
     line: int = 0
     column: int = 0
     path: Path | None = field(default=None, repr=False)
+    trust: Trust = field(default=Trust.USER, repr=False)
 
     def __str__(self) -> str:
         """`seamark.yaml:7`, a variable's name, or `default`."""
@@ -47,7 +62,7 @@ class Origin:
         return self.path is not None
 
 
-DEFAULT = Origin(OriginKind.DEFAULT, "default")
+DEFAULT = Origin(OriginKind.DEFAULT, "default", trust=Trust.SYSTEM)
 
 
 def build_place(path: Path, *, cwd: Path, home: Path | None = None) -> str:

@@ -1,7 +1,7 @@
 """The policy of a context, and of each of its Connect clusters.
 
-Everywhere else the nearest file wins. Here the farthest does: what an administrator wrote can't be loosened by a file
-that comes with a repository, nor by a variable. So policy is read from files only, the system's first.
+For other settings the nearest file wins. For a policy the most trusted file does: what an administrator wrote can't be
+loosened by a file that comes with a repository, nor by a variable. So policy is read from files only.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from seamark.context.layer import POLICY, KeyPath, Layer, Leaf, show_key
+from seamark.context.origin import Origin, Trust
 from seamark.context.schema import POLICY_KEYS, Kind
-from seamark.context.search import PROJECT_FILE
 from seamark.context.typed import build_invalid, read_bool
 from seamark.context.value import Value
-from seamark.model.policy import DEFAULT_WORD, Policy, build_policy
+from seamark.errors import UntrustedSettingError
+from seamark.model.policy import DEFAULT_POLICY, DEFAULT_WORD, Policy, build_policy
+from seamark.model.policy_pattern import is_listed
 
-_CONSENT = "python"
-# An entry that begins otherwise fits nothing, and somebody would wonder why.
+# Consents to run programs and to read secrets of this machine can't come with the specs that use them.
+_CONSENTS = frozenset({"python", "references"})
+# An entry that begins otherwise never matches, which would be hard to notice.
 _STARTS = {
     "files": ("/", "**"),
     "provider_paths": ("/", "**"),
@@ -36,18 +39,60 @@ class PolicyPart:
     values: tuple[Value, ...]
 
 
-def build_policies(root: KeyPath, clusters: Sequence[str], *, layers: Sequence[Layer]) -> PolicyPart:
-    """The policies below the context at `root`. `layers` come strongest first, as for all other values."""
+def build_policies(root: KeyPath, clusters: Mapping[str, Origin], *, layers: Sequence[Layer]) -> PolicyPart:
+    """Return the policies below the context at `root`.
+
+    `clusters` holds where each Connect cluster's `urls` come from. `layers` come strongest first.
+
+    Raises:
+        UntrustedSettingError: a project file loosens the policy of a context that a more trusted place defines.
+    """
     trusted = list(reversed(layers))
     own = _choose([(*root, POLICY)], trusted)
     values = dict(own)
     found: dict[str, Policy] = {}
-    for cluster in clusters:
-        # Of one file the cluster's word counts; a file of less trust can't take back what the context's word was.
+    for cluster, urls in clusters.items():
+        # Within one file the cluster's policy counts; a less trusted file can't replace the context's.
         chosen = _choose([(*root, "connect", cluster, POLICY), (*root, POLICY)], trusted)
         values |= chosen
-        found[cluster] = _build(chosen)
+        found[cluster] = _build({path: value for path, value in chosen.items() if not _leads_astray(path, value, urls)})
+    owner = max((layer.sections[root] for layer in layers if root in layer.sections), key=lambda origin: origin.trust)
+    for path, value in values.items():
+        if value.origin.trust is Trust.PROJECT and value.origin.trust < owner.trust:
+            _check_tightens(path[-1], value, owner)
     return PolicyPart(_build(own), found, tuple(values.values()))
+
+
+def _leads_astray(path: KeyPath, value: Value, urls: Origin) -> bool:
+    """Return whether secrets that a trusted file allows would go to an address of a less trusted one."""
+    return path[-1] == "references" and urls.trust < value.origin.trust
+
+
+def _check_tightens(key: str, value: Value, owner: Origin) -> None:
+    """Refuse a policy of a repository that allows more than the default, for a context of a more trusted place."""
+    given = _read(key, value)
+    default = getattr(DEFAULT_POLICY, key)
+    if isinstance(given, bool):
+        is_tight = default or not given
+    else:
+        # A pattern that is itself matched by a default pattern matches nothing that the default doesn't.
+        is_tight = all(item == DEFAULT_WORD or item in default or _is_covered(item, default) for item in given)
+    if not is_tight:
+        raise UntrustedSettingError(
+            f"{value.key} allows more than the default, and the context is defined in a more trusted place",
+            cause=f"{value.origin} ({value.origin.trust.words}) sets {value.key}; "
+            f"{owner} ({owner.trust.words}) defines the context",
+            hint=f"move {value.key} to {owner.place if owner.is_file else 'your contexts file'}",
+            context={"setting": value.key, "origin": str(value.origin)},
+        )
+
+
+def _is_covered(item: str, default: tuple[str, ...]) -> bool:
+    if item.startswith("jdbc:"):
+        # The default names drivers; what follows the driver narrows it to hosts.
+        return item.startswith(default)
+    # Paths have two kinds of star, so one pattern can match the text of another and still be wider.
+    return not item.startswith("/") and is_listed(item, default)
 
 
 def _choose(paths: Sequence[KeyPath], trusted: Sequence[Layer]) -> dict[KeyPath, Value]:
@@ -62,11 +107,9 @@ def _choose(paths: Sequence[KeyPath], trusted: Sequence[Layer]) -> dict[KeyPath,
 
 
 def _is_said(layer: Layer, path: KeyPath) -> bool:
-    """Whether a file says a key. A program's consent can't come along with the program."""
+    """Return whether a layer sets a key. A project file gives no consents."""
     leaf = layer.values.get(path)
-    if leaf is None:
-        return False
-    return path[-1] != _CONSENT or leaf.origin.path is None or leaf.origin.path.name != PROJECT_FILE
+    return leaf is not None and (path[-1] not in _CONSENTS or leaf.origin.trust > Trust.PROJECT)
 
 
 def _build_value(path: KeyPath, leaf: Leaf) -> Value:

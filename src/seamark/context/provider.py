@@ -28,18 +28,26 @@ _MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ConfigProviders:
-    """Resolves references as the worker would, from what `config.providers` of its file declares."""
+    """Resolves references as the worker would, from what `config.providers` of its file declares.
+
+    Without `is_trusted`, nothing is resolved: a repository could name any variable or file of this machine, and any
+    address to send it to.
+    """
 
     classes: Mapping[str, str]
     environ: Mapping[str, str] = field(repr=False)
+    is_trusted: bool = True
 
     @classmethod
-    def from_properties(cls, properties: Mapping[str, Property], environ: Mapping[str, str]) -> ConfigProviders:
-        """The providers that a worker's file declares."""
+    def from_properties(
+        cls, properties: Mapping[str, Property], environ: Mapping[str, str], *, is_trusted: bool = True
+    ) -> ConfigProviders:
+        """Return the providers that a worker's file declares."""
         declared = properties.get("config.providers")
         names = [name.strip() for name in declared.value.split(",")] if declared else []
         keys = {name: f"config.providers.{name}.class" for name in names if name}
-        return cls({name: properties[key].value.strip() for name, key in keys.items() if key in properties}, environ)
+        classes = {name: properties[key].value.strip() for name, key in keys.items() if key in properties}
+        return cls(classes, environ, is_trusted)
 
     def is_reference(self, raw: str) -> bool:
         """Whether the whole value is one reference to a declared provider."""
@@ -84,6 +92,11 @@ class ConfigProviders:
         return value
 
     def _read(self, provider: str, path: Path, wanted: str) -> str:
+        if not self.is_trusted:
+            raise ConfigurationError(
+                "a project file names this worker file, so its references are not resolved",
+                hint="name the worker file in your own contexts file, or set SEAMARK_CONFIG to the project file",
+            )
         if provider == _ENV:
             return self._read_variable(wanted)
         if provider == _FILE:

@@ -1,9 +1,13 @@
-"""Secret references: `secret://env/NAME` and `secret://file/path#key`, always whole values."""
+"""Secret references: `secret://env/NAME`, `secret://file/PATH#KEY` and `secret://command/NAME`, always whole values."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,17 +17,33 @@ from seamark.context.properties import read_properties
 from seamark.errors import ConfigurationError, SecretError
 
 PREFIX = "secret://"
-_KINDS = "secret://env/NAME, secret://file/PATH, secret://file/PATH#KEY"
+_KINDS = "secret://env/NAME, secret://file/PATH, secret://file/PATH#KEY, secret://command/NAME"
+# A call to a secret store takes a second or two; one that asks a person for a password must not hang a change.
+COMMAND_SECONDS = 30.0
 # A secret is a line or a key in PEM form; a whole chain of certificates stays below this.
 _MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
+class Command:
+    """A program with its arguments. It runs in the folder of the file that defines it."""
+
+    argv: tuple[str, ...] = field(repr=False)
+    folder: Path
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
 class SecretReferences:
-    """Resolves references found in contexts files, variables and flags."""
+    """Resolves references found in contexts files, variables and flags.
+
+    `commands` are those that the user's or the system's file defines; `own_file` is where a user defines one.
+    """
 
     environ: Mapping[str, str] = field(repr=False)
     home: Path | None = None
+    commands: Mapping[str, Command] = field(default_factory=dict)
+    own_file: str = "your contexts file"
 
     def is_reference(self, raw: str) -> bool:
         """Whether the value is a reference and so no secret itself."""
@@ -36,7 +56,7 @@ class SecretReferences:
         if not self.is_reference(raw):
             return raw
         kind, _, rest = raw.removeprefix(PREFIX).partition("/")
-        if not rest or kind not in {"env", "file"}:
+        if not rest or kind not in {"env", "file", "command"}:
             raise _fail(
                 raw,
                 key=key,
@@ -46,6 +66,8 @@ class SecretReferences:
             )
         if kind == "env":
             return self._read_variable(rest, raw=raw, key=key, origin=origin)
+        if kind == "command":
+            return self._read_command(rest, raw=raw, key=key, origin=origin)
         return self._read_file(rest, raw=raw, key=key, origin=origin, folder=folder)
 
     def locate_file(self, raw: str, *, folder: Path) -> Path | None:
@@ -64,6 +86,22 @@ class SecretReferences:
             raw, key=key, origin=origin, cause=f"the environment variable {name} {state}", hint=f"export {name}=…"
         )
 
+    def _read_command(self, name: str, *, raw: str, key: str, origin: Origin) -> str:
+        command = self.commands.get(name)
+        if command is None:
+            raise _fail(
+                raw,
+                key=key,
+                origin=origin,
+                cause=f"no file defines the command {name}",
+                hint=f"add commands: {{{name}: [PROGRAM, ARGUMENT]}} to {self.own_file}",
+            )
+        value, cause = _run(command, self.environ)
+        if cause:
+            hint = f"run the command that {command.place} defines, and check its output"
+            raise _fail(raw, key=key, origin=origin, cause=f"the command {name} {cause}", hint=hint)
+        return value
+
     def _read_file(self, rest: str, *, raw: str, key: str, origin: Origin, folder: Path) -> str:
         text, has_key, wanted = _split_key(rest)
         path = expand_path(text, folder=folder, home=self.home)
@@ -77,6 +115,45 @@ class SecretReferences:
         if cause or not value:
             raise _fail(raw, key=key, origin=origin, cause=cause or f"{path} holds nothing there", hint=hint)
         return value
+
+
+def _run(command: Command, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Run a command without a shell. Return its output, or what went wrong; never both.
+
+    Errors hold nothing that the command printed, because that may be the secret or a part of it.
+    """
+    try:
+        process = subprocess.Popen(
+            command.argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=command.folder,
+            env=dict(environ),
+            start_new_session=True,
+        )
+    except OSError as error:
+        return "", f"can't be started: {error.strerror}"
+    try:
+        output, _ = process.communicate(timeout=COMMAND_SECONDS)
+    except subprocess.TimeoutExpired:
+        return "", f"did not end within {COMMAND_SECONDS:g} s"
+    finally:
+        # Also the processes that it started, which may hold the pipe open.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+    if process.returncode:
+        return "", f"ended with exit code {process.returncode}"
+    if len(output) > _MAX_BYTES:
+        return "", f"printed more than {_MAX_BYTES:,} bytes"
+    try:
+        value = output.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        return "", "printed something that is not UTF-8"
+    return (value, "") if value else ("", "printed nothing")
 
 
 def _split_key(rest: str) -> tuple[str, bool, str]:

@@ -25,9 +25,10 @@ class Kind(StrEnum):
     PATTERNS = "one or more patterns"
 
 
-ROOT_KEYS = ("current", "contexts")
-SECTION_KEYS = ("kafka", "connect", "databases", "lakes", "policy")
-FLAG_KEYS = MappingProxyType({"protected": Kind.BOOL, "insecure": Kind.BOOL})
+ROOT_KEYS = ("current", "contexts", "commands")
+SECTION_KEYS = ("kafka", "connect", "databases", "lakes", "policy", "roles")
+FLAG_KEYS = MappingProxyType({"protected": Kind.BOOL, "read_only": Kind.BOOL, "insecure": Kind.BOOL})
+ROLE_KEYS = ("principals", "allow", "clusters", "connectors")
 JOURNAL_KEYS = MappingProxyType(
     {
         "journal": Kind.TEXT,
@@ -39,6 +40,9 @@ JOURNAL_KEYS = MappingProxyType(
     }
 )
 VERIFY = "verify"
+# The most trusted place that sets one of these decides; for every other key the nearest place does. A journal key from
+# a repository would seal the user's secrets with a key that the author of the repository knows.
+GUARDED_KEYS = (*FLAG_KEYS, "journal_key")
 CONTEXT_KEYS = MappingProxyType({**FLAG_KEYS, **JOURNAL_KEYS, VERIFY: Kind.TEXT})
 CONNECT_KEYS = MappingProxyType(
     {

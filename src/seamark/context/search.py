@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from seamark.context.environment import CONFIG_VARIABLE
-from seamark.context.origin import build_place
+from seamark.context.origin import Trust, build_place
 from seamark.errors import ConfigurationError
 
 PROJECT_FILE = "seamark.yaml"
@@ -64,16 +64,22 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One file that is looked at. `what` says whose file it is."""
+    """One file that seamark searches for contexts. `what` names its kind in messages."""
 
     what: str
     path: Path
     shown: str
     exists: bool
+    trust: Trust = Trust.USER
 
 
 def find_places(surroundings: Surroundings, *, must_exist: bool = True) -> tuple[Place, ...]:
-    """The contexts files, strongest first. `SEAMARK_CONFIG` names the only one, which must be there to be read."""
+    """Return the contexts files, strongest first.
+
+    `SEAMARK_CONFIG` names a file that must exist and replaces the project's and the user's. The system file stays: an
+    administrator's settings must not depend on a variable that any process can set.
+    """
+    system = _build_place("system file", surroundings.system_dir / CONFIG_FILE, surroundings, trust=Trust.SYSTEM)
     named = surroundings.environ.get(CONFIG_VARIABLE, "").strip()
     if named:
         path = surroundings.cwd / named
@@ -85,12 +91,12 @@ def find_places(surroundings: Surroundings, *, must_exist: bool = True) -> tuple
                 hint=f"correct or unset {CONFIG_VARIABLE}",
                 context={"variable": CONFIG_VARIABLE, "file": place.shown},
             )
-        return (place,)
+        return (place, system)
     project = find_project_file(surroundings.cwd) or surroundings.cwd / PROJECT_FILE
     places = (
-        _build_place("project file", project, surroundings),
+        _build_place("project file", project, surroundings, trust=Trust.PROJECT),
         _build_place("user file", surroundings.user_dir / CONFIG_FILE, surroundings),
-        _build_place("system file", surroundings.system_dir / CONFIG_FILE, surroundings),
+        system,
     )
     if places[0].exists:
         _check_owner(places[0], surroundings.cwd)
@@ -135,8 +141,8 @@ def _is_there(path: Path, *, is_folder_fine: bool = False) -> bool:
         return False
 
 
-def _build_place(what: str, path: Path, surroundings: Surroundings) -> Place:
-    return Place(what, path, surroundings.show(path), exists=_is_there(path))
+def _build_place(what: str, path: Path, surroundings: Surroundings, *, trust: Trust = Trust.USER) -> Place:
+    return Place(what, path, surroundings.show(path), exists=_is_there(path), trust=trust)
 
 
 def _check_owner(place: Place, cwd: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from seamark.context.kafka_keys import WORKER_PIECES
-from seamark.context.origin import Origin, OriginKind
+from seamark.context.origin import Origin, OriginKind, Trust
 from seamark.context.properties import read_properties
 from seamark.context.provider import ConfigProviders
 from seamark.context.search import Surroundings
@@ -34,12 +34,13 @@ _ALGORITHM = "ssl.endpoint.identification.algorithm"
 
 @dataclass(frozen=True, slots=True)
 class WorkerFile:
-    """A worker's properties file, its references still unresolved."""
+    """A worker's properties file, its references still unresolved. `trust` is that of the place that names the file."""
 
     path: Path
     place: str
     properties: Mapping[str, Property] = field(repr=False)
     providers: ConfigProviders = field(repr=False)
+    trust: Trust = Trust.USER
 
     def find(self, key: str, *, shown_as: str) -> Value | None:
         """The value of one of the worker's keys; `shown_as` is its name in the context."""
@@ -62,11 +63,15 @@ class WorkerFile:
         return {key: value for key, value in found.items() if value is not None and (value.raw or key == _ALGORITHM)}
 
     def _at(self, found: Property) -> Origin:
-        return Origin(OriginKind.WORKER, self.place, found.line, path=self.path)
+        return Origin(OriginKind.WORKER, self.place, found.line, path=self.path, trust=self.trust)
 
 
-def read_worker_file(path: Path, surroundings: Surroundings) -> WorkerFile:
-    """Read a worker's file. Its values keep their references until somebody needs them."""
+def read_worker_file(path: Path, surroundings: Surroundings, *, trust: Trust = Trust.USER) -> WorkerFile:
+    """Read a worker's file. References in its values are resolved when a value is needed.
+
+    `trust` is that of the place that names the file. References of a file that a project names are never resolved.
+    """
     place = surroundings.show(path)
     properties = read_properties(path, origin=Origin(OriginKind.WORKER, place, path=path))
-    return WorkerFile(path, place, properties, ConfigProviders.from_properties(properties, surroundings.environ))
+    providers = ConfigProviders.from_properties(properties, surroundings.environ, is_trusted=trust is not Trust.PROJECT)
+    return WorkerFile(path, place, properties, providers, trust)

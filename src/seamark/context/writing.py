@@ -12,7 +12,7 @@ from seamark.context.contexts import Contexts, load_from
 from seamark.context.editing import FileEdit, build_already_exists, edit_file
 from seamark.context.environment import CONFIG_VARIABLE
 from seamark.context.layer import Layer
-from seamark.context.origin import Origin, OriginKind
+from seamark.context.origin import Origin, OriginKind, Trust
 from seamark.context.places import build_context_not_found
 from seamark.context.schema import check_name
 from seamark.context.search import CONFIG_FILE, PROJECT_FILE, Surroundings, find_project_file
@@ -65,6 +65,7 @@ def add_context(
         edit,
         place=surroundings.show(target),
         is_private=_is_user_file(target, surroundings),
+        trust=Trust.PROJECT if project else Trust.USER,
         check=lambda layer: _check_opens(name, layer, contexts, target),
     )
     return _report(name, target, surroundings, wanted=make_current)

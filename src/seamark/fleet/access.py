@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from seamark.errors import PermissionDeniedError
-from seamark.model.permission import ANONYMOUS, Access, Permission
+from seamark.model.permission import ANONYMOUS, Access, Permission, build_role
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -33,7 +33,8 @@ def find_principal(context: Context) -> str:
 
 def build_access(context: Context) -> Access:
     """Return what whoever runs this process may do in a context."""
-    return Access(find_principal(context), context.roles, context.read_only)
+    roles = tuple(build_role(name, texts) for name, texts in context.roles.items())
+    return Access(find_principal(context), roles, context.read_only)
 
 
 def permits(permission: Permission) -> Callable[[F], F]:

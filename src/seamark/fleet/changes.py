@@ -118,9 +118,9 @@ class Changes:
         check_coverage(plan, prepared.steps, self._context)
         refuse_unexpected(plan, prepared.steps)
         check_preconditions(plan, prepared.steps, self._world)
-        if validate:
-            check_configs(prepared.needs.configs, self._clusters, self._world)
+        notes = check_configs(prepared.needs.configs, self._clusters, self._world) if validate else ()
         filled = refresh_spec(prepared.fill(plan), self._journal, self._names)
+        filled = replace(filled, notes=tuple(dict.fromkeys([*filled.notes, *notes])))
         return Planned(filled, prepared.steps, prepared.effects, needs=prepared.needs)
 
     def undo(self, change: str) -> Planned:

@@ -6,7 +6,7 @@ Undo plans and the steps that put a former config back are not held against it: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from seamark.fleet.ports import ConnectPort
 from seamark.model.policy import Policy
 from seamark.model.policy_check import check_policy
 from seamark.model.policy_name import check_name
-from seamark.model.policy_reference import SECRET_SCHEME, check_secret_reference
+from seamark.model.policy_reference import REFERENCE_RULE, SECRET_SCHEME, check_secret_reference
 from seamark.model.policy_rules import Violation, build_violation
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def find_violations(
     the config; not so with `reveal=False`.
     """
     revealed: dict[str, str] = {}
-    return tuple(
-        Breach(name, cluster, violation)
+    found = [
+        (name, cluster, violation, config)
         for name, cluster, config in connectors
         for violation in _check(
             name,
@@ -79,6 +79,25 @@ def find_violations(
             held=present.get((cluster, name)),
             look_up=partial(_reveal, context=context, revealed=revealed) if reveal else None,
         )
+    ]
+    return build_breaches(found, context)
+
+
+def build_breaches(
+    found: Sequence[tuple[str, str | None, Violation, Mapping[str, str]]], context: Context
+) -> tuple[Breach, ...]:
+    """Return the breaches of violations, each given with its connector, Connect cluster and config.
+
+    For references, the hint is one line for all references of a Connect cluster, and the file to add it to.
+    """
+    references: dict[str | None, dict[str, None]] = {}
+    for _, cluster, violation, config in found:
+        if violation.rule == REFERENCE_RULE:
+            references.setdefault(cluster, {})[config[violation.key]] = None
+    hints = {cluster: context.build_reference_hint(tuple(names), cluster) for cluster, names in references.items()}
+    return tuple(
+        Breach(name, cluster, replace(one, hint=hints[cluster]) if one.rule == REFERENCE_RULE else one)
+        for name, cluster, one, _ in found
     )
 
 

@@ -6,11 +6,12 @@ decided by the ACLs of the brokers and by the REST API's authorization.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from seamark.errors import InvalidSettingError
 from seamark.model.ref import CONNECTOR, Ref
 
 ANONYMOUS = "User:ANONYMOUS"
@@ -76,6 +77,34 @@ class Access:
                 if not any(role.allows(permission, self.principal, target) for role in self.roles)
             ]
         return tuple(denied)
+
+
+def build_role(name: str, texts: Mapping[str, Sequence[str]]) -> Role:
+    """Build a role from the lists of a context.
+
+    Raises:
+        InvalidSettingError: a permission isn't known, or a list is missing.
+    """
+    known = {str(one) for one in Permission}
+    if unknown := sorted(set(texts.get("allow", ())) - known):
+        raise InvalidSettingError(
+            f"unknown permission in role {name}: {', '.join(unknown)}",
+            hint=f"use {', '.join(sorted(known))}",
+            context={"setting": f"roles.{name}.allow"},
+        )
+    if missing := [key for key in ("principals", "allow") if not texts.get(key)]:
+        raise InvalidSettingError(
+            f"role {name} has no {' and no '.join(missing)}",
+            hint=f"add {missing[0]} to roles.{name}",
+            context={"setting": f"roles.{name}.{missing[0]}"},
+        )
+    return Role(
+        name,
+        tuple(texts["principals"]),
+        frozenset(Permission(one) for one in texts["allow"]),
+        tuple(texts.get("clusters") or _ALL),
+        tuple(texts.get("connectors") or _ALL),
+    )
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

@@ -111,7 +111,7 @@ class Policy:
     config_providers: tuple[str, ...] = _CONFIG_PROVIDERS
     provider_paths: tuple[str, ...] = _PROVIDER_PATHS
     environment: tuple[str, ...] = ()
-    references: tuple[str, ...] = ("secret://*",)
+    references: tuple[str, ...] = ()
     jdbc_urls: tuple[str, ...] = _JDBC_URLS
     jdbc_parameters: tuple[str, ...] = ()
     files: tuple[str, ...] = ()

@@ -24,6 +24,8 @@ _OWN_SECRETS = (
     "/**/kafka.properties",
     "/**/kafka-connect.properties",
 )
+_LONGEST_SHOWN = 200
+REFERENCE_RULE = "P018"
 _WORD = re.compile(r"[\w.-]{1,40}")
 _PATH = re.compile(r"[\w./ -]{1,200}")
 
@@ -72,6 +74,20 @@ def is_allowed_path(path: str, policy: Policy) -> bool:
 
 
 def check_secret_reference(key: str, value: str, policy: Policy) -> Iterator[Violation]:
-    """Whether a reference that seamark itself would look up is allowed."""
-    if value.startswith(SECRET_SCHEME) and not is_listed(value, policy.references):
-        yield build_violation("P018", key)
+    """Check whether the policy allows a reference that seamark itself resolves."""
+    if value.startswith(SECRET_SCHEME) and not is_allowed_reference(value, policy):
+        # A reference names a secret and isn't one, so the refusal can show it.
+        yield build_violation(
+            REFERENCE_RULE, key, value if value.isprintable() and len(value) <= _LONGEST_SHOWN else ""
+        )
+
+
+def is_allowed_reference(reference: str, policy: Policy) -> bool:
+    """Return whether a policy lists a reference.
+
+    `..` matches no pattern, because it leads out of the folder that the pattern names.
+    """
+    if reference in policy.references:
+        return True
+    is_plain = ".." not in re.split(r"[/#]", reference) and "\0" not in reference
+    return is_plain and is_listed(reference, policy.references)

@@ -1,4 +1,4 @@
-"""The child process that runs a spec program: `python -I -m seamark.spec.child FD`.
+"""The child process that runs a spec program: started by `sandbox` with a descriptor.
 
 What to run comes by standard input, what it gave goes to a pipe of its own, so the program may print as it likes.
 """
@@ -12,6 +12,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from seamark.spec.isolation import isolate
 from seamark.spec.program import Environment, Resource
 
 MODULE = "seamark_spec"
@@ -26,12 +27,20 @@ def main() -> None:
     # The program's own children must not keep the pipe open.
     os.set_inheritable(descriptor, False)
     order = json.load(sys.stdin)
+    refusal = isolate(os.getppid(), order["withheld"])
+    if refusal:
+        _send(descriptor, {"refused": refusal})
+        return
     # At the end of the path: a file beside the program can be imported, and can't stand in for a library.
     sys.path.append(str(Path(order["path"]).parent))
     try:
         answer: dict[str, Any] = {"resources": _run(order)}
     except BaseException as error:  # noqa: BLE001 - whatever a program raises is told, sys.exit too
         answer = {"error": _describe(error, order["path"])}
+    _send(descriptor, answer)
+
+
+def _send(descriptor: int, answer: dict[str, Any]) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as pipe:
         json.dump(answer, pipe)
 

@@ -1,4 +1,4 @@
-"""Running a spec program in a child process: scrubbed environment, deadline, bounded output."""
+"""Run a spec program in a child process: isolated, with a scrubbed environment, a deadline and bounded output."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from seamark.errors import SpecError
+from seamark.errors import RefusedError, SpecError
 from seamark.model.sensitive import is_sensitive, mask_text, mask_value
 from seamark.model.spec import Place
+from seamark.spec.isolation import set_dumpable
 from seamark.spec.nodes import build_spec_error
 
 # A program makes dictionaries from a list of tables: that takes milliseconds. Asking a database may take seconds.
@@ -29,6 +30,10 @@ MAX_BYTES = 64 << 20
 _MAX_PRINTED = 4000
 # What a locale-aware library needs to start. No HOME: credentials lie there.
 _PASSED = ("PATH", "LANG", "LC_ALL", "TZ")
+_FLAGS = ("-I", "-B", "-X", "utf8")
+# The child must run this very installation; `-I` finds whichever is installed for the interpreter.
+_START = "import sys; sys.path.insert(0, sys.argv[2]); from seamark.spec.child import main; del sys.path[0]; main()"
+_ROOT = Path(__file__).parents[2]
 
 
 def run_program(
@@ -56,6 +61,14 @@ def run_program(
             f"the program ended with code {run.code} and gave nothing{_quote(run.printed)}",
             hint="run it by hand",
         )
+    if "refused" in answer:
+        raise RefusedError(
+            f"{path} was not run: seamark can't keep secrets from it on this machine",
+            cause=str(answer["refused"]),
+            hint="allow unprivileged user namespaces, or run seamark without these variables: "
+            + ", ".join(sorted(withheld)),
+            context={"file": str(path)},
+        )
     if "error" in answer:
         raise _build_failure(answer["error"], path, printed=run.printed)
     found: list[dict[str, Any]] = answer["resources"]
@@ -77,6 +90,7 @@ class _Run:
 
 
 def _run(order: dict[str, Any], *, environ: Mapping[str, str], limits: _Limits) -> _Run:
+    set_dumpable(False)
     reading, writing = os.pipe()
     try:
         # A file, not a pipe: a program that does not read can't make us wait.
@@ -84,7 +98,7 @@ def _run(order: dict[str, Any], *, environ: Mapping[str, str], limits: _Limits) 
             orders.write(json.dumps(order).encode())
             orders.seek(0)
             child = subprocess.Popen(
-                [sys.executable, "-I", "-B", "-X", "utf8", "-m", "seamark.spec.child", str(writing)],
+                [sys.executable, *_FLAGS, "-c", _START, str(writing), str(_ROOT)],
                 stdin=orders,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -159,7 +173,8 @@ def _parse(sent: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(answer, dict):
         return None
-    return answer if isinstance(answer.get("resources"), list) or isinstance(answer.get("error"), dict) else None
+    is_complete = isinstance(answer.get("resources"), list) or isinstance(answer.get("error"), dict)
+    return answer if is_complete or isinstance(answer.get("refused"), str) else None
 
 
 def _build_failure(error: dict[str, Any], path: Path, *, printed: bytes) -> SpecError:

@@ -94,8 +94,8 @@ def test_context_that_is_there_is_not_replaced_by_accident():
 
 def test_password_by_reference_and_by_file_is_kept_as_a_reference(config, tmp_path):
     (tmp_path / "pw.txt").write_text("hunter2\n")
-    assert add("a", "--connect", "http://w:1", "--username", "ops", "--password", "secret://env/PW").code == 0
-    assert add("b", "--connect", "http://w:1", "--username", "ops", "--password", "@pw.txt").code == 0
+    assert add("a", "--connect", "https://w:1", "--username", "ops", "--password", "secret://env/PW").code == 0
+    assert add("b", "--connect", "https://w:1", "--username", "ops", "--password", "@pw.txt").code == 0
     text = config.read_text()
     assert "password: secret://env/PW" in text
     assert f"password: secret://file/{tmp_path}/pw.txt" in text
@@ -103,7 +103,7 @@ def test_password_by_reference_and_by_file_is_kept_as_a_reference(config, tmp_pa
 
 
 def test_password_from_standard_input_is_written_to_the_private_file(config):
-    ended = add("a", "--connect", "http://w:1", "--username", "ops", "--password", "-", stdin="hunter2\nmore\n")
+    ended = add("a", "--connect", "https://w:1", "--username", "ops", "--password", "-", stdin="hunter2\nmore\n")
     assert ended.code == 0
     assert "a reference is safer" in ended.err
     assert "password: hunter2\n" in config.read_text()

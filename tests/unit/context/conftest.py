@@ -45,6 +45,10 @@ class Workplace:
         path.write_text(text, encoding="utf-8")
         return path
 
+    def trust_project(self) -> None:
+        """Make the project's file the user's own: only then may it send secrets of the machine to its addresses."""
+        self.environ["SEAMARK_CONFIG"] = str(self.project / "seamark.yaml")
+
     def write_user(self, text: str) -> Path:
         (self.user / "config.yaml").write_text(text, encoding="utf-8")
         return self.user / "config.yaml"

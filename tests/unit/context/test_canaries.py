@@ -12,6 +12,12 @@ import pytest
 from seamark.context import Context, load_contexts
 from seamark.errors import SeamarkError
 
+
+@pytest.fixture(autouse=True)
+def _trusted(workplace):
+    workplace.trust_project()
+
+
 CANARIES = [f"canary{number:02d}feather" for number in range(24)]
 C = CANARIES
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

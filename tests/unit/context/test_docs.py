@@ -38,6 +38,7 @@ def test_every_java_key_and_every_refused_key_is_on_the_page() -> None:
 def test_the_file_of_the_page_opens(workplace) -> None:
     example = PAGE.split("```yaml\n", 1)[1].split("```", 1)[0]
     workplace.write(example)
+    workplace.trust_project()
     workplace.write("group.id=connect-cluster\nconfig.storage.topic=connect-configs\n", "worker.properties")
     workplace.write("password=p\n", "ops.properties")
     workplace.environ["KAFKA_PASSWORD"] = "k"

@@ -49,6 +49,7 @@ def test_every_key_is_taken_with_its_origin(workplace) -> None:
         "context": "",
         "protected": "default",
         "insecure": "default",
+        "read_only": "default",
         "journal": "seamark.yaml:3",
         "journal_folder": "seamark.yaml:4",
         "journal_topic": "seamark.yaml:5",
@@ -103,7 +104,7 @@ def test_what_can_not_be_used_is_refused_with_its_place(workplace, text: str, pr
 
 def test_a_reference_of_a_connectors_config_is_revealed_by_the_context(workplace) -> None:
     workplace.environ["DB_PASSWORD"] = "hunter2"
-    workplace.write("contexts: {dev: {}}")
+    workplace.write_user("contexts: {dev: {policy: {references: ['secret://env/*']}}}")
     context = workplace.open()
     assert context.reveal("secret://env/DB_PASSWORD") == "hunter2"
     with pytest.raises(SecretError, match="secret://env/NOT_THERE"):

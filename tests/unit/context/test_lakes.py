@@ -6,6 +6,12 @@ import pytest
 
 from seamark.errors import ConfigurationError, InvalidSettingError, MissingSettingError
 
+
+@pytest.fixture(autouse=True)
+def _trusted(workplace):
+    workplace.trust_project()
+
+
 FILE = """
 contexts:
   dev:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from seamark.context.schema import POLICY_KEYS
-from seamark.errors import ConfigurationError, InvalidSettingError, UsageError
+from seamark.errors import ConfigurationError, InvalidSettingError, UntrustedSettingError, UsageError
 from seamark.model.policy import DEFAULT_POLICY, DEFAULT_WORD
 from seamark.model.policy_rules import RULES
 from seamark.model.sensitive import is_sensitive
@@ -57,13 +57,63 @@ def test_a_cluster_replaces_the_policy_of_its_context_key_by_key(workplace) -> N
 def test_a_repository_can_not_loosen_what_an_administrator_wrote(workplace) -> None:
     workplace.write_system(file("files: [], connector_classes: [a.*]", game="jndi: false"))
     workplace.write_user(file("connector_classes: ['*'], login_modules: [x.M]", game="jndi: true"))
-    workplace.write(file("files: [/**], login_modules: ['*']", lab="files: [/**], scripts: true", game="jndi: true"))
+    workplace.write(file("files: [/**], login_modules: ['*']", lab="files: [/**]", game="jndi: true"))
     context = workplace.open("dev")
     for policy in (context.policy, context.policy_of("lab"), context.policy_of("game")):
         assert (policy.files, policy.connector_classes, policy.login_modules) == ((), ("a.*",), ("x.M",))
         assert not policy.jndi
-    # What nobody else speaks of is the repository's.
-    assert context.policy_of("lab").scripts
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "scripts: true",
+        "jndi: true",
+        "files: [/**]",
+        "login_modules: [default, x.M]",
+        "jdbc_urls: ['jdbc:h2:']",
+        "provider_paths: [default, '/**']",
+        "client_overrides: ['*']",
+        "environment: ['*']",
+    ],
+)
+@pytest.mark.parametrize("place", ["context", "cluster"])
+def test_a_repository_can_not_loosen_the_default_for_a_context_of_a_more_trusted_place(
+    workplace, policy: str, place: str
+) -> None:
+    workplace.write_user(file())
+    workplace.write(file(policy) if place == "context" else file(lab=policy))
+    with pytest.raises(UntrustedSettingError, match="allows more than the default") as caught:
+        workplace.open("dev")
+    assert "~/.config/seamark/config.yaml" in caught.value.hint
+    assert "seamark.yaml:1" in caught.value.cause
+
+
+def test_a_repository_may_tighten_the_default_for_a_context_of_a_more_trusted_place(workplace) -> None:
+    workplace.write_user(file())
+    workplace.write(
+        file(
+            "connector_classes: [io.aiven.*], provider_paths: [/run/secrets/**], scripts: false, "
+            "jdbc_urls: ['jdbc:postgresql://*.db.internal']"
+        )
+    )
+    policy = workplace.open("dev").policy
+    assert policy.connector_classes == ("io.aiven.*",)
+    assert (policy.provider_paths, policy.jdbc_urls) == (("/run/secrets/**",), ("jdbc:postgresql://*.db.internal",))
+
+
+def test_references_are_allowed_by_trusted_files_alone(workplace) -> None:
+    assert DEFAULT_POLICY.references == ()
+    workplace.write(file("references: ['secret://*']", lab="references: ['secret://*']"))
+    context = workplace.open("dev")
+    assert context.policy.references == context.policy_of("lab").references == ()
+    # The addresses are still those of the repository: its Connect clusters get no secrets.
+    workplace.write_user("contexts: {dev: {policy: {references: ['secret://env/DB_*']}}}")
+    context = workplace.open("dev")
+    assert context.policy.references == ("secret://env/DB_*",)
+    assert context.policy_of("lab").references == ()
+    workplace.trust_project()
+    assert workplace.open("dev").policy_of("lab").references == ("secret://*",)
 
 
 def test_a_policy_comes_from_files_alone(workplace) -> None:
@@ -79,6 +129,7 @@ def test_a_policy_comes_from_files_alone(workplace) -> None:
 
 
 def test_the_values_are_shown_with_their_origin(workplace) -> None:
+    workplace.trust_project()
     workplace.write(file("files: [/a, /b], references: ['secret://env/*']", lab="jndi: true"))
     shown = {setting.key: setting for setting in workplace.open().settings()}
     assert shown["policy.files"].value == "/a, /b"
@@ -115,7 +166,7 @@ def test_a_misspelt_key_is_fatal(workplace, key: str) -> None:
     ],
 )
 def test_what_can_never_fit_is_refused(workplace, text: str) -> None:
-    workplace.write(file(text))
+    workplace.write_user(file(text))
     with pytest.raises((InvalidSettingError, ConfigurationError)):
         workplace.open("dev")
 

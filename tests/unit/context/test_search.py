@@ -50,6 +50,7 @@ def test_every_value_knows_its_line(workplace) -> None:
     assert workplace.origins() == {
         "context": "seamark.yaml:1",
         "protected": "seamark.yaml:12",
+        "read_only": "default",
         "insecure": "default",
         "journal": "default",
         "journal_topic": "default",

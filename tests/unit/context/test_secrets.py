@@ -17,9 +17,14 @@ from seamark.errors import InvalidSettingError, SecretError
 from seamark.model.sensitive import MASK, is_sensitive
 
 
+@pytest.fixture(autouse=True)
+def _trusted(workplace):
+    workplace.trust_project()
+
+
 def write(workplace, password: str) -> None:
     workplace.write(
-        "contexts:\n  dev:\n    connect:\n      game:\n        urls: http://a:1\n        username: ops\n"
+        "contexts:\n  dev:\n    connect:\n      game:\n        urls: https://a:1\n        username: ops\n"
         f"        password: {json.dumps(password)}\n"
     )
 
@@ -113,7 +118,7 @@ def test_user_name_and_servers_may_be_references(workplace) -> None:
     workplace.environ |= {"WHO": "ops", "SERVERS": "b:1"}
     workplace.write(
         "contexts: {dev: {kafka: {bootstrap.servers: 'secret://env/SERVERS'},"
-        " connect: {game: {urls: 'http://a:1', username: 'secret://env/WHO', password: x}}}}"
+        " connect: {game: {urls: 'https://a:1', username: 'secret://env/WHO', password: x}}}}"
     )
     context = workplace.open()
     assert (context.kafka.bootstrap_servers, context.connect["game"].username) == ("b:1", "ops")

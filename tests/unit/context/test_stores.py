@@ -22,6 +22,12 @@ from cryptography.hazmat.primitives.serialization import (
 from seamark.context.keystore import build_pem
 from seamark.errors import InvalidSettingError
 
+
+@pytest.fixture(autouse=True)
+def _trusted(workplace):
+    workplace.trust_project()
+
+
 KEY = ec.generate_private_key(ec.SECP256R1())
 
 

@@ -44,11 +44,11 @@ def test_anything_else_is_refused_without_showing_it(workplace, given: str) -> N
 
 
 def test_credentials_in_a_url_are_split_off_and_masked(workplace) -> None:
-    game = open_urls(workplace, "[http://ops:p%40ss@a:1, http://ops:p%40ss@b:2/x]")
-    assert game.urls == ("http://a:1", "http://b:2/x")
+    game = open_urls(workplace, "[https://ops:p%40ss@a:1, https://ops:p%40ss@b:2/x]")
+    assert game.urls == ("https://a:1", "https://b:2/x")
     assert (game.username, game.password.reveal(), game.password.is_literal) == ("ops", "p@ss", True)
     setting = {s.key: s for s in workplace.open().settings()}["connect.game.urls"]
-    assert setting.value == "http://(sensitive)@a:1, http://(sensitive)@b:2/x"
+    assert setting.value == "https://(sensitive)@a:1, https://(sensitive)@b:2/x"
     assert (setting.is_sensitive, setting.is_literal) == (True, True)
 
 
@@ -68,7 +68,7 @@ def test_credentials_that_contradict_are_refused(workplace, urls: str, more: str
 
 
 def test_a_user_in_a_url_needs_no_password(workplace) -> None:
-    game = open_urls(workplace, "http://ops@a:1")
+    game = open_urls(workplace, "https://ops@a:1")
     assert (game.username, game.password) == ("ops", None)
 
 
@@ -108,7 +108,32 @@ def test_an_insecure_worker_file_needs_consent_too(workplace) -> None:
     assert caught.value.cause.startswith("w.properties:1: ")
 
 
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        "urls: 'http://worker:8083', username: ops, password: p",
+        "urls: 'http://127.0.0.1:8083', username: ops, password: p",
+        "urls: 'HTTP://worker:8083', username: ops",
+        "urls: ['https://a:8083', 'http://b:8083'], username: ops, password: p",
+        "urls: 'http://ops:p@worker:8083'",
+    ],
+)
+def test_basic_auth_over_plain_http_needs_consent_like_sasl_plaintext(workplace, cluster: str) -> None:
+    workplace.write_user(f"contexts: {{dev: {{connect: {{main: {{{cluster}}}}}}}}}")
+    with pytest.raises(InvalidSettingError, match=r"connect\.main\.urls makes the connection insecure") as caught:
+        workplace.open()
+    assert "https" in caught.value.hint
+    workplace.write_user(f"contexts: {{dev: {{insecure: true, connect: {{main: {{{cluster}}}}}}}}}")
+    assert workplace.open().connect["main"].username == "ops"
+
+
+def test_plain_http_without_credentials_and_https_with_them_open(workplace) -> None:
+    workplace.write_user("contexts: {dev: {connect: {a: {urls: 'http://a:1'}, b: {urls: 'https://u:p@b:1'}}}}")
+    assert set(workplace.open().connect) == {"a", "b"}
+
+
 def test_a_protocol_behind_a_reference_is_checked_when_it_is_known(workplace) -> None:
+    workplace.trust_project()
     workplace.environ["PROTOCOL"] = "SASL_PLAINTEXT"
     workplace.write(
         "contexts: {dev: {kafka: {bootstrap.servers: 'b:1', security.protocol: 'secret://env/PROTOCOL',"
@@ -132,11 +157,6 @@ def test_a_protocol_that_is_none_is_refused_even_where_insecure_is_allowed(workp
     workplace.write(f"contexts: {{dev: {{insecure: true, kafka: {{security.protocol: {protocol}}}}}}}")
     with pytest.raises(InvalidSettingError, match=r"kafka\.security\.protocol is not one of PLAINTEXT, SSL"):
         workplace.open()
-
-
-def test_plain_http_with_a_password_is_allowed(workplace) -> None:
-    """Plain REST is common; the doctor warns of it."""
-    assert open_urls(workplace, "http://a:1", "        username: u\n        password: p\n").username == "u"
 
 
 def test_the_error_of_an_insecure_setting_is_a_configuration_error(workplace) -> None:

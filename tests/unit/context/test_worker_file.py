@@ -6,6 +6,12 @@ import pytest
 
 from seamark.errors import ConfigurationError, InvalidSettingError, SecretError
 
+
+@pytest.fixture(autouse=True)
+def _trusted(workplace):
+    workplace.trust_project()
+
+
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PROVIDERS = "org.apache.kafka.common.config.provider"

@@ -206,7 +206,7 @@ def test_what_could_not_be_opened_is_never_written(workplace, content) -> None:
 
 
 def test_secrets_need_not_be_at_hand_when_a_context_is_added(workplace) -> None:
-    cluster = {"urls": ["http://a:1"], "username": "secret://env/WHO", "password": "secret://env/PW"}
+    cluster = {"urls": ["https://a:1"], "username": "secret://env/WHO", "password": "secret://env/PW"}
     workplace.add("dev", connect={"game": cluster})
     workplace.environ |= {"WHO": "w", "PW": "p"}
     assert workplace.open("dev").connect["game"].username == "w"

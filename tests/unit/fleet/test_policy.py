@@ -29,9 +29,12 @@ def fleet(tmp_path, game):
 
 
 def context(tmp_path, text="", **more):
-    (tmp_path / "seamark.yaml").write_text(
+    file = tmp_path / "contexts.yaml"
+    text = text if "references" in text else ", ".join(filter(None, [text, "references: ['secret://*']"]))
+    file.write_text(
         f"contexts: {{dev: {{policy: {{{text}}}, connect: {{a: {{urls: 'http://a:1'}}, b: {{urls: 'http://b:1'}}}}}}}}"
     )
+    more = {"SEAMARK_CONFIG": str(file), **more}
     return open_context(environ=more, cwd=tmp_path, user_dir=tmp_path / "u", system_dir=tmp_path / "s")
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import stat
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from seamark.cli.session import Session
 from seamark.errors import RefusedError, SpecError, UnreachableError, UsageError
 from seamark.fleet.pull import apply_pull, read_pull
 from seamark.model.connector import State
+from seamark.model.policy import Policy
 from seamark.spec import load_spec
 from tests.unit.fleet.builders import SOURCE_CLASS, StubConnect, connector, open_stub_fleet
 from tests.unit.spec.test_edit import CHANGES, NASTY, differ
@@ -32,7 +34,9 @@ def open_fleet(*connectors, **clusters):
     """A fleet of one cluster, game, or of those given by name."""
     given = {"game": connectors} if connectors or not clusters else {}
     given |= clusters
-    return open_stub_fleet({name: StubConnect(connectors=found) for name, found in given.items()})
+    fleet = open_stub_fleet({name: StubConnect(connectors=found) for name, found in given.items()})
+    fleet.context = replace(fleet.context, policy=Policy(references=("secret://env/*",)))
+    return fleet
 
 
 def pull(fleet, folder, **options):

@@ -48,7 +48,7 @@ def folder(tmp_path, monkeypatch, connect):
             monkeypatch.delenv(name)
     context = {
         "connect": {"game": {"urls": list(connect.urls), "group_id": "workers", "offsets_topic": "offsets"}},
-        "policy": {"files": ["/in", "/out", "/other"]},
+        "policy": {"files": ["/in", "/out", "/other"], "references": ["secret://env/GAME_DB_PASSWORD"]},
         "journal": "file",
         "journal_folder": str(tmp_path / "journal"),
     }

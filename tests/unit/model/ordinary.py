@@ -191,7 +191,7 @@ ORDINARY: list[tuple[str, dict[str, str]]] = [
                 "http.url": "https://api.example.com/v1/orders?source=kafka",
                 "http.authorization.type": "oauth2",
                 "oauth2.access.token.url": "https://idp.example.com/token",
-                "oauth2.client.secret": "secret://env/HTTP_SECRET",
+                "oauth2.client.secret": "${file:/etc/kafka-connect/http.properties:secret}",
                 "http.headers.additional": "X-Team: orders",
             },
             **_DLQ,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.config import build_config
 from seamark.fleet.landings.declared import check_landings
-from seamark.fleet.policy import Breach, build_refusal, find_violations
+from seamark.fleet.policy import build_breaches, build_refusal, find_violations
 from seamark.fleet.spec_plan.desired import build_desired, select_owners
 from seamark.model.policy_reference import SECRET_SCHEME, check_secret_reference
 from seamark.model.spec import DesiredConnector, Spec
@@ -38,12 +38,12 @@ def check_spec(
 
 def refuse_references(connectors: Iterable[DesiredConnector], context: Context) -> None:
     """Refuse references that the policy does not allow, before anybody looks behind them."""
-    breaches = [
-        Breach(connector.name, connector.cluster, violation)
+    found = [
+        (connector.name, connector.cluster, violation, connector.config)
         for connector in connectors
         for key, value in connector.config.items()
         if value.startswith(SECRET_SCHEME)
         for violation in check_secret_reference(key, value, context.policy_of(connector.cluster))
     ]
-    if breaches:
-        raise build_refusal(breaches, context=context.name)
+    if found:
+        raise build_refusal(build_breaches(found, context), context=context.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from seamark.change.journal import Journal
@@ -122,7 +123,8 @@ class SpecPlans:
             title, (*changes, *going), owned=owned, survey=survey, topics=topics, pipelines=pipelines
         )
         if validate:
-            check_configs(planned.needs.configs, self._clusters, world)
+            notes = check_configs(planned.needs.configs, self._clusters, world)
+            planned = replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *notes)))
         return planned
 
     def destroy(self, spec: Spec, *, title: str, names: Sequence[str] = (), adopt: bool = False) -> Planned:

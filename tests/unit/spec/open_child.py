@@ -1,0 +1,16 @@
+"""The child process of spec programs on a machine that offers no protection."""
+
+from __future__ import annotations
+
+from seamark.spec import child, isolation
+
+
+def main() -> None:
+    """Run the child with every protection switched off."""
+    isolation._enter_user_namespace = lambda: False
+    isolation._drop_capabilities = lambda: None
+    child.main()
+
+
+if __name__ == "__main__":
+    main()
