@@ -106,8 +106,13 @@ def test_secrets_in_free_text_are_masked(text, shown):
 
 
 def test_a_config_keeps_its_keys_and_their_order():
-    masked = mask_config({"b.password": "x", "a": "1"})
+    masked = mask_config({"b.password": "x", "a": "1"}, unread=False)
     assert list(masked.items()) == [("b.password", MASK), ("a", "1")]
+
+
+def test_a_plugin_whose_types_were_not_read_shows_only_the_keys_of_connect():
+    config = {"connector.class": "org.example.X", "tasks.max": "1", "a": "1", "empty": "", "b": "${file:/f:k}"}
+    assert mask_config(config) == config | {"a": MASK}
 
 
 @given(st.text(st.characters(exclude_characters="${}"), min_size=1).filter(lambda text: not is_reference(text)))
