@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from seamark.change.world import SECRET_KEYS, World
@@ -13,6 +14,7 @@ from seamark.model.sensitive import MASK, is_sensitive, mask_value
 
 SECRET_SCHEME = "secret://"  # noqa: S105 - the scheme of references, no secret
 _SEALED = "sealed"
+_SEAL = re.compile(r"hmac-sha256:(?P<key>[0-9a-f]{8}):[0-9a-f]{64}")
 
 
 def build_fingerprint(image: Any) -> str:
@@ -87,6 +89,22 @@ def build_sealed_like(image: Mapping[str, Any], other: Mapping[str, Any], world:
 def find_sealed(image: Mapping[str, Any]) -> tuple[str, ...]:
     """The keys whose values the journal does not hold."""
     return tuple(sorted(key for key, value in image.items() if is_sealed(value)))
+
+
+def find_key_names(body: Any) -> set[str]:
+    """Return the names of the keys of every seal in a piece of the journal or in an image."""
+    return {found["key"] for text in _walk(body) if (found := _SEAL.fullmatch(text))}
+
+
+def _walk(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _walk(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _walk(item)
 
 
 def is_sealed(value: Any) -> bool:

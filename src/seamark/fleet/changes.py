@@ -11,6 +11,7 @@ from seamark.change.actor import Actor
 from seamark.change.executor import Executor
 from seamark.change.journal import Journal
 from seamark.change.plan import Plan
+from seamark.change.image import find_key_names
 from seamark.change.precondition import check_preconditions
 from seamark.change.progress import Progress
 from seamark.change.recovery import Recovery
@@ -30,7 +31,6 @@ from seamark.fleet.review import (
     refuse_hidden,
     refuse_unexpected,
 )
-from seamark.fleet.seal import find_key_names
 from seamark.fleet.world import FleetWorld
 from seamark.model.entry import Ending, Entry
 from seamark.model.head import find_spec

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from seamark.change.image import build_config_image, build_sealed_like, find_sealed, is_sealed
+from seamark.change.image import build_config_image, build_sealed_like, find_key_names, find_sealed, is_sealed
 from seamark.change.steps.connector_action import is_hidden, show_value
 from seamark.change.world import World
-from seamark.fleet.seal import find_key_names
 from seamark.model.effect import Drift, DriftField
 
 _CHANGED = "changed outside this spec"
