@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from seamark.connect import Validation
 from seamark.devstack.fake_connect import FakeConnect, PluginSpec
 from seamark.devstack.fake_connect.faults import Answer, Change
+from seamark.errors import RefusedError, UnreachableError
 from seamark.model.plugin_keys import PLUGIN_KEYS
-from seamark.model.sensitive import mask_value
+from seamark.model.sensitive import MASK, mask_config, mask_value
 from seamark.report.formats import OutputFormat
+from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
 from tests.unit.test_canaries_change import REST_PASSWORD, Desk
 
 # Neither a name nor a value here matches a pattern.
@@ -229,3 +233,50 @@ class TestUnknownTypes:
         assert desk.held("a") == {"name": "a"} | PLAIN | SECRETS
         desk.must("pull", "-f", str(desk.folder / "pulled"))
         desk.check_files()
+
+
+def test_types_are_read_once_per_class_however_many_connectors(tmp_path: Path) -> None:
+    game = LivingConnect()
+    classes = [f"org.example.Feed{number}SourceConnector" for number in range(20)]
+    game.passwords = {name: ("route",) for name in classes}
+    for number in range(2000):
+        name = classes[number % 20]
+        game.add(f"c{number}", {"connector.class": name, "tasks.max": "1", "route": f"quill{number}", "topic": "t"})
+    with open_living_fleet(tmp_path, game) as fleet:
+        owners = [f"c{number}" for number in range(0, 2000, 10)]
+        planned = fleet.connectors.delete(owners)
+        assert "quill" not in json.dumps(planned.plan.to_dict())
+        assert fleet.apply(planned).is_done
+        journal = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+        assert b"quill" not in journal
+        assert b"hmac-sha256" in journal
+    assert game.calls["read_password_keys"] <= 20
+
+
+def test_a_worker_that_is_gone_is_no_reason_to_guess(tmp_path: Path) -> None:
+    game = LivingConnect()
+    game.add("a", SOURCE_CONFIG | {"route": "quill"})
+    game.passwords[SOURCE_CONFIG["connector.class"]] = UnreachableError("no worker answers")
+    with open_living_fleet(tmp_path, game) as fleet, pytest.raises(UnreachableError):
+        fleet.connectors.set("a", {"tasks.max": "2"})
+
+
+def test_a_plan_that_validate_proves_wrong_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    game = LivingConnect()
+    plugin = SOURCE_CONFIG["connector.class"]
+    monkeypatch.setattr(game, "validate_config", lambda *_: Validation(plugin, 0, {}, frozenset({"route"})))
+    spec = tmp_path / "spec" / "a.json"
+    spec.parent.mkdir()
+    spec.write_text(json.dumps({"name": "a", "config": SOURCE_CONFIG | {"route": "quill"}}))
+    with open_living_fleet(tmp_path, game) as fleet, pytest.raises(RefusedError) as caught:
+        fleet.plan(spec)
+    assert "route: another worker doesn't type this key as PASSWORD" in caught.value.cause
+    assert "quill" not in str(caught.value.as_dict())
+
+
+@pytest.mark.parametrize("client", ["producer", "consumer", "admin"])
+def test_passwords_of_the_clients_are_known_without_asking(client: str) -> None:
+    keys = ("ssl.truststore.certificates", "ssl.keystore.certificate.chain", "ssl.keystore.key")
+    config = {f"{client}.override.{key}": "quill" for key in keys} | {f"{client}.override.linger.ms": "5"}
+    shown = mask_config({"connector.class": "org.apache.kafka.connect.json.X", **config})
+    assert [key for key, value in shown.items() if value == MASK] == [f"{client}.override.{key}" for key in keys]

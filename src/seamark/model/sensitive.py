@@ -17,7 +17,8 @@ MASK = "(sensitive)"
 # Dots, dashes and underscores are one separator, and "apiKey" is read as "api.key".
 _SECRET_NAME = re.compile(
     r"password|passwd|passphrase|secret|credential|jaas|(?:^|\.)(?:pwd|pw|pass|token|tokens|sas|authorization)(?:$|\.)"
-    r"|(?:api|private|access|account|encryption|shared|license|journal)\.?key|keystore\.key$|key\.pem$"
+    r"|(?:api|private|access|account|encryption|shared|license|journal)\.?key|(?:keystore|signing|session|hmac)\.key$"
+    r"|(?:app|consumer|insert)\.key$|key\.pem$|passcode|userpw|(?:^|\.)(?:pat|jwt|bearer|community|ticket)$|account\.json"
     r"|user\.info|oauthbearer\.config|connection\.string|auth(?:entication)?\.header|token$",
 )
 # These say where or how a secret is found, which people need to see.

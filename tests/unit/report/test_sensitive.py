@@ -34,6 +34,17 @@ from seamark.model.sensitive import MASK, is_reference, is_sensitive, mask_confi
         "client-secret",
         "sftp.pw",
         "sasl.oauthbearer.config",
+        "salesforce.consumer.key",
+        "snmp.community",
+        "github.pat",
+        "sf.connection.passcode",
+        "webhook.signing.key",
+        "datadog.app.key",
+        "mqtt.userpw",
+        "newrelic.insert.key",
+        "aws.session.key",
+        "gcp.service.account.json",
+        "jwt",
     ],
 )
 def test_secret_keys_are_known_by_name(key):
@@ -57,6 +68,10 @@ def test_secret_keys_are_known_by_name(key):
         "tokenizer",
         "bypass.mode",
         "gcs.credentials.path",
+        "consumer.key.deserializer",
+        "service.account.json.path",
+        "path.pattern",
+        "community.name",
     ],
 )
 def test_other_keys_are_shown(key):
