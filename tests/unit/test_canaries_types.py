@@ -238,7 +238,7 @@ class TestUnknownTypes:
 def test_types_are_read_once_per_class_however_many_connectors(tmp_path: Path) -> None:
     game = LivingConnect()
     classes = [f"org.example.Feed{number}SourceConnector" for number in range(20)]
-    game.passwords = {name: ("route",) for name in classes}
+    game.passwords = dict.fromkeys(classes, ("route",))
     for number in range(2000):
         name = classes[number % 20]
         game.add(f"c{number}", {"connector.class": name, "tasks.max": "1", "route": f"quill{number}", "topic": "t"})

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import seamark.fleet.action_kinds  # noqa: F401 - plans are decoded here
 from seamark.change.actor import Actor
 from seamark.change.executor import Executor
+from seamark.change.image import find_key_names
 from seamark.change.journal import Journal
 from seamark.change.plan import Plan
-from seamark.change.image import find_key_names
 from seamark.change.precondition import check_preconditions
 from seamark.change.progress import Progress
 from seamark.change.recovery import Recovery

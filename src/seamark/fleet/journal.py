@@ -59,8 +59,8 @@ class Journal:
     def export(self, change: str) -> str:
         """Return a change as it is stored, one entry per line, with control and direction characters as JSON escapes.
 
-        The chain can be checked elsewhere: decoded and encoded again with sorted keys, no spaces and UTF-8, an entry has
-        the bytes that were hashed.
+        The chain can be checked elsewhere: decoded and encoded again with sorted keys, no spaces and UTF-8, an entry
+        has the bytes that were hashed.
         """
         return "".join(f"{escape_json(entry.to_bytes().decode())}\n" for entry in self.show(change))
 

@@ -96,7 +96,7 @@ def _build_plan(data: bytes, path: Path) -> Plan:
 
 
 def _find_excess(body: Mapping[str, Any]) -> str:
-    """Return which size of a plan file no plan can have; "" if there is none. Values of other types are refused later."""
+    """Return which size of a plan file no plan can have; "" if there is none. Wrong types are refused later."""
     for name, most in _MOST.items():
         found = body.get(name)
         if isinstance(found, list) and len(found) > most:

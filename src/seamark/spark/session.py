@@ -92,10 +92,10 @@ def _open(app: str, settings: Mapping[str, str]) -> SparkSession:
         if key not in secrets:
             builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    # `launch_gateway` passes every setting of the builder to the JVM as `--conf` on its command line. What is set in the
-    # running JVM isn't there, and executors get the Hadoop configuration with each job.
-    hadoop = spark.sparkContext._jsc.hadoopConfiguration() if secrets else None  # noqa: SLF001 - Python has no other way
+    # `launch_gateway` passes every setting of the builder to the JVM as `--conf` on its command line. What is set in
+    # the running JVM isn't there, and executors get the Hadoop configuration with each job.
     for key, value in secrets.items():
+        hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - PySpark has no other access to it
         hadoop.set(key.removeprefix(_HADOOP), value)
     return spark
 

@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from seamark.change.image import find_key_names
 from seamark.context import JournalSettings, Secret
 from seamark.errors import ConfigurationError, InvalidSettingError
-from seamark.change.image import find_key_names
 from seamark.fleet.seal import SealKey, read_seal_key
 
 

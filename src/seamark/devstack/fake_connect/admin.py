@@ -17,6 +17,7 @@ from seamark.devstack.fake_connect.plugins import (
 )
 from seamark.devstack.fake_connect.worker import Call
 
+_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 _LEVELS = ("OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL")
 
 
@@ -39,13 +40,14 @@ def list_plugins(call: Call) -> Reply:
         if plugin.type in ("source", "sink") or call.request.first("connectorsOnly", "true") == "false"
     ]
     if call.request.first("connectorsOnly", "true") == "false":
-        converter = "org.apache.kafka.connect.json.JsonConverter"
-        plugins.append({"class": converter, "type": "converter", "version": call.setup.version})
+        plugins.append({"class": _CONVERTER, "type": "converter", "version": call.setup.version})
     return build_json(200, plugins)
 
 
 def read_plugin_config(call: Call) -> Reply:
     """The keys a plugin knows."""
+    if call.request.segments[1] == _CONVERTER:
+        return build_json(200, [{"name": "schemas.enable", "type": "BOOLEAN", "required": False}])
     plugin = _find(call)
     keys = ["name", "connector.class", "tasks.max", *plugin.required]
     described = [{"name": key, "type": "STRING", "required": key in plugin.required} for key in keys]
