@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from seamark.change.image import hide_secrets
 from seamark.connect import Validation
 from seamark.devstack.fake_connect import FakeConnect, PluginSpec
 from seamark.devstack.fake_connect.faults import Answer, Change
 from seamark.errors import RefusedError, UnreachableError
+from seamark.model.connector import ConnectorStatus, State, Task
 from seamark.model.plugin_keys import PLUGIN_KEYS
 from seamark.model.sensitive import MASK, mask_config, mask_value
 from seamark.report.formats import OutputFormat
@@ -280,3 +283,29 @@ def test_passwords_of_the_clients_are_known_without_asking(client: str) -> None:
     config = {f"{client}.override.{key}": "quill" for key in keys} | {f"{client}.override.linger.ms": "5"}
     shown = mask_config({"connector.class": "org.apache.kafka.connect.json.X", **config})
     assert [key for key, value in shown.items() if value == MASK] == [f"{client}.override.{key}" for key in keys]
+
+
+def test_a_plan_hides_what_one_of_its_clusters_can_not_report() -> None:
+    PLUGIN_KEYS.remember("game", "org.example.X", frozenset())
+    config = {"connector.class": "org.example.X", "route": "quill"}
+    assert hide_secrets(config) == config
+    PLUGIN_KEYS.remember_unknown("lake", "org.example.X", "404")
+    assert hide_secrets(config) == config | {"route": MASK}
+
+
+def test_a_class_behind_a_reference_has_no_known_types() -> None:
+    config = {"connector.class": "secret://env/CLASS", "route": "quill"}
+    assert hide_secrets(config) == config | {"route": MASK}
+
+
+def test_silent_workers_are_asked_once_for_many_failed_connectors(tmp_path: Path) -> None:
+    game = LivingConnect()
+    game.passwords[SOURCE_CONFIG["connector.class"]] = UnreachableError("no worker answers")
+    for number in range(50):
+        game.add(f"c{number}", SOURCE_CONFIG, failed=[0])
+    build = game._build
+    trace = ConnectorStatus(State.RUNNING, tasks=(Task(0, State.FAILED, trace="boom"),))
+    game._build = lambda name: replace(build(name), status=trace)
+    with open_living_fleet(tmp_path, game) as fleet:
+        assert len(fleet.connectors.all().items) == 50
+    assert game.calls["read_password_keys"] == 1

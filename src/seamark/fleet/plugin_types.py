@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
+from seamark.change.fanout import fan_out
 from seamark.errors import SeamarkError, UnsupportedError
 from seamark.fleet.ports import ConnectPort
 from seamark.model.connector import Connector, ConnectorStatus
 from seamark.model.plugin_keys import PLUGIN_KEYS, find_plugins, find_secret_keys
 from seamark.model.sensitive import find_secret_values, hide_values
 
+# A thousand failed connectors must not wait for the same silent workers one after the other.
+_SILENT_SECONDS = 60.0
 # What selects plugins. Only these keys are sent to `validate` of workers older than 3.2: no address and no secret.
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 
@@ -22,7 +28,9 @@ class PluginTypes:
 
     def __init__(self, open_client: Callable[[str], ConnectPort]) -> None:
         self._open_client = open_client
-        self._lock = threading.Lock()
+        # One cluster that is slow must not hold up the others.
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._silent_since: dict[str, float] = {}
 
     def find_secret_keys(self, cluster: str, config: Mapping[str, str]) -> frozenset[str]:
         """Return the keys of a config that are secret by their types in a Connect cluster.
@@ -32,7 +40,7 @@ class PluginTypes:
                 of that plugin is secret.
         """
         if unread := _find_unread(cluster, config):
-            with self._lock:
+            with self._locks[cluster]:
                 # Another thread may have read them meanwhile.
                 if unread := _find_unread(cluster, config):
                     self._read(cluster, config, unread)
@@ -40,13 +48,23 @@ class PluginTypes:
 
     def read(self, connectors: Iterable[Connector]) -> None:
         """Read the types of the plugins of these connectors. What can't be read stays unread, so that it is hidden."""
-        silent = set()
+        by_cluster: dict[str, list[Connector]] = {}
         for connector in connectors:
-            if connector.cluster not in silent:
-                try:
-                    self.find_secret_keys(connector.cluster, connector.config)
-                except SeamarkError:
-                    silent.add(connector.cluster)
+            by_cluster.setdefault(connector.cluster, []).append(connector)
+        fan_out({cluster: partial(self._read_each, found) for cluster, found in by_cluster.items()})
+
+    def _read_each(self, connectors: Iterable[Connector]) -> None:
+        for connector in connectors:
+            self._try(connector.cluster, connector.config)
+
+    def _try(self, cluster: str, config: Mapping[str, str]) -> None:
+        """Read the types if the workers answer; workers that don't are not asked again for a while."""
+        if time.monotonic() - self._silent_since.get(cluster, -math.inf) < _SILENT_SECONDS:
+            return
+        try:
+            self.find_secret_keys(cluster, config)
+        except SeamarkError:
+            self._silent_since[cluster] = time.monotonic()
 
     def clean(self, connector: Connector) -> Connector:
         """Return the connector without its secrets in the traces of its status: a plugin's error may quote a value."""
@@ -59,8 +77,7 @@ class PluginTypes:
 
         If no worker reports the types, the values are hidden that are secret by their names and looks.
         """
-        with suppress(SeamarkError):
-            self.find_secret_keys(cluster, config)
+        self._try(cluster, config)
         secrets = find_secret_values(config)
         tasks = tuple(replace(task, trace=hide_values(task.trace, secrets)) for task in status.tasks)
         return replace(status, trace=hide_values(status.trace, secrets), tasks=tasks)

@@ -70,7 +70,7 @@ def _find_secrets(definitions: Iterable[Definition]) -> list[tuple[str, str]]:
     for definition in definitions:
         leaves = {**definition.inherited, **definition.own}
         # The file may have keys that the running connector hasn't, of another class too.
-        secret = find_secret_keys(definition.connector.config, unread=False)
+        secret = find_secret_keys(definition.connector.config)
         for key, leaf in leaves.items():
             if mask_value(key, leaf.scalar.text, secret) == leaf.scalar.text:
                 continue

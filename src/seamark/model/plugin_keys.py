@@ -56,6 +56,9 @@ _CLIENT_PASSWORDS = frozenset({"ssl.keystore.key", "ssl.keystore.certificate.cha
 _KAFKA_CLASS = re.compile(r"org\.apache\.kafka\.connect\.(?:transforms|converters|storage|json)\.[\w.$]+")
 
 
+_REFERENCES = ("secret://", "${")
+
+
 class PluginKeys:
     """The PASSWORD keys of plugin classes by Connect cluster; None where a cluster can't report them."""
 
@@ -94,15 +97,18 @@ class PluginKeys:
     def find_passwords(self, plugin: str, cluster: str | None = None, *, unread: bool) -> frozenset[str] | None:
         """Return the PASSWORD keys of a plugin, in one cluster or in any; None where all its keys count as secret.
 
-        `unread` says whether that is so for a plugin that no cluster was asked about.
+        Without a cluster, one that can't report the types is enough for None. `unread` says whether that is so for a plugin that no cluster was asked about.
         """
+        if plugin.startswith(_REFERENCES):
+            # What a reference leads to isn't known here.
+            return None
         found = self._found.get(plugin)
         if found is None:
             return None if unread and not _KAFKA_CLASS.fullmatch(plugin) else frozenset()
         if cluster is not None:
             return found.get(cluster, None if unread else frozenset())
         known = [keys for keys in found.values() if keys is not None]
-        return frozenset().union(*known) if known else None
+        return frozenset().union(*known) if len(known) == len(found) else None
 
 
 PLUGIN_KEYS = PluginKeys()
