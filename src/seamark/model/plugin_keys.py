@@ -97,7 +97,8 @@ class PluginKeys:
     def find_passwords(self, plugin: str, cluster: str | None = None, *, unread: bool) -> frozenset[str] | None:
         """Return the PASSWORD keys of a plugin, in one cluster or in any; None where all its keys count as secret.
 
-        Without a cluster, one that can't report the types is enough for None. `unread` says whether that is so for a plugin that no cluster was asked about.
+        Without a cluster, one that can't report the types is enough for None. `unread` says whether a plugin counts as
+        unknown that no cluster was asked about.
         """
         if plugin.startswith(_REFERENCES):
             # What a reference leads to isn't known here.
