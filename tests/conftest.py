@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
+from seamark.model.plugin_keys import PLUGIN_KEYS
 
 # How long one example takes says how busy the machine is, and nothing about the code; whoever measures sets their own.
 settings.register_profile("seamark", deadline=None)
@@ -121,6 +122,12 @@ def pytest_xdist_make_scheduler(config, log):
             return find_scope(nodeid)
 
     return Together(config, log)
+
+
+@pytest.fixture(autouse=True)
+def forget_plugin_types() -> None:
+    """Begin each test with nothing known of any plugin: what one test has read would hide values in another."""
+    PLUGIN_KEYS.forget()
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,10 @@ class MethodPorts:
     def use(self, port: Any) -> Any:
         return getattr(self, port.name)
 
+    def find_secret_keys(self, cluster: str, config: Any) -> frozenset[str]:
+        """Plugins of these worlds have no PASSWORD key."""
+        return frozenset()
+
 
 class PortWorld(MethodPorts, SimpleNamespace):
     """A `World` of the functions that it is given, each by the name of its port."""

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from seamark.connect import Capability
-from seamark.devstack.fake_connect import FILE_SINK, FILE_SOURCE, texts
+from seamark.devstack.fake_connect import FILE_SINK, FILE_SOURCE, JDBC_SOURCE, texts
 from seamark.errors import NotFoundError, RejectedError, UsageError
 from seamark.model.connector import Connector, ConnectorType, State
 from seamark.model.health import Health, build_health
@@ -131,6 +131,16 @@ def test_plugins_are_listed_with_type_and_version(target: Target):
     assert {entry["type"] for entry in everything} >= {"source", "sink", "converter"}
     unknown = target.raw("GET", "/connector-plugins/Nope/config")
     assert (unknown.status, unknown.message) == (404, "Unknown plugin Nope.")
+
+
+def test_a_plugin_reports_its_password_keys(target: Target):
+    assert target.client.read_password_keys(FILE_SOURCE) == frozenset()
+    assert "connection.password" in target.client.read_password_keys(JDBC_SOURCE)
+    found = target.client.validate_config(JDBC_SOURCE, {"name": "x", "topics": "t"})
+    assert "connection.password" in found.secret
+    assert target.client.read_password_keys("org.apache.kafka.connect.json.JsonConverter") == frozenset()
+    with pytest.raises(NotFoundError):
+        target.client.read_password_keys("com.example.Nope")
 
 
 @pytest.mark.quirk(4)

@@ -1,7 +1,8 @@
-"""The command line of seamark, which also knows the actions of `tests.step_list`: a journal may hold one."""
+"""The command line of seamark with what only tests have: actions of `tests.step_list`, `tests.fault.failpoint`."""
 
 from __future__ import annotations
 
+import tests.fault.failpoint
 import tests.step_list  # noqa: F401 - registers its action
 from seamark.cli.main import run
 

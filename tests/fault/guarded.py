@@ -74,4 +74,6 @@ def main(owner, key, value):
 
 
 if __name__ == "__main__":
+    import tests.fault.failpoint  # noqa: F401 - sets its hook
+
     raise SystemExit(main(*sys.argv[1:]))

@@ -32,4 +32,6 @@ def main(name, file, position):
 
 
 if __name__ == "__main__":
+    import tests.fault.failpoint  # noqa: F401 - sets its hook
+
     raise SystemExit(main(*sys.argv[1:]))

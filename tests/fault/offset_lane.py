@@ -354,7 +354,7 @@ class Lane:
         env = {**os.environ, **self._environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
         env.pop("SEAMARK_FAILPOINT", None)
         return subprocess.Popen(
-            [sys.executable, "-m", "seamark.cli", *words, "--yes"],
+            [sys.executable, "-m", "tests.fault.cli", *words, "--yes"],
             env=env | ({"SEAMARK_FAILPOINT": failpoint} if failpoint else {}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -184,7 +184,7 @@ class RunbookStage:
     def run(self, *arguments, code=0, failpoint=None):
         """A command of seamark's, typed in the folder: what it said."""
         done = subprocess.run(
-            [sys.executable, "-m", "seamark.cli", *arguments],
+            [sys.executable, "-m", "tests.fault.cli", *arguments],
             cwd=self.folder,
             env=self.environ | ({"SEAMARK_FAILPOINT": failpoint} if failpoint else {}),
             stdin=subprocess.DEVNULL,

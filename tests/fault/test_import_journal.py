@@ -74,7 +74,7 @@ def test_the_journal_in_kafka_is_used_where_it_is_set_up(stack, journal_topics, 
 def test_a_killed_import_is_finished_out_of_kafka(stack, journal_topics, worker):
     worker.configure(stack.kafka.bootstrap_servers)
     killed = subprocess.run(
-        [sys.executable, "-c", PROGRAM, "--import", f"--config={worker.config}"],
+        [sys.executable, "-c", f"import tests.fault.failpoint; {PROGRAM}", "--import", f"--config={worker.config}"],
         input=want(7),
         text=True,
         env={**os.environ, "SEAMARK_FAILPOINT": "after-perform:0:kill"},

@@ -82,7 +82,7 @@ def odd_rig(own_stack, tmp_path):
 def test_killed_mend_is_finished_by_resume(odd_rig, point):
     rig = odd_rig
     code, _, err = rig.run_unhindered(
-        *("seamark.cli", "offsets", "mend", rig.name, "--take", "newest", "--wait", "0s", "--yes"),
+        *("tests.fault.cli", "offsets", "mend", rig.name, "--take", "newest", "--wait", "0s", "--yes"),
         failpoint=f"{point}:kill",
     )
     assert code == -9, (code, err)

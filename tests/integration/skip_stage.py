@@ -199,7 +199,7 @@ class SkipStage(Stage):
     def start(self, *argv, **environ):
         """The command line as a process of its own."""
         return subprocess.run(
-            [sys.executable, "-m", "seamark.cli", *argv],
+            [sys.executable, "-m", "tests.fault.cli", *argv],
             env={**os.environ, **self.environ, "NO_COLOR": "1", **environ},
             capture_output=True,
             text=True,

@@ -107,7 +107,7 @@ class Desk:
     def start(self, *argv, **environ):
         """One command line in a process of its own."""
         return subprocess.Popen(
-            [sys.executable, "-m", "seamark.cli", *argv],
+            [sys.executable, "-m", "tests.fault.cli", *argv],
             env={**self.environ, **environ},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -56,7 +56,7 @@ class RestRig(OffsetRig):
         env = {**os.environ, **self.env, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
         env |= {"SEAMARK_FAILPOINT": failpoint} if failpoint else {}
         ended = subprocess.run(
-            [sys.executable, "-m", "seamark.cli", *words],
+            [sys.executable, "-m", "tests.fault.cli", *words],
             env=env,
             capture_output=True,
             text=True,

@@ -214,7 +214,7 @@ def test_sinks_that_run_and_sources_are_refused(stage):
 
 
 # The config is lent; the record is parked and nobody knows of it yet. Others were tried too, and take their time.
-@pytest.mark.parametrize("point", ["after-perform:2", "after-perform:9"])
+@pytest.mark.parametrize("point", ["after-perform:2", "after-perform:17"])
 def test_killed_between_its_steps_it_is_resumed_and_parks_once(stage, point):
     name, topic, table = make_failed(stage, mix(NO_JSON, BAD))
     config = stage.client.read_config(name)

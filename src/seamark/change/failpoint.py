@@ -1,15 +1,12 @@
-"""Points at which a test can have this process killed or stopped.
+"""The points of a change at which a test can interrupt its own process.
 
-`SEAMARK_FAILPOINT=after-intent:1:kill` kills the process when step 1 (from 0) has its intent in the journal. Nothing
-happens without the variable, and a wrong one is an error: a typing mistake must not make a fault test pass.
+The product never sets a hook and reads no variable for one: what could kill or stop a change must not be in reach of an
+environment. `tests.fault.failpoint` sets it in the child processes of tests.
 """
 
 from __future__ import annotations
 
-import os
-import signal
-
-from seamark.errors import UsageError
+from collections.abc import Callable
 
 POINTS = (
     "after-open",
@@ -20,22 +17,16 @@ POINTS = (
     "before-close",
     "after-close",
 )
-_SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+
+_hooks: list[Callable[[str, int], None]] = []
+
+
+def set_hook(hook: Callable[[str, int], None] | None) -> None:
+    """Call a function at every point with the point's name and the number of the step; None calls none."""
+    _hooks[:] = [] if hook is None else [hook]
 
 
 def reach(point: str, number: int = 0) -> None:
-    """Be killed or stopped here if the environment says so."""
-    wanted = os.environ.get("SEAMARK_FAILPOINT")
-    if not wanted:
-        return
-    name, _, rest = wanted.partition(":")
-    at, _, action = rest.partition(":")
-    if name not in POINTS or not at.isdigit() or action not in _SIGNALS:
-        raise UsageError(
-            f"SEAMARK_FAILPOINT={wanted!r} is not POINT:NUMBER:kill|stop",
-            hint=f"points: {', '.join(POINTS)}",
-        )
-    if (name, int(at)) == (point, number):
-        # Once: a step that is written again comes here again.
-        del os.environ["SEAMARK_FAILPOINT"]
-        os.kill(os.getpid(), _SIGNALS[action])
+    """Call the hook, if a test has set one."""
+    for hook in _hooks:
+        hook(point, number)

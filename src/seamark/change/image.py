@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from seamark.change.world import World
-from seamark.model.sensitive import MASK, is_reference, is_sensitive, mask_value
+from seamark.change.world import SECRET_KEYS, World
+from seamark.model.plugin_keys import find_secret_keys
+from seamark.model.sensitive import MASK, is_sensitive, mask_value
 
 SECRET_SCHEME = "secret://"  # noqa: S105 - the scheme of references, no secret
 _SEALED = "sealed"
+_SEAL = re.compile(r"hmac-sha256:(?P<key>[0-9a-f]{8}):[0-9a-f]{64}")
 
 
 def build_fingerprint(image: Any) -> str:
@@ -28,12 +31,14 @@ def reveal_config(config: Mapping[str, str], world: World) -> dict[str, str]:
 def hide_secrets(config: Mapping[str, str], hidden: Collection[str] = ()) -> dict[str, str]:
     """Return the config as a plan may hold it: literal secrets are masked, references stay. `hidden` are further keys.
 
-    Most values are plain, and one plan may hold ten thousand configs: only values that may hold a secret are examined.
+    The types of its plugins are those that planning has read. Most values are plain, and one plan may hold ten thousand
+    configs: only values that may hold a secret are examined.
     """
     shown = dict(config)
+    secret = find_secret_keys(config, unread=False).union(hidden)
     for key, value in config.items():
-        may_hold = is_sensitive(key) or key in hidden or ":" in value or "=" in value or "PRIVATE KEY" in value
-        if may_hold and _is_literal_secret(key, value, hidden):
+        may_hold = is_sensitive(key) or key in secret or ":" in value or "=" in value or "PRIVATE KEY" in value
+        if may_hold and not value.startswith(SECRET_SCHEME) and mask_value(key, value, secret) != value:
             shown[key] = MASK
     return shown
 
@@ -43,9 +48,42 @@ def find_references(config: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(key for key, value in config.items() if value.startswith(SECRET_SCHEME)))
 
 
-def build_config_image(config: Mapping[str, str], world: World, *, secret: Collection[str] = ()) -> dict[str, Any]:
-    """The config as the journal keeps it: literal secrets as seals. `secret` are keys whose names do not tell."""
-    return {key: _image_of(key, value, world, secret=secret) for key, value in config.items()}
+def find_typed(world: World, cluster: str, *configs: Mapping[str, str] | None) -> frozenset[str]:
+    """Return the keys that are secret by their types in any of these configs of one connector.
+
+    A value that moves from a config with one class to a config with another stays a secret in both.
+    """
+    find = world.use(SECRET_KEYS)
+    return frozenset().union(*(find(cluster, config) for config in configs if config is not None))
+
+
+def build_config_image(
+    config: Mapping[str, str], world: World, *, cluster: str, secret: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the config as the journal holds it: literal secrets are sealed.
+
+    A key is secret by its type, its name or its value; `secret` are further keys.
+    """
+    hidden = find_typed(world, cluster, config).union(secret)
+    return {key: _build_value(key, value, world, hidden) for key, value in config.items()}
+
+
+def is_same_image(left: Mapping[str, Any] | None, right: Mapping[str, Any] | None, world: World) -> bool:
+    """Return whether two images are of the same config, even where only one of them has a value sealed.
+
+    What is sealed depends on the types that were known when an image was built, and an image may be years old.
+    """
+    if left is None or right is None or left == right:
+        return left == right
+    return left.keys() == right.keys() and all(
+        value == right[key] or _seal_literal(value, world) == _seal_literal(right[key], world)
+        for key, value in left.items()
+    )
+
+
+def build_sealed_like(image: Mapping[str, Any], other: Mapping[str, Any], world: World) -> dict[str, Any]:
+    """Return the image with the values sealed that are sealed in another image."""
+    return {key: _seal_literal(value, world) if is_sealed(other.get(key)) else value for key, value in image.items()}
 
 
 def find_sealed(image: Mapping[str, Any]) -> tuple[str, ...]:
@@ -53,30 +91,49 @@ def find_sealed(image: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted(key for key, value in image.items() if is_sealed(value)))
 
 
+def find_key_names(body: Any) -> set[str]:
+    """Return the names of the keys of every seal in a piece of the journal or in an image."""
+    return {found["key"] for text in _walk(body) if (found := _SEAL.fullmatch(text))}
+
+
+def _walk(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _walk(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _walk(item)
+
+
 def is_sealed(value: Any) -> bool:
     """Whether a value of an image stands for a secret that the journal does not hold."""
     return isinstance(value, Mapping) and _SEALED in value
 
 
-def _image_of(key: str, value: str, world: World, *, secret: Collection[str]) -> Any:
-    # By the look of the value too: a JDBC URL may hold a password under a key that does not tell.
-    if (key in secret and not is_reference(value)) or mask_value(key, value) != value:
-        return {_SEALED: world.seal(value)}
-    return value
+def _build_value(key: str, value: str, world: World, secret: Collection[str]) -> Any:
+    # By the value too: a JDBC URL may hold a password under a key that is not secret.
+    return {_SEALED: world.seal(value)} if mask_value(key, value, secret) != value else value
 
 
-def _is_literal_secret(key: str, value: str, hidden: Collection[str]) -> bool:
-    if value.startswith(SECRET_SCHEME):
-        return False
-    return (key in hidden and not is_reference(value)) or mask_value(key, value) != value
+def _seal_literal(value: Any, world: World) -> Any:
+    return {_SEALED: world.seal(value)} if isinstance(value, str) else value
 
 
-def split_secrets(config: Mapping[str, str], present: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The config without the literal secrets that stay as they are, and the keys of those.
+def split_secrets(
+    config: Mapping[str, str], present: Mapping[str, str], secret: Collection[str]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the config without the literal secrets that stay as they are, and the keys of those.
 
-    What Connect holds already need not be in a plan, so such a plan can be saved and applied later.
+    What Connect holds already need not be in a plan, so such a plan can be saved and applied later. `secret` are the
+    keys that are secret by their types.
     """
     kept = tuple(
-        sorted(key for key, value in config.items() if mask_value(key, value) != value and present.get(key) == value)
+        sorted(
+            key
+            for key, value in config.items()
+            if mask_value(key, value, secret) != value and present.get(key) == value
+        )
     )
     return {key: value for key, value in config.items() if key not in kept}, kept

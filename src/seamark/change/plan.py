@@ -95,6 +95,9 @@ class Plan:
             FormatVersionError: the plan has another format.
         """
         check_format(StoredFormat("plan", FORMAT_VERSION), data, where=where)
+        counts = data.get("step_counts", ())
+        if counts and (min(counts) < 0 or sum(counts) != len(data.get("steps", ()))):
+            raise RefusedError(f"{where} was edited", cause="its steps don't belong to its actions")
         return cls(
             title=data["title"],
             context=data["context"],

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from seamark.change.identity import check_identity
-from seamark.change.image import build_fingerprint
+from seamark.change.image import build_fingerprint, find_key_names
 from seamark.change.plan import Plan
 from seamark.change.snapshot import SnapshotWorld
 from seamark.change.step import Intent, Step
 from seamark.change.world import World
-from seamark.errors import StalePlanError
+from seamark.errors import RefusedError, StalePlanError
 from seamark.model.plan import Precondition
 from seamark.model.ref import spell_aspect
 
 # The state that a step found when the plan was made, compared with what it finds now.
 BEFORE = "before"
+# The journal keys that sealed the secrets of what the steps found: with another key all of them seem to have changed.
+SEALED = "sealed"
 # The aspect that moves on by itself while its owner runs: no plan can expect one.
 POSITION = "position"
 # A choice, not a measurement: beyond a dozen looks the whole cluster is read once.
@@ -23,12 +26,24 @@ _MANY = 12
 
 
 def build_preconditions(steps: Sequence[Step], world: World) -> tuple[Precondition, ...]:
-    """What the first step on each aspect of a subject finds now. Later steps find what the earlier ones left."""
+    """Return what the first step on each aspect of a subject finds. Later steps find what the earlier ones left."""
     first: dict[str, Step] = {}
     for step in steps:
         if is_expected(step):
             first.setdefault(aspect_of(step), step)
-    return tuple(build_precondition(step, step.intend(world)) for step in first.values())
+    found = [(step, step.intend(world)) for step in first.values()]
+    return (
+        *(build_precondition(step, intent) for step, intent in found),
+        *build_sealed([intent.before for _, intent in found]),
+    )
+
+
+def build_sealed(images: Sequence[Any]) -> tuple[Precondition, ...]:
+    """Return the precondition that the secrets of these images are sealed with the same key, if there are any."""
+    names = ", ".join(sorted(find_key_names(images)))
+    if not names:
+        return ()
+    return (Precondition(SEALED, "journal-key", names, f"the secrets are sealed with journal key {names}"),)
 
 
 def build_precondition(step: Step, intent: Intent) -> Precondition:
@@ -60,12 +75,24 @@ def check_preconditions(plan: Plan, steps: Sequence[Step], world: World) -> None
     """Refuse the plan if it is for other clusters, or if something has moved; the error names everything that has."""
     check_identity(plan.identity, world)
     looking = SnapshotWorld(world) if len(steps) > _MANY else world
-    found = {p.subject: p.expected for p in build_preconditions(steps, looking)}
+    present = build_preconditions(steps, looking)
+    _check_keys(plan.preconditions, present)
+    found = {p.subject: p.expected for p in present}
     drifting = {aspect_of(step) for step in steps if not is_expected(step)}
     guards = [p for p in plan.preconditions if p.kind == BEFORE and p.subject not in drifting]
     moved = [p.subject for p in guards if found.get(p.subject) != p.expected]
     if moved:
         raise build_stale(moved)
+
+
+def _check_keys(planned: Sequence[Precondition], present: Sequence[Precondition]) -> None:
+    theirs, ours = ({p.expected for p in found if p.kind == SEALED} for found in (planned, present))
+    if theirs and ours and theirs != ours:
+        raise RefusedError(
+            "the plan was created with another journal key; no changes were made",
+            cause=f"its secrets are sealed with key {', '.join(theirs)}; the key of this context is {', '.join(ours)}",
+            hint="set journal_key of both contexts to the same key, or create the plan here",
+        )
 
 
 def build_stale(moved: Sequence[str]) -> StalePlanError:

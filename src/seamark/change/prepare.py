@@ -9,7 +9,7 @@ from typing import Any
 
 from seamark.change.action import Action, ConfigWrite, Needs, Reads, StepSequence, build_step_data
 from seamark.change.plan import Plan
-from seamark.change.precondition import aspect_of, build_precondition, is_expected
+from seamark.change.precondition import aspect_of, build_precondition, build_sealed, is_expected
 from seamark.change.step import Intent, Step
 from seamark.model.access import Right
 from seamark.model.effect import Effect
@@ -105,13 +105,15 @@ def build_preconditions(prepared: Prepared, reads: Reads, *, expect: Expect | No
         for step, _ in item.sequence:
             if is_expected(step):
                 first.setdefault(aspect_of(step), (step, known))
-    built = []
+    built, images = [], []
     for step, known in first.values():
         found = expect(step) if expect is not None else None
         if found is None:
-            found = build_precondition(step, known.get(aspect_of(step)) or step.intend(reads.world))
+            intent = known.get(aspect_of(step)) or step.intend(reads.world)
+            images.append(intent.before)
+            found = build_precondition(step, intent)
         built.append(found)
-    return tuple(built)
+    return (*built, *build_sealed(images))
 
 
 def _prepare(action: Action, seen: Any) -> PreparedAction:

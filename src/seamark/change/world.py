@@ -223,5 +223,10 @@ Raises NotFoundError where Connect has none.
 OFFSETS: Port[OpenOffsets] = Port("offsets")
 LEFT_OFFSETS: Port[Callable[[str], LeftOffsetsPort]] = Port("left_offsets")
 """Opens what deleted connectors have left in the offsets topic of a Connect cluster."""
+SECRET_KEYS: Port[Callable[[str, Mapping[str, str]], frozenset[str]]] = Port("find_secret_keys")
+"""Finds the keys of a config that are secret by their types, as the plugins of that Connect cluster report them.
+
+If the types of a plugin can't be read, all keys of that plugin are secret.
+"""
 WORKER_URLS: Port[Callable[[str], tuple[str, ...]]] = Port("worker_urls")
 """Reads which workers of a Connect cluster are up, as the brokers know them; none where all are down."""

@@ -78,7 +78,14 @@ def spark_options(command: F) -> F:
             metavar="FOLDER",
             help="The jars of Spark's Kafka source; by default the folder in SEAMARK_SPARK_JARS.",
         ),
-        option("--conf", "confs", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
+        option(
+            "--conf",
+            "confs",
+            multiple=True,
+            envvar="SEAMARK_SPARK_CONF",
+            metavar="KEY=VALUE",
+            help="A setting of Spark; may be repeated.",
+        ),
     )
     result: F = put_options(gather, decorators)
     return result

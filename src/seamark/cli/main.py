@@ -117,7 +117,8 @@ def _invoke(argv: Sequence[str], session: Session) -> int:
 
         return shell_complete(root, {"obj": session}, "seamark", COMPLETE_VAR, instruction)
     try:
-        with root.make_context("seamark", list(argv), obj=session, auto_envvar_prefix="SEAMARK") as ctx:
+        # Without `auto_envvar_prefix`: a variable such as SEAMARK_APPLY_YES would consent to changes without a review.
+        with root.make_context("seamark", list(argv), obj=session) as ctx:
             root.invoke(ctx)
     except click.exceptions.Exit as end:
         return end.exit_code

@@ -13,20 +13,8 @@ from seamark.report.formats import OutputFormat
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+option = click.option
 pass_session = click.make_pass_decorator(Session)
-
-
-class EnvOption(click.Option):
-    """An option that shows the name of its environment variable in `--help`."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs.setdefault("show_envvar", True)
-        super().__init__(*args, **kwargs)
-
-
-def option(*names: str, **settings: Any) -> Callable[[F], F]:
-    """Like `click.option`, with the environment variable shown."""
-    return click.option(*names, cls=EnvOption, **settings)
 
 
 def put_options(command: Callable[..., Any], options: Sequence[Callable[[Any], Any]]) -> Any:
@@ -47,7 +35,7 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 
 def _global(*names: str, env: str, **settings: Any) -> Callable[[F], F]:
-    return option(*names, envvar=env, expose_value=False, callback=_keep, is_eager=True, **settings)
+    return click.option(*names, envvar=env, expose_value=False, callback=_keep, is_eager=True, **settings)
 
 
 def _complete_contexts(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

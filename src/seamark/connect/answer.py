@@ -14,9 +14,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from seamark.connect.config import mask_values
 from seamark.connect.request import Request
 from seamark.connect.rules import ANSWER_RULES, FAILURE_RULES, Phase, Rule, Shape, Verdict
+from seamark.model.sensitive import hide_values
 
 # Connect puts whole stack traces and config definitions into messages; a person reads the beginning.
 _LONGEST_TEXT = 2000
@@ -71,7 +71,7 @@ def is_unknown(request: Request, judgement: Judgement) -> bool:
 
 def _judge_answer(request: Request, answer: Answer) -> Judgement:
     shape, text = _read_body(answer)
-    text = _FORWARDED.sub("", mask_values(text, request.secrets))
+    text = _FORWARDED.sub("", hide_values(text, request.secrets))
     for rule in ANSWER_RULES:
         if rule.matches(status=answer.status, kind=request.kind, shape=shape, text=text):
             if answer.location_host:

@@ -25,6 +25,7 @@ class Capability(StrEnum):
 
     RESTART_TASKS = "restart of a connector with its tasks"
     ALL_PLUGINS = "list of plugins that are not connectors"
+    PLUGIN_CONFIG = "the config keys of a plugin"
     STOP = "the STOPPED state"
     READ_OFFSETS = "reading offsets"
     WRITE_OFFSETS = "changing offsets"
@@ -38,6 +39,7 @@ class Capability(StrEnum):
 SINCE: dict[Capability, Version] = {
     Capability.RESTART_TASKS: (3, 0),
     Capability.ALL_PLUGINS: (3, 2),
+    Capability.PLUGIN_CONFIG: (3, 2),
     Capability.STOP: (3, 5),
     Capability.READ_OFFSETS: (3, 5),
     Capability.WRITE_OFFSETS: (3, 6),

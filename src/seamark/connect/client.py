@@ -208,6 +208,15 @@ class ConnectClient:
         """The connector plugins of any worker, or of the one at `url`. Workers need not have the same."""
         return self._ask(requests.plugins(), wire.build_plugins, url=url)
 
+    def read_password_keys(self, plugin: str) -> frozenset[str]:
+        """Return the keys that a plugin types as PASSWORD: a connector, a transformation, a predicate or a converter.
+
+        Raises:
+            UnsupportedError: a worker is older than 3.2 (KIP-769).
+            NotFoundError: the worker doesn't have the plugin.
+        """
+        return self._ask(requests.plugin_config(plugin), wire.build_password_keys, needs=Capability.PLUGIN_CONFIG)
+
     def read_health(self, url: str | None = None) -> WorkerHealth:
         """What a worker says of itself, from 3.9 on."""
         return self._ask(requests.health(), wire.build_health, url=url, needs=Capability.HEALTH)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from seamark.errors import RefusedError, UsageError
-from seamark.model.sensitive import MASK, mask_text, mask_value
+from seamark.model.sensitive import find_secret_values
 
 # Keys whose values must not come back in a message, whatever the plugin calls them.
 _SENSITIVE_KEY = re.compile(
@@ -56,23 +56,8 @@ def check_config(name: str, config: Mapping[str, str]) -> dict[str, str]:
 
 
 def sensitive_values(config: Mapping[str, str]) -> tuple[str, ...]:
-    """Values that must be cut out of any text Connect sends back. References such as `${file:…}` may stay."""
-    return tuple(
-        value
-        for key, value in config.items()
-        if len(value) >= 3 and (_is_sensitive(key, value) or mask_value(key, value) != value)
-    )
-
-
-def mask_values(text: str, values: tuple[str, ...]) -> str:
-    """`text` without any of `values`, and without what looks like a secret of somebody else's."""
-    for value in sorted(values, key=len, reverse=True):
-        text = text.replace(value, MASK)
-    return mask_text(text)
-
-
-def _is_sensitive(key: str, value: str) -> bool:
-    return _SENSITIVE_KEY.search(key) is not None and not value.startswith("${")
+    """Return the values that must be cut out of any text Connect sends back. References such as `${file:…}` stay."""
+    return find_secret_values(config, more=[key for key in config if _SENSITIVE_KEY.search(key)])
 
 
 def _without_name(config: Mapping[str, str]) -> dict[str, str]:

@@ -85,6 +85,12 @@ def plugins() -> Request:
     return Request(Kind.PLUGINS, "GET", build_path("connector-plugins"), "read the plugins")
 
 
+def plugin_config(plugin: str) -> Request:
+    """Build the request for the config keys of a plugin."""
+    path = build_path("connector-plugins", plugin, "config")
+    return Request(Kind.PLUGINS, "GET", path, f"read the config keys of plugin {plugin}", subject=plugin)
+
+
 def loggers() -> Request:
     """A worker's loggers."""
     return Request(Kind.LOGGERS, "GET", build_path("admin", "loggers"), "read the loggers")

@@ -102,6 +102,11 @@ class _Validation(TypedDict):
     configs: NotRequired[list[_ConfigEntry]]
 
 
+class _ConfigKey(TypedDict):
+    name: str
+    type: NotRequired[str | None]
+
+
 class _Message(TypedDict):
     message: str
 
@@ -123,9 +128,12 @@ _LOGGERS = TypeAdapter(dict[str, _Logger])
 _LOGGER = TypeAdapter(_Logger)
 _NAMES = TypeAdapter(list[str])
 _VALIDATION = TypeAdapter(_Validation)
+_CONFIG_KEYS = TypeAdapter(list[_ConfigKey])
 _MESSAGE = TypeAdapter(_Message)
 _HEALTH = TypeAdapter(_Health)
 
+# The name of a type of `ConfigDef.Type`.
+_PASSWORD = "PASSWORD"  # noqa: S105
 _STRING_ONLY = {str}
 # A lookup is three times as fast as the enum's constructor, which counts at ten thousand connectors.
 _STATES = {state.value: state for state in State}
@@ -227,8 +235,13 @@ def build_validation(body: bytes) -> Validation:
     entries = found.get("configs", ())
     values = [entry["value"] for entry in entries]
     errors = {value["name"]: tuple(value["errors"]) for value in values if value.get("errors")}
-    secret = {entry["value"]["name"] for entry in entries if (entry.get("definition") or {}).get("type") == "PASSWORD"}
+    secret = {entry["value"]["name"] for entry in entries if (entry.get("definition") or {}).get("type") == _PASSWORD}
     return Validation(found["name"], found["error_count"], errors, frozenset(secret))
+
+
+def build_password_keys(body: bytes) -> frozenset[str]:
+    """Return the keys of a plugin whose type is PASSWORD."""
+    return frozenset(entry["name"] for entry in _decode(_CONFIG_KEYS, body) if entry.get("type") == _PASSWORD)
 
 
 def build_offsets_change(body: bytes) -> OffsetsChange:

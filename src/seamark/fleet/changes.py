@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import seamark.fleet.action_kinds  # noqa: F401 - plans are decoded here
 from seamark.change.actor import Actor
 from seamark.change.executor import Executor
+from seamark.change.image import find_key_names
 from seamark.change.journal import Journal, Opening
 from seamark.change.past import read_plan
 from seamark.change.plan import Plan
@@ -36,7 +37,6 @@ from seamark.fleet.review import (
     refuse_hidden,
     refuse_unexpected,
 )
-from seamark.fleet.seal import find_key_names
 from seamark.fleet.world import FleetWorld
 from seamark.model.entry import Ending, Entry, EntryKind
 from seamark.model.head import find_spec

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from seamark.change.fanout import FanOut, fan_out
 from seamark.errors import NotFoundError
+from seamark.fleet.plugin_types import PluginTypes
 from seamark.fleet.ports import ConnectPort
 from seamark.model.wait import Wait
 
@@ -27,6 +28,7 @@ class Clusters:
         self._context = context
         self._build_client = build_client or build_connect_client
         self._clients: dict[str, ConnectPort] = {}
+        self.types = PluginTypes(self.client)
         self._lock = Lock()
 
     @property

@@ -17,6 +17,7 @@ from seamark.model.entry import Entry
 from seamark.model.head import Head, OpenChange
 from seamark.model.result import ChangeResult
 from seamark.model.setup import JournalSetup
+from seamark.report.safety import escape_json
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -84,8 +85,12 @@ class Journal:
         return changes
 
     def export(self, change: str) -> str:
-        """A change as it is stored, one entry a line, so that its chain can be checked elsewhere."""
-        return "".join(f"{entry.to_bytes().decode()}\n" for entry in self.show(change))
+        """Return a change as it is stored, one entry per line, with control and direction characters as JSON escapes.
+
+        The chain can be checked elsewhere: decoded and encoded again with sorted keys, no spaces and UTF-8, an entry
+        has the bytes that were hashed.
+        """
+        return "".join(f"{escape_json(entry.to_bytes().decode())}\n" for entry in self.show(change))
 
     def read_setup(self) -> JournalSetup:
         """What the journal needs before the first change, and what of it is there."""

@@ -19,7 +19,7 @@ def read_status(clusters: Clusters, *, context: str) -> FleetStatus:
     """Every cluster of the context in a few numbers. A cluster that does not answer is in `failures`."""
     answers = clusters.ask(_read_cluster)
     statuses = tuple(
-        build_cluster_status(name, workers=workers, connectors=connectors)
+        build_cluster_status(name, workers=workers, connectors=tuple(map(clusters.types.clean, connectors)))
         for name, (workers, connectors) in answers.results.items()
     )
     return FleetStatus(context=context, clusters=statuses, failures=answers.failures)

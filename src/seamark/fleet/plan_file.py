@@ -16,6 +16,14 @@ from seamark.model.sensitive import MASK
 
 # A plan for ten thousand connectors of fifty keys has some 20 MB.
 _LARGEST_BYTES = 64 * 1024 * 1024
+# More than any fleet that seamark is built for: a hostile file must end in a refusal, not in a full memory.
+_MOST = {"actions": 50_000, "preconditions": 200_000, "notes": 50_000}
+# A query or a schema in a config has some hundred kB.
+_LONGEST_TEXT = 1 << 20
+_LONGEST_HEADER = 10_000
+# Files are the only compressed content: each may grow to 64 MiB, and a plan changes the file of one worker.
+_MOST_FILES = 4
+_FILE_KIND = "write-offset-file"
 
 
 def write_plan_file(plan: Plan, path: Path) -> None:
@@ -74,8 +82,7 @@ def _build_plan(data: bytes, path: Path) -> Plan:
     body: Any = None
     try:
         body = json.loads(data)
-        if not isinstance(body, dict):
-            problem = "it is not a JSON object"
+        problem = _find_excess(body) if isinstance(body, dict) else "it is not a JSON object"
     except (ValueError, RecursionError):
         problem = "it is not JSON"
     if not problem:
@@ -86,3 +93,30 @@ def _build_plan(data: bytes, path: Path) -> Plan:
     raise UsageError(
         f"{path} is not a plan of seamark", cause=problem, hint="make one: seamark connectors … --out FILE"
     )
+
+
+def _find_excess(body: Mapping[str, Any]) -> str:
+    """Return which size of a plan file no plan can have; "" if there is none. Wrong types are refused later."""
+    for name, most in _MOST.items():
+        found = body.get(name)
+        if isinstance(found, list) and len(found) > most:
+            return f"it has {len(found):,} {name}, and a plan has at most {most:,}"
+    header = [body.get(name) for name in ("title", "context", "made_at", "made_by", "undoes")]
+    if any(isinstance(text, str) and len(text) > _LONGEST_HEADER for text in header):
+        return f"a text of its header has more than {_LONGEST_HEADER:,} characters"
+    actions = [one for one in body.get("actions") or () if isinstance(one, dict)]
+    files = [one for one in actions if one.get("action") == _FILE_KIND]
+    if len(files) > _MOST_FILES:
+        return f"it writes {len(files):,} files, and a plan writes at most {_MOST_FILES}"
+    others = [one for one in actions if one.get("action") != _FILE_KIND]
+    if not _is_short([others, body.get("notes"), body.get("preconditions")]):
+        return f"it has a text of more than {_LONGEST_TEXT:,} characters"
+    return ""
+
+
+def _is_short(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= _LONGEST_TEXT
+    if isinstance(value, dict):
+        return all(map(_is_short, value)) and all(map(_is_short, value.values()))
+    return all(map(_is_short, value)) if isinstance(value, list) else True

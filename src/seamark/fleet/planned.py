@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from seamark.change.action import Needs
 from seamark.change.plan import Plan
@@ -12,9 +12,6 @@ from seamark.model.effect import ClusterSurvey, Drift, Effect
 
 if TYPE_CHECKING:
     from seamark.report.listing import View
-
-
-S = TypeVar("S", bound=Step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +34,6 @@ class Planned:
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
         return self.plan.is_empty
-
-    def find_step(self, kind: type[S]) -> S:
-        """Return the only step of a class.
-
-        Raises:
-            ValueError: there is none, or more than one.
-        """
-        (found,) = (step for step in self.steps if type(step) is kind)
-        return found
 
     def build_view(self) -> View[Effect]:
         """The plan for every output format."""

@@ -16,6 +16,7 @@ from seamark.change.snapshot import SnapshotWorld
 from seamark.change.world import Port, World
 from seamark.errors import UnsettledError
 from seamark.fleet.planned import Planned
+from seamark.model.plugin_keys import PLUGIN_KEYS
 
 # Reading a whole cluster costs about as much as a dozen single looks.
 _MANY = 12
@@ -60,6 +61,7 @@ class Planner:
         """
         reads = reads or self.open_reads(len(actions))
         prepared = self.prepare(actions, reads, known=known)
+        notes = (*notes, *_build_type_notes(actions))
         plan = Plan(
             title=title,
             context=self._context,
@@ -89,3 +91,13 @@ class Planner:
     def open_reads(self, count: int) -> Reads:
         """Return what planning may read. For many actions each cluster is read once."""
         return self._reads.over(SnapshotWorld(self._world)) if count > _MANY else self._reads
+
+
+def _build_type_notes(actions: Iterable[Action]) -> tuple[str, ...]:
+    """Name the plugins whose types can't be read: their values are hidden, which the plan's text doesn't explain."""
+    clusters = sorted({cluster for action in actions if (cluster := getattr(action, "cluster", ""))})
+    return tuple(
+        f"{cluster}: the types of plugin {plugin} can't be read, so all its values are treated as secrets ({cause})"
+        for cluster in clusters
+        for plugin, cause in PLUGIN_KEYS.find_causes(cluster).items()
+    )

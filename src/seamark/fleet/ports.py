@@ -37,6 +37,9 @@ class ConnectPort(ChangingPort, Protocol):
     def read_plugins(self, url: str | None = None) -> tuple[Plugin, ...]:
         """The plugins of the worker at that url, or of any."""
 
+    def read_password_keys(self, plugin: str) -> frozenset[str]:
+        """Return the keys that a plugin types as PASSWORD, from 3.2 on."""
+
     def read_offsets(self, name: str, url: str | None = None) -> tuple[Offset, ...]:
         """The offsets of one connector, as any worker tells them, or the one at that url."""
 

@@ -15,6 +15,7 @@ from seamark.errors import SeamarkError, UsageError
 from seamark.fleet.pull_files import build_diff, write_files
 from seamark.fleet.pull_secrets import SecretKeeper
 from seamark.model.connector import Connector, State
+from seamark.model.plugin_keys import find_secret_keys
 from seamark.model.pull import Pull, PulledFile, SkippedConnector
 from seamark.model.sensitive import mask_value
 from seamark.spec.compose import build_file_name, compose_file
@@ -44,6 +45,7 @@ def read_pull(
         raise UsageError(f"{folder} is not a folder", hint="pull writes into a folder: give one")
     reading = fleet.connectors.all(cluster=cluster)
     wanted = _select(reading.items, tuple(names), complete=reading.is_complete)
+    fleet.connectors.read_types(wanted)
     loaded = (
         load_definitions([folder], environ=environ, allow_python=allow_python or fleet.context.policy.python)
         if folder.is_dir()
@@ -220,11 +222,13 @@ class _Puller:
         self, connector: Connector, definition: Definition, changes: Mapping[str, str | None], reason: str
     ) -> None:
         present = definition.connector.config
+        secret = find_secret_keys(connector.config) | find_secret_keys(present)
         lines = tuple(
-            f"{key}: {_show(key, present.get(key))} → {_show(key, text)}" for key, text in sorted(changes.items())
+            f"{key}: {_show(key, present.get(key), secret)} → {_show(key, text, secret)}"
+            for key, text in sorted(changes.items())
         )
         self.skipped.append(SkippedConnector(connector.owner, str(definition.connector.place), reason, lines))
 
 
-def _show(key: str, text: str | None) -> str:
-    return "nothing" if text is None else f'"{mask_value(key, text)}"'
+def _show(key: str, text: str | None, secret: frozenset[str]) -> str:
+    return "nothing" if text is None else f'"{mask_value(key, text, secret)}"'

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from seamark.errors import RefusedError, SeamarkError
 from seamark.fleet.whole_file import write_whole
+from seamark.model.plugin_keys import find_secret_keys
 from seamark.model.pull import PulledFile
 from seamark.model.sensitive import MASK, mask_text, mask_value
 from seamark.spec.definition import Definition
@@ -67,8 +68,11 @@ def _find_secrets(definitions: Iterable[Definition]) -> list[tuple[str, str]]:
     """Each secret of the file as it is written there, in pieces of one line, with its key."""
     found: dict[tuple[str, str], None] = {}
     for definition in definitions:
-        for key, leaf in {**definition.inherited, **definition.own}.items():
-            if mask_value(key, leaf.scalar.text) == leaf.scalar.text:
+        leaves = {**definition.inherited, **definition.own}
+        # The file may have keys that the running connector hasn't, of another class too.
+        secret = find_secret_keys(definition.connector.config)
+        for key, leaf in leaves.items():
+            if mask_value(key, leaf.scalar.text, secret) == leaf.scalar.text:
                 continue
             raw = leaf.document.text[leaf.scalar.start : leaf.scalar.end]
             for piece in (*raw.splitlines(), *leaf.scalar.text.splitlines()):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from seamark.errors import SeamarkError
 from seamark.model.connector import Connector
+from seamark.model.plugin_keys import find_secret_keys
 from seamark.model.pull import PulledSecret
 from seamark.model.sensitive import mask_value
 
@@ -34,7 +35,7 @@ class SecretKeeper:
 
     def protect(self, connector: Connector, key: str, value: str) -> str:
         """The value, or a reference where it is a secret."""
-        if mask_value(key, value) == value:
+        if mask_value(key, value, find_secret_keys(connector.config, connector.cluster)) == value:
             return value
         variable = self._name_variable(connector.name, key)
         reference = f"{_SCHEME}env/{variable}"

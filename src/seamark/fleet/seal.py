@@ -1,7 +1,7 @@
 """Sealing secrets for the journal: equal secrets give equal seals, and nobody gets back from a seal to its secret.
 
 A seal reads `hmac-sha256:KEY:HASH`. KEY is a short name of the key, so that a seal of another key is told apart from
-a changed secret.
+a changed secret; `find_key_names` of `seamark.change.image` reads it.
 """
 
 from __future__ import annotations
@@ -12,18 +12,16 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from seamark.errors import ConfigurationError, InvalidSettingError
 
 if TYPE_CHECKING:
     from seamark.context import JournalSettings
 
-_SEAL = re.compile(r"hmac-sha256:(?P<key>[0-9a-f]{8}):[0-9a-f]{64}")
 _KEY = re.compile(r"[0-9a-f]{64}")
 # Shorter keys could be guessed from a seal of a known value.
 _SHORTEST_KEY = 16
@@ -58,22 +56,6 @@ def read_seal_key(settings: JournalSettings) -> SealKey:
             context={"setting": "journal_key"},
         )
     return SealKey(text.encode())
-
-
-def find_key_names(body: Any) -> set[str]:
-    """The names of the keys of every seal in a piece of the journal."""
-    return {found["key"] for text in _walk(body) if (found := _SEAL.fullmatch(text))}
-
-
-def _walk(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _walk(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _walk(item)
 
 
 def _read_key_file(path: Path) -> bytes:

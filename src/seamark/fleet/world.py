@@ -15,11 +15,12 @@ from seamark.change.identity import IDENTITY, Identity
 from seamark.change.record_port import RECORDS
 from seamark.change.steps.pipeline import REGISTERED
 from seamark.change.timing import build_timing
-from seamark.change.world import BROKERS, CONNECT, LEFT_OFFSETS, OFFSETS, STATUSES, WORKER_URLS, Port
+from seamark.change.world import BROKERS, CONNECT, LEFT_OFFSETS, OFFSETS, SECRET_KEYS, STATUSES, WORKER_URLS, Port
 from seamark.connect.boards import StatusBoard
 from seamark.errors import RefusedError
 from seamark.fleet.clusters import Clusters, build_connect_client
 from seamark.fleet.ledgers import route_ledgers
+from seamark.fleet.plugin_types import has_trace
 from seamark.fleet.ports import BrokersPort, ConnectPort
 from seamark.fleet.seal import SealKey, read_seal_key
 from seamark.model.connector import Connector, ConnectorStatus
@@ -49,6 +50,7 @@ _METHODS: Mapping[Port[Any], str] = {
     STATUSES: "read_status",
     OFFSETS: "offsets",
     LEFT_OFFSETS: "left_offsets",
+    SECRET_KEYS: "find_secret_keys",
     WORKER_URLS: "worker_urls",
     OFFSET_FILE: "offset_file",
     RECORDS: "records",
@@ -123,6 +125,10 @@ class FleetWorld:
         client.read_capabilities()
         return client
 
+    def find_secret_keys(self, cluster: str, config: Mapping[str, str]) -> frozenset[str]:
+        """Return the keys of a config that are secret by their types."""
+        return self._clusters.types.find_secret_keys(cluster, config)
+
     def kafka(self) -> BrokersPort:
         """The brokers of the context. They are not connected to before somebody asks."""
         if self._live is not None:
@@ -143,7 +149,11 @@ class FleetWorld:
         """A connector's status; many who wait share one reading."""
         # `setdefault` alone decides which board stays, where two threads are first at once.
         board = self._boards.get(cluster) or self._boards.setdefault(cluster, StatusBoard(self.connect(cluster)))
-        return board.read(name)
+        status = board.read(name)
+        if not has_trace(status):
+            return status
+        # A step may report or journal a trace, and a plugin's error may quote a value of the config.
+        return self._clusters.types.clean_status(cluster, self.connect(cluster).read_config(name), status)
 
     def offsets(self, cluster: str, name: str, *, kept: Connector | None = None) -> OffsetPort:
         """The offsets of one connector: as the stores hold them, or as the workers tell them.

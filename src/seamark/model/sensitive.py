@@ -6,8 +6,10 @@ A reference to a secret (`${provider:path:key}`, `secret://…`) is not a secret
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
+
+from seamark.model.plugin_keys import find_secret_keys
 
 MASK = "(sensitive)"
 """What is shown in place of a secret. It can never be written back as a value."""
@@ -15,7 +17,8 @@ MASK = "(sensitive)"
 # Dots, dashes and underscores are one separator, and "apiKey" is read as "api.key".
 _SECRET_NAME = re.compile(
     r"password|passwd|passphrase|secret|credential|jaas|(?:^|\.)(?:pwd|pw|pass|token|tokens|sas|authorization)(?:$|\.)"
-    r"|(?:api|private|access|account|encryption|shared|license|journal)\.?key|keystore\.key$|key\.pem$"
+    r"|(?:api|private|access|account|encryption|shared|license|journal)\.?key|(?:keystore|signing|session|hmac)\.key$"
+    r"|(?:app|consumer|insert)\.key$|key\.pem$|passcode|userpw|(?:^|\.)(?:pat|jwt|bearer|community|ticket)$|account\.json"
     r"|user\.info|oauthbearer\.config|connection\.string|auth(?:entication)?\.header|token$",
 )
 # These say where or how a secret is found, which people need to see.
@@ -71,16 +74,37 @@ def is_sensitive(key: str) -> bool:
     return _SECRET_NAME.search(name) is not None and _HARMLESS_NAME.search(name) is None
 
 
-def mask_value(key: str, value: str) -> str:
-    """One config value as it may be shown."""
+def mask_value(key: str, value: str, secret: Collection[str] = ()) -> str:
+    """Return one config value as it may be shown. `secret` are keys that are secret by their types."""
     if not value or is_reference(value):
         return value
-    return MASK if is_sensitive(key) else mask_text(value)
+    return MASK if key in secret or is_sensitive(key) else mask_text(value)
 
 
-def mask_config(config: Mapping[str, str]) -> dict[str, str]:
-    """A config as it may be shown. Keys and their order stay."""
-    return {key: mask_value(key, value) for key, value in config.items()}
+def mask_config(config: Mapping[str, str], *, unread: bool = True) -> dict[str, str]:
+    """Return a connector config as it may be shown. Keys and their order stay.
+
+    The types of its plugins decide together with names and values; see `find_secret_keys` for `unread`.
+    """
+    secret = find_secret_keys(config, unread=unread)
+    return {key: mask_value(key, value, secret) for key, value in config.items()}
+
+
+def find_secret_values(config: Mapping[str, str], *, more: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the secret values of a connector config, which must be cut out of any text. `more` are further keys.
+
+    Values of one or two characters are left out: without them the text would be unreadable, and they protect nothing.
+    """
+    secret = find_secret_keys(config, unread=False).union(more)
+    found = {value for key, value in config.items() if len(value) >= 3 and mask_value(key, value, secret) != value}
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def hide_values(text: str, values: Iterable[str]) -> str:
+    """Return the text without these values, and without what looks like another secret."""
+    for value in sorted(values, key=len, reverse=True):
+        text = text.replace(value, MASK)
+    return mask_text(text)
 
 
 def mask_text(text: str) -> str:

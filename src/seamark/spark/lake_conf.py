@@ -14,7 +14,10 @@ DELTA_CONF = {
 
 
 def build_lake_conf(lake: LakePlace) -> dict[str, str]:
-    """The settings for a session that reads a lake. Those of S3 hold for the lake's bucket alone."""
+    """Return the settings for a session that reads a lake. Those of S3 apply to the lake's bucket only.
+
+    They hold the keys of S3: give them to `open_session`, which keeps secrets off the command line of Spark's JVM.
+    """
     if not lake.is_s3:
         return dict(DELTA_CONF)
     bucket = f"spark.hadoop.fs.s3a.bucket.{urlsplit(lake.url).netloc}"

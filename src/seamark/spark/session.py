@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,11 +13,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
 from seamark.errors import ConfigurationError
+from seamark.model.sensitive import mask_value
+from seamark.model.spark_security import build_auth_conf, find_open_connections
 from seamark.spark.sink import KafkaSink
 from seamark.spark.submitted import build_paths, read_submitted
 
 MASTER_VARIABLE = "SEAMARK_SPARK_MASTER"
 JARS_VARIABLE = "SEAMARK_SPARK_JARS"
+_HADOOP = "spark.hadoop."
+_LOGGER = logging.getLogger("seamark.spark")
 
 CONFS: Mapping[str, str] = {
     # Without kafka in it: the older path turns every record twice and reads columns that nobody asked for.
@@ -34,6 +39,8 @@ CONFS: Mapping[str, str] = {
         "(?i)url|secret|password|passphrase|token|credential|jaas|oauthbearer|[.]pem|access[.]?key|keystore[.]key"
     ),
     "spark.ui.showConsoleProgress": "false",
+    # The UI listens on all addresses, shows queries and has links that kill jobs, all without a login.
+    "spark.ui.enabled": "false",
 }
 """What our sessions are set to, under what the caller sets."""
 
@@ -54,7 +61,8 @@ def open_session(
         app: The name that Spark's pages show.
         jars: A folder of jars, or jars one by one, for Spark's own Kafka source and others; by default the folder that
             `SEAMARK_SPARK_JARS` names. The sink needs none.
-        conf: Spark's own settings; they go over ours.
+        conf: Spark's own settings; they override ours. Secrets are accepted only for `spark.hadoop.` keys: every other
+            setting is on the command line of the JVM, which all users of the machine can read.
         spark: A session of yours. It is used as it is, and only told of the sink.
     """
     if spark is not None:
@@ -69,16 +77,36 @@ def open_session(
     # Executors take the Python that the driver names; without it they take whatever python3 is on their PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     where = master or os.environ.get(MASTER_VARIABLE) or "local[*]"
-    settings = {**CONFS, **_near(where), **_jars(jars), **(conf or {})}
+    settings = {**CONFS, **_near(where), **build_auth_conf(where), **_jars(jars), **(conf or {})}
+    if warning := find_open_connections(where, settings):
+        _LOGGER.warning(warning)
     # Spark finds the sink by itself, in the package pyspark_seamark.
     return _open(app, {"spark.master": where, **settings})
 
 
 def _open(app: str, settings: Mapping[str, str]) -> SparkSession:
+    secrets = {key: value for key, value in settings.items() if mask_value(key, value) != value}
+    _check_secrets(secrets)
     builder = SparkSession.builder.appName(app)
     for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+        if key not in secrets:
+            builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    # `launch_gateway` passes every setting of the builder to the JVM as `--conf` on its command line. What is set in
+    # the running JVM isn't there, and executors get the Hadoop configuration with each job.
+    for key, value in secrets.items():
+        hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - PySpark has no other access to it
+        hadoop.set(key.removeprefix(_HADOOP), value)
+    return spark
+
+
+def _check_secrets(keys: Iterable[str]) -> None:
+    if wrong := sorted(key for key in keys if not key.startswith(_HADOOP)):
+        raise ConfigurationError(
+            f"{', '.join(wrong)} can't be set here; Spark was not started",
+            cause="it is a secret, and the command line of Spark's JVM is visible to all users of the machine",
+            hint="set it in spark-defaults.conf, in a folder that SPARK_CONF_DIR names",
+        )
 
 
 def register(spark: SparkSession) -> SparkSession:

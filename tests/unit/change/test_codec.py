@@ -29,7 +29,7 @@ from seamark.change.steps.connector import CreateConnector, PutConfig
 from seamark.change.steps.offset_file import WriteOffsetFile
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.park import Failure, ParkRecord
-from seamark.change.steps.poison import AwaitPoison
+from seamark.change.steps.poison import AwaitPoison, PoisonSearch
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stillness import Kept
 from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
@@ -237,7 +237,7 @@ class TestSecrets:
     @given(CONFIGS, st.sets(st.sampled_from(["topics", "greeting", "api.key"])))
     def test_masking_examines_every_value_that_may_hold_a_secret(self, config, hidden):
         def is_secret(key, value):
-            is_hidden = key in hidden and not is_reference(value)
+            is_hidden = value != "" and key in hidden and not is_reference(value)
             return not value.startswith("secret://") and (is_hidden or mask_value(key, value) != value)
 
         shown = hide_secrets(config, hidden)
@@ -262,8 +262,8 @@ class TestTransient:
         assert build_step(step.to_data()) == step
 
     def test_sightings_are_of_one_process(self):
-        step = AwaitPoison("c", "n", sightings=[Place("t", 0, 1)])
-        assert build_step(step.to_data()).sightings == []
+        step = AwaitPoison("c", "n", search=PoisonSearch(sightings=[Place("t", 0, 1)]))
+        assert build_step(step.to_data()).search == PoisonSearch()
 
 
 class TestOffsetFile:

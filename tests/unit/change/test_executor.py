@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
 
 from seamark.change.executor import Executor
-from seamark.change.failpoint import reach
+from seamark.change.failpoint import POINTS, set_hook
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.errors import (
@@ -16,7 +19,6 @@ from seamark.errors import (
     RefusedError,
     StalePlanError,
     UnreachableError,
-    UsageError,
 )
 from seamark.model.entry import Ending
 from seamark.model.result import Outcome
@@ -430,14 +432,22 @@ def test_a_closed_terminal_does_not_break_a_change():
     assert progress.told == 8
 
 
-def test_a_wrong_failpoint_is_an_error(monkeypatch):
-    monkeypatch.setenv("SEAMARK_FAILPOINT", "after-intend:0:kill")
-    with pytest.raises(UsageError, match="after-intend"):
-        reach("after-intent")
+def test_no_variable_can_kill_a_change():
+    program = "from seamark.change.failpoint import POINTS, reach; [reach(point) for point in POINTS]"
+    for point in POINTS:
+        environ = {**os.environ, "SEAMARK_FAILPOINT": f"{point}:0:kill"}
+        assert subprocess.run([sys.executable, "-c", program], env=environ, check=False).returncode == 0
 
-    monkeypatch.setenv("SEAMARK_FAILPOINT", "after-intent:7:kill")
-    reach("after-intent", 0)
-    reach("after-open")
+
+def test_a_hook_of_a_test_is_called_at_every_point():
+    reached = []
+    set_hook(lambda point, number: reached.append((point, number)))
+    try:
+        stage = new_stage()
+        assert stage.apply(GUARDED).is_done
+    finally:
+        set_hook(None)
+    assert {point for point, _ in reached} == set(POINTS)
 
 
 def test_creating_what_is_there_and_changing_what_is_not_are_refused():

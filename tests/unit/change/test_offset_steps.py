@@ -309,7 +309,7 @@ class TestProof:
 
     def test_another_config_than_the_plans_is_a_refusal(self):
         bench = Bench()
-        pin = build_config_pin({"name": "orders", "file": "a"}, bench)
+        pin = build_config_pin({"name": "orders", "file": "a"}, bench, cluster="sim")
         bench.config = {"name": "orders", "file": "a"}
         self.prove(bench, config=pin)
         step = VerifyOffsets(write((A, None)), pin)

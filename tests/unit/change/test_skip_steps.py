@@ -7,10 +7,11 @@ import json
 import pytest
 
 from seamark.change.step import Intent, Observed
+from seamark.change.steps import build_step
 from seamark.change.steps.await_progress import AwaitProgress
 from seamark.change.steps.meanwhile import LendConfig, MakeParkingTopic, RunMeanwhile
 from seamark.change.steps.park import Failure, ParkRecord, is_copy_of
-from seamark.change.steps.poison import AwaitPoison
+from seamark.change.steps.poison import ROUNDS, build_search
 from seamark.errors import DeadlineError, RefusedError
 from seamark.model.connector import ConnectorStatus, State, Task
 from seamark.model.record import Place, WholeRecord
@@ -111,32 +112,46 @@ def perform(step, sink):
     return step.perform(sink, Intent(None, None))
 
 
+def run_search(sink, place=None):
+    """Perform the steps of a search as the executor does: a check only looks, and what acts has an intent before."""
+    steps = tuple(build_search("c", "s", place))
+    for step in steps:
+        if not step.acts:
+            restarts = sink.restarts
+            step.perform(sink, Intent(None, None))
+            assert sink.restarts == restarts, "a check restarted tasks"
+            continue
+        intent = step.intend(sink)
+        if intent.before != intent.after:
+            step.perform(sink, intent)
+            assert step.observe(sink, intent) is Observed.AFTER
+    return steps[0].search.sightings
+
+
 class TestAwaiting:
     def test_known_record_is_reached_by_committed_position(self):
         sink = Sink()
-        perform(AwaitPoison("c", "s", PLACE), sink)
+        run_search(sink, PLACE)
         assert sink.positions == {("t", 0): 5}
         assert sink.restarts == 0
 
     def test_record_that_goes_through_is_not_the_one(self):
         with pytest.raises(RefusedError, match="took t-0@3 this time: nothing is skipped"):
-            perform(AwaitPoison("c", "s", Place("t", 0, 3)), Sink())
+            run_search(Sink(), Place("t", 0, 3))
 
     def test_record_behind_the_one_that_fails_is_never_reached(self):
         with pytest.raises(RefusedError, match="does not get as far as t-0@7") as caught:
-            perform(AwaitPoison("c", "s", Place("t", 0, 7)), Sink())
+            run_search(Sink(), Place("t", 0, 7))
         assert "t-0@5" in caught.value.cause
 
     def test_sink_that_holds_positions_back_is_not_believed(self):
         with pytest.raises(RefusedError, match="does not get as far as") as caught:
-            perform(AwaitPoison("c", "s", PLACE), Sink(holds_back=True))
+            run_search(Sink(holds_back=True), PLACE)
         assert "flush.size=1" in caught.value.hint
 
     def test_unknown_record_is_the_one_that_stands_still_twice(self):
         sink = Sink()
-        step = AwaitPoison("c", "s")
-        assert perform(step, sink) == "it stands at t-0@5"
-        assert step.sightings == [PLACE]
+        assert run_search(sink) == [PLACE]
         assert sink.restarts == 1
 
     def test_partitions_that_move_on_are_ruled_out(self):
@@ -145,27 +160,51 @@ class TestAwaiting:
         first, second, third = sorted(logs)
         # The poison's partition comes first, then second, then last: each time one more is ruled out.
         sink.order = [[first, second, third], [second, first, third], [third, first]]
-        step = AwaitPoison("c", "s")
-        perform(step, sink)
-        assert step.sightings == [PLACE]
+        assert run_search(sink) == [PLACE]
 
     def test_two_that_stand_still_are_named_and_nothing_is_chosen(self):
         sink = Sink(logs={("t", 0): 10, ("u", 0): 10}, poison=[PLACE, Place("u", 0, 0)])
-        step = AwaitPoison("c", "s")
         with pytest.raises(RefusedError, match="nobody can tell at which record") as caught:
-            perform(step, sink)
+            run_search(sink)
         assert caught.value.cause == "it may be one of t-0@5, u-0@0"
-        assert step.sightings == []
+        assert sink.restarts == ROUNDS - 1
 
     def test_sink_that_took_all_does_not_fail_any_more(self):
         with pytest.raises(RefusedError, match="took every record that was there"):
-            perform(AwaitPoison("c", "s"), Sink(poison=()))
+            run_search(Sink(poison=()))
 
     def test_sink_where_nothing_moves_is_given_up(self):
         sink = Sink()
         sink._run = lambda: None
         with pytest.raises(DeadlineError, match="did not fail again within 120 s"):
-            perform(AwaitPoison("c", "s", PLACE), sink)
+            run_search(sink, PLACE)
+
+
+class TestRestarting:
+    def test_each_restart_has_an_intent_with_the_failed_tasks(self):
+        sink = Sink()
+        look, restart, *_ = build_search("c", "s")
+        perform(look, sink)
+        assert restart.acts
+        assert restart.intend(sink) == Intent(before={"failed": ["task 0"]}, after={"failed": []})
+
+    def test_nothing_is_restarted_when_the_record_is_found(self):
+        sink = Sink()
+        look, restart, *_ = build_search("c", "s", PLACE)
+        perform(look, sink)
+        # The same in another process, which has not seen what the look found.
+        for step in (restart, build_step(restart.to_data())):
+            intent = step.intend(sink)
+            assert intent.before == intent.after
+
+    def test_a_resumed_search_begins_with_nothing_seen(self):
+        sink = Sink()
+        steps = [build_step(step.to_data()) for step in build_search("c", "s")]
+        for step in steps[:-1]:
+            intent = step.intend(sink)
+            step.perform(sink, intent)
+        with pytest.raises(RefusedError, match="nobody can tell"):
+            perform(steps[-1], sink)
 
 
 class TestParking:

@@ -27,7 +27,7 @@ from seamark.change.steps.offset_records import WriteRecords
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.park import Failure, ParkRecord
 from seamark.change.steps.pipeline import RegisterPipeline
-from seamark.change.steps.poison import AwaitPoison
+from seamark.change.steps.poison import AwaitPoison, RestartSearch
 from seamark.change.steps.preview import CheckPreview
 from seamark.change.steps.progress import CheckProgress
 from seamark.change.steps.relocate import CarryOffsets, MakeOffsetsTopic, VerifyCarried
@@ -101,7 +101,8 @@ EXAMPLES = (
     VerifyMended(CLUSTER, "orders", "own", RULES),
     LendConfig(CLUSTER, "orders", {"flush.size": "1", "errors.deadletterqueue.topic.name": None}),
     RunMeanwhile(CLUSTER, "orders", "STOPPED"),
-    AwaitPoison(CLUSTER, "orders", Place("events", 3, 2**40), idle_seconds=7.0),
+    AwaitPoison(CLUSTER, "orders", Place("events", 3, 2**40), idle_seconds=7.0, number=2),
+    RestartSearch(CLUSTER, "orders", Place("events", 3, 2**40)),
     MakeParkingTopic("orders-dlq", partitions=1, configs={"retention.ms": "-1"}),
     ParkRecord(CLUSTER, "orders", Place("events", 3, 2**40), "orders-dlq", Failure("TASK_PUT", "a.Sink", "b.Odd", 2)),
     AwaitProgress(CLUSTER, "orders", Place("events", 3, 2**40), deadline_seconds=9.0),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import click
 import pytest
 
-from seamark.cli.main import root
+from seamark.cli.main import execute, root
+from seamark.cli.session import Session
 from tests.unit.cli.stubs import StubFleet, connector, run_seamark
+from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
 
 
 def walk(command, path=()):
@@ -127,7 +131,6 @@ def test_nearest_flag_wins_over_the_one_before_and_over_the_environment(monkeypa
     ("variable", "value", "shown"),
     [
         ("SEAMARK_OUTPUT", "name", "game/a\n"),
-        ("SEAMARK_CONNECTORS_LIST_STATE", "failed", ""),
         ("SEAMARK_NO_HEADERS", "1", "a      game   source   ✓ HEALTHY   1/1   JdbcSourceConnector\n"),
     ],
 )
@@ -144,14 +147,46 @@ def test_wrong_variable_is_a_usage_error(monkeypatch):
     assert "SEAMARK_OUTPUT" in ended.err or "--output" in ended.err
 
 
+# The only options with a variable. Each other option, `--yes` first of all, is given on the command line or not at all.
+VARIABLES = {
+    "context": "SEAMARK_CONTEXT",
+    "output": "SEAMARK_OUTPUT",
+    "no_headers": "SEAMARK_NO_HEADERS",
+    "quiet": "SEAMARK_QUIET",
+    "verbose": "SEAMARK_VERBOSE",
+    "color": "SEAMARK_COLOR",
+    "no_input": "SEAMARK_NO_INPUT",
+    "confs": "SEAMARK_SPARK_CONF",
+}
+
+
 @pytest.mark.parametrize(("path", "command"), LEAVES, ids=[" ".join(path) for path, _ in LEAVES])
-def test_help_shows_the_variable_of_every_option(path, command):
-    context = click.Context(root, info_name="seamark", auto_envvar_prefix="SEAMARK")
-    for name in path:
-        context = click.Context(command, info_name=name, parent=context)
-    shown = " ".join(command.get_help(context).split())
-    options = [param for param in command.params if isinstance(param, click.Option) and "--help" not in param.opts]
-    assert shown.count("[env var: SEAMARK_") == len([param for param in options if not param.hidden])
+def test_no_other_option_has_a_variable(monkeypatch, path, command):
+    opened = []
+    monkeypatch.setattr(command, "parse_args", lambda ctx, args: opened.append(ctx) or [])
+    monkeypatch.setattr(command, "invoke", lambda ctx: None)
+    run_seamark(*path)
+    # The context is the one that `seamark` itself builds.
+    (context,) = opened
+    for param in command.params:
+        words = [*path, param.name]
+        names = {"_".join(["SEAMARK", *words[first:]]).upper().replace("-", "_") for first in range(len(words))}
+        for name in names - set(VARIABLES.values()):
+            monkeypatch.setenv(name, "1")
+        assert param.resolve_envvar_value(context) is None, param.name
+        assert param.envvar == VARIABLES.get(param.name), param.name
+
+
+def test_consent_by_a_variable_is_no_consent(monkeypatch, tmp_path):
+    for name in ("SEAMARK_CONNECTORS_PAUSE_YES", "SEAMARK_PAUSE_YES", "SEAMARK_YES"):
+        monkeypatch.setenv(name, "1")
+    game = LivingConnect()
+    game.add("a", SOURCE_CONFIG)
+    error = StringIO()
+    session = Session(err=error, open_fleet=lambda _: open_living_fleet(tmp_path, game))
+    assert execute(["connectors", "pause", "a", "--no-input"], session=session) == 64
+    assert "--yes" in error.getvalue()
+    assert game.states["a"] == "RUNNING"
 
 
 @pytest.mark.parametrize("command", [command for path, command in LEAVES if path != ("completion",)])

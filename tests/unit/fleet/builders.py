@@ -114,6 +114,9 @@ class StubConnect:
         plugins = self.plugins[url] if isinstance(self.plugins, dict) else self.plugins
         return self._give("plugins", plugins)
 
+    def read_password_keys(self, plugin):
+        return frozenset()
+
     def read_offsets(self, name, url=None):
         return self._give("offsets", self.offsets[name])
 

@@ -37,6 +37,8 @@ class LivingConnect:
         self.failing = {}
         self.invalid = {}
         self.before = {}
+        # The PASSWORD keys of plugins, or the error of the worker, by class.
+        self.passwords = {}
         self.calls = Counter()
 
     def add(self, name, config, *, state="RUNNING", failed=()):
@@ -85,6 +87,13 @@ class LivingConnect:
     def read_topics(self, name):
         self._called("read_topics", name)
         return self.used_topics.get(name, ())
+
+    def read_password_keys(self, plugin):
+        self._called("read_password_keys", plugin)
+        found = self.passwords.get(plugin, frozenset())
+        if isinstance(found, Exception):
+            raise found
+        return frozenset(found)
 
     def read_plugins(self, url=None):
         return (Plugin(SOURCE, "source", self.version), Plugin(SINK, "sink", self.version))

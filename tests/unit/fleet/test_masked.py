@@ -41,7 +41,7 @@ def test_the_shown_config_applied_back_changes_nothing(fleet, game) -> None:
 
 
 def test_a_change_beside_masks_leaves_the_secrets_byte_equal(fleet, game) -> None:
-    shown = mask_config(game.configs["a"]) | {"tasks.max": "3", "file": "/other"}
+    shown = mask_config(game.configs["a"], unread=False) | {"tasks.max": "3", "file": "/other"}
     planned = fleet.connectors.change("a", shown)
     (step,) = planned.plan.steps
     assert set(step.arguments["keep"]) == set(SECRETS)

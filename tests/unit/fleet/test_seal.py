@@ -5,9 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from seamark.change.image import find_key_names
 from seamark.context import JournalSettings, Secret
 from seamark.errors import ConfigurationError, InvalidSettingError
-from seamark.fleet.seal import SealKey, find_key_names, read_seal_key
+from seamark.fleet.seal import SealKey, read_seal_key
 
 
 def settings(folder, **changes):

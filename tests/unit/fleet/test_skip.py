@@ -260,8 +260,17 @@ class TestCommand:
     def test_steps_deliver_park_and_go_on_and_give_back_in_any_case(self, build_desk):
         out = build_desk().run("lake", "--dry-run", "-o", "json").out
         assert kinds(out) == [
-            *("set-run-state", "prove-stopped", "lend-config", "run-meanwhile", "await-poison", "run-meanwhile"),
-            *("lend-config", "prove-stopped", "make-parking-topic", "park-record", "write-offsets", "verify-offsets"),
+            *("set-run-state", "prove-stopped", "lend-config", "run-meanwhile", "await-poison"),
+            *("restart-search", "await-poison") * 4,
+            *(
+                "run-meanwhile",
+                "lend-config",
+                "prove-stopped",
+                "make-parking-topic",
+                "park-record",
+                "write-offsets",
+                "verify-offsets",
+            ),
             *("set-run-state", "await-progress"),
         ]
         plan = json.loads(out)

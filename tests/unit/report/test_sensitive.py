@@ -34,6 +34,17 @@ from seamark.model.sensitive import MASK, is_reference, is_sensitive, mask_confi
         "client-secret",
         "sftp.pw",
         "sasl.oauthbearer.config",
+        "salesforce.consumer.key",
+        "snmp.community",
+        "github.pat",
+        "sf.connection.passcode",
+        "webhook.signing.key",
+        "datadog.app.key",
+        "mqtt.userpw",
+        "newrelic.insert.key",
+        "aws.session.key",
+        "gcp.service.account.json",
+        "jwt",
     ],
 )
 def test_secret_keys_are_known_by_name(key):
@@ -57,6 +68,10 @@ def test_secret_keys_are_known_by_name(key):
         "tokenizer",
         "bypass.mode",
         "gcs.credentials.path",
+        "consumer.key.deserializer",
+        "service.account.json.path",
+        "path.pattern",
+        "community.name",
     ],
 )
 def test_other_keys_are_shown(key):
@@ -106,8 +121,13 @@ def test_secrets_in_free_text_are_masked(text, shown):
 
 
 def test_a_config_keeps_its_keys_and_their_order():
-    masked = mask_config({"b.password": "x", "a": "1"})
+    masked = mask_config({"b.password": "x", "a": "1"}, unread=False)
     assert list(masked.items()) == [("b.password", MASK), ("a", "1")]
+
+
+def test_a_plugin_whose_types_were_not_read_shows_only_the_keys_of_connect():
+    config = {"connector.class": "org.example.X", "tasks.max": "1", "a": "1", "empty": "", "b": "${file:/f:k}"}
+    assert mask_config(config) == config | {"a": MASK}
 
 
 @given(st.text(st.characters(exclude_characters="${}"), min_size=1).filter(lambda text: not is_reference(text)))

@@ -12,6 +12,7 @@ from seamark.model.finding import Finding, Severity
 from seamark.model.health import Health
 from seamark.model.offset import Offset
 from seamark.model.owned import OwnedOffsets
+from seamark.model.plugin_keys import PLUGIN_KEYS
 from seamark.model.reading import Reading
 from seamark.model.status import ClusterStatus, FleetStatus
 from seamark.model.trace import fold_trace
@@ -49,6 +50,7 @@ def test_connectors_listing(snapshot, form):
 
 @pytest.mark.parametrize("form", OutputFormat)
 def test_connector_detail(snapshot, form):
+    PLUGIN_KEYS.remember(FLEET[1].cluster, FLEET[1].config["connector.class"], frozenset())
     assert show(build_connector_view(FLEET[1]), form) == snapshot
 
 

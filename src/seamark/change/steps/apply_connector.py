@@ -25,7 +25,7 @@ from seamark.change.action import (
 )
 from seamark.change.codec import Secret
 from seamark.change.fanout import read_all
-from seamark.change.image import find_references, reveal_config, split_secrets
+from seamark.change.image import find_references, find_typed, reveal_config, split_secrets
 from seamark.change.step import CanNotUndo, Intent, Step
 from seamark.change.steps.await_running import AwaitRunning, is_running
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
@@ -48,6 +48,7 @@ class ConnectorSeen:
     locks: frozenset[str]
     cluster_lock: str
     revealed: Mapping[str, str] = field(default_factory=dict, repr=False)
+    typed: frozenset[str] = frozenset()
     read_leftovers: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
 
     @property
@@ -94,12 +95,14 @@ class ApplyConnector(Action):
     def see(self, reads: Reads, present: Connector | None) -> ConnectorSeen:
         """Return what the action needs to know; `present` is the connector as it was read, None where there is none."""
         configs = [] if self.config is None else [self.config]
+        revealed = {} if self.config is None else reveal_config(self.config, reads.world)
         return ConnectorSeen(
             present,
             self.build_first(present).intend(reads.world),
             find_locks(reads, self.cluster, self.name, present, configs),
             reads.use(LOCKS).find_cluster(self.cluster),
-            {} if self.config is None else reveal_config(self.config, reads.world),
+            revealed,
+            find_typed(reads.world, self.cluster, None if present is None else present.config, revealed or None),
             partial(reads.use(LEFTOVERS), self.cluster, self.name) if self.config is None else tuple,
         )
 
@@ -134,9 +137,9 @@ class ApplyConnector(Action):
 
     def _build_back(self, present: Connector, seen: ConnectorSeen) -> PutConfig:
         held = {key: value for key, value in present.config.items() if key != "name"}
-        shown, kept = split_secrets(held, seen.revealed or self.config or {})
+        shown, kept = split_secrets(held, seen.revealed or self.config or {}, seen.typed)
         # Where the config has a reference, what Connect holds may be a secret as well.
-        secret = self.secret + find_references(self.config or {})
+        secret = (*self.secret, *find_references(self.config or {}), *sorted(seen.typed.intersection(shown)))
         back = PutConfig(self.cluster, self.name, shown, keep=kept, secret=secret)
         return replace(back, hidden=tuple(key for key in secret if key in shown))
 

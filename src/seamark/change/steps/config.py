@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from seamark.change.image import build_config_image
+from seamark.change.image import build_config_image, is_same_image
 from seamark.change.step import Intent, Observed
 from seamark.change.steps.read import read_config
 from seamark.change.world import World
@@ -30,7 +30,17 @@ def refuse_hidden(config: Mapping[str, str], subject: str) -> None:
 def read_config_image(world: World, cluster: str, name: str, *, secret: Collection[str]) -> dict[str, Any] | None:
     """The image of the config that Connect holds, or None where there is no such connector."""
     config = read_config(world, cluster, name)
-    return None if config is None else {"config": build_config_image(config, world, secret=secret)}
+    if config is None:
+        return None
+    return {"config": build_config_image(config, world, cluster=cluster, secret=secret)}
+
+
+def compare_config(image: Any, intent: Intent, world: World) -> Observed:
+    """Return where the image of a config is between an intent's before and after."""
+    now, before, after = ((found or {}).get("config") for found in (image, intent.before, intent.after))
+    if is_same_image(now, after, world):
+        return Observed.AFTER
+    return Observed.BEFORE if is_same_image(now, before, world) else Observed.FOREIGN
 
 
 def compare_image(image: Any, intent: Intent) -> Observed:

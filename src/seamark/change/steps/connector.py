@@ -9,11 +9,18 @@ from typing import Annotated, Any, ClassVar, Self
 
 from seamark.change.action import LEFTOVERS, ConfigWrite, NewName, Reads, StepSeen, action_kind, needs_permission
 from seamark.change.codec import Secret, Transient
-from seamark.change.image import build_config_image, find_references, find_sealed, reveal_config
+from seamark.change.image import (
+    build_config_image,
+    find_references,
+    find_sealed,
+    find_typed,
+    is_same_image,
+    reveal_config,
+)
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
-from seamark.change.steps.config import SETTLE_SECONDS, compare_image, read_config_image, refuse_hidden
+from seamark.change.steps.config import SETTLE_SECONDS, compare_config, read_config_image, refuse_hidden
 from seamark.change.steps.connector_action import ConnectorAction, build_config_fields, say_tasks
-from seamark.change.steps.read import read_run_state, read_status
+from seamark.change.steps.read import read_config, read_run_state, read_status
 from seamark.change.world import CONNECT, World
 from seamark.errors import DeadlineError, RefusedError
 from seamark.model.effect import Effect, Sign
@@ -60,7 +67,8 @@ class CreateConnector(ConnectorAction):
 
     def intend(self, world: World) -> Intent:
         refuse_hidden(self.config, self.subject)
-        image = build_config_image(reveal_config(self.config, world), world, secret=self._secret())
+        revealed = reveal_config(self.config, world)
+        image = build_config_image(revealed, world, cluster=self.cluster, secret=self._secret())
         return Intent(
             before=read_config_image(world, self.cluster, self.name, secret=self._secret()), after={"config": image}
         )
@@ -77,7 +85,7 @@ class CreateConnector(ConnectorAction):
 
     def observe(self, world: World, intent: Intent) -> Observed:
         image = read_config_image(world, self.cluster, self.name, secret=self._secret())
-        seen = compare_image(image, intent)
+        seen = compare_config(image, intent, world)
         if seen is not Observed.AFTER:
             return seen
         # Until the status is there, nobody could tell what state a step after this one finds.
@@ -126,11 +134,13 @@ class PutConfig(ConnectorAction):
 
     def intend(self, world: World) -> Intent:
         refuse_hidden(self.config, self.subject)
-        before = read_config_image(world, self.cluster, self.name, secret=self._secret())
-        after = build_config_image(reveal_config(self.config, world), world, secret=self._secret())
-        if before is not None:
-            after |= self._find_kept(before["config"])
-        return Intent(before=before, after={"config": after})
+        present, revealed = read_config(world, self.cluster, self.name), reveal_config(self.config, world)
+        secret = find_typed(world, self.cluster, present, revealed).union(self._secret())
+        after = build_config_image(revealed, world, cluster=self.cluster, secret=secret)
+        if present is None:
+            return Intent(before=None, after={"config": after})
+        before = build_config_image(present, world, cluster=self.cluster, secret=secret)
+        return Intent(before={"config": before}, after={"config": after | self._find_kept(before)})
 
     def perform(self, world: World, intent: Intent) -> None:
         if intent.before is None:
@@ -141,7 +151,7 @@ class PutConfig(ConnectorAction):
         world.use(CONNECT)(self.cluster).put_config(self.name, config)
 
     def observe(self, world: World, intent: Intent) -> Observed:
-        return compare_image(read_config_image(world, self.cluster, self.name, secret=self._secret()), intent)
+        return compare_config(read_config_image(world, self.cluster, self.name, secret=self._secret()), intent, world)
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         if intent.before is None:
@@ -169,10 +179,9 @@ class PutConfig(ConnectorAction):
         """The kept values, in clear. The journal does not hold them, so they are read at the last moment."""
         began_at = world.clock.now()
         present = world.use(CONNECT)(self.cluster).read_config(self.name)
-        image = build_config_image(
-            {key: value for key, value in present.items() if key != "name"}, world, secret=self._secret()
-        )
-        if image != intent.before["config"]:
+        held = {key: value for key, value in present.items() if key != "name"}
+        image = build_config_image(held, world, cluster=self.cluster, secret=self._secret())
+        if not is_same_image(image, intent.before["config"], world):
             raise RefusedError(f"{self.subject} was changed a moment ago by somebody else; nothing was sent")
         if world.clock.now() - began_at > _READ_SECONDS:
             raise DeadlineError(f"reading the config of {self.subject} took too long; nothing was sent")
@@ -221,7 +230,7 @@ class DeleteConnector(ConnectorAction):
         world.use(CONNECT)(self.cluster).delete_connector(self.name)
 
     def observe(self, world: World, intent: Intent) -> Observed:
-        seen = compare_image(read_config_image(world, self.cluster, self.name, secret=self.secret), intent)
+        seen = compare_config(read_config_image(world, self.cluster, self.name, secret=self.secret), intent, world)
         if seen is Observed.AFTER and read_status(world, self.cluster, self.name) is not None:
             # The status outlives the config for a moment; a create in that moment would mix old and new tasks.
             return Observed.BETWEEN

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from seamark.change.image import build_config_image, is_sealed
+from seamark.change.image import build_config_image, find_typed, is_same_image, is_sealed
 from seamark.change.step import CanNotUndo, Intent, Observed, Step
-from seamark.change.steps.config import SETTLE_SECONDS, compare_image, read_config_image
+from seamark.change.steps.config import SETTLE_SECONDS, compare_config, read_config_image
 from seamark.change.steps.last_look import take_last_look
 from seamark.change.steps.read import read_config
 from seamark.change.world import CONNECT, World
@@ -37,6 +37,8 @@ class EditConfig(Step):
     def intend(self, world: World) -> Intent:
         self.refuse_keys()
         before = read_config_image(world, self.cluster, self.name, secret=())
+        if before is not None:
+            self._check_types(world, before["config"])
         return Intent(before=before, after=None if before is None else {"config": self._merge(before["config"])})
 
     def perform(self, world: World, intent: Intent) -> None:
@@ -44,15 +46,26 @@ class EditConfig(Step):
         if config is None:
             raise RefusedError(f"{self.subject} is not there", hint="seamark connectors list shows what is there")
         # The journal holds no secrets, so the rest is sent as it is read now; it must be what was seen.
-        if {"config": build_config_image(config, world)} != intent.before:
+        image = build_config_image(config, world, cluster=self.cluster)
+        if intent.before is None or not is_same_image(image, intent.before["config"], world):
             raise RefusedError(f"{self.subject} was changed a moment ago by somebody else; nothing was sent")
         world.use(CONNECT)(self.cluster).put_config(self.name, self._merge(config))
 
     def observe(self, world: World, intent: Intent) -> Observed:
-        return compare_image(read_config_image(world, self.cluster, self.name, secret=()), intent)
+        return compare_config(read_config_image(world, self.cluster, self.name, secret=()), intent, world)
 
     def refuse_keys(self) -> None:
         """Refuse keys that this step must not touch."""
+
+    def _check_types(self, world: World, image: Mapping[str, Any]) -> None:
+        """Refuse keys that the connector's plugins type as PASSWORD: a step holds its values in clear."""
+        plain = {key: value for key, value in self._merge(image).items() if isinstance(value, str)}
+        if secret := sorted(find_typed(world, self.cluster, plain).intersection(self.values)):
+            raise RefusedError(
+                f"can't change {', '.join(secret)} of {self.subject}; no changes were made",
+                cause="their type is PASSWORD or unknown, and a plan holds no secrets",
+                hint="change these keys with `seamark connectors change`",
+            )
 
     def find_former(self, intent: Intent) -> dict[str, str | None] | CanNotUndo:
         """Return the values that the keys had before, as far as the journal holds them."""

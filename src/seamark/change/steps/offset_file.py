@@ -24,14 +24,26 @@ from seamark.offsets.file_swap import build_digest
 
 # A rename shows at once; this is a disk in trouble.
 _SETTLE_SECONDS = 10.0
-# As much as `connect-offsets` reads; a few bytes of a hostile plan must not fill the memory.
-_MAX_BYTES = 1 << 30
+# Half a million offsets. A few bytes of a hostile plan must not fill the memory: zlib compresses zeros to a thousandth.
+_MAX_BYTES = 64 << 20
 
 
 def pack_content(content: bytes | None) -> str | None:
-    """Return the content of a file as plans and the journal hold it."""
+    """Return the content of a file as plans and the journal hold it.
+
+    Raises:
+        RefusedError: the content is larger than `unpack_content` accepts, so that no undo could restore it.
+    """
+    if content is None:
+        return None
+    if len(content) > _MAX_BYTES:
+        raise RefusedError(
+            "the offsets file is too large; no changes were made",
+            cause=f"it has {len(content):,} bytes, and seamark changes files of at most {_MAX_BYTES:,} bytes",
+            hint="move these connectors to a distributed worker",
+        )
     # Keys repeat themselves: a tenth is left of them.
-    return None if content is None else b64encode(zlib.compress(content)).decode()
+    return b64encode(zlib.compress(content)).decode()
 
 
 def unpack_content(text: str | None) -> bytes | None:

@@ -1,17 +1,18 @@
-"""A sink takes records one by one until it stands at the one that it can't take."""
+"""Find the record that a sink can't process: watch the sink until it fails, restart its failed tasks, watch again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from seamark.change.codec import Transient
 from seamark.change.record_port import RECORDS, RecordPort
-from seamark.change.step import Intent, Observed, step_kind
+from seamark.change.step import Intent, Observed, Step, step_kind
 from seamark.change.steps.look import Look
 from seamark.change.steps.read import read_status
-from seamark.change.world import CONNECT, World
+from seamark.change.steps.run_state import RestartFailed
+from seamark.change.world import World
 from seamark.errors import DeadlineError, RefusedError, SeamarkError
 from seamark.model.connector import ConnectorStatus, State
 from seamark.model.record import Place
@@ -27,18 +28,31 @@ _END_SECONDS = 20.0
 # A restart shows within a rebalance; after this a task that looks failed has failed again.
 _RESTART_SECONDS = 15.0
 # A restart gives the partitions another order. Five are enough where some hundred records wait in the others.
-_ROUNDS = 5
+ROUNDS = 5
 _MOST_NAMED = 5
+
+
+@dataclass(slots=True)
+class PoisonSearch:
+    """What the rounds of one search have seen: how often the sink failed, and the records that may be the cause.
+
+    It belongs to one process. A resume in another process begins with nothing seen.
+    """
+
+    failures: int = 0
+    candidates: Mapping[Spot, Place] | None = None
+    sightings: list[Place] = field(default_factory=list)
 
 
 @step_kind("await-poison")
 @dataclass(frozen=True, slots=True)
 class AwaitPoison(Look):
-    """A sink that is lent batches of one record is watched until it fails, and its committed position says at which.
+    """Watch a sink with batches of one record until it fails; its committed offset is that of the failing record.
 
-    When a task fails, Connect commits what the batches before it came to: with one record in a batch, that is the place
-    of the one that failed. Where `place` is given, it must be that one. Else the place is told to `sightings`: of all
-    partitions with a record to come, the one that does not move on from failure to failure.
+    When a task fails, Connect commits what the batches before it processed: with one record in a batch, the committed
+    offset is that of the record that failed. If `place` is given, the record must be that one. Otherwise the record is
+    added to the sightings of the search: of all partitions with a next record, the one whose offset stays the same from
+    failure to failure. `number` is the round, from 1; each round after the first follows a restart of the failed tasks.
     """
 
     aspect: ClassVar[str] = "poison"
@@ -47,8 +61,9 @@ class AwaitPoison(Look):
     name: str
     place: Place | None = None
     idle_seconds: float = _IDLE_SECONDS
-    # For the process that holds the step; not part of the plan.
-    sightings: Annotated[list[Place], Transient()] = field(default_factory=list, compare=False, repr=False)
+    number: int = 1
+    # For the process that has the step; not part of the plan.
+    search: Annotated[PoisonSearch, Transient()] = field(default_factory=PoisonSearch, compare=False, repr=False)
 
     @property
     def subject(self) -> str:
@@ -59,17 +74,21 @@ class AwaitPoison(Look):
         return self.idle_seconds
 
     def describe(self) -> str:
+        again = "" if self.number == 1 else f" (round {self.number})"
         if self.place is None:
-            return f"let {self.subject} take record by record until it stands at the one that fails"
-        return f"let {self.subject} deliver all that is before {self.place}"
+            return f"wait until {self.subject} fails at a record{again}"
+        return f"wait until {self.subject} has delivered all records before {self.place}{again}"
 
     def perform(self, world: World, intent: Intent) -> str | None:
         del intent
+        if self.search.sightings:
+            return None
+        if self.number > 1:
+            self._await_restart(world)
         port, clock = world.use(RECORDS)(self.cluster, self.name), world.clock
         ends = port.read_ends()
-        candidates: Mapping[Spot, Place] | None = None
         last: Mapping[Spot, int] = {}
-        moved_at, looked_at, looks = clock.now(), clock.now(), 0
+        moved_at, looked_at = clock.now(), clock.now()
         while True:
             is_idle = clock.now() - moved_at >= self.idle_seconds
             is_failed, positions = self._look(world, port, last, is_idle=is_idle)
@@ -77,20 +96,34 @@ class AwaitPoison(Look):
                 last, moved_at = positions, clock.now()
             self._refuse_passed(positions)
             if is_failed:
-                looks += 1
-                candidates = self._narrow(port.find_next(self._pick(positions)), candidates)
-                if self._is_found(candidates, looks=looks):
-                    return f"it stands at {self.place or self.sightings[0]}"
-                if looks >= _ROUNDS:
-                    raise self._build_lost(candidates)
-                self._restart(world)
-                moved_at = clock.now()
-            elif is_idle:
+                return self._end_round(port.find_next(self._pick(positions)))
+            if is_idle:
                 raise self._build_late(positions)
-            elif clock.now() - looked_at >= _END_SECONDS:
+            if clock.now() - looked_at >= _END_SECONDS:
                 looked_at = clock.now()
                 self._refuse_well(port.find_next(self._pick(positions)), ends)
             clock.sleep(_LOOK_SECONDS)
+
+    def _end_round(self, standing: Mapping[Spot, Place]) -> str:
+        """Return what a failure shows.
+
+        Raises:
+            RefusedError: this was the last round, and the record isn't found.
+        """
+        search = self.search
+        search.failures += 1
+        search.candidates = self._narrow(standing, search.candidates)
+        if self._is_found(search.candidates):
+            return f"it is at {search.sightings[0]}"
+        if self.number >= ROUNDS:
+            raise self._build_lost(search.candidates)
+        return f"it failed; {len(search.candidates)} records may be the cause"
+
+    def _await_restart(self, world: World) -> None:
+        """Wait until the restart shows: a status from before it would count as another failure."""
+        until = world.clock.now() + _RESTART_SECONDS
+        while world.clock.now() < until and _has_failed(read_status(world, self.cluster, self.name)):
+            world.clock.sleep(_GLANCE_SECONDS)
 
     def _look(
         self, world: World, port: RecordPort, last: Mapping[Spot, int], *, is_idle: bool
@@ -121,21 +154,15 @@ class AwaitPoison(Look):
             return standing
         return {spot: place for spot, place in standing.items() if candidates.get(spot) == place}
 
-    def _is_found(self, candidates: Mapping[Spot, Place], *, looks: int) -> bool:
+    def _is_found(self, candidates: Mapping[Spot, Place]) -> bool:
         if self.place is not None:
-            return candidates.get(self.place.spot) == self.place
-        # Twice at the same one: a task may have failed for once, and for another reason.
-        if len(candidates) == 1 and looks > 1:
-            self.sightings[:] = candidates.values()
-            return True
-        return False
-
-    def _restart(self, world: World) -> None:
-        """Start what failed again. Nothing is left behind by it: a crash here needs no settling."""
-        world.use(CONNECT)(self.cluster).restart(self.name, include_tasks=True, only_failed=True)
-        until = world.clock.now() + _RESTART_SECONDS
-        while world.clock.now() < until and _has_failed(read_status(world, self.cluster, self.name)):
-            world.clock.sleep(_GLANCE_SECONDS)
+            found = candidates.get(self.place.spot) == self.place
+        else:
+            # Two failures at the same record: a task may have failed once for another reason.
+            found = len(candidates) == 1 and self.search.failures > 1
+        if found:
+            self.search.sightings[:] = [self.place] if self.place is not None else candidates.values()
+        return found
 
     def _refuse_passed(self, positions: Mapping[Spot, int]) -> None:
         if self.place is not None and positions.get(self.place.spot, 0) > self.place.offset:
@@ -176,6 +203,44 @@ class AwaitPoison(Look):
             cause=f"it runs, and nothing moves.{where}",
             hint="its config and run state are restored; if it runs now, there is nothing to skip",
         )
+
+
+@step_kind("restart-search")
+@dataclass(frozen=True, slots=True)
+class RestartSearch(RestartFailed):
+    """Restart the failed tasks of a sink for another round of a search, unless the record is found.
+
+    It is a step of its own, so that each restart has its intent in the journal.
+    """
+
+    place: Place | None = None
+    search: Annotated[PoisonSearch, Transient()] = field(default_factory=PoisonSearch, compare=False, repr=False)
+
+    def intend(self, world: World) -> Intent:
+        intent = RestartFailed.intend(self, world)
+        return Intent(before=intent.before, after=intent.before) if self._is_over(world) else intent
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        # The task may have failed again already, at the same record: the status can't show whether it was restarted.
+        # The next round doesn't depend on it.
+        del world, intent
+        return Observed.AFTER
+
+    def _is_over(self, world: World) -> bool:
+        if self.search.sightings or self.place is None:
+            return bool(self.search.sightings)
+        port = world.use(RECORDS)(self.cluster, self.name)
+        positions = {spot: found for spot, found in port.read_positions().items() if spot == self.place.spot}
+        return port.find_next(positions).get(self.place.spot) == self.place
+
+
+def build_search(cluster: str, name: str, place: Place | None = None) -> Iterator[Step]:
+    """Build the steps that find the record at which a sink fails, or that wait until it fails at `place`."""
+    search = PoisonSearch()
+    yield AwaitPoison(cluster, name, place, search=search)
+    for number in range(2, ROUNDS + 1):
+        yield RestartSearch(cluster, name, place, search=search)
+        yield AwaitPoison(cluster, name, place, number=number, search=search)
 
 
 def _has_failed(status: ConnectorStatus | None) -> bool:

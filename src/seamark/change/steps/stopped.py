@@ -187,17 +187,17 @@ class VerifyOffsets(Look):
         )
 
 
-def build_config_pin(config: Mapping[str, str], world: World) -> str:
-    """A fingerprint of a config; Connect adds the name, which is not part of it."""
+def build_config_pin(config: Mapping[str, str], world: World, *, cluster: str) -> str:
+    """Return a fingerprint of a config without the name, which Connect adds."""
     known = {key: value for key, value in config.items() if key != "name"}
-    return build_fingerprint(build_config_image(known, world))
+    return build_fingerprint(build_config_image(known, world, cluster=cluster))
 
 
 def refuse_other_config(world: World, cluster: str, name: str, pin: str) -> None:
     """Refuse where a connector has another config than the pinned one; seen twice, as a worker may lag behind."""
     for pause in (_LOOK_SECONDS, 0.0):
         config = read_config(world, cluster, name) if pin else None
-        if not pin or (config is not None and build_config_pin(config, world) == pin):
+        if not pin or (config is not None and build_config_pin(config, world, cluster=cluster) == pin):
             return
         world.clock.sleep(pause)
     raise RefusedError(

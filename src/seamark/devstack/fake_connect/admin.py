@@ -11,11 +11,13 @@ from seamark.devstack.fake_connect.plugins import (
     PluginSpec,
     build_validation,
     find_errors,
+    find_passwords,
     find_plugin,
     require_plugin,
 )
 from seamark.devstack.fake_connect.worker import Call
 
+_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 _LEVELS = ("OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL")
 
 
@@ -33,19 +35,23 @@ def read_health(_call: Call) -> Reply:
 def list_plugins(call: Call) -> Reply:
     """What can be loaded."""
     plugins = [
-        {"class": plugin.class_name, "type": plugin.type, "version": plugin.version} for plugin in call.setup.plugins
+        {"class": plugin.class_name, "type": plugin.type, "version": plugin.version}
+        for plugin in call.setup.plugins
+        if plugin.type in ("source", "sink") or call.request.first("connectorsOnly", "true") == "false"
     ]
     if call.request.first("connectorsOnly", "true") == "false":
-        converter = "org.apache.kafka.connect.json.JsonConverter"
-        plugins.append({"class": converter, "type": "converter", "version": call.setup.version})
+        plugins.append({"class": _CONVERTER, "type": "converter", "version": call.setup.version})
     return build_json(200, plugins)
 
 
 def read_plugin_config(call: Call) -> Reply:
     """The keys a plugin knows."""
+    if call.request.segments[1] == _CONVERTER:
+        return build_json(200, [{"name": "schemas.enable", "type": "BOOLEAN", "required": False}])
     plugin = _find(call)
     keys = ["name", "connector.class", "tasks.max", *plugin.required]
-    return build_json(200, [{"name": key, "type": "STRING", "required": key in plugin.required} for key in keys])
+    described = [{"name": key, "type": "STRING", "required": key in plugin.required} for key in keys]
+    return build_json(200, [*described, *({"name": key, "type": "PASSWORD"} for key in plugin.passwords)])
 
 
 def validate(call: Call) -> Reply:
@@ -59,7 +65,8 @@ def validate(call: Call) -> Reply:
     errors = find_errors(plugin, config)
     if "topics" in errors and not call.setup.is_at_least(4, 0):
         raise Refusal(500, f"org.apache.kafka.common.config.ConfigException: {errors['topics'][0]}")
-    return build_json(200, build_validation(included or asked, config, errors))
+    passwords = find_passwords(call.setup.plugins, plugin, config)
+    return build_json(200, build_validation(included or asked, config, errors, passwords))
 
 
 def list_loggers(call: Call) -> Reply:

@@ -17,22 +17,26 @@ REFUSING_SOURCE = "org.example.RefusingSourceConnector"
 
 @dataclass(frozen=True, slots=True)
 class PluginSpec:
-    """A plugin. `alters` is what its `alterOffsets` does: True looks, False does not, None refuses."""
+    """A plugin. `alters` is what its `alterOffsets` does: True looks, False does not, None refuses.
+
+    `passwords` are its keys of the type PASSWORD. The type is source, sink, transformation, predicate or converter.
+    """
 
     class_name: str
     type: str
     version: str
     alters: bool | None = False
     required: tuple[str, ...] = ()
+    passwords: tuple[str, ...] = ()
 
 
 def default_plugins(version: str) -> tuple[PluginSpec, ...]:
     """What a fresh fake has: Kafka's two file connectors, two of Aiven's, and one that refuses changes of offsets."""
     return (
         PluginSpec(FILE_SINK, "sink", version, alters=True),
-        PluginSpec(S3_SINK, "sink", "2.15.0"),
+        PluginSpec(S3_SINK, "sink", "2.15.0", passwords=("aws.secret.access.key",)),
         PluginSpec(FILE_SOURCE, "source", version, alters=True, required=("topic",)),
-        PluginSpec(JDBC_SOURCE, "source", "6.10.0"),
+        PluginSpec(JDBC_SOURCE, "source", "6.10.0", passwords=("connection.password",)),
         PluginSpec(REFUSING_SOURCE, "source", "1.0", alters=None),
     )
 
@@ -84,16 +88,30 @@ def find_errors(plugin: PluginSpec, config: dict[str, str | None]) -> dict[str, 
     return errors
 
 
-def build_validation(name: str, config: dict[str, str | None], errors: dict[str, list[str]]) -> dict[str, Any]:
-    """The body of a validation: every key that was given or has an error."""
-    keys = list(dict.fromkeys([*config, *errors]))
+def find_passwords(
+    plugins: tuple[PluginSpec, ...], plugin: PluginSpec, config: dict[str, str | None]
+) -> tuple[str, ...]:
+    """Return the PASSWORD keys of a connector and, with their prefixes, of its transformations and predicates."""
+    found = list(plugin.passwords)
+    for kind in ("transforms", "predicates"):
+        for alias in map(str.strip, (config.get(kind) or "").split(",")):
+            used = find_plugin(plugins, config.get(f"{kind}.{alias}.type") or "")
+            found += [f"{kind}.{alias}.{key}" for key in (used.passwords if used else ())]
+    return tuple(found)
+
+
+def build_validation(
+    name: str, config: dict[str, str | None], errors: dict[str, list[str]], passwords: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """The body of a validation: every key that was given, has an error or is a PASSWORD."""
+    keys = list(dict.fromkeys([*config, *errors, *passwords]))
     return {
         "name": name,
         "error_count": sum(map(len, errors.values())),
         "groups": ["Common"],
         "configs": [
             {
-                "definition": None,
+                "definition": {"name": key, "type": "PASSWORD"} if key in passwords else None,
                 "value": {
                     "name": key,
                     "value": config.get(key),

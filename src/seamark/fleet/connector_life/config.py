@@ -7,6 +7,7 @@ from typing import Any
 
 from seamark.context import is_masked
 from seamark.errors import RefusedError, UsageError
+from seamark.model.plugin_keys import find_secret_keys
 from seamark.model.sensitive import MASK, is_sensitive, mask_value
 
 
@@ -31,17 +32,24 @@ def restore_masked(config: Mapping[str, str], present: Mapping[str, str]) -> dic
     """The config with what Connect holds in place of our mask of it, byte by byte.
 
     Only the whole value as seamark shows it counts: a URL with another host and the mask in it is not restored, since
-    the password would go to somebody else.
+    the password would be sent to another host.
     """
+    # What another process hid before it knew the types is refused by name, so that it is written again.
+    secret = find_secret_keys(present, unread=False) if present else frozenset()
     return {
-        key: present[key] if MASK in value and value == mask_value(key, present.get(key, "")) else value
+        key: present[key] if MASK in value and value == mask_value(key, present.get(key, ""), secret) else value
         for key, value in config.items()
     }
 
 
 def refuse_masks(config: Mapping[str, str], *, name: str) -> None:
     """Refuse what some tool showed in place of a secret: written back, it would be the new secret."""
-    masked = sorted(key for key, value in config.items() if MASK in value or (is_sensitive(key) and is_masked(value)))
+    secret = find_secret_keys(config, unread=False)
+    masked = sorted(
+        key
+        for key, value in config.items()
+        if MASK in value or ((key in secret or is_sensitive(key)) and is_masked(value))
+    )
     if masked:
         raise RefusedError(
             f"the config of {name} holds the mask of a secret, not the secret",

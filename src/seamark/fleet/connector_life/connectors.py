@@ -44,7 +44,7 @@ class Connectors:
             names = [cluster]
         answers = self._clusters.ask(lambda client: client.read_connectors(), names=names)
         items = tuple(
-            connector
+            self._clusters.types.clean(connector)
             for found in answers.results.values()
             for connector in sorted(found, key=lambda connector: connector.name)
         )
@@ -58,7 +58,7 @@ class Connectors:
         """
         cluster, name = self.split_owner(owner)
         if cluster is not None:
-            return self._clusters.client(cluster).read_connector(name)
+            return self._clean(self._clusters.client(cluster).read_connector(name))
         answers = self._clusters.ask(lambda client: client.read_connector(name))
         failures = {where: error for where, error in answers.failures.items() if not isinstance(error, NotFoundError)}
         found = tuple(answers.results.values())
@@ -68,7 +68,15 @@ class Connectors:
             raise _undecided(name, found, failures)
         if not found:
             raise _absent(name, self._clusters.names)
-        return found[0]
+        return self._clean(found[0])
+
+    def read_types(self, connectors: Iterable[Connector]) -> None:
+        """Read the types of the connectors' plugins. Where that fails, all values of a plugin count as secrets."""
+        self._clusters.types.read(connectors)
+
+    def _clean(self, connector: Connector) -> Connector:
+        self.read_types([connector])
+        return self._clusters.types.clean(connector)
 
     def plugins(self, *, cluster: str | None = None) -> Reading[FleetPlugin]:
         """The connector plugins, and on which workers each is missing or of another version.

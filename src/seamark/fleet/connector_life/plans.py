@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seamark.change.action import Action
-from seamark.change.image import split_secrets
+from seamark.change.image import find_typed, split_secrets
 from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
 from seamark.change.steps.run_state import RestartFailed, SetRunState
 from seamark.connect.capability import Capability
@@ -138,7 +138,7 @@ class ConnectorPlans:
         present = {key: value for key, value in connector.config.items() if key != "name"}
         name, cluster = connector.name, connector.cluster
         refuse_violations([(name, cluster, config)], self._context, present={(cluster, name): present})
-        shown, kept = split_secrets(config, present)
+        shown, kept = split_secrets(config, present, find_typed(self.planner.world, cluster, present, config))
         step = PutConfig(connector.cluster, connector.name, shown, keep=kept)
         notes = build_topic_note(connector, config)
         return self._build("change the config of", [connector], [step], notes=notes)

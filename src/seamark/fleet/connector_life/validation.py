@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from seamark.change.action import ConfigWrite
-from seamark.change.image import find_references
+from seamark.change.image import SECRET_SCHEME, find_references, find_typed
 from seamark.change.world import CONNECT, World
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnreachableError
 from seamark.fleet.clusters import Clusters
-from seamark.model.sensitive import MASK, mask_text, mask_value
+from seamark.model.sensitive import find_secret_values, hide_values, mask_value
 
 # Validating is work for a worker's processor, and for a database where the plugin asks one.
 _AT_ONCE = 8
@@ -91,26 +91,31 @@ def _build_judge(clusters: Clusters, world: World) -> Callable[[ConfigWrite], _J
             if error.retryable:
                 return _Judgement(step.subject, trouble=error)
             return _Judgement(step.subject, (error.message,))
-        secrets = find_secrets(config, references=())
+        secrets = find_secret_values(config, more=found.secret)
         errors = [(key, said) for key, all_said in found.errors.items() for said in all_said]
         unchecked = {key for key, said in errors if references and (key in references or _LOGIN.search(said))}
-        faults = [f"{key}: {_hide(said, secrets)}" for key, said in errors if key not in unchecked]
-        return _Judgement(step.subject, tuple(faults), tuple(sorted(unchecked)))
+        faults = [f"{key}: {hide_values(said, secrets)}" for key, said in errors if key not in unchecked]
+        untyped = _find_untyped(step, config, found.secret, world)
+        return _Judgement(step.subject, (*faults, *untyped), tuple(sorted(unchecked)))
 
     return judge
 
 
-def find_secrets(config: Mapping[str, str], *, references: Collection[str]) -> tuple[str, ...]:
-    """The secret values of a revealed config, the longest first."""
-    found = {value for key, value in config.items() if key in references or mask_value(key, value) != value}
-    return tuple(sorted((value for value in found if value), key=len, reverse=True))
+def _find_untyped(
+    write: ConfigWrite, config: Mapping[str, str], passwords: frozenset[str], world: World
+) -> tuple[str, ...]:
+    """Return a fault for each literal PASSWORD value that the plan and the journal would hold in clear.
 
-
-def _hide(said: str, secrets: Iterable[str]) -> str:
-    """A plugin's words may quote the value that it does not like."""
-    for secret in secrets:
-        said = said.replace(secret, MASK)
-    return mask_text(said)
+    The types of a plugin don't depend on the config (`ConfigDef` belongs to the class), so that this finds a mistake of
+    seamark or a worker with another version of the plugin.
+    """
+    secret = find_typed(world, write.cluster, config)
+    return tuple(
+        f"{key}: another worker doesn't type this key as PASSWORD; write the value as a secret:// reference"
+        for key in sorted(passwords.intersection(write.config) - secret)
+        if not write.config[key].startswith(SECRET_SCHEME)
+        and mask_value(key, config[key]) == config[key] != mask_value(key, config[key], passwords)
+    )
 
 
 def _count(found: Sequence[_Judgement]) -> str:

@@ -97,7 +97,7 @@ def _read_cluster(clusters: Clusters, name: str) -> ClusterEvidence:
     return ClusterEvidence(
         settings,
         workers=workers,
-        connectors=_keep(client.read_connectors),
+        connectors=_keep(lambda: tuple(map(clusters.types.clean, client.read_connectors()))),
         plugins={url: _keep(lambda url=url: client.read_plugins(url)) for url in up},  # type: ignore[misc]
     )
 

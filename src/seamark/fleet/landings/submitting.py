@@ -12,6 +12,7 @@ from seamark.errors import ConfigurationError, UsageError
 from seamark.fleet.landings.declared import Declared
 from seamark.model.sensitive import mask_value
 from seamark.model.spark_pack import ARCHIVE, PROGRAM
+from seamark.model.spark_security import build_auth_conf
 from seamark.model.submission import DEFAULT_IMAGE, KAFKA_PACKAGE, Submission, SubmitForm
 
 if TYPE_CHECKING:
@@ -47,16 +48,19 @@ def build_submission(context: Context, declared: Declared, wish: SubmitWish) -> 
     pack = _find_pack(wish.pack, wish.form)
     jars = _find_jars(wish.jars, is_far=is_far)
     has_source = bool(jars) or any(key in wish.conf for key in _OF_JARS)
+    master = wish.master or (None if is_far else os.environ.get("SEAMARK_SPARK_MASTER") or None)
+    # An operator of SparkApplications runs them on Kubernetes.
+    auth = build_auth_conf("k8s:" if is_far else master or "")
     return Submission(
         declared.landing.name,
         context=context.name,
         files=tuple(str(file.absolute()) for file in wish.files),
         archive=f"{pack}/{ARCHIVE}",
         program=f"{pack}/{PROGRAM}",
-        master=wish.master or (None if is_far else os.environ.get("SEAMARK_SPARK_MASTER") or None),
+        master=master,
         jars=jars,
         packages=() if has_source else (KAFKA_PACKAGE,),
-        conf=wish.conf,
+        conf={**auth, **wish.conf},
         variables=_find_variables(context),
         contexts=_find_contexts(context),
         image=wish.image,

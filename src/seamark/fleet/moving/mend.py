@@ -106,7 +106,7 @@ class OffsetMends:
             tolerance=choice.care.tolerance,
             wait_seconds=choice.care.wait_seconds,
             accepts_zombies=choice.care.accepts_zombies,
-            config=build_config_pin(connector.config, self._world()),
+            config=build_config_pin(connector.config, self._world(), cluster=connector.cluster),
         )
 
     def _build_notes(self, owner: OddOwner, rights: Iterable[Right]) -> Iterator[str]:

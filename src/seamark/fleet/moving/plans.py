@@ -86,7 +86,7 @@ class OffsetPlans:
             tolerance=tolerance,
             wait_seconds=wait_seconds,
             accepts_zombies=accepts_zombies,
-            config=build_config_pin(connector.config, world),
+            config=build_config_pin(connector.config, world, cluster=connector.cluster),
         )
         seen = action.read(reads)
         action = replace(action, planned=sum_previews(seen.previews))

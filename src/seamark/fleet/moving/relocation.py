@@ -77,7 +77,7 @@ class Relocations:
             self._find_shape(target, workers=workers),
             wait_seconds=wait_seconds,
             accepts_zombies=accepts_zombies,
-            config=build_config_pin(connector.config, self._world()),
+            config=build_config_pin(connector.config, self._world(), cluster=connector.cluster),
         )
         seen = action.read(reads)
         cluster, name = connector.cluster, connector.name

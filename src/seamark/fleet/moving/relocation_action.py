@@ -19,7 +19,7 @@ from seamark.change.action import (
     needs_permission,
 )
 from seamark.change.fanout import read_all
-from seamark.change.image import split_secrets
+from seamark.change.image import find_typed, split_secrets
 from seamark.change.locks import topic_lock
 from seamark.change.step import CanNotUndo, Step
 from seamark.change.steps.connector import PutConfig
@@ -62,6 +62,7 @@ class RelocationSeen:
     count: int
     locks: frozenset[str]
     progress: tuple[Step, ...]
+    typed: frozenset[str] = frozenset()
 
 
 @action_kind("relocate-offsets")
@@ -144,6 +145,7 @@ class RelocateOffsets(Action):
             count=0 if used == self.target else self._count(reads),
             locks=locks | ({topic_lock(self.target)} if self.topic else frozenset()),
             progress=progress if held else (),
+            typed=find_typed(reads.world, self.cluster, present),
         )
 
     def steps(self, seen: RelocationSeen) -> StepSequence:
@@ -169,7 +171,7 @@ class RelocateOffsets(Action):
     def needs(self, seen: RelocationSeen) -> Needs:
         """The locks with both topics, the rights to read both and to write one, the policy's consent to the config."""
         rights = {Right("topic", one, "READ") for one in (self.source, self.target)}
-        shown, kept = split_secrets(seen.config, seen.present)
+        shown, kept = split_secrets(seen.config, seen.present, seen.typed)
         return Needs(
             seen.locks,
             frozenset({*rights, Right("topic", self.target, "WRITE")}),
@@ -202,7 +204,7 @@ class RelocateOffsets(Action):
 
     def _build_inner(self, seen: RelocationSeen) -> tuple[Step, ...]:
         cluster, name, topic = self.cluster, self.name, self.topic
-        shown, kept = split_secrets(seen.config, seen.present)
+        shown, kept = split_secrets(seen.config, seen.present, seen.typed)
         return (
             *(
                 ()

@@ -23,7 +23,7 @@ from seamark.change.steps.await_progress import AwaitProgress
 from seamark.change.steps.meanwhile import LendConfig, MakeParkingTopic, RunMeanwhile
 from seamark.change.steps.offsets import WriteOffsets
 from seamark.change.steps.park import ParkRecord
-from seamark.change.steps.poison import AwaitPoison
+from seamark.change.steps.poison import build_search
 from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stopped import VerifyOffsets
 from seamark.change.world import BROKERS
@@ -37,6 +37,7 @@ from seamark.model.access import Right
 from seamark.model.effect import Effect, Sign
 from seamark.model.offset import Offset
 from seamark.model.permission import Permission
+from seamark.model.record import Place
 from seamark.offsets.meaning.sink import OFFSET, build_partition
 
 if TYPE_CHECKING:
@@ -78,8 +79,7 @@ class FindFailingRecord(_SinkAction):
 
     def steps(self, seen: Quiesced) -> StepSequence:
         """Stop, override the config, process, stop, return the config, start."""
-        waiting = AwaitPoison(self.cluster, self.name)
-        return (*build_delivery(seen, self.lent, waiting), (_build_start(self), When.ALWAYS))
+        return (*build_delivery(seen, self.lent), (_build_start(self), When.ALWAYS))
 
     def needs(self, seen: Quiesced) -> Needs:
         """The sink's locks, and a policy that allows the lent config."""
@@ -152,10 +152,9 @@ class SkipRecord(_SinkAction):
 
     def steps(self, seen: SkipSeen) -> StepSequence:
         """Deliver, stop, park, commit, verify, start, and wait until the sink continues."""
-        waiting = AwaitPoison(self.cluster, self.name, self.record.place)
         stopped = (seen.quiesced.stop, seen.quiesced.build_proof(accepts_zombies=self.accepts_zombies))
         begin = (
-            build_delivery(seen.quiesced, self.lent, waiting, accepts_zombies=self.accepts_zombies)
+            build_delivery(seen.quiesced, self.lent, self.record.place, accepts_zombies=self.accepts_zombies)
             if self.lent
             else _in_turn(stopped)
         )
@@ -239,7 +238,7 @@ class ReturnConfig(_SinkAction):
 
 
 def build_delivery(
-    seen: Quiesced, lent: Lent, waiting: AwaitPoison, *, accepts_zombies: bool = False
+    seen: Quiesced, lent: Lent, place: Place | None = None, *, accepts_zombies: bool = False
 ) -> Iterator[tuple[Step, When]]:
     """Process record by record until the sink fails; then it is stopped, and has its config again.
 
@@ -248,7 +247,7 @@ def build_delivery(
     cluster, name, config = seen.connector.cluster, seen.connector.name, seen.connector.config
     proof = seen.build_proof(accepts_zombies=accepts_zombies)
     yield from _in_turn((seen.stop, proof, LendConfig(cluster, name, lent)))
-    yield from _in_turn((RunMeanwhile(cluster, name, RUNNING), waiting))
+    yield from _in_turn((RunMeanwhile(cluster, name, RUNNING), *build_search(cluster, name, place)))
     yield RunMeanwhile(cluster, name, STOPPED), When.ALWAYS
     yield LendConfig(cluster, name, {key: config.get(key) for key in lent}, returns=True), When.ALWAYS
     yield seen.build_proof(accepts_zombies=accepts_zombies), When.TURN

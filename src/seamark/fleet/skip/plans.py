@@ -118,8 +118,9 @@ class Skips:
             reads=reads,
             known={0: seen},
         )
-        waiting = planned.find_step(AwaitPoison)
-        return Search(planned, connector.owner, waiting.sightings, tells_truth(connector, lent), finder)
+        # All rounds share one search.
+        sightings = next(step.search.sightings for step in planned.steps if isinstance(step, AwaitPoison))
+        return Search(planned, connector.owner, sightings, tells_truth(connector, lent), finder)
 
     def plan(
         self,

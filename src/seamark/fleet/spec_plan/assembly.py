@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from seamark.change.image import find_sealed, split_secrets
+from seamark.change.image import find_sealed, find_typed, split_secrets
 from seamark.change.snapshot import SnapshotWorld
 from seamark.change.steps.apply_connector import ApplyConnector, ConnectorSeen
 from seamark.connect.capability import Capability
@@ -115,7 +115,9 @@ class Assembly:
         kept: tuple[str, ...] = ()
         if difference.present is not None:
             held = {key: value for key, value in difference.present.config.items() if key != "name"}
-            config, kept = split_secrets(config, held)
+            config, kept = split_secrets(
+                config, held, find_typed(self._world, difference.cluster, held, difference.revealed)
+            )
         return ApplyConnector(
             difference.cluster,
             difference.name,
@@ -164,6 +166,7 @@ class Assembly:
                 live=difference.present.config,
                 wanted=difference.revealed,
                 change=change,
+                cluster=difference.cluster,
                 world=self._world,
             )
             if drift is not None:

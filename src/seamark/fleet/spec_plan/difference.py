@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from seamark.change.image import reveal_config
+from seamark.change.image import find_typed, reveal_config
 from seamark.change.world import World
 from seamark.fleet.connector_life.config import restore_masked
 from seamark.fleet.spec_plan.desired import split_owner
 from seamark.model.connector import Connector
+from seamark.model.sensitive import MASK
 from seamark.model.spec import DesiredConnector
 
 
@@ -51,6 +52,9 @@ def find_differences(
     for owner, wanted in desired.items():
         present = live.get(owner)
         held = present.config if present else {}
+        if present is not None and any(MASK in value for value in wanted.config.values()):
+            # What `connectors show` hides depends on the types.
+            find_typed(world, present.cluster, held)
         config = restore_masked({key: value for key, value in wanted.config.items() if key != "name"}, held)
         revealed = reveal_config(config, world)
         if present is None or not _is_equal(revealed, held):

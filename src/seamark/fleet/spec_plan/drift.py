@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from seamark.change.image import build_config_image, find_sealed, is_sealed
+from seamark.change.image import build_config_image, build_sealed_like, find_key_names, find_sealed, is_sealed
 from seamark.change.steps.connector_action import is_hidden, show_value
 from seamark.change.world import World
-from seamark.fleet.seal import find_key_names
 from seamark.model.effect import Drift, DriftField
 
 _CHANGED = "changed outside this spec"
@@ -22,12 +21,16 @@ def build_drift(
     live: Mapping[str, str],
     wanted: Mapping[str, str],
     change: str,
+    cluster: str,
     world: World,
 ) -> Drift | None:
     """The drift of one connector, or None where it is as the spec left it. `wanted` may be empty: it shall go."""
     hidden = find_sealed(applied)
-    now = build_config_image({key: value for key, value in live.items() if key != "name"}, world, secret=hidden)
-    then = build_config_image(wanted, world, secret=hidden)
+    held = {key: value for key, value in live.items() if key != "name"}
+    now = build_config_image(held, world, cluster=cluster, secret=hidden)
+    then = build_config_image(wanted, world, cluster=cluster, secret=hidden)
+    # An image in the journal may be older than what is known of its types.
+    applied = build_sealed_like(applied, now, world)
     fields = tuple(
         DriftField(
             key,

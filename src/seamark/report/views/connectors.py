@@ -8,6 +8,7 @@ from typing import Any
 from seamark.errors import SeamarkError
 from seamark.model.connector import Connector, State, Task
 from seamark.model.health import Health, build_health
+from seamark.model.plugin_keys import PLUGIN_KEYS, find_plugins
 from seamark.model.reading import Reading
 from seamark.model.sensitive import mask_config
 from seamark.model.trace import clean_trace, fold_trace
@@ -166,7 +167,16 @@ def _build_lines(connector: Connector, screen: Screen) -> list[Line]:
         lines += _build_trace(status.trace, screen)
         lines += _build_tasks(status.tasks, screen)
     lines.append(line(Span(f"Config ({render_count(len(connector.config), 'key')})", Style.STRONG)))
-    return lines + _build_config(mask_config(connector.config))
+    return lines + _build_type_notes(connector) + _build_config(mask_config(connector.config))
+
+
+def _build_type_notes(connector: Connector) -> list[Line]:
+    causes = PLUGIN_KEYS.find_causes(connector.cluster)
+    used = dict.fromkeys(plugin for _, plugin in find_plugins(connector.config) if plugin in causes)
+    return [
+        line("  ", Span(f"values of {plugin} are hidden: its types can't be read ({causes[plugin]})", Style.WARN))
+        for plugin in used
+    ]
 
 
 def _build_tasks(tasks: Sequence[Task], screen: Screen) -> list[Line]:

@@ -24,7 +24,7 @@ LISTING: Listing[DesiredConnector] = Listing(
             long=lambda connector: connector.config.get("connector.class", ""),
         ),
         Column("place", "DEFINED IN", lambda connector: str(connector.place)),
-        Column("config", "", lambda connector: mask_config(connector.config)),
+        Column("config", "", lambda connector: mask_config(connector.config, unread=False)),
     ),
 )
 

@@ -1,0 +1,34 @@
+"""Kill or stop this process at a point of a change, as `SEAMARK_FAILPOINT` says: `after-intent:1:kill`.
+
+Only child processes of tests import this module; importing it sets the hook. A wrong value is an error, because a
+typing mistake must not make a fault test pass.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from seamark.change.failpoint import POINTS, set_hook
+from seamark.errors import UsageError
+
+VARIABLE = "SEAMARK_FAILPOINT"
+_SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+
+
+def interrupt(point: str, number: int) -> None:
+    """Kill or stop this process if this is the point that the variable names."""
+    wanted = os.environ.get(VARIABLE)
+    if not wanted:
+        return
+    name, _, rest = wanted.partition(":")
+    at, _, action = rest.partition(":")
+    if name not in POINTS or not at.isdigit() or action not in _SIGNALS:
+        raise UsageError(f"{VARIABLE}={wanted!r} is not POINT:NUMBER:kill|stop", hint=f"use one of {', '.join(POINTS)}")
+    if (name, int(at)) == (point, number):
+        # Once: a step that is written again reaches the point again.
+        del os.environ[VARIABLE]
+        os.kill(os.getpid(), _SIGNALS[action])
+
+
+set_hook(interrupt)
