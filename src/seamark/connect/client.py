@@ -18,6 +18,7 @@ from seamark.connect.boards import ConfigBoard
 from seamark.connect.caller import Caller
 from seamark.connect.capability import Capabilities, Capability, build_capabilities
 from seamark.connect.clock import build_clock_skew
+from seamark.connect.readiness import ReadConfigNames, Readiness
 from seamark.connect.request import Request
 from seamark.connect.timing import Timing
 from seamark.connect.transport import Transport
@@ -58,8 +59,12 @@ class ConnectClient:
         verify: bool = True,
         timing: Timing | None = None,
         transport: httpx2.BaseTransport | None = None,
+        read_config_names: ReadConfigNames | None = None,
     ) -> None:
-        """Open nothing yet; the first call connects. `transport` replaces the network in tests."""
+        """Open nothing yet; the first call connects. `transport` replaces the network in tests.
+
+        `read_config_names` reads the names of all connectors from the config topic.
+        """
         self.cluster = cluster
         self.timing = timing or Timing()
         workers = Workers(urls, cluster=cluster)
@@ -67,6 +72,13 @@ class ConnectClient:
             workers.urls, username=username, password=password, ca_file=ca_file, verify=verify, transport=transport
         )
         self._caller = Caller(workers, self._transport, timing=self.timing, cluster=cluster)
+        self._ready = Readiness(
+            self._caller,
+            self._transport,
+            timing=self.timing,
+            cluster=cluster,
+            read_config_names=read_config_names,
+        )
         self._lock = threading.Lock()
         self._capabilities: tuple[float, Capabilities] | None = None
         self._configs = ConfigBoard(self._read_one_config, self._read_all_configs)
@@ -94,7 +106,7 @@ class ConnectClient:
 
     def waits(self) -> tuple[Wait, ...]:
         """The calls that have not ended yet, and what was answered so far. May be asked from any thread."""
-        return self._caller.waits()
+        return self._caller.waits() + self._ready.waits()
 
     # --- reads -------------------------------------------------------------------------------------------------
 
@@ -137,7 +149,7 @@ class ConnectClient:
         if elsewhere:
             # The last in the order is another worker than the one that answered last, where there are several.
             with suppress(SeamarkError, wire.MalformedBodyError):
-                answer = self._caller.ask_once(requests.configs(), url=self._caller.workers.order()[-1])
+                answer = self._ready.ask_once(requests.configs(), url=self._caller.workers.order()[-1])
                 return wire.build_configs(answer.body)
         return self._ask(requests.configs(), wire.build_configs)
 
@@ -177,7 +189,7 @@ class ConnectClient:
 
     def _knock(self, url: str) -> Answer | Failure:
         seconds = self.timing.connect_seconds
-        return self._transport.send(url, requests.root(), connect_seconds=seconds, read_seconds=seconds, login=False)
+        return self._transport.send(url, requests.root(), connect_seconds=seconds, read_seconds=seconds)
 
     def read_capabilities(self) -> Capabilities:
         """What every worker that answers can do; asked again after a minute.
@@ -318,7 +330,7 @@ class ConnectClient:
     ) -> T:
         if needs is not None:
             self.read_capabilities().require(needs, doing=request.doing)
-        answer = self._caller.call(request, url=url)
+        answer = self._ready.call(request, url=url)
         try:
             return decode(answer.body)
         except wire.MalformedBodyError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import threading
 import time
 from types import TracebackType
 from typing import Self
@@ -37,6 +38,9 @@ class Transport:
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
         self._max_answer_bytes = max_answer_bytes
+        self._last = threading.local()
+        # A transport of tests has no connections: each URL stands for one.
+        self._stand_ins: dict[str, object] = {url: _StandIn() for url in urls}
         auth = None if username is None else httpx2.BasicAuth(username, password or "")
         needs_tls = any(url.startswith("https:") for url in urls)
         self._client = httpx2.Client(
@@ -61,13 +65,18 @@ class Transport:
         """Close every connection."""
         self._client.close()
 
-    def send(
-        self, url: str, request: Request, *, connect_seconds: float, read_seconds: float, login: bool = True
-    ) -> Answer | Failure:
-        """Send the request to the worker at `url`. Never raises for what the network or the worker does.
+    @property
+    def connection(self) -> object | None:
+        """The connection of the last answer in this thread; None where the last request was not answered.
 
-        Without `login` no password goes with it: for addresses that nobody but the cluster itself has named.
+        A TCP connection leads to one process as long as it is open, whatever its URL leads to afterwards.
         """
+        found: object | None = getattr(self._last, "connection", None)
+        return found
+
+    def send(self, url: str, request: Request, *, connect_seconds: float, read_seconds: float) -> Answer | Failure:
+        """Send the request to the worker at `url`. Never raises for what the network or the worker does."""
+        self._last.connection = None
         ends_at = time.monotonic() + connect_seconds + read_seconds
         timeout = httpx2.Timeout(read_seconds, connect=connect_seconds, pool=connect_seconds)
         headers = {"Content-Type": "application/json"} if request.body is not None else None
@@ -78,11 +87,11 @@ class Transport:
                 content=request.body,
                 headers=headers,
                 timeout=timeout,
-                auth=httpx2.USE_CLIENT_DEFAULT if login else None,
             ) as response:
                 body = self._read_body(response, ends_at=ends_at)
                 if isinstance(body, Failure):
                     return body
+                self._last.connection = response.extensions.get("network_stream", self._stand_ins.get(url))
                 return _build_answer(response, body)
         except _BEFORE_SENDING as error:
             return Failure(Phase.CONNECTING, _reason(error), isinstance(error, httpx2.TimeoutException))
@@ -101,6 +110,10 @@ class Transport:
                 return Failure(Phase.SENT, "the answer did not end in time", is_silence=True)
             chunks.append(chunk)
         return b"".join(chunks)
+
+
+class _StandIn:
+    """A connection of a transport that has none."""
 
 
 def _build_answer(response: httpx2.Response, body: bytes) -> Answer:
