@@ -64,14 +64,6 @@ class _Pending:
     reasons: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """A worker that is ready. `connection` counts for one call only where the proof doesn't last."""
-
-    url: str
-    connection: object | None = None
-
-
 class Readiness:
     """Calls whose answers are complete. Thread-safe.
 
@@ -119,18 +111,18 @@ class Readiness:
             seconds = min(_FIRST_LOOK_SECONDS, self._timing.deadline_seconds)
             self._ask_herder(url or self._caller.workers.order()[0], seconds=seconds)
         with self._waiting(request) as pending:
-            ready, is_last = _Ready(url or ""), False
+            ready, is_last = url, False
             while True:
                 missing: NotFoundError | None = None
                 try:
-                    answer = self._caller.call(request, url=ready.url or None)
+                    answer = self._caller.call(request, url=ready)
                     if not is_snapshot:
                         return answer
                 except NotFoundError as error:
                     if request.kind not in _CONNECTOR_KINDS:
                         raise
                     missing = error
-                if self._is_proven(ready):
+                if self._is_proven():
                     if missing is not None:
                         raise missing
                     return answer
@@ -151,7 +143,7 @@ class Readiness:
         """
         for _ in range(2):
             answer = self._caller.ask_once(request, url=url)
-            if self._is_proven(_Ready(url)):
+            if self._is_proven():
                 return answer
             reason = self._ask_herder(url, seconds=_FIRST_LOOK_SECONDS)
             if reason:
@@ -160,22 +152,21 @@ class Readiness:
 
     # --- proofs ------------------------------------------------------------------------------------------------
 
-    def _is_proven(self, ready: _Ready) -> bool:
+    def _is_proven(self) -> bool:
         """Whether the last answer in this thread came over a connection to a process that is known to be ready."""
         connection = self._transport.connection
         with self._lock:
-            if connection is None or (connection not in self._proven and connection is not ready.connection):
+            if connection is None or connection not in self._proven:
                 return False
             self._proven_at = time.monotonic()
             return True
 
-    def _remember(self) -> None:
-        connection = self._transport.connection
+    def _remember(self, connection: object | None) -> None:
         if connection is not None:
             with self._lock:
                 self._proven.add(connection)
 
-    def _wait_until_ready(self, request: Request, pending: _Pending, *, urls: Sequence[str]) -> _Ready:
+    def _wait_until_ready(self, request: Request, pending: _Pending, *, urls: Sequence[str]) -> str:
         for pause in self._timing.pauses():
             found, pending.reasons = self._find_ready(urls or self._caller.workers.order())
             if found is not None:
@@ -188,14 +179,14 @@ class Readiness:
     def _find_deadline(self, pending: _Pending) -> float:
         return pending.began_at + self._timing.deadline_seconds
 
-    def _find_ready(self, urls: Sequence[str]) -> tuple[_Ready | None, dict[str, str]]:
+    def _find_ready(self, urls: Sequence[str]) -> tuple[str | None, dict[str, str]]:
         """Return the first worker that is ready, and why the others are not known to be."""
         with ThreadPoolExecutor(max_workers=min(len(urls), _MOST_WORKERS_AT_ONCE)) as pool:
             answers = pool.map(lambda url: self._ask_herder(url, seconds=_HERDER_SECONDS), urls)
             reasons = dict(zip(urls, answers, strict=True))
         for url, reason in reasons.items():
             if not reason:
-                return _Ready(url), {}
+                return url, {}
         if self._read_config_names is None:
             return None, reasons
         return self._find_complete(urls, reasons, self._read_config_names)
@@ -215,7 +206,7 @@ class Readiness:
             if health is not None and health.status in _NOT_READY:
                 return f"{health.status}: {health.message}"
             if health is not None and _is_ready(outcome, health):
-                self._remember()
+                self._remember(self._transport.connection)
                 return ""
         return self._probe_herder(url, seconds)
 
@@ -225,17 +216,18 @@ class Readiness:
         judgement = judge(request, self._send(url, request, seconds))
         is_missing = judgement.status == 404 and judgement.rule.error is NotFoundError
         if judgement.verdict is Verdict.DONE or is_missing:
-            self._remember()
+            self._remember(self._transport.connection)
             return ""
         return describe(judgement)
 
     def _find_complete(
         self, urls: Sequence[str], reasons: dict[str, str], read_config_names: ReadConfigNames
-    ) -> tuple[_Ready | None, dict[str, str]]:
+    ) -> tuple[str | None, dict[str, str]]:
         """Find a worker whose list has every connector of the config topic: it has read that topic.
 
-        The status topic is read before it. The config topic is read after the lists, so that a connector that was
-        created meanwhile is missing in a list and not in the topic: the list is then refused.
+        It has read the status topic before. The config topic is read after the lists: a connector that was created
+        meanwhile is in the topic alone, and the list is refused. An empty topic proves nothing, because every list has
+        all of its connectors, even that of a worker that has read nothing.
         """
         listed = {url: found for url in urls if (found := self._list_names(url)) is not None}
         try:
@@ -244,13 +236,10 @@ class Readiness:
             return None, {url: f"{reason}; {error.message}" for url, reason in reasons.items()}
         for url, (names, connection) in listed.items():
             lacking = wanted - names
-            if not lacking:
-                # From an empty topic a worker that has read nothing can't be told: that counts for this call only.
-                if wanted:
-                    with self._lock:
-                        self._proven.add(connection)
-                return _Ready(url, connection), {}
-            reasons[url] += f"; lists no {min(lacking)}, lacks {len(lacking)} of {len(wanted)} connectors"
+            if wanted and not lacking:
+                self._remember(connection)
+                return url, {}
+            reasons[url] += f"; its list lacks {len(lacking)} of {len(wanted)} connectors of the config topic"
         return None, reasons
 
     def _list_names(self, url: str) -> tuple[frozenset[str], object] | None:

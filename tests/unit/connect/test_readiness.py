@@ -244,19 +244,24 @@ def test_a_list_that_lacks_a_connector_of_the_config_topic_is_refused(fake):
     assert "1 of 3 connectors" in caught.value.cause
 
 
-def test_an_empty_list_counts_while_the_config_topic_is_empty_and_no_longer(fake):
-    held = set()
-    fake.state.connectors.clear()
+def test_an_empty_config_topic_proves_nothing(fake):
+    """A worker that has read nothing lists all connectors of an empty topic, or of another Kafka cluster's."""
     fake.restart()
-    with open_client(fake, read_config_names=lambda: frozenset(held)) as client:
-        assert client.read_names() == ()
-        with pytest.raises(NotFoundError):
-            client.read_status("a")
-        held.add("a")
+    with open_client(fake, read_config_names=frozenset) as client:
         with pytest.raises(UnsettledError):
             client.read_names()
         with pytest.raises(UnsettledError):
             client.read_status("a")
+
+
+def test_a_connector_of_the_config_topic_without_a_status_is_found_missing(fake):
+    fake.add_connector("young")
+    fake.state.connectors["young"].shown = None
+    fake.restart(known=[*NAMES, "young"])
+    with open_client(fake, read_config_names=lambda: frozenset({*NAMES, "young"})) as client:
+        with pytest.raises(NotFoundError):
+            client.read_status("young")
+        assert client.read_status("a").state == "RUNNING"
 
 
 def test_a_config_topic_that_can_not_be_read_proves_nothing(fake):
