@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -35,6 +36,7 @@ T = TypeVar("T")
 # During a rolling upgrade workers come back newer; a minute is short beside that and long beside a command.
 _CAPABILITIES_LAST_SECONDS = 60.0
 _MOST_WORKERS_AT_ONCE = 8
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def _nothing(_body: bytes) -> None:
@@ -174,18 +176,21 @@ class ConnectClient:
         with ThreadPoolExecutor(max_workers=min(len(self.urls), _MOST_WORKERS_AT_ONCE)) as pool:
             return tuple(pool.map(self._read_worker, self.urls))
 
-    def find_silent(self, workers: Sequence[str]) -> tuple[str, ...]:
-        """Those of these workers, by worker_id, that answer nothing at all, not even that we may not ask.
+    def find_silent(self, workers: Sequence[str], *, members: Collection[str] | None = None) -> tuple[str, ...]:
+        """Return those of these workers, by worker_id, that are not known to be alive; then URLs of ours that hang.
 
-        Then those of our own URLs that hang: one may have run anything before it was given to the others. A URL that
-        refuses connections does not hang.
+        With `members`, the worker IDs of the worker group, a worker is alive while it is a member; one that the context
+        lists must answer too, because a worker that hangs stays a member until its session ends. Without, only those
+        that the context lists can be known to be alive, by any answer: one that was removed from its group may still
+        answer. Only URLs of the context are called: a worker_id is what someone wrote into the status topic.
         """
-        scheme, ours = self.urls[0].partition(":")[0], [url.partition("://")[2] for url in self.urls]
-        asked = list(dict.fromkeys([*workers, *ours]))
+        ours = {_build_worker_id(url): url for url in self.urls}
         with ThreadPoolExecutor(max_workers=_MOST_WORKERS_AT_ONCE) as pool:
-            answers = dict(zip(asked, pool.map(lambda worker: self._knock(f"{scheme}://{worker}"), asked), strict=True))
+            answers = dict(zip(ours, pool.map(self._knock, ours.values()), strict=True))
         failed = {worker: answer for worker, answer in answers.items() if isinstance(answer, Failure)}
-        return tuple(worker for worker, failure in failed.items() if worker in workers or failure.is_silence)
+        alive = (ours.keys() if members is None else frozenset(members)) - failed.keys()
+        silent = [worker for worker in workers if worker not in alive]
+        return tuple(dict.fromkeys([*silent, *(worker for worker, answer in failed.items() if answer.is_silence)]))
 
     def _knock(self, url: str) -> Answer | Failure:
         seconds = self.timing.connect_seconds
@@ -356,3 +361,9 @@ class ConnectClient:
         except (SeamarkError, wire.MalformedBodyError) as error:
             words = error.cause if isinstance(error, SeamarkError) else f"not an answer of Connect: {error}"
             return Worker(cluster=self.cluster, url=url, error=words.removeprefix(f"{url}: "))
+
+
+def _build_worker_id(url: str) -> str:
+    """Return host:port of a URL, as Connect writes it into a status."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port or _DEFAULT_PORTS[parts.scheme]}"
