@@ -1,14 +1,14 @@
 """Accept an answer that something is missing only from a worker that has read its config topic.
 
 A worker serves its REST API before it has read its internal topics. Until then `GET /connectors` lists the connectors
-read so far, which may be none, a status is 404, and pause and resume don't find their connector (`AbstractHerder`
-answers from `KafkaConfigBackingStore.snapshot()`, which grows with every record). Seen for 10 s with Connect 4.3.1 while
+read so far, which may be none, a status is 404, and pause and resume don't find their connector: `AbstractHerder`
+answers from `KafkaConfigBackingStore.snapshot()`, which grows with every record. Seen for 10 s with Connect 4.3.1 while
 its broker was paused.
 
 What the herder's thread answers is a proof: `DistributedHerder.run` serves requests only after `startServices()` has
 read the status topic and the config topic to their ends, and after the worker has joined its group. `GET /health`
-(3.9) and `GET /connectors/NAME` (all versions) wait for that thread. The proof holds for the process that gave it, and a
-TCP connection leads to one process: it is remembered for the connection, not for the URL, which leads to another
+(3.9) and `GET /connectors/NAME` (all versions) wait for that thread. The proof holds for the process that gave it, and
+a TCP connection leads to one process: it is remembered for the connection, not for the URL, which leads to another
 process after a restart.
 """
 

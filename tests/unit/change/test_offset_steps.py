@@ -285,7 +285,9 @@ class TestProof:
     def test_a_silent_worker_is_a_refusal_unless_it_is_accepted(self):
         bench = Bench()
         bench.silent = ("w2:8083",)
-        with pytest.raises(RefusedError, match="w2:8083 may have run connector/sim/orders and is not known to be alive"):
+        with pytest.raises(
+            RefusedError, match="w2:8083 may have run connector/sim/orders and is not known to be alive"
+        ):
             self.prove(bench, workers=("w1:8083", "w2:8083"))
         self.prove(bench, workers=("w1:8083", "w2:8083"), accepts_zombies=True)
         self.prove(bench, workers=("w1:8083",))

@@ -137,8 +137,8 @@ class ProveStopped(Look):
         return RefusedError(
             f"{', '.join(silent)} may have run {self.subject} and is not known to be alive: it may still write its "
             "offsets",
-            cause="the worker is not in the worker group, does not answer, or is unknown to the context; a worker that hangs "
-            "has not received the stop, and writes offsets when it continues",
+            cause="the worker is not in the worker group, does not answer, or is unknown to the context; a worker that "
+            "hangs has not received the stop, and writes offsets when it continues",
             hint="make sure that the worker's process has ended, then repeat the command with --accept-zombie",
         )
 

@@ -194,16 +194,17 @@ def _has_started(running: RunningServer) -> bool:
 
     `GET /connectors` is answered, with no connectors, before the worker has read its config topic.
     """
-    root = f"http://127.0.0.1:{running.server.port}"
+    port = running.server.port
     if _parse_minor(running.server.version) >= _HEALTH_SINCE:
-        answer = _read_json(f"{root}/health")
+        answer = _read_json(port, "/health")
         return answer is not None and answer.get("status") == "healthy"
     # Answered by the herder's thread, with 404. Jetty's own 404 of a worker without resources has no error_code.
-    answer = _read_json(f"{root}/connectors/seamark-readiness-probe")
+    answer = _read_json(port, "/connectors/seamark-readiness-probe")
     return answer is not None and answer.get("error_code") == 404
 
 
-def _read_json(url: str) -> dict[str, Any] | None:
+def _read_json(port: int, path: str) -> dict[str, Any] | None:
+    url = f"http://127.0.0.1:{port}{path}"
     try:
         with urllib.request.urlopen(url, timeout=2) as answer:
             found = json.load(answer)
