@@ -40,6 +40,7 @@ STARTERS = {
     "test_devstack.py": "stacks",
     "test_meaning_debezium.py": "stacks",
     "test_own_connector.py": "stacks",
+    "test_starting_worker.py": "stacks",
     "test_topic_route.py": "stacks",
 }
 TOGETHER = {

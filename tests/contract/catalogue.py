@@ -76,6 +76,10 @@ QUIRKS: dict[int, tuple[str, str]] = {
         "Topic tracking may be off; odd names; `name` must match",
         "`UnsupportedError`; every segment is quoted; names are checked before they are sent",
     ),
+    21: (
+        "A worker that starts lists no connector, or some of them, and has no status",
+        "an answer that lacks something counts only from a worker whose herder has answered, else `UnsettledError`",
+    ),
 }
 
 

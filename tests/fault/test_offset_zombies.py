@@ -165,7 +165,7 @@ def run_orders(lanes, sleeper):
             for lane, point in zip(others, ORDERS, strict=True)
         ]
         last = pool.submit(late.change, accept_zombies=True).result()
-        check_refused(second.result(), "can't be reached: it may still write its offsets")
+        check_refused(second.result(), "is not known to be alive: it may still write its offsets")
         held.await_all(len(others))
         for lane in others:
             give_more(lane)

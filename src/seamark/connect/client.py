@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -18,6 +19,7 @@ from seamark.connect.boards import ConfigBoard
 from seamark.connect.caller import Caller
 from seamark.connect.capability import Capabilities, Capability, build_capabilities
 from seamark.connect.clock import build_clock_skew
+from seamark.connect.readiness import ReadConfigNames, Readiness
 from seamark.connect.request import Request
 from seamark.connect.timing import Timing
 from seamark.connect.transport import Transport
@@ -35,6 +37,7 @@ T = TypeVar("T")
 # During a rolling upgrade workers come back newer; a minute is short beside that and long beside a command.
 _CAPABILITIES_LAST_SECONDS = 60.0
 _MOST_WORKERS_AT_ONCE = 8
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def _nothing(_body: bytes) -> None:
@@ -59,8 +62,12 @@ class ConnectClient:
         verify: bool = True,
         timing: Timing | None = None,
         transport: httpx2.BaseTransport | None = None,
+        read_config_names: ReadConfigNames | None = None,
     ) -> None:
-        """Open nothing yet; the first call connects. `transport` replaces the network in tests."""
+        """Open nothing yet; the first call connects. `transport` replaces the network in tests.
+
+        `read_config_names` reads the names of all connectors from the config topic.
+        """
         self.cluster = cluster
         self.timing = timing or Timing()
         workers = Workers(urls, cluster=cluster)
@@ -68,6 +75,13 @@ class ConnectClient:
             workers.urls, username=username, password=password, ca_file=ca_file, verify=verify, transport=transport
         )
         self._caller = Caller(workers, self._transport, timing=self.timing, cluster=cluster)
+        self._ready = Readiness(
+            self._caller,
+            self._transport,
+            timing=self.timing,
+            cluster=cluster,
+            read_config_names=read_config_names,
+        )
         self._lock = threading.Lock()
         self._capabilities: tuple[float, Capabilities] | None = None
         self._configs = ConfigBoard(self._read_one_config, self._read_all_configs)
@@ -95,7 +109,7 @@ class ConnectClient:
 
     def waits(self) -> tuple[Wait, ...]:
         """The calls that have not ended yet, and what was answered so far. May be asked from any thread."""
-        return self._caller.waits()
+        return self._caller.waits() + self._ready.waits()
 
     # --- reads -------------------------------------------------------------------------------------------------
 
@@ -138,7 +152,7 @@ class ConnectClient:
         if elsewhere:
             # The last in the order is another worker than the one that answered last, where there are several.
             with suppress(SeamarkError, wire.MalformedBodyError):
-                answer = self._caller.ask_once(requests.configs(), url=self._caller.workers.order()[-1])
+                answer = self._ready.ask_once(requests.configs(), url=self._caller.workers.order()[-1])
                 return wire.build_configs(answer.body)
         return self._ask(requests.configs(), wire.build_configs)
 
@@ -163,22 +177,25 @@ class ConnectClient:
         with ThreadPoolExecutor(max_workers=min(len(self.urls), _MOST_WORKERS_AT_ONCE)) as pool:
             return tuple(pool.map(self._read_worker, self.urls))
 
-    def find_silent(self, workers: Sequence[str]) -> tuple[str, ...]:
-        """Those of these workers, by worker_id, that answer nothing at all, not even that we may not ask.
+    def find_silent(self, workers: Sequence[str], *, members: Collection[str] | None = None) -> tuple[str, ...]:
+        """Return those of these workers, by worker_id, that are not known to be alive; then URLs of ours that hang.
 
-        Then those of our own URLs that hang: one may have run anything before it was given to the others. A URL that
-        refuses connections does not hang.
+        With `members`, the worker IDs of the worker group, a worker is alive while it is a member; one that the context
+        lists must answer too, because a worker that hangs stays a member until its session ends. Without, only those
+        that the context lists can be known to be alive, by any answer: one that was removed from its group may still
+        answer. Only URLs of the context are called: a worker_id is what someone wrote into the status topic.
         """
-        scheme, ours = self.urls[0].partition(":")[0], [url.partition("://")[2] for url in self.urls]
-        asked = list(dict.fromkeys([*workers, *ours]))
+        ours = {_build_worker_id(url): url for url in self.urls}
         with ThreadPoolExecutor(max_workers=_MOST_WORKERS_AT_ONCE) as pool:
-            answers = dict(zip(asked, pool.map(lambda worker: self._knock(f"{scheme}://{worker}"), asked), strict=True))
+            answers = dict(zip(ours, pool.map(self._knock, ours.values()), strict=True))
         failed = {worker: answer for worker, answer in answers.items() if isinstance(answer, Failure)}
-        return tuple(worker for worker, failure in failed.items() if worker in workers or failure.is_silence)
+        alive = (ours.keys() if members is None else frozenset(members)) - failed.keys()
+        silent = [worker for worker in workers if worker not in alive]
+        return tuple(dict.fromkeys([*silent, *(worker for worker, answer in failed.items() if answer.is_silence)]))
 
     def _knock(self, url: str) -> Answer | Failure:
         seconds = self.timing.connect_seconds
-        return self._transport.send(url, requests.root(), connect_seconds=seconds, read_seconds=seconds, login=False)
+        return self._transport.send(url, requests.root(), connect_seconds=seconds, read_seconds=seconds)
 
     def read_capabilities(self) -> Capabilities:
         """Return what every worker that answers can do; asked again after a minute.
@@ -333,7 +350,7 @@ class ConnectClient:
     ) -> T:
         if needs is not None:
             self.read_capabilities().require(needs, doing=request.doing)
-        answer = self._caller.call(request, url=url)
+        answer = self._ready.call(request, url=url)
         try:
             return decode(answer.body)
         except wire.MalformedBodyError as error:
@@ -359,3 +376,9 @@ class ConnectClient:
         except (SeamarkError, wire.MalformedBodyError) as error:
             words = error.cause if isinstance(error, SeamarkError) else f"not an answer of Connect: {error}"
             return Worker(cluster=self.cluster, url=url, error=words.removeprefix(f"{url}: "))
+
+
+def _build_worker_id(url: str) -> str:
+    """Return host:port of a URL, as Connect writes it into a status."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port or _DEFAULT_PORTS[parts.scheme]}"

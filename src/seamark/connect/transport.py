@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -47,6 +48,9 @@ class Transport:
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
         self._max_answer_bytes = max_answer_bytes
+        self._last = threading.local()
+        # A transport of tests has no connections: each URL stands for one.
+        self._stand_ins: dict[str, object] = {url: _StandIn() for url in urls}
         auth = None if username is None else httpx2.BasicAuth(username, password or "")
         needs_tls = any(url.startswith("https:") for url in urls)
         self._client = httpx2.Client(
@@ -71,6 +75,15 @@ class Transport:
         """Close every connection."""
         self._client.close()
 
+    @property
+    def connection(self) -> object | None:
+        """The connection of the last answer in this thread; None where the last request was not answered.
+
+        A TCP connection leads to one process as long as it is open, whatever its URL leads to afterwards.
+        """
+        found: object | None = getattr(self._last, "connection", None)
+        return found
+
     def send(
         self,
         url: str,
@@ -78,15 +91,14 @@ class Transport:
         *,
         connect_seconds: float,
         read_seconds: float,
-        login: bool = True,
         may_send: Callable[[], bool] | None = None,
     ) -> Answer | Failure:
         """Send the request to the worker at `url`. Never raises for what the network or the worker does.
 
-        Without `login` no password goes with it: for addresses that nobody but the cluster itself has named. `may_send`
-        is asked before the connection is made, and again right before the first byte of headers and body: making a
-        connection can take seconds, and the process may have been stopped meanwhile.
+        `may_send` is asked before the connection is made, and again right before the first byte of headers and body:
+        making a connection can take seconds, and the process may have been stopped meanwhile.
         """
+        self._last.connection = None
         if may_send is not None and not may_send():
             return Failure(Phase.TOO_LATE, _LATE)
         ends_at = read_clock() + connect_seconds + read_seconds
@@ -99,12 +111,12 @@ class Transport:
                 content=request.body,
                 headers=headers,
                 timeout=timeout,
-                auth=httpx2.USE_CLIENT_DEFAULT if login else None,
                 extensions=_build_guard(may_send, has_body=bool(request.body)),
             ) as response:
                 body = self._read_body(response, ends_at=ends_at)
                 if isinstance(body, Failure):
                     return body
+                self._last.connection = response.extensions.get("network_stream", self._stand_ins.get(url))
                 return _build_answer(response, body)
         except _TooLateError as error:
             return Failure(error.phase, str(error))
@@ -143,6 +155,10 @@ def _build_guard(may_send: Callable[[], bool] | None, *, has_body: bool) -> dict
             raise _TooLateError(Phase.SENT)
 
     return {"trace": trace}
+
+
+class _StandIn:
+    """A connection of a transport that has none."""
 
 
 def _build_answer(response: httpx2.Response, body: bytes) -> Answer:

@@ -15,6 +15,7 @@ from seamark.model.wait import Wait
 if TYPE_CHECKING:
     from seamark.connect import Timing
     from seamark.context import ConnectSettings, Context
+    from seamark.fleet.positions.stores import OpenScan
 
 T = TypeVar("T")
 
@@ -26,7 +27,7 @@ class Clusters:
         self, context: Context, *, build_client: Callable[[ConnectSettings], ConnectPort] | None = None
     ) -> None:
         self._context = context
-        self._build_client = build_client or build_connect_client
+        self._build_client = build_client or self._build_connect_client
         self._clients: dict[str, ConnectPort] = {}
         self.types = PluginTypes(self.client)
         self._lock = Lock()
@@ -74,11 +75,19 @@ class Clusters:
         for client in clients:
             client.close()
 
+    def _build_connect_client(self, settings: ConnectSettings) -> ConnectPort:
+        return build_connect_client(settings, read_config_names=find_config_reader(self._context, settings))
+
     def _bind(self, question: Callable[[ConnectPort], T], name: str) -> Callable[[], T]:
         return lambda: question(self.client(name))
 
 
-def build_connect_client(settings: ConnectSettings, *, timing: Timing | None = None) -> ConnectPort:
+def build_connect_client(
+    settings: ConnectSettings,
+    *,
+    timing: Timing | None = None,
+    read_config_names: Callable[[], frozenset[str]] | None = None,
+) -> ConnectPort:
     """The real client of a cluster."""
     from seamark.connect import ConnectClient  # noqa: PLC0415
 
@@ -90,4 +99,23 @@ def build_connect_client(settings: ConnectSettings, *, timing: Timing | None = N
         ca_file=str(settings.ca_file) if settings.ca_file is not None else None,
         verify=settings.verify,
         timing=timing,
+        read_config_names=read_config_names,
     )
+
+
+def find_config_reader(
+    context: Context, settings: ConnectSettings, open_scan: OpenScan | None = None
+) -> Callable[[], frozenset[str]] | None:
+    """Return what reads the connectors' names from the config topic; None where the context doesn't name it."""
+    topic = settings.config_topic
+    if topic is None or "bootstrap.servers" not in context.kafka.values:
+        return None
+
+    def read_names() -> frozenset[str]:
+        from seamark.kafka.config_topic import read_connector_names  # noqa: PLC0415
+
+        config = context.kafka.client_config()
+        scan = None if open_scan is None else open_scan(config, topic, True)
+        return read_connector_names(config, topic, scan=scan)
+
+    return read_names

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from seamark.fleet.access import permits
-from seamark.fleet.clusters import Clusters, build_connect_client
+from seamark.fleet.clusters import Clusters, build_connect_client, find_config_reader
 from seamark.fleet.connector_life.connectors import Connectors
 from seamark.fleet.look import read_status
 from seamark.fleet.offsets import Offsets
@@ -83,7 +83,7 @@ class Fleet:
         actor: Actor | None = None,
     ) -> None:
         self.context = context
-        self._clusters = Clusters(context, build_client=build_connect or build_connect_client)
+        self._clusters = Clusters(context, build_client=build_connect or self._build_reading_client)
         self._hands = Clusters(context, build_client=build_connect or self._build_changing_client)
         self._build_kafka = build_kafka or build_kafka_admin
         self._build_brokers = build_brokers
@@ -106,10 +106,18 @@ class Fleet:
     def __repr__(self) -> str:
         return f"Fleet({self.context.name!r}, clusters={list(self._clusters.names)})"
 
+    def _build_reading_client(self, settings: ConnectSettings) -> ConnectPort:
+        read_names = find_config_reader(self.context, settings, self._open_scan)
+        return build_connect_client(settings, read_config_names=read_names)
+
     def _build_changing_client(self, settings: ConnectSettings) -> ConnectPort:
         from seamark.fleet.world import build_changing_client  # noqa: PLC0415
 
-        return build_changing_client(settings, in_flight_seconds=self.context.journal.in_flight_seconds)
+        return build_changing_client(
+            settings,
+            in_flight_seconds=self.context.journal.in_flight_seconds,
+            read_config_names=find_config_reader(self.context, settings, self._open_scan),
+        )
 
     def close(self) -> None:
         """Close every connection. The fleet can be used again; it then opens new ones."""

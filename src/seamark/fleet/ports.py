@@ -46,8 +46,8 @@ class ConnectPort(ChangingPort, Protocol):
     def patch_offsets(self, name: str, offsets: Sequence[Offset]) -> object:
         """Change the offsets of a stopped connector."""
 
-    def find_silent(self, workers: Sequence[str]) -> tuple[str, ...]:
-        """Those of these workers, by worker_id, that answer nothing at all."""
+    def find_silent(self, workers: Sequence[str], *, members: Collection[str] | None = None) -> tuple[str, ...]:
+        """Return those of these workers, by worker_id, that are not known to be alive."""
 
     def read_topics(self, name: str) -> tuple[str, ...]:
         """The topics that one connector has used since the list was last reset."""

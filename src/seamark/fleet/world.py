@@ -276,8 +276,14 @@ def build_changing_brokers(context: Context) -> BrokersPort:
     return Brokers(context.kafka.client_config(), timeout_seconds=min(_KAFKA_SECONDS, send_seconds / 2))
 
 
-def build_changing_client(settings: ConnectSettings, *, in_flight_seconds: float) -> ConnectPort:
+def build_changing_client(
+    settings: ConnectSettings,
+    *,
+    in_flight_seconds: float,
+    read_config_names: Callable[[], frozenset[str]] | None = None,
+) -> ConnectPort:
     """The client that acts: it begins no attempt later than a step may still send its request."""
     from seamark.connect import Timing  # noqa: PLC0415
 
-    return build_connect_client(settings, timing=Timing(deadline_seconds=build_timing(in_flight_seconds).send_seconds))
+    timing = Timing(deadline_seconds=build_timing(in_flight_seconds).send_seconds)
+    return build_connect_client(settings, timing=timing, read_config_names=read_config_names)

@@ -6,6 +6,7 @@ import struct
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from seamark.errors import UnreachableError
 from seamark.kafka.failures import build_error
@@ -18,6 +19,7 @@ _QUIET = frozenset({"Empty", "Dead"})
 _SETTLED = _QUIET | {"Stable"}
 _HEAD = struct.Struct(">hh")
 _FIND_SECONDS = 10.0
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 BuildClient = Callable[[dict[str, Any]], Any]
@@ -54,6 +56,18 @@ def find_worker_groups(
         for group in groups
         if not wanted.isdisjoint(read_worker_urls(config, group, timeout_seconds=timeout_seconds))
     )
+
+
+def read_worker_ids(
+    config: Mapping[str, str], group: str, *, timeout_seconds: float, build_client: BuildClient | None = None
+) -> frozenset[str]:
+    """Return the worker IDs (host:port, as in a status) of the members of a worker group.
+
+    Raises:
+        SeamarkError: the group is rebalancing, so that a member may be gone already, or no broker answers.
+    """
+    found = read_worker_loads(config, group, timeout_seconds=timeout_seconds, build_client=build_client)
+    return frozenset(_build_worker_id(url) for url in found)
 
 
 def read_worker_loads(
@@ -110,6 +124,11 @@ def _read_group(
 
 def _name(member: Any) -> str:
     return str(_read_url(member.metadata) or member.client_id or member.id)
+
+
+def _build_worker_id(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port or _DEFAULT_PORTS[parts.scheme]}" if parts.scheme in _DEFAULT_PORTS else url
 
 
 def _read_url(metadata: bytes) -> str:

@@ -275,5 +275,5 @@ class Still:
     def read_members(self):
         return None
 
-    def find_silent(self, _workers):
+    def find_silent(self, _workers, **_):
         return ()

@@ -16,7 +16,7 @@ from seamark.change.steps.stopped import (
     VerifyOffsets,
     build_config_pin,
 )
-from seamark.errors import DeadlineError, NotFoundError, RefusedError
+from seamark.errors import DeadlineError, NotFoundError, RefusedError, UnreachableError
 from seamark.model.connector import ConnectorStatus, State, Task
 from seamark.model.group import GroupStatus
 from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
@@ -41,6 +41,7 @@ class Bench(MethodPorts):
         self.tasks = ()
         self.group = None
         self.silent = ()
+        self.rebalance = None
         self.written = []
         self.opened = []
         self.holders = ()
@@ -133,6 +134,8 @@ class Bench(MethodPorts):
         return self.group
 
     def find_silent(self, workers):
+        if self.rebalance is not None:
+            raise self.rebalance
         return tuple(worker for worker in workers if worker in self.silent)
 
 
@@ -282,10 +285,26 @@ class TestProof:
     def test_a_silent_worker_is_a_refusal_unless_it_is_accepted(self):
         bench = Bench()
         bench.silent = ("w2:8083",)
-        with pytest.raises(RefusedError, match="w2:8083 may have run connector/sim/orders and can't be reached"):
+        with pytest.raises(
+            RefusedError, match="w2:8083 may have run connector/sim/orders and is not known to be alive"
+        ):
             self.prove(bench, workers=("w1:8083", "w2:8083"))
         self.prove(bench, workers=("w1:8083", "w2:8083"), accepts_zombies=True)
         self.prove(bench, workers=("w1:8083",))
+
+    def test_a_worker_group_that_rebalances_is_waited_for(self):
+        bench = Bench()
+        bench.rebalance = UnreachableError("the worker group g is PreparingRebalance")
+        bench.moments = {5.0: lambda: setattr(bench, "rebalance", None)}
+        self.prove(bench, workers=("w1:8083",))
+        assert bench.time >= 11.0
+
+    def test_a_worker_group_that_never_settles_is_late(self):
+        bench = Bench()
+        bench.rebalance = UnreachableError("the worker group g is PreparingRebalance")
+        with pytest.raises(DeadlineError) as caught:
+            self.prove(bench, workers=("w1:8083",))
+        assert "PreparingRebalance" in caught.value.cause
 
     def test_a_worker_that_comes_back_has_its_time_to_hear_of_the_stop(self):
         bench = Bench()

@@ -34,7 +34,7 @@ class MovingConnect(LivingConnect):
             else:
                 self.scan.put((name, found.partition), found.offset)
 
-    def find_silent(self, workers):
+    def find_silent(self, workers, **_):
         return tuple(worker for worker in workers if worker in self.silent)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import seamark.kafka.exact_writer as exact_writer
 import seamark.kafka.fence as fence
+import seamark.kafka.worker_group as worker_group
 from seamark.context import ConnectSettings
 from seamark.errors import NotFoundError, RefusedError, UnreachableError
 from seamark.fleet.moving.connector_offsets import ConnectorOffsets
@@ -172,3 +173,26 @@ def test_who_can_not_be_kept_out_keeps_it_from_being_written(monkeypatch, more, 
     with pytest.raises(error):
         build(config=config, exactly_once=True, **more).write([RECORD])
     assert [OWN_KEY] not in calls.made
+
+
+def build_asking(asked, **settings):
+    port = build(**settings)
+    port._client = SimpleNamespace(find_silent=lambda workers, **more: asked.append((workers, more)) or ("w1:8083",))
+    return port
+
+
+def test_workers_are_alive_by_their_membership_in_the_worker_group(monkeypatch):
+    monkeypatch.setattr(worker_group, "read_worker_loads", lambda *_, **__: {"http://w2:8083": frozenset()})
+    asked = []
+    assert build_asking(asked, group_id="workers").find_silent(["w1:8083"]) == ("w1:8083",)
+    assert asked == [(["w1:8083"], {"members": frozenset({"w2:8083"})})]
+
+
+def test_without_a_worker_group_only_answers_are_known():
+    asked = []
+    build_asking(asked).find_silent(["w1:8083"])
+    assert asked == [(["w1:8083"], {})]
+
+
+def test_with_exactly_once_no_worker_is_asked():
+    assert build_asking([], exactly_once=True).find_silent(["w1:8083"]) == ()

@@ -49,7 +49,7 @@ class Workers(LivingConnect):
                 if one.offset is not None:
                     held[spell_identity(one.partition)] = one
 
-    def find_silent(self, workers):
+    def find_silent(self, workers, **_):
         return ()
 
 

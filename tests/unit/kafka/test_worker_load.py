@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from seamark.errors import UnreachableError
-from seamark.kafka.worker_group import read_worker_loads
+from seamark.kafka.worker_group import read_worker_ids, read_worker_loads
 from seamark.kafka.worker_load import read_load
 
 CONFIG = {"bootstrap.servers": "b:1"}
@@ -75,3 +75,14 @@ def test_loads_are_told_by_worker():
 def test_nobody_can_tell_while_the_work_is_shared_anew(state):
     with pytest.raises(UnreachableError, match="share their work anew"):
         read_worker_loads(CONFIG, "g", timeout_seconds=5, build_client=build((metadata(), assignment()), state=state))
+
+
+def test_members_are_named_by_their_worker_ids():
+    client = build((metadata("a"), assignment("b")))
+    assert read_worker_ids(CONFIG, "g", timeout_seconds=5, build_client=client) == {"w1:8083"}
+
+
+def test_a_group_that_rebalances_names_no_member():
+    client = build((metadata(), assignment()), state="PreparingRebalance")
+    with pytest.raises(UnreachableError, match="PreparingRebalance"):
+        read_worker_ids(CONFIG, "g", timeout_seconds=5, build_client=client)

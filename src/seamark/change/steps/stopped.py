@@ -83,7 +83,7 @@ class ProveStopped(Look):
             silent: tuple[str, ...] = ()
             # Who woke up in between may have something to write yet: all must be alive from the beginning to the end.
             if trouble is None and (known.since is None or self._is_over(now - known.since)):
-                silent = self._find_silent(world)
+                silent, trouble = self._find_silent(world)
             if self._is_over(known.note(trouble is None and not silent, now)):
                 break
             if silent and self._is_over(quiet_for):
@@ -123,16 +123,23 @@ class ProveStopped(Look):
         """Whether something was so for long enough, and on two looks."""
         return seconds > 0 and seconds >= self.quiet_seconds
 
-    def _find_silent(self, world: World) -> tuple[str, ...]:
+    def _find_silent(self, world: World) -> tuple[tuple[str, ...], SeamarkError | None]:
+        """Return the workers that are not known to be alive, or why that can't be determined now."""
         if self.accepts_zombies:
-            return ()
-        return open_offsets(world, self.cluster, self.name, self.kept).find_silent(self.workers)
+            return (), None
+        try:
+            return open_offsets(world, self.cluster, self.name, self.kept).find_silent(self.workers), None
+        except SeamarkError as error:
+            # The stop itself makes the worker group rebalance: who is a member is known when that is over.
+            return (), error
 
     def _build_zombies(self, silent: Sequence[str]) -> SeamarkError:
         return RefusedError(
-            f"{', '.join(silent)} may have run {self.subject} and can't be reached: it may still write its offsets",
-            cause="a worker that stands still does not know of the stop, and writes when it goes on",
-            hint="end that worker for certain, then repeat it with --accept-zombie",
+            f"{', '.join(silent)} may have run {self.subject} and is not known to be alive: it may still write its "
+            "offsets",
+            cause="the worker is not in the worker group, does not answer, or is unknown to the context; a worker that "
+            "hangs has not received the stop, and writes offsets when it continues",
+            hint="make sure that the worker's process has ended, then repeat the command with --accept-zombie",
         )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from seamark.devstack.fake_connect import routes
 from seamark.devstack.fake_connect.faults import Answer, Change, Delay, Drop, Faults, Page, Raw, Redirect
 from seamark.devstack.fake_connect.message import Recorded, Reply, Request
+from seamark.devstack.fake_connect.starting import Starts
 from seamark.devstack.fake_connect.state import FakeState
 from seamark.devstack.fake_connect.worker import Setup
 
@@ -27,6 +28,7 @@ class Exchange:
     setup: Setup
     faults: Faults
     requests: deque[Recorded]
+    starts: Starts
     credentials: str = ""
     lock: threading.RLock = field(default_factory=threading.RLock)
     # What went wrong in the fake itself, which no test may take for an answer of Connect.
@@ -73,8 +75,12 @@ class Exchange:
                 return action.reply()
 
     def _answer(self, request: Request) -> Reply:
+        # Outside the lock: other workers go on while a request waits for one that starts.
+        late = self.starts.wait(request) if routes.has_route(request, self.setup) else None
+        if late is not None:
+            return late
         with self.lock:
-            return routes.answer(request, state=self.state, setup=self.setup)
+            return routes.answer(request, state=self.starts.find_view(request, self.state), setup=self.setup)
 
     def _record(self, request: Request, status: int) -> None:
         self.requests.append(Recorded(request.worker, request.method, request.path, request.body, status))

@@ -91,6 +91,11 @@ def answer(request: Request, *, state: FakeState, setup: Setup) -> Reply:
         return refusal.reply
 
 
+def has_route(request: Request, setup: Setup) -> bool:
+    """Whether this version has the path: a request for another one never reaches the herder."""
+    return any(route.fits(request.segments, setup.numbers) for route in ROUTES)
+
+
 def _find_route(request: Request, setup: Setup) -> Route:
     """Path first, then method, then media type: the order in which Jersey looks."""
     routes = [route for route in ROUTES if route.fits(request.segments, setup.numbers)]

@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -17,6 +17,7 @@ from seamark.devstack.fake_connect.exchange import Dropped, Exchange
 from seamark.devstack.fake_connect.faults import Faults
 from seamark.devstack.fake_connect.message import Recorded, Reply, Request, split_target
 from seamark.devstack.fake_connect.plugins import FILE_SOURCE, PluginSpec, default_plugins, find_plugin
+from seamark.devstack.fake_connect.starting import Starts
 from seamark.devstack.fake_connect.state import FakeState, Shown
 from seamark.devstack.fake_connect.worker import Setup
 from seamark.errors import DevstackError
@@ -43,8 +44,12 @@ class FakeConnect:
         plugins: Sequence[PluginSpec] | None = None,
         username: str | None = None,
         password: str | None = None,
+        herder_wait_seconds: float = 10.0,
     ) -> None:
-        """Open the ports; `with` starts to answer. `status_lag_seconds` is how far the status topic is behind."""
+        """Open the ports; `with` starts to answer. `status_lag_seconds` is how far the status topic is behind.
+
+        `herder_wait_seconds` is how long a request waits for the herder's thread of a worker that starts.
+        """
         self.faults = Faults()
         self.state = FakeState(status_lag_seconds)
         self.requests: deque[Recorded] = deque(maxlen=_REQUESTS_KEPT)
@@ -52,7 +57,9 @@ class FakeConnect:
         ids = tuple(f"127.0.0.1:{server.server_port}" for server in self._servers)
         known = tuple(plugins) if plugins is not None else default_plugins(version)
         self.setup = Setup(version, ids, known, topic_tracking=topic_tracking, clock_skew_seconds=clock_skew_seconds)
-        exchange = Exchange(self.state, self.setup, self.faults, self.requests, _credentials(username, password))
+        self._starts = Starts(herder_wait_seconds)
+        credentials = _credentials(username, password)
+        exchange = Exchange(self.state, self.setup, self.faults, self.requests, self._starts, credentials)
         for server in self._servers:
             server.exchange = exchange
         self._exchange = exchange
@@ -90,6 +97,17 @@ class FakeConnect:
             self._threads[worker].join(5)
         server.server_close()
         server.break_connections()
+
+    def restart(self, worker: int = 0, *, known: Collection[str] = ()) -> None:
+        """Break a worker's connections and have it start: it has read only the connectors `known` so far."""
+        # Under the lock, so that no connection leads to the process before and to the one after the restart.
+        with self._exchange.lock:
+            self._starts.begin(worker, known)
+            self._servers[worker].break_connections()
+
+    def finish_start(self, worker: int = 0) -> None:
+        """End the start of a worker: it has read its internal topics and has joined the worker group."""
+        self._starts.finish(worker)
 
     def add_connector(
         self,

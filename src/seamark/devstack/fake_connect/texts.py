@@ -16,6 +16,12 @@ TIMED_OUT_BUSY = (
 TOPIC_TRACKING_OFF = "Topic tracking is disabled."
 NO_OFFSETS_GIVEN = "Partitions / offsets need to be provided for an alter offsets request"
 NO_LEVEL_GIVEN = "Desired 'level' parameter was not specified in request."
+_READING = (
+    "The worker is currently initializing and reading to the end of internal topics, which began at "
+    "2026-11-15T01:00:00.000Z"
+)
+TIMED_OUT_STARTING = f"Request timed out. {_READING}"
+STARTING = f"Worker is still starting up. {_READING}"
 HEALTHY = "Worker has completed startup and is ready to handle requests."
 NULL_CONFIG = 'Cannot invoke "java.util.Map.get(Object)" because "connectorConfig" is null'
 NULL_CREATE = (

@@ -6,6 +6,7 @@ import json
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 from seamark.devstack.java import LOG4J1, LOG4J2, WORKER_HEAP, java_command, write_properties
 from seamark.devstack.plugins import PluginFolder
@@ -13,6 +14,8 @@ from seamark.devstack.ports import PortReservation
 from seamark.devstack.process import RunningServer, Server
 from seamark.devstack.servers.toxiproxy import Doors
 from seamark.devstack.stack import ConnectEndpoint, KafkaEndpoint
+
+_HEALTH_SINCE = (3, 9)
 
 
 def build_cluster(
@@ -133,7 +136,7 @@ def _common(kafka: KafkaEndpoint, *, plugins: PluginFolder, version: str) -> dic
         # The sink's consumer must notice a new topic within a test's patience; the default is 5 minutes.
         "consumer.metadata.max.age.ms": "5000",
     }
-    if tuple(int(part) for part in version.split(".")[:2]) >= (3, 6) and plugins.has_manifests:
+    if _parse_minor(version) >= (3, 6) and plugins.has_manifests:
         # Scanning every class of every jar takes 25-50 s here; reading the manifests takes one.
         config["plugin.discovery"] = "SERVICE_LOAD"
     return config
@@ -182,16 +185,39 @@ def _worker(
         version=version,
         after=("broker",),
         ready_seconds=120,
-        is_ready=_answers_connectors,
+        is_ready=_has_started,
     )
 
 
-def _answers_connectors(running: RunningServer) -> bool:
-    # A worker answers GET / long before it has joined its group; the list of connectors comes only then.
-    url = f"http://127.0.0.1:{running.server.port}/connectors"
+def _has_started(running: RunningServer) -> bool:
+    """Whether the worker's herder answers.
+
+    `GET /connectors` is answered, with no connectors, before the worker has read its config topic.
+    """
+    port = running.server.port
+    if _parse_minor(running.server.version) >= _HEALTH_SINCE:
+        answer = _read_json(port, "/health")
+        return answer is not None and answer.get("status") == "healthy"
+    # Answered by the herder's thread, with 404. Jetty's own 404 of a worker without resources has no error_code.
+    answer = _read_json(port, "/connectors/seamark-readiness-probe")
+    return answer is not None and answer.get("error_code") == 404
+
+
+def _read_json(port: int, path: str) -> dict[str, Any] | None:
+    url = f"http://127.0.0.1:{port}{path}"
     try:
         with urllib.request.urlopen(url, timeout=2) as answer:
-            json.load(answer)
-    except (OSError, urllib.error.URLError, ValueError):
-        return False
-    return True
+            found = json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            try:
+                found = json.load(error)
+            except (OSError, ValueError):
+                return None
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _parse_minor(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])

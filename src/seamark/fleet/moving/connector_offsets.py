@@ -225,10 +225,20 @@ class ConnectorOffsets:
         return read_meaning(self._read_connector(), self._client)
 
     def find_silent(self, workers: Sequence[str]) -> tuple[str, ...]:
-        """The workers that do not answer. With exactly-once Connect itself fences those that come back."""
+        """Return the workers that are not known to be alive: no members of the worker group, or without an answer.
+
+        With exactly-once Connect itself fences those that come back. Without `group_id` in the context, an answer of a
+        worker that the context lists is all there is.
+        """
+        from seamark.kafka.worker_group import read_worker_ids  # noqa: PLC0415
+
         if self._settings.exactly_once:
             return ()
-        return self._client.find_silent(workers)
+        group = self._settings.group_id
+        if group is None:
+            return self._client.find_silent(workers)
+        members = read_worker_ids(self._kafka_config(), group, timeout_seconds=self._write_seconds / 2)
+        return self._client.find_silent(workers, members=members)
 
     def _read_connector(self) -> Connector:
         connector = self._kept or self._client.read_connector(self._name)
