@@ -21,7 +21,7 @@ from seamark.errors import (
 from seamark.fleet.plan_file import find_hidden, read_plan_file, write_plan_file
 from seamark.model.entry import Ending, EntryKind
 from seamark.model.result import Outcome
-from tests.unit.fleet.living import SOURCE_CONFIG, open_living_fleet
+from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
 
 PASSWORD = "hunter2-canary"
 
@@ -269,6 +269,21 @@ def test_a_plan_of_another_context_is_refused(fleet, game, tmp_path):
         fleet.review(foreign)
     with pytest.raises(RefusedError):
         fleet.apply(dataclasses.replace(planned, plan=foreign))
+
+
+def test_undo_under_another_context_is_refused_and_touches_neither_connect_cluster(fleet, game, tmp_path):
+    game.add("a", SOURCE_CONFIG)
+    change = fleet.apply(fleet.connectors.pause("a")).change
+    # The same journal and the same nickname, and another Connect cluster whose connector looks as the change left it.
+    elsewhere = LivingConnect()
+    elsewhere.add("a", SOURCE_CONFIG, state="PAUSED")
+    writes = game.writes
+    with open_living_fleet(tmp_path, elsewhere, group_id="other-workers") as other:
+        object.__setattr__(other.context, "name", "prod")
+        with pytest.raises(RefusedError):
+            other.undo(change)
+    assert (game.writes, elsewhere.writes) == (writes, 0)
+    assert fleet.apply(fleet.undo(change)).is_done
 
 
 def test_a_plan_without_its_preconditions_is_refused(fleet, game):
