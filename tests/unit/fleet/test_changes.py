@@ -1,6 +1,7 @@
 """Applying plans and taking them back, with a real journal in a folder."""
 
 import dataclasses
+import hashlib
 import itertools
 import json
 import stat
@@ -323,6 +324,25 @@ def test_an_edited_plan_file_is_refused(fleet, game, tmp_path, edit):
     body = json.loads(path.read_text())
     edit(body)
     path.write_text(json.dumps(body))
+    with pytest.raises(RefusedError, match="the plan file was edited"):
+        read_plan_file(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("steps", [{"kind": "delete-connector", "subject": "connector/game/b", "arguments": {"cluster": "game"}}]),
+        ("locks", ["data.other"]),
+        ("step_counts", [1]),
+    ],
+)
+def test_a_plan_file_with_derived_fields_is_refused_whatever_its_hash(fleet, game, tmp_path, key, value):
+    game.add("a", SOURCE_CONFIG)
+    path = saved(fleet.connectors.pause("a"), tmp_path)
+    body = {**json.loads(path.read_text()), key: value}
+    del body["sha256"]
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    path.write_text(json.dumps({**body, "sha256": hashlib.sha256(text.encode()).hexdigest()}))
     with pytest.raises(RefusedError, match="the plan file was edited"):
         read_plan_file(path)
 
