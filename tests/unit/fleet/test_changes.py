@@ -287,6 +287,15 @@ def test_undo_under_another_context_is_refused_and_touches_neither_connect_clust
     assert fleet.apply(fleet.undo(change)).is_done
 
 
+def test_undo_of_what_someone_else_has_undone_is_refused(fleet, game):
+    game.add("a", SOURCE_CONFIG)
+    change = fleet.apply(fleet.connectors.set("a", {"tasks.max": "3"})).change
+    # It is as the undo would leave it, but not as the change left it: it belongs to someone else now.
+    game.configs["a"]["tasks.max"] = "1"
+    with pytest.raises(StalePlanError):
+        fleet.undo(change)
+
+
 def test_a_plan_without_its_preconditions_is_refused(fleet, game):
     game.add("a", SOURCE_CONFIG)
     plan = dataclasses.replace(fleet.connectors.pause("a").plan, preconditions=())
