@@ -100,7 +100,7 @@ def test_commit_of_a_dirty_tree_is_accepted(repository):
     ("row", "words"),
     [
         ("| 2026-11-15 | 0000000 | change | 3 |", "no commit 0000000"),
-        ("| 2026-11-15 | {commit} | chnage | 3 |", "has no src/seamark/chnage"),
+        ("| 2026-11-15 | {commit} | no-such-path | 3 |", "has no src/seamark/no-such-path"),
         ("| 2026-11-15 | {commit} |  | 3 |", "covers nothing"),
         ("| 2026-11-15 |  | change | 3 |", "names no commit"),
     ],
