@@ -14,13 +14,21 @@ PAGE = ROOT / "docs" / "reliability.md"
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the page: the heading that it stands under, and what it counts."""
+    """A table of the page: the heading above it, what it counts, and the paths below `src/seamark` that it covers.
+
+    `python -m tools.reliability check` compares the rows with what changed in those paths since their commits.
+    """
 
     heading: str
     columns: tuple[str, ...]
+    covers: tuple[str, ...] = ()
 
 
-CHANGES = Table("## Soak runs", ("kills", "in mid-change", "stops", "resumes", "killed resumes", "changes", "requests"))
+CHANGES = Table(
+    "## Soak runs",
+    ("kills", "in mid-change", "stops", "resumes", "killed resumes", "changes", "requests"),
+    covers=("change", "connect"),
+)
 OFFSETS = Table(
     "## Soak runs of offset changes",
     (
@@ -38,6 +46,7 @@ OFFSETS = Table(
         "requests",
         "delivered",
     ),
+    covers=("change", "connect", "kafka", "offsets", "fleet/moving"),
 )
 
 
@@ -51,10 +60,11 @@ def read_commit():
 
 
 def build_row(stack, counts, table, *, violations, minutes, seed):
-    """One row of a table: date, commit, versions, counts, violations, seed."""
+    """One row of a table: date, commit, covered paths, versions, counts, violations, seed."""
     cells = [
         datetime.now(UTC).strftime("%Y-%m-%d"),
         read_commit(),
+        ", ".join(table.covers),
         stack.kafka.version,
         stack.connect["connect"].version,
         platform.python_version(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -93,6 +94,34 @@ def expect_refusal(known, by, where=""):
 
 def test_names_of_formats_are_unique():
     assert len({known.name for known in FORMATS}) == len(FORMATS)
+
+
+def test_every_format_of_the_code_is_listed_here():
+    source = Path(__file__).parents[2] / "src" / "seamark"
+    found = {name for path in source.rglob("*.py") for name in re.findall(r'StoredFormat\("([^"]+)"', path.read_text())}
+    # The module of the last one needs the extra for Spark; tests/spark/test_format_versions.py tests it.
+    assert found == {known.name for known in FORMATS} | {"lake pipeline"}
+
+
+def test_every_format_has_a_test_with_a_newer_and_an_older_version():
+    tests = {
+        "plan": (test_plan_file, test_plan_in_the_journal_is_refused_before_its_change_is_taken_over),
+        "journal entry": (test_file_journal_entry, test_kafka_journal_entry),
+        "journal head": (test_kafka_journal_head,),
+        "gate claim": (test_gate_claim,),
+        "spooled intent": (test_spooled_intent_of_another_version_is_left_alone,),
+        "offset export": (test_export,),
+        "copy plan": (test_copy_plan, test_copy_plan_within_a_registration),
+        "registered copy plan": (test_registered_copy_plan,),
+        "control record": (test_control_record,),
+        "ledger entry": (test_ledger_entry,),
+        "registered pipeline": (test_registered_pipeline,),
+        "Delta commit": (test_delta_commit,),
+    }
+    assert tests.keys() == {known.name for known in FORMATS}
+    for test in (test for found in tests.values() for test in found):
+        versions = [mark.args[1] for mark in test.pytestmark if mark.name == "parametrize" and mark.args[0] == "by"]
+        assert versions == [[1, -1, None]], test.__name__
 
 
 def test_documentation_lists_every_format():
@@ -576,6 +605,18 @@ def test_registered_pipeline(fleet, monkeypatch, by):  # noqa: F811
 def test_spooled_intent_has_its_version(tmp_path):
     path = Path(spool.FileSpool(tmp_path).write("01X", 3, {"a": 1}))
     assert json.loads(path.read_text())[VERSION_FIELD] == spool.FORMAT.version
+
+
+@OTHERS
+def test_spooled_intent_of_another_version_is_left_alone(tmp_path, by):
+    """seamark never reads a spooled intent; a file of another version is neither refused nor written over."""
+    path = Path(spool.FileSpool(tmp_path).write("01X", 3, {"a": 1}))
+    path.write_bytes(change_bytes(path.read_bytes(), spool.FORMAT, by))
+    before = path.read_bytes()
+    other = Path(spool.FileSpool(tmp_path).write("01X", 3, {"a": 2}))
+    assert other != path
+    assert path.read_bytes() == before
+    assert json.loads(other.read_text())[VERSION_FIELD] == spool.FORMAT.version
 
 
 def test_entry_has_its_version():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from seamark.change.steps import build_step
+from seamark.change.steps.switch_config import StartSwitched
 from seamark.errors import DeadlineError, RefusedError, UnreachableError
 from seamark.fleet.copies.actions import CutoverGroup
 from tests.unit.change.harbour import Harbour
@@ -112,6 +114,20 @@ def test_nobody_starts_while_the_cutover_stands_halfway(harbour):
     assert again.ending is not None
     assert harbour.configs in (OLD, NEW)
     assert harbour.states == {"lake": "RUNNING", "shop": "RUNNING"}
+
+
+@pytest.mark.parametrize("switched", [("lake",), ("shop",)])
+def test_connector_is_not_started_while_only_some_are_switched(harbour, switched):
+    plan = harbour.plan(harbour.build_cutover())
+    steps = [step for data in plan.steps if isinstance(step := build_step(data), StartSwitched)]
+    assert steps
+    for name in ("lake", "shop"):
+        harbour.states[name] = "STOPPED"
+    for name in switched:
+        harbour.configs[name] = dict(NEW[name])
+    for step in steps:
+        with pytest.raises(RefusedError, match="halfway"):
+            step.intend(harbour)
 
 
 def test_debris_ahead_is_a_refusal_for_who_reads_what_was_taken_back(harbour):

@@ -288,6 +288,20 @@ class TestUndo:
         assert result.is_done
         assert (stage.config(), stage.state()) == before
 
+    def test_act_of_unknown_outcome_is_undone_too(self):
+        stage = new_stage()
+        change = kill(stage, [PUT], kind=Kind.KILL_AFTER)
+        stage.cluster.outage_until = stage.timeline.now + 10_000
+        assert stage.operator().recovery.abandon(change, force=True).ending is Ending.FAILED
+        assert (0, "unknown") in stage.outcomes()
+        stage.cluster.outage_until = 0.0
+        assert stage.config() == NEW
+
+        _, result = undo(stage, change)
+
+        assert result.is_done
+        assert stage.config() == CONFIG
+
     def test_a_created_connector_is_deleted(self):
         stage = Stage()
         assert stage.apply([CreateConnector(CLUSTER, "orders", {"greeting": "secret://env/GREETING"})]).is_done

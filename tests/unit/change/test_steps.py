@@ -410,6 +410,24 @@ class TestSettling:
         assert self.settle(Observed.AFTER, unsure=True)[0] is Outcome.DONE
         assert self.settle(Observed.AFTER, unsure=True, unknown=self.LOST)[0] is Outcome.UNKNOWN
         assert self.settle(Observed.FOREIGN, unsure=True)[0] is Outcome.UNKNOWN
+        # What is seen may be older than the act before this one, so "as before" proves nothing without an answer.
+        assert self.settle(Observed.BEFORE, unsure=True, unknown=self.LOST)[0] is Outcome.UNKNOWN
+        assert self.settle(Observed.FOREIGN, unsure=True, unknown=self.LOST)[0] is Outcome.UNKNOWN
+
+    @pytest.mark.parametrize(
+        ("seen", "outcome"),
+        [
+            (Observed.AFTER, Outcome.DONE),
+            (Observed.BETWEEN, Outcome.UNKNOWN),
+            (UnreachableError("nobody answers"), Outcome.UNKNOWN),
+            (Observed.BEFORE, Outcome.FOREIGN),
+            (Observed.FOREIGN, Outcome.FOREIGN),
+        ],
+    )
+    def test_what_was_done_before_is_foreign_only_where_it_is_seen_to_be(self, seen, outcome):
+        stage = Stage()
+        settler = Settler(stage.operator().world, timing=TIMING, progress=Silent())
+        assert settler.check_standing(Scripted(seen), Intent("a", "b"))[0] is outcome
 
     def test_what_changes_by_itself_is_never_left_unsettled(self):
         for seen in (Observed.BEFORE, Observed.BETWEEN, Observed.FOREIGN):

@@ -53,6 +53,17 @@ def test_offset_moves_from_where_it_was_seen_and_by_its_holder(runner):
     assert ledger.read(runner)[FIRST.key].next_offset == 9
 
 
+def test_offset_that_was_changed_by_hand_is_noticed(runner):
+    ledger = Ledger("billing")
+    ledger.add(runner, FIRST)
+    held = ledger.claim(runner, FIRST)
+    # An UPDATE by a person changes neither the epoch nor the number of moves.
+    assert runner.change(f"UPDATE {ledger.table} SET next_offset = {{to}}", to=2) == 1
+    with pytest.raises(FencedError):
+        ledger.move(runner, held, to=8)
+    assert ledger.read(runner)[FIRST.key].next_offset == 2
+
+
 def test_offset_that_was_moved_there_and_back_is_another(runner):
     ledger = Ledger("billing")
     ledger.add(runner, FIRST)

@@ -1,6 +1,7 @@
 """Applying plans and taking them back, with a real journal in a folder."""
 
 import dataclasses
+import hashlib
 import itertools
 import json
 import stat
@@ -21,7 +22,7 @@ from seamark.errors import (
 from seamark.fleet.plan_file import find_hidden, read_plan_file
 from seamark.model.entry import Ending, EntryKind
 from seamark.model.result import Outcome
-from tests.unit.fleet.living import SOURCE_CONFIG, open_living_fleet, register
+from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 
 PASSWORD = "hunter2-canary"
 
@@ -279,6 +280,30 @@ def test_a_plan_of_another_cluster_is_refused(fleet, game, tmp_path):
     assert game.writes == 0
 
 
+def test_undo_under_another_context_is_refused_and_touches_neither_connect_cluster(fleet, game, tmp_path):
+    game.add("a", SOURCE_CONFIG)
+    change = fleet.apply(fleet.connectors.pause("a")).change
+    # The same journal and the same nickname, and another Connect cluster whose connector looks as the change left it.
+    elsewhere = LivingConnect()
+    elsewhere.add("a", SOURCE_CONFIG, state="PAUSED")
+    writes = game.writes
+    with open_living_fleet(tmp_path, elsewhere, group_id="other-workers") as other:
+        object.__setattr__(other.context, "name", "prod")
+        with pytest.raises(RefusedError):
+            other.undo(change)
+    assert (game.writes, elsewhere.writes) == (writes, 0)
+    assert fleet.apply(fleet.undo(change)).is_done
+
+
+def test_undo_of_what_someone_else_has_undone_is_refused(fleet, game):
+    game.add("a", SOURCE_CONFIG)
+    change = fleet.apply(fleet.connectors.set("a", {"tasks.max": "3"})).change
+    # It is as the undo would leave it, but not as the change left it: it belongs to someone else now.
+    game.configs["a"]["tasks.max"] = "1"
+    with pytest.raises(StalePlanError):
+        fleet.undo(change)
+
+
 def test_a_plan_without_its_preconditions_is_refused(fleet, game):
     game.add("a", SOURCE_CONFIG)
     plan = dataclasses.replace(fleet.connectors.pause("a").plan, preconditions=())
@@ -316,6 +341,25 @@ def test_an_edited_plan_file_is_refused(fleet, game, tmp_path, edit):
     body = json.loads(path.read_text())
     edit(body)
     path.write_text(json.dumps(body))
+    with pytest.raises(RefusedError, match="the plan file was edited"):
+        read_plan_file(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("steps", [{"kind": "delete-connector", "subject": "connector/game/b", "arguments": {"cluster": "game"}}]),
+        ("locks", ["data.other"]),
+        ("step_counts", [1]),
+    ],
+)
+def test_a_plan_file_with_derived_fields_is_refused_whatever_its_hash(fleet, game, tmp_path, key, value):
+    game.add("a", SOURCE_CONFIG)
+    path = saved(fleet.connectors.pause("a"), tmp_path)
+    body = {**json.loads(path.read_text()), key: value}
+    del body["sha256"]
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    path.write_text(json.dumps({**body, "sha256": hashlib.sha256(text.encode()).hexdigest()}))
     with pytest.raises(RefusedError, match="the plan file was edited"):
         read_plan_file(path)
 

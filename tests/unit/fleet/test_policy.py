@@ -74,6 +74,16 @@ def test_what_stands_behind_our_reference_is_part_of_the_config(tmp_path) -> Non
     assert find_violations([("x", "a", good)], opened) == ()
 
 
+def test_violation_of_a_value_from_a_secret_shows_nothing_of_it(tmp_path) -> None:
+    opened = context(tmp_path, "references: ['secret://env/DB_*']", DB_URL=f"jdbc:{CANARY}:x")
+    (found,) = find_violations([("x", "a", JDBC | {"connection.url": "secret://env/DB_URL"})], opened)
+    assert found.violation.rule == "P013"
+    assert CANARY not in str(found)
+    # The same value in clear is named: it is no secret then.
+    (shown,) = find_violations([("x", "a", JDBC | {"connection.url": f"jdbc:{CANARY}:x"})], opened)
+    assert CANARY in str(shown)
+
+
 def test_a_reference_that_is_not_allowed_is_not_looked_up(tmp_path) -> None:
     opened = context(tmp_path, "references: ['secret://env/DB_*']", DB_USER="u")
     config = SINK | {"a": "secret://file//does/not/exist", "b": "secret://env/DB_USER"}

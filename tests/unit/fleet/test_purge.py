@@ -85,6 +85,15 @@ def test_records_of_a_connector_that_is_not_checked_are_refused(place):
         place.fleet.apply(register(place.fleet, replace(plan, actions=(replace(action, records=(record,)),))))
 
 
+def test_connector_that_was_created_since_the_plan_keeps_its_offsets(place):
+    before = place.newest()
+    planned = place.fleet.offsets.purge(["gone"])
+    place.game.add("gone", SOURCE_CONFIG)
+    result = place.fleet.apply(planned)
+    assert not result.is_done
+    assert place.newest() == before
+
+
 def test_what_is_there_again_is_left_alone(place):
     before = {key: value for (_, key), value in place.newest().items() if b"gone" in key}
     result = place.apply(place.fleet.offsets.purge(["gone"]))

@@ -287,6 +287,18 @@ def test_verify_names_what_differs(place):
         step.perform(place.fleet._world, None)
 
 
+def test_nothing_is_carried_while_the_source_runs(place):
+    carry = CarryOffsets("game", "fs", "offsets", "mine")
+    place.game.states["fs"] = "STOPPED"
+    intent = carry.intend(place.fleet._world)
+    held = len(place.scans["mine"].read_newest().records)
+    # Between the stop and the write, someone resumes it with curl.
+    place.game.states["fs"] = "RUNNING"
+    with pytest.raises(RefusedError):
+        carry.perform(place.fleet._world, intent)
+    assert len(place.scans["mine"].read_newest().records) == held
+
+
 def test_a_source_that_has_read_nothing_is_told_so(place):
     place.game.add("new", {**SOURCE_CONFIG, "file": "/new"})
     planned = place.fleet.offsets.relocate("new", "mine")

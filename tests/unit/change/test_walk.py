@@ -1,0 +1,61 @@
+"""What a change does after a step that ended otherwise than planned, decided without a server."""
+
+from __future__ import annotations
+
+import pytest
+
+from seamark.change.expectation import Expectations
+from seamark.change.step import Intent, Outcome
+from seamark.change.steps.connector import PutConfig
+from seamark.change.steps.run_state import SetRunState
+from seamark.change.task import Task
+from seamark.change.walk import Walk
+
+STOP = SetRunState("game", "orders", "STOPPED")
+RESUME = SetRunState("game", "orders", "RUNNING")
+PUT = PutConfig("game", "orders", {"a": "2"})
+BACK = PutConfig("game", "orders", {"a": "1"})
+
+
+def build_walk(*outcomes):
+    """A lane of two steps and the fallback that restores the config, with the outcomes of the first ones."""
+    tasks = (Task(0, STOP, "orders", always=False), Task(1, PUT, "orders", always=False))
+    walk = Walk((*tasks, Task(2, BACK, "orders", always=False, fallback=True)))
+    for task, outcome in zip(tasks, outcomes, strict=True):
+        walk.record(task, outcome)
+    return walk
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "is_due"),
+    [
+        ((Outcome.DONE, Outcome.DID_NOT_HAPPEN), True),
+        ((Outcome.DONE, Outcome.DONE), False),
+        # Nothing was done, so there is nothing to restore.
+        ((Outcome.DID_NOT_HAPPEN, Outcome.DID_NOT_HAPPEN), False),
+        # A request may still land, or the state belongs to someone else.
+        ((Outcome.DONE, Outcome.UNKNOWN), False),
+        ((Outcome.DONE, Outcome.FOREIGN), False),
+        ((Outcome.UNKNOWN, Outcome.DID_NOT_HAPPEN), False),
+    ],
+)
+def test_fallback_runs_only_after_a_certain_failure_of_a_lane_that_acted(outcomes, is_due):
+    walk = build_walk(*outcomes)
+    assert walk.is_due(walk.tasks[2], winding_up=False) is is_due
+
+
+def test_no_step_acts_on_an_aspect_that_someone_else_changed():
+    expectations = Expectations()
+    stop = Intent({"state": "RUNNING"}, {"state": "STOPPED"})
+    expectations.learn(STOP, stop, Outcome.FOREIGN)
+    for state in ("RUNNING", "PAUSED", "STOPPED"):
+        assert not expectations.allow(RESUME, Intent({"state": state}, {"state": "RUNNING"}))
+    # The config is another aspect.
+    assert expectations.allow(PUT, Intent({"config": {}}, {"config": {"a": "2"}}))
+
+
+def test_step_acts_on_what_the_step_before_it_left():
+    expectations = Expectations()
+    expectations.learn(STOP, Intent({"state": "RUNNING"}, {"state": "STOPPED"}), Outcome.DONE)
+    assert expectations.allow(RESUME, Intent({"state": "STOPPED"}, {"state": "RUNNING"}))
+    assert not expectations.allow(RESUME, Intent({"state": "PAUSED"}, {"state": "RUNNING"}))
