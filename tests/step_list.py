@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from seamark.change.action import Action, ActionHistory, Needs, Reads, StepSequence, When, action_kind
+from seamark.change.action import Action, ActionHistory, Needs, Reads, StepSequence, When, action_kind, needs_permission
 from seamark.change.codec import Encoded
 from seamark.change.plan import Plan
 from seamark.change.prepare import Prepared, build_preconditions, prepare
@@ -21,6 +21,7 @@ from seamark.change.steps.offsets import QUIET_SECONDS, WriteOffsets
 from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
 from seamark.change.undo import build_undo_plan
 from seamark.model.effect import Effect
+from seamark.model.permission import Permission
 from seamark.model.plan import StepData
 
 
@@ -33,6 +34,7 @@ def _unpack(data: list[Any]) -> StepSequence:
 
 
 @action_kind("test-step-list")
+@needs_permission(Permission.OPERATE)
 @dataclass(frozen=True, slots=True)
 class StepList(Action):
     """Steps of one sequence."""

@@ -231,6 +231,10 @@ class Action(ABC):
     def subject(self) -> str:
         """The resource, as a person names it: `connector/game/log-purchase`."""
 
+    def find_permissions(self) -> frozenset[Permission]:
+        """Return what a role must allow for this action."""
+        return self.permissions
+
     @property
     def sequence(self) -> str:
         """The name of the step sequence: those of equal names are one sequence."""

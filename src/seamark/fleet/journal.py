@@ -11,10 +11,12 @@ from seamark.change.past import read_open, read_plan
 from seamark.change.plan import Plan
 from seamark.change.progress import Progress
 from seamark.errors import JournalError, NotFoundError
+from seamark.fleet.access import build_access, check_permission
 from seamark.fleet.changes import Changes
 from seamark.fleet.setup import make_setup, read_setup
 from seamark.model.entry import Entry
 from seamark.model.head import Head, OpenChange
+from seamark.model.permission import Permission
 from seamark.model.result import ChangeResult
 from seamark.model.setup import JournalSetup
 from seamark.report.safety import escape_json
@@ -97,7 +99,12 @@ class Journal:
         return read_setup(self._context)
 
     def make_setup(self) -> tuple[str, ...]:
-        """Make the journal's topics or its folder; gives the names of what was made."""
+        """Create the journal's topics or its folder. Returns the names of what was created.
+
+        Raises:
+            PermissionDeniedError: no role allows it, or the context is read-only.
+        """
+        check_permission(build_access(self._context), Permission.ADMINISTER, doing="set up the journal")
         return make_setup(self._context)
 
     @contextmanager

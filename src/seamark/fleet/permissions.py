@@ -26,7 +26,7 @@ def check_plan(plan: Plan, access: Access, context: Context) -> None:
     for action, count in zip(plan.actions, plan.step_counts, strict=True):
         steps, end = plan.steps[end : end + count], end + count
         targets = {_find_target(step.subject, context) for step in steps if STEPS[step.kind].acts}
-        denied |= dict.fromkeys(access.find_denied(action.permissions, sorted(targets, key=str)))
+        denied |= dict.fromkeys(access.find_denied(action.find_permissions(), sorted(targets, key=str)))
     if denied:
         raise build_denied(plan.title, tuple(denied))
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import click
 import pytest
 
-from seamark.cli.main import cli, execute
+from seamark.cli.main import execute, root
 from seamark.cli.session import Session
 from seamark.context.value import Value
 from seamark.fleet.fleet import Fleet
@@ -18,15 +18,14 @@ from tests.unit.cli.stubs import Outcome as Ended
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet
 
 ALL = ("read", "operate", "change-offsets", "change-config", "delete", "administer")
-# How each changing command is called, and what it needs. A command that is neither here nor in READING fails a test.
+# How some changing commands are called, and what they need.
 CHANGING = {
-    "connectors create": (["c", "--config", "{create}"], {"change-config"}),
+    "connectors create": (["-f", "{spec}"], {"change-config"}),
     "connectors change": (["a", "--set", "tasks.max=3"], {"change-config"}),
     "connectors pause": (["a"], {"operate"}),
     "connectors resume": (["p"], {"operate"}),
     "connectors stop": (["a"], {"operate"}),
     "connectors restart": (["f"], {"operate"}),
-    "connectors heal": (["f", "--once"], {"operate"}),
     "connectors delete": (["a"], {"delete"}),
     "connectors rename": (["a", "z"], {"change-config", "change-offsets", "delete"}),
     "apply": (["-f", "{spec}"], {"change-config"}),
@@ -35,13 +34,13 @@ CHANGING = {
 
 
 def list_commands(command=None, path=()):
-    command = cli if command is None else command
+    command = root if command is None else command
     if isinstance(command, click.Group):
         context = click.Context(command)
         for name in command.list_commands(context):
             yield from list_commands(command.get_command(context, name), (*path, name))
     else:
-        yield " ".join(path)
+        yield " ".join(path), command
 
 
 class Desk:
@@ -55,7 +54,6 @@ class Desk:
         self.game.add("f", SOURCE_CONFIG, failed=(0,))
         self.game.add("s", SINK_CONFIG)
         self.files = {
-            "create": self._write("c.json", SOURCE_CONFIG),
             "spec": self._write("spec.json", {"name": "n", "config": SOURCE_CONFIG}),
             "present": self._write("present.json", {"name": "a", "config": SOURCE_CONFIG}),
         }
@@ -65,10 +63,14 @@ class Desk:
         path.write_text(json.dumps(content))
         return str(path)
 
-    def run(self, command, *more, allow=None, role=None, **changes):
-        """Run a command as User:ana, whose one role allows this; without roles where neither is given."""
+    def run(self, command, *more, **changes):
+        """Run one of the changing commands above."""
         arguments, _ = CHANGING[command]
         argv = [*command.split(), *(one.format(**self.files) for one in arguments), "--yes", *more]
+        return self.run_line(argv, **changes)
+
+    def run_line(self, argv, *, allow=None, role=None, **changes):
+        """Run a command line as User:ana, whose one role allows this; without roles where neither is given."""
         role = {"allow": tuple(allow)} if allow is not None else role
         roles = {} if role is None else {"some": {"principals": ("User:ana",), **role}}
 
@@ -89,6 +91,26 @@ class Desk:
         out, err = io.StringIO(), io.StringIO()
         session = Session(out=out, err=err, stdin=io.StringIO(), now=lambda: NOON, open_fleet=open_fleet)
         return Ended(execute(argv, session=session), out.getvalue(), err.getvalue())
+
+
+# Commands that ask no fleet for anything: they show or edit context files, pack code, or run servers of their own.
+LOCAL = ("completion", "context add", "context list", "context show", "context use", "demo", "spark pack")
+COMMANDS = {name: command for name, command in list_commands() if name not in LOCAL}
+
+
+def build_argv(name, command, files):
+    """Return a command line with something for every parameter that must be given."""
+    argv = name.split()
+    for one in command.params:
+        if not one.required:
+            continue
+        value = "1" if isinstance(one.type, click.types.IntParamType) else "x"
+        if isinstance(one.type, click.Choice):
+            value = str(one.type.choices[0])
+        elif isinstance(one.type, click.Path):
+            value = files["spec"]
+        argv += [value] if isinstance(one, click.Argument) else [one.opts[0], value]
+    return argv
 
 
 @pytest.fixture
@@ -157,3 +179,40 @@ def test_forbidden_change_is_recorded(desk):
     (head,) = open_living_fleet(desk.folder, desk.game).journal.list()
     assert head.title == "not allowed: delete a"
     assert head.by.startswith("ana@")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_command_shows_or_does_anything_for_a_stranger(desk, name):
+    """The role is somebody else's. A usage error (64) may come first, because parameters are made up."""
+    role = {"allow": ALL, "principals": ("User:ben",)}
+    ended = desk.run_line(build_argv(name, COMMANDS[name], desk.files), role=role)
+    assert ended.code in (4, 64), ended
+    assert ended.out == ""
+    assert desk.game.calls == {}
+
+
+def test_most_commands_get_as_far_as_the_roles(desk):
+    role = {"allow": ALL, "principals": ("User:ben",)}
+    codes = {
+        name: desk.run_line(build_argv(name, command, desk.files), role=role).code for name, command in COMMANDS.items()
+    }
+    # These look into their files, or at their parameters, before they ask for anything.
+    early = {name for name, code in codes.items() if code == 64}
+    assert len(early) < len(codes) / 4, early
+
+
+# Healing waits by the clock, and copies read topics before they ask for anything: their services are tested alone.
+SLOW = ("connectors heal", "copy cutover", "copy finish", "copy run")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name, one in COMMANDS.items() if name not in SLOW and any(p.name == "yes" for p in one.params)],
+)
+def test_no_changing_command_changes_anything_in_a_read_only_context(desk, name):
+    ended = desk.run_line([*build_argv(name, COMMANDS[name], desk.files), "--yes"], read_only=True)
+    assert ended.code != 0 or "No changes" in ended.out, ended
+    assert desk.game.writes == 0
+    # What was tried is recorded, and nothing else.
+    heads = open_living_fleet(desk.folder, desk.game).journal.list()
+    assert [head.title for head in heads if not head.title.startswith("not allowed: ")] == []

@@ -161,6 +161,29 @@ def test_cluster_that_another_one_replaced_under_the_lock_is_refused(tmp_path, m
     assert theirs.writes == 0
 
 
+@pytest.mark.parametrize("command", ["resume", "unlock"])
+def test_holder_is_not_fenced_for_another_cluster(tmp_path, monkeypatch, command):
+    mine = Cluster("workers-eu")
+    fleet = open_fleet(tmp_path, {"game": mine}, context="prod-eu")
+    act = prepare(command, fleet, tmp_path, monkeypatch)
+    other = open_fleet(tmp_path, {"game": mine}, context="prod-eu")
+    reading, answers = other._identities.read, []
+
+    def read(names):
+        answers.append(names)
+        found = reading(names)
+        # Only the first look sees the right cluster.
+        late = len(answers) > 1
+        connect = {name: replace(one, group="workers-us") if late else one for name, one in found.connect.items()}
+        return replace(found, connect=connect)
+
+    monkeypatch.setattr(other._identities, "read", read)
+    heads = other.journal.list()
+    with pytest.raises(RefusedError, match="for another Connect cluster"):
+        act(other)
+    assert other.journal.list() == heads
+
+
 def test_workers_of_another_kafka_cluster_than_the_context_are_refused(tmp_path):
     cluster = Cluster("workers", kafka="kafka-2")
     with pytest.raises(RefusedError, match="game uses another Kafka cluster than the context") as caught:

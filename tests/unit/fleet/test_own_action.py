@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from seamark.change.action import Action, ActionHistory, Needs, Reads, StepSequence, When, action_kind
+from seamark.change.action import Action, ActionHistory, Needs, Reads, StepSequence, When, action_kind, needs_permission
 from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.change.steps.look import Look
 from seamark.errors import RefusedError, StalePlanError
 from seamark.fleet.plan_file import read_plan_file
 from seamark.model.effect import Effect, FieldChange, Sign
+from seamark.model.permission import Permission
 from seamark.model.result import Outcome
 from tests.unit.fleet.living import LivingConnect, open_living_fleet
 
@@ -101,6 +102,7 @@ class CheckLamp(Look):
 
 
 @action_kind("test-paint")
+@needs_permission(Permission.OPERATE)
 @dataclass(frozen=True, slots=True)
 class Paint(Action):
     """Give a lamp a color. The guard is derived."""

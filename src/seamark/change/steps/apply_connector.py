@@ -83,6 +83,10 @@ class ApplyConnector(Action):
         """The connector."""
         return f"connector/{self.cluster}/{self.name}"
 
+    def find_permissions(self) -> frozenset[Permission]:
+        """Return what a role must allow: deleting a connector is another permission than changing its config."""
+        return frozenset({Permission.DELETE}) if self.config is None else self.permissions
+
     @classmethod
     def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[ConnectorSeen]:
         """Read the connectors as they are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from seamark.errors import FencedError, InterruptedRunError, JournalError, SeamarkError, UsageError
+from seamark.errors import AccessError, FencedError, InterruptedRunError, JournalError, SeamarkError, UsageError
 from seamark.model.connector import Connector, ConnectorStatus
 from seamark.model.healing import (
     Care,
@@ -123,7 +123,7 @@ class Healer:
         try:
             result = self._restart(chosen)
             troubles = {subject: error.message for subject, error in result.failures.items()}
-        except (JournalError, FencedError, UsageError, InterruptedRunError):
+        except (JournalError, FencedError, UsageError, InterruptedRunError, AccessError):
             raise
         except SeamarkError as error:
             # Somebody else is at work on one of them, or a cluster is away: a try that failed, no reason to end.
