@@ -42,5 +42,5 @@ def compact_landing(
             return
         is_protected = fleet.context.protected
         confirm(session, yes=yes, word=name if is_protected else "yes", is_protected=is_protected)
-        removed, added = compact_table(declared)
+        removed, added = compact_table(declared, fleet.access)
         session.reporter.note(f"{render_number(removed)} files became {render_number(added)}")

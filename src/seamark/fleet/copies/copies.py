@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seamark.errors import NotFoundError, RefusedError
+from seamark.fleet.access import build_access, check_permission
 from seamark.fleet.copies.cutover import CutoverPlanner
 from seamark.fleet.copies.draft import CopyDraft
 from seamark.fleet.copies.ending import find_leftover
@@ -25,6 +26,7 @@ from seamark.fleet.copies.wish import build_wish
 from seamark.fleet.copies.work import CopyWork
 from seamark.fleet.spark_session import SparkWish, require_spark
 from seamark.model.control import CONTROL_TOPIC
+from seamark.model.permission import Permission
 from seamark.model.reading import Reading
 from seamark.pipelines.copy_plan import CopyPlan
 
@@ -180,6 +182,8 @@ class Copies:
         events: CopyEvents | None = None,
     ) -> CopyOutcome:
         """Copy what is left of a plan. It may be broken off at any time, and run again on any machine."""
+        for context in {id(one): one for one in (self.route.source.context, self.route.target.context)}.values():
+            check_permission(build_access(context), Permission.OPERATE, doing="run a topic copy")
         require_spark()
         known = what if isinstance(what, KnownPlan) else self.find(what, control_topic=control_topic)
         run = CopyRun(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from seamark.fleet.access import check_permission
 from seamark.fleet.landings.declared import Declared
 from seamark.fleet.landings.targets import open_table
+from seamark.model.permission import Access, Permission
 from seamark.report.listing import Column, Listing, View
 from seamark.report.words import render_bytes, render_number
 
@@ -22,8 +24,13 @@ def list_table_files(declared: Declared) -> list[FilePart]:
     return list_files(table)
 
 
-def compact_table(declared: Declared) -> tuple[int, int]:
-    """Write small files together. Gives how many became how many."""
+def compact_table(declared: Declared, access: Access) -> tuple[int, int]:
+    """Write small files together. Returns how many files became how many.
+
+    Raises:
+        PermissionDeniedError: no role allows it, or the context is read-only.
+    """
+    check_permission(access, Permission.OPERATE, doing=f"compact the table of {declared.landing.name}")
     table = open_table(declared)
     from seamark.lake.compaction import compact_files  # noqa: PLC0415
 

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seamark.errors import NotFoundError
+from seamark.fleet.access import build_access, check_permission
 from seamark.fleet.lakes import open_lake
 from seamark.fleet.landings.declared import Declared, choose_declared, read_declared
 from seamark.fleet.landings.registered import read_body
 from seamark.fleet.landings.status import LandPlan, build_standings
 from seamark.fleet.landings.targets import open_target
 from seamark.fleet.spark_session import SparkWish, Work, open_spark, require_spark
+from seamark.model.permission import Permission
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -83,6 +85,7 @@ class Landings:
         Raises:
             FencedError: another run of it has begun meanwhile.
         """
+        check_permission(build_access(self._context), Permission.OPERATE, doing=f"run {plan.declared.landing.name}")
         plan.require_whole()
         require_spark()
         declared, landing = plan.declared, plan.declared.landing
