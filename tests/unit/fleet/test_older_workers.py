@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
@@ -12,6 +11,7 @@ import seamark.kafka.exact_writer as exact_writer
 import seamark.kafka.worker_group as worker_group
 from seamark.change.plan import Plan
 from seamark.errors import AuthorizationError, RejectedError, SeamarkError, UnsupportedError
+from seamark.model.deadline import read_clock
 from tests.fault.older import MATRIX
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, register
 from tests.unit.fleet.moving import Leaping, Place
@@ -36,7 +36,7 @@ class OldPlace(Place):
 
     def write_records(self, _config, records, *, timeout_seconds, until):
         assert timeout_seconds > 0
-        assert until > time.time()
+        assert until > read_clock()
         for record in records:
             self.scan.put(record.key, record.value, partition=record.partition)
 
