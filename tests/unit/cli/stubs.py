@@ -17,6 +17,7 @@ from seamark.model.finding import Finding
 from seamark.model.health import build_health
 from seamark.model.offset import Offset
 from seamark.model.owned import OwnedOffsets
+from seamark.model.plugin_keys import PLUGIN_KEYS
 from seamark.model.reading import Reading
 from seamark.model.status import ClusterStatus, FleetStatus
 from seamark.model.worker import Worker
@@ -147,6 +148,8 @@ class StubFleet:
         self._read()
         for one in self.connectors_found:
             if owner in (one.name, one.owner):
+                # As the real fleet, which reads the types of its plugin.
+                PLUGIN_KEYS.remember(one.cluster, one.plugin, frozenset({"connection.password"}))
                 return one
         raise NotFoundError(f"there is no connector {owner}", hint="see `seamark connectors list`")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
@@ -241,6 +241,11 @@ def build_search(cluster: str, name: str, place: Place | None = None) -> Iterato
     for number in range(2, ROUNDS + 1):
         yield RestartSearch(cluster, name, place, search=search)
         yield AwaitPoison(cluster, name, place, number=number, search=search)
+
+
+def find_sightings(steps: Iterable[Step]) -> list[Place]:
+    """Return the list to which the search among these steps adds the record that it finds."""
+    return next(step.search.sightings for step in steps if isinstance(step, AwaitPoison))
 
 
 def _has_failed(status: ConnectorStatus | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from seamark.change.steps.poison import AwaitPoison
+from seamark.change.steps.poison import find_sightings
 from seamark.connect.capability import Capability
 from seamark.errors import RefusedError, UsageError
 from seamark.fleet.lock_names import find_group
@@ -118,9 +118,7 @@ class Skips:
             reads=reads,
             known={0: seen},
         )
-        # All rounds share one search.
-        sightings = next(step.search.sightings for step in planned.steps if isinstance(step, AwaitPoison))
-        return Search(planned, connector.owner, sightings, tells_truth(connector, lent), finder)
+        return Search(planned, connector.owner, find_sightings(planned.steps), tells_truth(connector, lent), finder)
 
     def plan(
         self,
