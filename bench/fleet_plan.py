@@ -122,7 +122,6 @@ def _write_contexts(folder: Path, urls: Mapping[str, Mapping[str, list[str]]]) -
         name: {
             "journal": "file",
             "journal_folder": str(folder / f"journal-{name}"),
-            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
             "connect": {
                 cluster: {"urls": found, "group_id": cluster, "offsets_topic": f"{cluster}-offsets"}
                 for cluster, found in clusters.items()

@@ -14,6 +14,7 @@ from seamark.errors import RefusedError, SeamarkError
 from seamark.fleet.fleet import Fleet
 from seamark.model.connector import Connector
 from tests.unit.fleet.builders import EmptyScan, StubKafka
+from tests.unit.fleet.living import register
 from tests.unit.model.hostile import HOSTILE
 from tests.unit.model.hostile_names import NAMES
 
@@ -96,7 +97,7 @@ def test_a_hostile_config_in_a_saved_plan_is_refused(fleet, saved, config, rule)
         data = json.loads(text)
         data["actions"][0]["config"] = config
         plan = Plan.from_dict(data)
-        assert rule in refusal(fleet.review, plan).context["rules"]
+        assert rule in refusal(fleet.review, register(fleet, plan)).context["rules"]
 
 
 def test_hostile_configs_in_a_spec_are_refused_all_at_once(fleet, tmp_path) -> None:
@@ -113,7 +114,7 @@ def test_no_hostile_name_reaches_connect(fleet, connect, saved) -> None:
         data = json.loads(saved[0])
         data["actions"][0]["name"] = name
         assert refusal(fleet.connectors.create, name, PRESENT).context["rules"] == "P001"
-        assert refusal(fleet.review, Plan.from_dict(data)).context["rules"] == "P001"
+        assert refusal(fleet.review, register(fleet, Plan.from_dict(data))).context["rules"] == "P001"
     assert len(connect.requests) == asked
 
 

@@ -108,6 +108,7 @@ class Changes:
                 a plugin would not take a config.
             StalePlanError: the world has moved since it was made.
         """
+        self._check_key()
         self._registrations.check(plan)
         refuse_hidden(plan)
         check_new_names(

@@ -211,7 +211,7 @@ class Fleet:
             open_kafka=self._world.kafka,
             open_logs=lambda: KafkaLogs(self.context.kafka.client_config),
             planner=lambda: self._planner,
-            apply=self.apply,
+            apply=self._apply_part,
         )
         return Copies(
             CopyRoute(place, place),
@@ -508,6 +508,12 @@ class Fleet:
         return Planner(
             self.context.name, self._world, actor=self._actor, find_identity=self._identities.find, ports=ports
         )
+
+    def _apply_part(self, planned: Planned) -> ChangeResult:
+        """Apply a change that is a part of what was confirmed as a whole, such as the target topic of a copy."""
+        from seamark.fleet.permissions import find_confirmation  # noqa: PLC0415
+
+        return self.apply(planned, confirm=find_confirmation(planned.plan, self.context))
 
     def _open_copy_preview(self) -> CopyPort:
         return self.copies.open_preview()

@@ -36,7 +36,7 @@ def site(fake: FakeConnect, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     monkeypatch.setattr(bare_rest, "_LOOK_SECONDS", 0.02)
     monkeypatch.setattr(apply_connector, "AwaitRunning", partial(AwaitRunning, stable_seconds=0.0))
     cluster = {"urls": list(fake.urls), "group_id": "workers", "offsets_topic": "offsets"}
-    context = {"journal": "file", "kafka": {"bootstrap.servers": "127.0.0.1:1"}, "connect": {"connect": cluster}}
+    context = {"journal": "file", "connect": {"connect": cluster}}
     with open_ground(fake.urls[0], size=SIZE, context=context) as opened:
         opened.begin()
         yield opened

@@ -95,7 +95,7 @@ class TestKafkaJournal(JournalSuite):
 @pytest.mark.parametrize("kind", ["the same lock", "another ID"])
 def test_process_that_slept_in_the_gate_opens_nothing_and_fences_nothing(monkeypatch, journal_factory, kind):
     workers = f"workers-{secrets.token_hex(4)}"
-    inner = connector_lock("orders", offsets_topic=f"{workers}-offsets", workers=workers)
+    inner = connector_lock("orders", workers=workers)
     mine, theirs = (inner, inner) if kind == "the same lock" else (inner, cluster_lock(workers))
     slow, fast = journal_factory(SHORT), journal_factory(SHORT)
     won = []

@@ -102,7 +102,7 @@ class TopicTool(Tool):
             self.connect.failing = {("read_names", ""): AssertionError("nobody is there to be asked")}
         # The real ones ask brokers, and wait for them.
         monkeypatch.setattr(FleetWorld, "worker_urls", lambda _, __: self.urls)
-        monkeypatch.setattr(LeftOffsets, "write", lambda _, records: self.write(records))
+        monkeypatch.setattr(LeftOffsets, "write", lambda _, owners, records: self.write(records))
         monkeypatch.setattr(SystemClock, "sleep", lambda _, seconds: time.sleep(min(seconds, 0.005)))
 
     def write(self, records):

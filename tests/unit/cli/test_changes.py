@@ -87,7 +87,7 @@ def test_yes_is_asked_for_and_only_yes_goes_on(desk):
 def test_without_a_terminal_nobody_is_asked(desk, flags):
     ended = desk.run("connectors", "pause", "a", *flags, typed=None if not flags else "yes\n")
     assert ended.code == 64
-    assert "hint:  say it with --yes" in ended.err
+    assert "hint:  review the plan with --dry-run, then pass --yes" in ended.err
     assert desk.game.writes == 0
 
 
@@ -104,7 +104,8 @@ def test_a_protected_context_wants_the_name_typed_for_everything(desk):
     desk.changes = {"protected": True}
     assert desk.run("connectors", "pause", "a", typed="yes\n").code == 130
     assert desk.run("connectors", "pause", "a", typed="a\n").code == 0
-    assert desk.run("connectors", "resume", "a", "--yes").code == 0
+    assert desk.run("connectors", "resume", "a", "--yes").code == 64
+    assert desk.run("connectors", "resume", "a", "--confirm", "a").code == 0
 
 
 def test_result_names_the_change_and_its_way_back(desk):
@@ -329,7 +330,7 @@ class Ready:
     def __getattr__(self, name):
         return getattr(self._fleet, name)
 
-    def apply(self, planned, progress, *, pace=None):
+    def apply(self, planned, progress, *, pace=None, confirm=""):
         progress.opened("01ID", steps=len(planned.steps))
         progress.waiting("an answer is missing")
         if isinstance(self._result, BaseException):
@@ -417,7 +418,7 @@ def test_a_plan_is_saved_and_applied_later(desk):
     assert desk.game.states["a"] == "PAUSED"
     stale = desk.run("apply", str(path), "-y")
     assert stale.code == 5
-    assert "the world has moved since the plan was made" in stale.err
+    assert "the plan was applied before" in stale.err
 
 
 def test_a_saved_plan_says_which_secrets_it_lacks(desk):

@@ -177,7 +177,7 @@ def test_rename_is_refused_where_a_place_is_lost_and_done_when_that_is_accepted(
     assert shown.code == 0
     assert "! lost: 1 source offset of a in offsets" in shown.out
     assert desk.game.writes == 0
-    ended = desk.run("connectors", "rename", "a", "z", "--accept-loss", typed="dev\n")
+    ended = desk.run("connectors", "rename", "a", "z", "--accept-loss", typed="a\n")
     assert ended.code == 0, ended.err
     assert set(desk.game.configs) == {"b", "z"}
 

@@ -341,7 +341,7 @@ def test_an_edited_plan_file_is_refused(fleet, game, tmp_path, edit):
     body = json.loads(path.read_text())
     edit(body)
     path.write_text(json.dumps(body))
-    with pytest.raises(RefusedError, match="the plan file was edited"):
+    with pytest.raises(RefusedError, match="was edited"):
         read_plan_file(path)
 
 
@@ -355,12 +355,12 @@ def test_an_edited_plan_file_is_refused(fleet, game, tmp_path, edit):
 )
 def test_a_plan_file_with_derived_fields_is_refused_whatever_its_hash(fleet, game, tmp_path, key, value):
     game.add("a", SOURCE_CONFIG)
-    path = saved(fleet.connectors.pause("a"), tmp_path)
+    path = saved(fleet, fleet.connectors.pause("a"), tmp_path)
     body = {**json.loads(path.read_text()), key: value}
     del body["sha256"]
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     path.write_text(json.dumps({**body, "sha256": hashlib.sha256(text.encode()).hexdigest()}))
-    with pytest.raises(RefusedError, match="the plan file was edited"):
+    with pytest.raises(RefusedError, match="was edited"):
         read_plan_file(path)
 
 

@@ -20,7 +20,7 @@ from seamark.fleet.plan_file import read_plan_file
 from seamark.model.effect import Sign
 from seamark.model.group import GroupStatus
 from seamark.model.spec import DesiredConnector, DesiredTopic, Place, Spec
-from tests.unit.fleet.builders import StubKafka
+from tests.unit.fleet.builders import KAFKA_ID, StubKafka
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 from tests.unit.offsets.scans import FakeScan
 
@@ -212,6 +212,7 @@ def test_ownership_is_carried_on_by_changes_that_do_not_touch_it(fleet, game):
         "id": "logs",
         "base": third.change,
         "owned": {"game/a": third.change, "game/b": first.change},
+        "clusters": {"game": {"kafka_cluster_id": KAFKA_ID, "group": "workers", "worker_ids": [], "file": ""}},
     }
     assert [head.spec for head in fleet.journal.list()] == ["logs"] * 3
 
@@ -488,7 +489,7 @@ def test_a_cluster_that_does_not_answer_refuses_the_whole_plan(both, game, lake)
 
 
 def test_what_a_spec_made_in_a_cluster_that_is_gone_is_kept_in_mind(tmp_path, game, lake):
-    with open_living_fleet(tmp_path, game, lake) as fleet:
+    with open_living_fleet(tmp_path, game, lake, groups={"game": "workers", "lake": "others"}) as fleet:
         apply(fleet, want("a", cluster="game"), want("b", cluster="lake"))
     with open_living_fleet(tmp_path, game) as fleet:
         planned = fleet.plan(spec(want("a", topic="2")))

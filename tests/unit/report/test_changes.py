@@ -86,7 +86,7 @@ def test_long_values_are_cut_on_a_terminal_only():
 
 def test_a_plan_for_programs_holds_no_secret():
     document = json.loads(show(build_plan_view(PLAN, EFFECTS), OutputFormat.JSON))
-    assert (document["kind"], document["format_version"], document["locks"]) == ("Plan", 2, list(PLAN.locks))
+    assert (document["kind"], document["format_version"], document["locks"]) == ("Plan", 3, list(PLAN.locks))
     assert [effect["action"] for effect in document["effects"]] == ["create", "change", "delete"]
     assert document["effects"][1]["fields"][3] == {"key": "tasks.max", "before": "6", "after": "4", "sensitive": False}
     assert "hunter2" not in json.dumps(document)

@@ -106,11 +106,13 @@ class Environment:
         patch.setattr(
             seamark.change.actor,
             "this_actor",
-            lambda: Actor(self.actor, now=self.clock.now, randomness=lambda size: next(numbers).to_bytes(size, "big")),
+            lambda _principal: Actor(
+                self.actor, now=self.clock.now, randomness=lambda size: next(numbers).to_bytes(size, "big")
+            ),
         )
         patch.setattr(seamark.fleet.world, "read_seal_key", lambda _: SealKey(b"the key of all scenarios"))
-        for owner in (ConnectorOffsets, LeftOffsets):
-            patch.setattr(owner, "write", lambda _, records: self.put_records(records))
+        patch.setattr(ConnectorOffsets, "write", lambda _, records, into="": self.put_records(records))
+        patch.setattr(LeftOffsets, "write", lambda _, owners, records: self.put_records(records))
         # Nothing here has to survive a power failure, and a busy disk takes seconds for each journal entry.
         patch.setattr(os, "fsync", lambda _: None)
         # The steps of one resource after those of another, so that progress lines have one order.

@@ -24,7 +24,7 @@ class Setup:
     plugins: tuple[PluginSpec, ...]
     topic_tracking: bool = True
     clock_skew_seconds: float = 0.0
-    kafka_cluster_id: str = "fake-kafka-cluster-id"
+    kafka_cluster_id: str = "kafka-1"
 
     @property
     def numbers(self) -> tuple[int, int]:
