@@ -6,18 +6,17 @@ import struct
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from seamark.errors import UnreachableError
 from seamark.kafka.failures import build_error
 from seamark.kafka.opening import open_client
 from seamark.kafka.wait import ConnectionEvents
 from seamark.kafka.worker_load import read_load
+from seamark.model.worker import build_worker_id
 
 _QUIET = frozenset({"Empty", "Dead"})
 _SETTLED = _QUIET | {"Stable"}
 _HEAD = struct.Struct(">hh")
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 BuildClient = Callable[[dict[str, Any]], Any]
@@ -44,7 +43,7 @@ def read_worker_ids(
         SeamarkError: the group is rebalancing, so that a member may be gone already, or no broker answers.
     """
     found = read_worker_loads(config, group, timeout_seconds=timeout_seconds, build_client=build_client)
-    return frozenset(_build_worker_id(url) for url in found)
+    return frozenset(build_worker_id(url) for url in found)
 
 
 def read_worker_loads(
@@ -101,11 +100,6 @@ def _read_group(
 
 def _name(member: Any) -> str:
     return str(_read_url(member.metadata) or member.client_id or member.id)
-
-
-def _build_worker_id(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.hostname}:{parts.port or _DEFAULT_PORTS[parts.scheme]}" if parts.scheme in _DEFAULT_PORTS else url
 
 
 def _read_url(metadata: bytes) -> str:
