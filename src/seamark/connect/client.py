@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
-from urllib.parse import urlsplit
 
 import httpx2
 
@@ -30,14 +29,13 @@ from seamark.model.connector import Connector, ConnectorStatus
 from seamark.model.deadline import find_deadline
 from seamark.model.offset import Offset
 from seamark.model.wait import Wait
-from seamark.model.worker import Plugin, Worker
+from seamark.model.worker import Plugin, Worker, build_worker_id
 
 T = TypeVar("T")
 
 # During a rolling upgrade workers come back newer; a minute is short beside that and long beside a command.
 _CAPABILITIES_LAST_SECONDS = 60.0
 _MOST_WORKERS_AT_ONCE = 8
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def _nothing(_body: bytes) -> None:
@@ -185,12 +183,12 @@ class ConnectClient:
         that the context lists can be known to be alive, by any answer: one that was removed from its group may still
         answer. Only URLs of the context are called: a worker_id is what someone wrote into the status topic.
         """
-        ours = {_build_worker_id(url): url for url in self.urls}
+        ours = {build_worker_id(url): url for url in self.urls}
         with ThreadPoolExecutor(max_workers=_MOST_WORKERS_AT_ONCE) as pool:
             answers = dict(zip(ours, pool.map(self._knock, ours.values()), strict=True))
         failed = {worker: answer for worker, answer in answers.items() if isinstance(answer, Failure)}
         alive = (ours.keys() if members is None else frozenset(members)) - failed.keys()
-        silent = [worker for worker in workers if worker not in alive]
+        silent = [worker for worker in workers if worker.lower() not in alive]
         return tuple(dict.fromkeys([*silent, *(worker for worker, answer in failed.items() if answer.is_silence)]))
 
     def _knock(self, url: str) -> Answer | Failure:
@@ -376,9 +374,3 @@ class ConnectClient:
         except (SeamarkError, wire.MalformedBodyError) as error:
             words = error.cause if isinstance(error, SeamarkError) else f"not an answer of Connect: {error}"
             return Worker(cluster=self.cluster, url=url, error=words.removeprefix(f"{url}: "))
-
-
-def _build_worker_id(url: str) -> str:
-    """Return host:port of a URL, as Connect writes it into a status."""
-    parts = urlsplit(url)
-    return f"{parts.hostname}:{parts.port or _DEFAULT_PORTS[parts.scheme]}"

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from urllib.parse import urlsplit
 
 from seamark.errors import SeamarkError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.ports import ConnectPort
 from seamark.model.connector import Connector, State
 from seamark.model.reading import Reading
-from seamark.model.worker import Worker
+from seamark.model.worker import Worker, build_worker_id
 
 # A task in one of these states runs nowhere; the worker it names is where it was.
 _NOWHERE = frozenset({State.UNASSIGNED, State.DESTROYED})
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Workers:
@@ -66,20 +64,14 @@ def match_worker_ids(workers: Iterable[Worker], *, seen: set[str]) -> dict[str, 
     state; it keeps its own address, and its counts are zero, where all ids are accounted for.
     """
     up = [worker.url for worker in workers if worker.is_up]
-    ids = {url: build_address(url) for url in up if build_address(url) in seen}
+    ids = {url: build_worker_id(url) for url in up if build_worker_id(url) in seen}
     unmatched = [url for url in up if url not in ids]
     strangers = seen - set(ids.values())
     if not strangers:
-        return ids | {url: build_address(url) for url in unmatched}
+        return ids | {url: build_worker_id(url) for url in unmatched}
     if len(unmatched) == 1 and len(strangers) == 1:
         return ids | {unmatched[0]: next(iter(strangers))}
     return ids
-
-
-def build_address(url: str) -> str:
-    """host:port of a url, as Connect writes it into a worker id."""
-    parts = urlsplit(url)
-    return f"{parts.hostname}:{parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)}"
 
 
 def count_by_worker_id(connectors: Iterable[Connector]) -> tuple[Counter[str], Counter[str]]:

@@ -6,7 +6,6 @@ import struct
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from seamark.errors import UnreachableError
 from seamark.kafka.failures import build_error
@@ -14,12 +13,12 @@ from seamark.kafka.opening import open_client
 from seamark.kafka.second import SecondClient
 from seamark.kafka.wait import ConnectionEvents
 from seamark.kafka.worker_load import read_load
+from seamark.model.worker import build_worker_id
 
 _QUIET = frozenset({"Empty", "Dead"})
 _SETTLED = _QUIET | {"Stable"}
 _HEAD = struct.Struct(">hh")
 _FIND_SECONDS = 10.0
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 BuildClient = Callable[[dict[str, Any]], Any]
@@ -67,7 +66,7 @@ def read_worker_ids(
         SeamarkError: the group is rebalancing, so that a member may be gone already, or no broker answers.
     """
     found = read_worker_loads(config, group, timeout_seconds=timeout_seconds, build_client=build_client)
-    return frozenset(_build_worker_id(url) for url in found)
+    return frozenset(build_worker_id(url) for url in found)
 
 
 def read_worker_loads(
@@ -124,11 +123,6 @@ def _read_group(
 
 def _name(member: Any) -> str:
     return str(_read_url(member.metadata) or member.client_id or member.id)
-
-
-def _build_worker_id(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.hostname}:{parts.port or _DEFAULT_PORTS[parts.scheme]}" if parts.scheme in _DEFAULT_PORTS else url
 
 
 def _read_url(metadata: bytes) -> str:

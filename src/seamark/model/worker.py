@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +41,10 @@ class Plugin:
     class_name: str
     type: str
     version: str = ""
+
+
+def build_worker_id(url: str) -> str:
+    """Return host:port of a worker's URL, as Connect writes it into a status; host names in lower case."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return f"{f'[{host}]' if ':' in host else host}:{parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)}"

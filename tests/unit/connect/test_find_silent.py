@@ -81,3 +81,9 @@ def test_a_default_port_is_part_of_a_worker_id():
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, json={}))
     with ConnectClient(["http://w1", "https://w2"], transport=transport) as client:
         assert client.find_silent(["w1:80", "w2:443"]) == ()
+
+
+def test_the_case_of_a_host_name_does_not_matter():
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, json={}))
+    with ConnectClient(["http://W1:8083"], transport=transport) as client:
+        assert client.find_silent(["W1:8083", "w1:8083"]) == ()

@@ -3,8 +3,9 @@
 import pytest
 
 from seamark.errors import SecretError, UnreachableError
-from seamark.fleet.workers import build_address, count_work
+from seamark.fleet.workers import count_work
 from seamark.model.connector import State
+from seamark.model.worker import build_worker_id
 from tests.unit.fleet.builders import StubConnect, connector, open_stub_fleet, worker
 
 ONE, TWO = "http://127.0.0.1:8083", "http://127.0.0.1:8084"
@@ -49,7 +50,7 @@ def test_behind_a_load_balancer_nothing_is_guessed():
     ("url", "address"), [("http://a:8083", "a:8083"), ("http://a", "a:80"), ("https://a/base", "a:443")]
 )
 def test_address_of_a_url(url, address):
-    assert build_address(url) == address
+    assert build_worker_id(url) == address
 
 
 def test_a_dead_worker_is_an_item_with_its_error():

@@ -18,6 +18,7 @@ import pytest
 import seamark.change.actor
 import seamark.fleet.changes
 import seamark.fleet.world
+import seamark.kafka.worker_group
 import seamark.model.pace
 from seamark.change.actor import Actor
 from seamark.change.file_journal import FileJournal
@@ -115,6 +116,8 @@ class Environment:
         patch.setattr(LeftOffsets, "write", lambda _, owners, records: self.put_records(records))
         # Nothing here has to survive a power failure, and a busy disk takes seconds for each journal entry.
         patch.setattr(os, "fsync", lambda _: None)
+        # The stand-in of Connect knows which workers are alive.
+        patch.setattr(seamark.kafka.worker_group, "read_worker_loads", lambda *_, **__: {})
         # The steps of one resource after those of another, so that progress lines have one order.
         patch.setattr(seamark.fleet.changes, "FLEET_PACE", Pace())
         patch.setattr(seamark.model.pace, "FLEET_PACE", Pace())

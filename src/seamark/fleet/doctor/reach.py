@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from seamark.errors import SeamarkError
 from seamark.fleet.doctor.check import Check, build_unexamined
 from seamark.fleet.doctor.evidence import ClusterEvidence, Evidence
-from seamark.fleet.workers import build_address, count_by_worker_id, match_worker_ids
+from seamark.fleet.workers import count_by_worker_id, match_worker_ids
 from seamark.model.finding import Finding, Severity
+from seamark.model.worker import build_worker_id
 
 
 def examine_workers(evidence: Evidence) -> Iterator[Finding]:
@@ -91,7 +92,7 @@ def _find_strangers(check: str, cluster: ClusterEvidence) -> Iterator[Finding]:
     seen = set(by_connector) | set(by_task)
     known = set(match_worker_ids(cluster.workers, seen=seen).values())
     # A worker that just died is still named in states; it has its own finding.
-    known |= {build_address(worker.url) for worker in cluster.workers}
+    known |= {build_worker_id(worker.url) for worker in cluster.workers}
     for stranger in sorted(seen - known):
         yield Finding(
             check,
