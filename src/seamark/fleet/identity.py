@@ -15,9 +15,8 @@ from seamark.change.plan import Plan
 from seamark.change.step import Step
 from seamark.errors import RefusedError, SeamarkError
 from seamark.fleet.clusters import Clusters
-from seamark.fleet.workers import build_address
 from seamark.model.broker import KafkaCluster
-from seamark.model.worker import Worker
+from seamark.model.worker import Worker, build_worker_id
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -159,7 +158,7 @@ class Identities:
             ids = {status.worker_id for status in statuses if status.worker_id}
             ids |= {task.worker_id for status in statuses for task in status.tasks if task.worker_id}
             # A cluster without connectors has no statuses; then the addresses are all there is.
-            return ConnectIdentity(found, "", tuple(sorted(ids or {build_address(worker.url) for worker in workers})))
+            return ConnectIdentity(found, "", tuple(sorted(ids or {build_worker_id(worker.url) for worker in workers})))
         if found != kafka_id:
             raise RefusedError(
                 f"Connect cluster {settings.name} uses another Kafka cluster than the context; no changes were made",
