@@ -136,4 +136,5 @@ class Plan:
 
 def _hash(body: Mapping[str, Any]) -> str:
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    # A file may hold half of a surrogate pair, which is refused elsewhere.
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -38,7 +38,15 @@ from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fl
 
 SHOP = DatabaseSettings("shop", "jdbc:postgresql://db/shop", Secret("postgresql://me:hidden@db/shop"))
 LAKE = LakeSettings("lake", "s3://bucket/raw", secret_key=Secret("hidden"))
-CONTEXT = SimpleNamespace(name="dev", databases={"shop": SHOP}, lakes={"lake": LAKE})
+CONTEXT = SimpleNamespace(
+    name="dev",
+    databases={"shop": SHOP},
+    lakes={"lake": LAKE},
+    roles={},
+    read_only=False,
+    kafka=SimpleNamespace(values={}),
+    connect={},
+)
 DESIRED = DesiredLanding(
     "orders",
     Place("pipelines.yaml", 3),
