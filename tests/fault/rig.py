@@ -20,6 +20,7 @@ import tests.step_list  # noqa: F401 - journals of guarded changes are read here
 from seamark.context import open_context
 from seamark.devstack.process import state_of
 from seamark.devstack.wait import wait_until
+from tests.fault.journal_key import write_journal_key
 from tests.integration.offset_tools import read_partition
 from tests.integration.waits import TRIES, says_hindered
 
@@ -40,6 +41,7 @@ class Rig:
         self.cluster = cluster
         self.folder = folder
         self.journal = journal
+        write_journal_key(folder / "state")
         self.topic = topic
         self.name = f"fault-{uuid.uuid4().hex[:10]}"
         self.owner = f"{cluster}/{self.name}"

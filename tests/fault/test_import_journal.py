@@ -15,6 +15,7 @@ from seamark.change.file_journal import FileJournal
 from seamark.cli.connect_offsets import execute
 from seamark.cli.session import Session
 from seamark.offsets.javamap import read_java_map, write_java_map
+from tests.fault.journal_key import write_journal_key
 
 KEY = b'["moved",{"filename":"/in"}]'
 
@@ -29,6 +30,7 @@ PROGRAM = "from seamark.cli.connect_offsets import main; main()"
 @pytest.fixture
 def worker(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    write_journal_key(tmp_path / "state")
     with socket.socket() as port:
         port.bind(("127.0.0.1", 0))
         yield Worker(tmp_path, port.getsockname()[1])
