@@ -51,6 +51,7 @@ def build_planned(fleet, owner, *, key, value):
         context=fleet.context.name,
         made_at="2026-01-01T00:00:00Z",
         made_by="guarded",
+        identity=fleet._identities.read([cluster]),
     )
     return Planned(prepared.fill(plan), prepared.steps, needs=prepared.needs)
 

@@ -32,7 +32,7 @@ contexts:
 @pytest.fixture(scope="module")
 def healthy(stack):
     """Everything the doctor says of the 4.3.1 cluster."""
-    context = open_context(stack.context, cwd=Path(stack.context_file).parent, environ={})
+    context = open_context(stack.context, environ={"SEAMARK_CONFIG": stack.context_file})
     with open_fleet(context=replace(context, connect={"connect": context.connect["connect"]})) as fleet:
         return fleet.doctor.examine()
 
@@ -93,7 +93,7 @@ def test_internal_topics_acls_and_plugins_of_a_healthy_cluster_are_fine(healthy,
 
 
 def test_the_old_cluster_has_at_least_five_published_faults(stack):
-    context = open_context(stack.context, cwd=Path(stack.context_file).parent, environ={})
+    context = open_context(stack.context, environ={"SEAMARK_CONFIG": stack.context_file})
     with open_fleet(context=replace(context, connect={"old": context.connect["connect-3-5-2"]})) as fleet:
         findings = fleet.doctor.examine()
     faults = find(findings, "connect.known-bad", severity=Severity.WARNING)

@@ -1,7 +1,6 @@
 """A first look at a real fleet: one FileStream source of the same name on Connect 4.3.1 and on 3.5.2."""
 
 import uuid
-from pathlib import Path
 
 import pytest
 
@@ -48,7 +47,7 @@ def source(stack, tmp_path_factory):
 
 @pytest.fixture
 def fleet(stack):
-    context = open_context(stack.context, cwd=Path(stack.context_file).parent, environ={})
+    context = open_context(stack.context, environ={"SEAMARK_CONFIG": stack.context_file})
     with open_fleet(context=context) as opened:
         yield opened
 

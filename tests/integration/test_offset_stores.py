@@ -46,7 +46,7 @@ def connect(stack, brokers):
 
 @pytest.fixture
 def fleet(stack):
-    context = open_context(stack.context, cwd=Path(stack.context_file).parent, environ={})
+    context = open_context(stack.context, environ={"SEAMARK_CONFIG": stack.context_file})
     with open_fleet(context=context) as opened:
         yield opened
 

@@ -22,7 +22,7 @@ from seamark.change.spool import FileSpool
 from seamark.change.steps import build_step
 from seamark.change.timing import build_timing
 from seamark.change.undo import build_undo_plan
-from seamark.errors import PermissionDeniedError, RefusedError, SeamarkError
+from seamark.errors import NotFoundError, PermissionDeniedError, RefusedError, SeamarkError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.validation import check_configs
 from seamark.fleet.identity import check_coverage
@@ -218,7 +218,11 @@ class Changes:
         Raises:
             RefusedError: the key is another one.
         """
-        heads = self._journal().heads(limit=1)
+        try:
+            heads = self._journal().heads(limit=1)
+        except NotFoundError:
+            # Opening the change explains how to set the journal up.
+            return
         if heads:
             self.check_seals(self._journal().read(heads[0].change)[:1])
 
