@@ -44,7 +44,7 @@ def test_only_what_is_committed_counts(own_stack, tmp_path):
     connect, brokers = Connect(own_stack.connect["connect"].urls[0]), Brokers(own_stack.kafka.bootstrap_servers)
     connect.put_file_source("fs", file, topic="fs")
     connect.await_offsets("fs", lambda said: said == [END])
-    context = open_context(own_stack.context, cwd=Path(own_stack.context_file).parent, environ={})
+    context = open_context(own_stack.context, environ={"SEAMARK_CONFIG": own_stack.context_file})
     key = encode_key("fs", {"filename": str(file)})
     partition = choose_partition(key, partitions=brokers.count_partitions("connect-offsets"))
     with open_fleet(context=context) as fleet:
