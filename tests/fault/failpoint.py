@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 
+from seamark.change import actor
 from seamark.change.failpoint import POINTS, set_hook
 from seamark.errors import UsageError
 
 VARIABLE = "SEAMARK_FAILPOINT"
+_NAME = "SEAMARK_TEST_ACTOR"
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
@@ -32,3 +35,13 @@ def interrupt(point: str, number: int) -> None:
 
 
 set_hook(interrupt)
+
+
+def _rename_actor(name: str) -> None:
+    """Let all changes of this process be those of another actor."""
+    find = actor.this_actor
+    actor.this_actor = lambda *arguments: replace(find(*arguments), name=name)
+
+
+if _NAME in os.environ:
+    _rename_actor(os.environ[_NAME])

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from seamark.devstack.wait import wait_until
 from seamark.kafka.topics import TopicAdmin
+from tests.fault.journal_key import write_journal_key
 from tests.fault.midway import POINTS, hold_midway
 from tests.fault.rig import SETTLE_SECONDS, Rig
 
@@ -158,9 +159,10 @@ def build_disk_rig(stack, tmp_path, small_disk):
     def build(*, is_spool_there):
         rig = Rig(stack, tmp_path, journal="file", in_flight=IN_FLIGHT)
         rig.env["SEAMARK_CONTEXTS__DEV__JOURNAL_FOLDER"] = str(small_disk / "journal")
-        rig.env["LOGNAME"] = LONG_NAME
+        rig.env["SEAMARK_TEST_ACTOR"] = LONG_NAME
         if is_spool_there:
             rig.env["XDG_STATE_HOME"] = str(small_disk / "state")
+            write_journal_key(small_disk / "state")
         rigs.append(rig)
         rig.create()
         return rig
