@@ -66,6 +66,8 @@ class Desk:
         }
         (folder / "seamark.yaml").write_text(json.dumps({"current": "dev", "contexts": {"dev": context}}))
         self.environ = {"SEAMARK_CONFIG": str(folder / "seamark.yaml"), "XDG_STATE_HOME": str(folder / "state")}
+        # A worker counts as alive while it is a member of its group, which the brokers show to those who may describe it.
+        self.allow("GROUP", endpoint.group_id, "DESCRIBE")
 
     def open(self):
         return seamark.Fleet(open_context(environ=self.environ))
@@ -214,8 +216,11 @@ def test_a_journal_that_may_not_be_written_is_named_before_the_stop(desk, tmp_pa
     (tmp_path / "kafka").mkdir()
     other = Desk(desk.stack, tmp_path / "kafka", journal="kafka")
     names = (f"journal-{other.name}", f"journal-{other.name}-heads")
-    as_admin = {**other.environ, "SEAMARK_CONTEXTS__DEV__KAFKA__BOOTSTRAP_SERVERS": desk.stack.kafka.bootstrap_servers}
-    as_admin["SEAMARK_CONTEXTS__DEV__KAFKA__SECURITY_PROTOCOL"] = "PLAINTEXT"
+    as_admin = {
+        "SEAMARK_CONFIG": desk.stack.context_file,
+        "SEAMARK_CONTEXTS__DEV__JOURNAL": "kafka",
+        "SEAMARK_CONTEXTS__DEV__JOURNAL_TOPIC": names[0],
+    }
     assert set(make_setup(open_context(environ=as_admin))) == set(names)
     for topic in (desk.topic, *names):
         desk.allow("TOPIC", topic, "READ")

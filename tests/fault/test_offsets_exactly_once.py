@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -77,7 +76,7 @@ def test_a_source_takes_its_offsets_to_a_topic_of_its_own_and_back(own_stack, tm
         "SEAMARK_CONTEXTS__DEV__IN_FLIGHT": "5s",
     }
     (tmp_path / "journal").mkdir()
-    context = open_context(own_stack.context, cwd=Path(own_stack.context_file).parent, environ=environ)
+    context = open_context(own_stack.context, environ={"SEAMARK_CONFIG": own_stack.context_file, **environ})
     with open_fleet(context=context) as fleet:
         result = fleet.apply(fleet.offsets.relocate("own", "own-offsets"))
         assert result.is_done, result.failures
