@@ -66,7 +66,7 @@ class Desk:
         }
         (folder / "seamark.yaml").write_text(json.dumps({"current": "dev", "contexts": {"dev": context}}))
         self.environ = {"SEAMARK_CONFIG": str(folder / "seamark.yaml"), "XDG_STATE_HOME": str(folder / "state")}
-        # A worker counts as alive while it is a member of its group, which the brokers show to those who may describe it.
+        # Workers count as alive while they are members of their group, which only those see who may describe it.
         self.allow("GROUP", endpoint.group_id, "DESCRIBE")
 
     def open(self):
