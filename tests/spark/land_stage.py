@@ -99,11 +99,12 @@ class LandStage(TopicStage):
             assert changed.rowcount == 1
 
     def read_ledger(self):
-        return dict(
-            self.read(
-                "SELECT partition_number, next_offset FROM seamark_ledger WHERE owner = %s", f"pipeline/{self.name}"
-            )
-        )
+        """The ledger's offsets; none before the first landing in this database has created the table."""
+        query = "SELECT partition_number, next_offset FROM seamark_ledger WHERE owner = %s"
+        try:
+            return dict(self.read(query, f"pipeline/{self.name}"))
+        except psycopg.errors.UndefinedTable:
+            return {}
 
     def remove(self):
         with psycopg.connect(self.dsn) as connection:
