@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from seamark.change.action import Action, ActionHistory, Needs, Reads, StepSequence, When, action_kind, needs_permission
 from seamark.change.codec import Encoded
+from seamark.change.past import read_closed
 from seamark.change.plan import Plan
 from seamark.change.prepare import Prepared, build_preconditions, prepare
 from seamark.change.recovery import Recovery
@@ -116,6 +117,8 @@ def plan_actions(actions: Sequence[Action], *, world: Any, title: str = "test", 
 def plan_undo(recovery: Recovery, change: str) -> Plan:
     """Plan the undo of a change, from the journal alone."""
     executor = recovery.executor
-    name, past = recovery.read_closed(change)
-    plan, _ = build_undo_plan(past, change=name, reads=Reads(executor.world), actor=executor.actor)
+    entries = executor.journal.read(change)
+    plan, _ = build_undo_plan(
+        read_closed(entries), change=entries[0].change, reads=Reads(executor.world), actor=executor.actor
+    )
     return plan

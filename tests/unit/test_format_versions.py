@@ -21,6 +21,7 @@ from seamark.change.kafka_journal.board import Board, build_claim_value, build_r
 from seamark.change.kafka_journal.heads import build_head_value, track_entries
 from seamark.change.kafka_journal.names import GATE_KEY, head_key
 from seamark.change.kafka_journal.reader import read_change, read_heads
+from seamark.change.past import read_closed
 from seamark.change.plan import FORMAT_VERSION, Plan
 from seamark.change.recovery import Recovery
 from seamark.consumer.housekeeping import Housekeeping
@@ -363,7 +364,7 @@ def test_plan_in_the_journal_is_refused_before_its_change_is_taken_over(file_jou
     before = list_files(folder)
     actor = SimpleNamespace(new_nonce=lambda: "n2", name="ben", timestamp=lambda: AT)
     recovery = Recovery(SimpleNamespace(journal=file_journal, world=None, actor=actor, timing=None))
-    for act in (recovery.resume, recovery.abandon, recovery.read_closed):
+    for act in (recovery.resume, recovery.abandon, lambda change: read_closed(file_journal.read(change))):
         with expect_refusal(PLAN, by):
             act(first.change)
     assert list_files(folder) == before

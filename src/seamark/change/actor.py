@@ -1,4 +1,4 @@
-"""Who acts, when, and under which IDs. A value, so that a simulation can have its own."""
+"""The actor of a change, its clock and its source of IDs. A value, so that a simulation can have its own."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class Actor:
         return new_ulid(self.now(), self.randomness(10))
 
     def new_nonce(self) -> str:
-        """Return a name for one hold of the locks, which nobody can guess."""
+        """Return an unguessable name for one hold of the locks."""
         return self.randomness(8).hex()
 
 
 def this_actor(principal: str = ANONYMOUS, environ: Mapping[str, str] | None = None) -> Actor:
-    """Return whoever runs this process: the principal, the host and the process ID.
+    """Return the actor of this process: the principal, the host and the process ID.
 
-    Without a principal, the operating system's user stands in the name, marked as claimed.
+    Without a principal, the name is that of the operating system's user, marked as claimed.
     """
     host, pid, user = socket.gethostname(), os.getpid(), _find_user()
     known = principal if principal != ANONYMOUS else ""

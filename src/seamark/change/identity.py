@@ -1,8 +1,8 @@
-"""Which clusters a plan is for: IDs that the clusters report, never names from somebody's context file.
+"""Which clusters a plan is for: IDs that the clusters report, never names from a user's context file.
 
 A journal is shared by everyone who uses a Kafka cluster, while contexts are files of single users: `game` in one file
 and `game` in another may be different Connect clusters. A plan and the journal entry that opens its change carry the
-identity of every cluster that they touch, and whoever applies, reviews, undoes, resumes or unlocks compares it first.
+identity of every cluster that they touch; apply, review, undo, resume and unlock compare it first.
 """
 
 from __future__ import annotations

@@ -67,6 +67,21 @@ class Past:
             known.pop(number, None)
 
 
+def read_closed(entries: Sequence[Entry]) -> Past:
+    """Return what the entries of a closed change say.
+
+    Raises:
+        RefusedError: the change is still open.
+    """
+    past = read_past(entries)
+    if not past.is_closed:
+        raise RefusedError(
+            f"change {entries[0].change} is still open",
+            hint=f"finish it first: seamark journal resume {entries[0].change}",
+        )
+    return past
+
+
 def read_open(entries: Sequence[Entry]) -> OpenChange:
     """Return what is left to do of a change."""
     past, last = read_past(entries), entries[-1]

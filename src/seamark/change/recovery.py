@@ -14,7 +14,7 @@ from seamark.change.settle import Settled
 from seamark.change.step import Outcome
 from seamark.change.task import Task, Tasks, build_tasks
 from seamark.change.walk import Walk
-from seamark.errors import RefusedError, UnknownOutcomeError
+from seamark.errors import UnknownOutcomeError
 from seamark.model.entry import EntryKind
 from seamark.model.result import GOOD, ChangeResult
 
@@ -40,21 +40,6 @@ class Recovery:
         `force` is given: then the `close` entry names it. Undo can follow.
         """
         return self._recover(change, expected_nonce=expected_nonce, leaving=True, force=force)
-
-    def read_closed(self, change: str) -> tuple[str, Past]:
-        """Return the ID of a closed change and what its entries say.
-
-        Raises:
-            RefusedError: the change is still open.
-        """
-        entries = self._journal.read(change)
-        past = read_past(entries)
-        if not past.is_closed:
-            raise RefusedError(
-                f"change {entries[0].change} is still open",
-                hint=f"seamark journal resume {entries[0].change} finishes it; then it can be undone",
-            )
-        return entries[0].change, past
 
     def _recover(self, change: str, *, expected_nonce: str | None, leaving: bool, force: bool) -> ChangeResult:
         # Entries of another format version, and a change of other clusters, are refused before the holder is fenced.

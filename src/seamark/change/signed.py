@@ -17,7 +17,7 @@ from seamark.model.entry import Entry, EntryKind
 from seamark.model.head import Head
 
 SIGNATURE = "signature"
-# What the journal adds to the body of the first entry, for each holder anew.
+# What the journal adds to the body of the first entry.
 _ADDED = frozenset({"nonce"})
 
 Seal = Callable[[str], str]
@@ -41,8 +41,19 @@ class SignedJournal:
     def take_over(
         self, change: str, *, nonce: str, by: str, at: str, expected_nonce: str | None = None
     ) -> JournalWriter:
-        """See `Journal.take_over`. The entry of a takeover isn't signed: it says nothing but who holds the change."""
+        """See `Journal.take_over`. The entry of a takeover isn't signed: it names the new holder only.
+
+        Signatures are checked under the lock, because an entry may have been added since the change was read.
+
+        Raises:
+            TamperedJournalError: an entry was not written with the key. The change stays open.
+        """
         writer = self._journal.take_over(change, nonce=nonce, by=by, at=at, expected_nonce=expected_nonce)
+        try:
+            check_signatures(writer.entries, self._seal)
+        except TamperedJournalError:
+            writer.release()
+            raise
         return _SignedWriter(writer, self._seal)
 
     def read(self, change: str) -> tuple[Entry, ...]:

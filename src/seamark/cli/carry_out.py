@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -17,7 +17,7 @@ from seamark.cli.progress import StepLines
 from seamark.cli.session import Session
 from seamark.errors import FencedError, InterruptedRunError, JournalError, SeamarkError, UnknownOutcomeError
 from seamark.model.effect import Sign
-from seamark.model.ref import parse_subject
+from seamark.model.permission import find_confirmation
 from seamark.model.result import UNSETTLED, ChangeResult, Outcome
 from seamark.report.formats import OutputFormat
 from seamark.report.render import render_view
@@ -120,14 +120,8 @@ def confirm_plan(session: Session, fleet: Fleet, planned: Planned, *, yes: bool)
     is_protected = fleet.context.protected
     word = "yes"
     if is_protected or any(effect.sign is Sign.DELETE for effect in planned.effects):
-        word = find_word([action.subject for action in planned.plan.actions], fleet.context.name)
+        word = find_confirmation([action.subject for action in planned.plan.actions], fleet.context.name)
     return confirm(session, yes=yes, word=word, is_protected=is_protected)
-
-
-def find_word(subjects: Sequence[str], context: str) -> str:
-    """Return the name to type: that of the one resource, else of the context, the likeliest mistake with several."""
-    found = set(subjects)
-    return parse_subject(found.pop()).name if len(found) == 1 else context
 
 
 def build_way_out(change: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from seamark.cli.answer import Answer, choose_exit_code
-from seamark.cli.carry_out import confirm_plan, find_word, show_plan
+from seamark.cli.carry_out import confirm_plan, show_plan
 from seamark.cli.confirm import confirm, consent_options
 from seamark.cli.duration import Duration
 from seamark.cli.options import global_options, option, pass_session
@@ -16,6 +16,7 @@ from seamark.cli.session import Session
 from seamark.cli.targets import Targets, target_options
 from seamark.errors import InterruptedRunError, NotFoundError, PartialError, SeamarkError
 from seamark.model.healing import HealSettings
+from seamark.model.permission import find_confirmation
 from seamark.report.views.heal import build_heal_view
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class Clinic:
             word = confirm_plan(self._session, self._fleet, planned, yes=False)
             self.is_confirmed = not self._fleet.context.protected
         else:
-            word = find_word([action.subject for action in planned.plan.actions], self._fleet.context.name)
+            word = find_confirmation([action.subject for action in planned.plan.actions], self._fleet.context.name)
         result = self._fleet.apply(planned, StepLines(self._session), confirm=word)
         if result.interrupted:
             raise KeyboardInterrupt

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from seamark.cli.answer import Answer
-from seamark.cli.carry_out import ChangeOptions, build_errors, carry_out, change_options, find_word, run_change
+from seamark.cli.carry_out import ChangeOptions, build_errors, carry_out, change_options, run_change
 from seamark.cli.complete import complete_changes, complete_open_changes
 from seamark.cli.confirm import confirm, consent_options
 from seamark.cli.options import global_options, option, pass_session
@@ -16,6 +16,7 @@ from seamark.cli.progress import StepLines
 from seamark.cli.session import Session
 from seamark.errors import RefusedError
 from seamark.model.entry import EntryKind
+from seamark.model.permission import find_confirmation
 from seamark.report.views.journal import build_changes_view, build_entries_view
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def _close_first(session: Session, fleet: Fleet, change: str, how: ChangeOptions
 
 def _confirm(session: Session, fleet: Fleet, found: OpenChange, *, yes: bool, what: str) -> str:
     is_protected = fleet.context.protected
-    word = find_word(found.subjects, fleet.context.name) if is_protected else "yes"
+    word = find_confirmation(found.subjects, fleet.context.name) if is_protected else "yes"
     return confirm(session, yes=yes, word=word, what=what, is_protected=is_protected)
 
 

@@ -80,7 +80,7 @@ class ConnectSettings:
 
     None means that neither the context nor the worker's file says it. `offsets_file` is the file
     of a standalone worker. `consumer_group_id` is a group that all sinks of the cluster share.
-    `known_as` is the context's name for the cluster, where `name` is the one that somebody's plan uses.
+    `known_as` is the context's name for the cluster, where `name` is the one that another user's plan uses.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What whoever runs seamark may do in a context: the principal, the roles, and the check of services."""
+"""Permissions of a context: the principal of this process, its roles, and the check of services."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def find_principal(context: Context) -> str:
 
 
 def build_access(context: Context) -> Access:
-    """Return what whoever runs this process may do in a context."""
+    """Return what the principal of this process may do in a context."""
     roles = tuple(build_role(name, texts) for name, texts in context.roles.items())
     return Access(find_principal(context), roles, context.read_only)
 
@@ -68,7 +68,7 @@ def build_denied(doing: str, denied: tuple[str, ...]) -> PermissionDeniedError:
     return PermissionDeniedError(
         f"not allowed: {doing}; no changes were made",
         cause="; ".join(denied[:_MOST_SHOWN]) + (f"; and {more} more" if more > 0 else ""),
-        hint="use a context whose roles allow it, or ask for the permission (roles in the context)",
+        hint="request the permission (`roles` in the context), or use a context whose roles allow it",
     )
 
 

@@ -12,7 +12,7 @@ from seamark.change.actor import Actor
 from seamark.change.executor import Executor
 from seamark.change.image import find_key_names
 from seamark.change.journal import Journal, Opening
-from seamark.change.past import read_plan
+from seamark.change.past import read_closed, read_plan
 from seamark.change.plan import Plan
 from seamark.change.precondition import check_preconditions
 from seamark.change.progress import Progress
@@ -129,10 +129,11 @@ class Changes:
         entries = self._journal().read(change)
         self.check_seals(entries)
         check_signatures(entries, self._world.seal)
-        name, past = self.recovery().read_closed(change)
+        # The entries that were checked: a second reading might find others.
+        past = read_closed(entries)
         plan, prepared = build_undo_plan(
             past,
-            change=name,
+            change=entries[0].change,
             reads=self._planner.open_reads(len(past.plan.actions)),
             actor=self._actor,
             prepare=self._planner.prepare,
@@ -163,7 +164,7 @@ class Changes:
         check_confirmed(plan, self._context, confirm)
 
     def _record_refusal(self, plan: Plan, error: PermissionDeniedError) -> None:
-        """Record what somebody tried, where the journal can be written."""
+        """Record a refused change, where the journal can be written."""
         opening = Opening(
             change=self._actor.new_id(),
             title=f"not allowed: {plan.title}",
@@ -207,13 +208,15 @@ class Changes:
         """Register a plan that is about to be saved in a file. Returns the plan with its ID.
 
         Raises:
+            PermissionDeniedError: no role allows what the plan does, or the context is read-only.
             SeamarkError: the journal can't be written.
         """
+        check_plan(planned.plan, self._access, self._context)
         self._check_key()
         return self._registrations.register(planned.plan)
 
     def _check_key(self) -> None:
-        """Refuse to write into a journal whose last change has another key: nobody could resume both.
+        """Refuse to write into a journal whose last change has another key: one operator couldn't resume both.
 
         Raises:
             RefusedError: the key is another one.

@@ -417,7 +417,7 @@ class Fleet:
 
     @cached_property
     def access(self) -> Access:
-        """What whoever runs this process may do in the context."""
+        """What the principal of this process may do in the context."""
         from seamark.fleet.access import build_access  # noqa: PLC0415
 
         return build_access(self.context)
@@ -511,9 +511,9 @@ class Fleet:
 
     def _apply_part(self, planned: Planned) -> ChangeResult:
         """Apply a change that is a part of what was confirmed as a whole, such as the target topic of a copy."""
-        from seamark.fleet.permissions import find_confirmation  # noqa: PLC0415
+        from seamark.fleet.permissions import find_plan_confirmation  # noqa: PLC0415
 
-        return self.apply(planned, confirm=find_confirmation(planned.plan, self.context))
+        return self.apply(planned, confirm=find_plan_confirmation(planned.plan, self.context))
 
     def _open_copy_preview(self) -> CopyPort:
         return self.copies.open_preview()

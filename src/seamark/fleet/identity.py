@@ -90,10 +90,10 @@ class Identities:
             return None
 
     def find_scope(self, name: str) -> str:
-        """Return what stands for a Connect cluster in names of locks; the same for everybody who uses the cluster.
+        """Return the part of a lock's name that identifies a Connect cluster, the same in every context.
 
-        That is its worker group. Without brokers the group is unknown, and the Kafka cluster stands for all Connect
-        clusters on it: such locks exclude more than they must.
+        That is its worker group. Without brokers the group is unknown, and the Kafka cluster ID is used for all Connect
+        clusters on it: such locks exclude more than necessary.
         """
         found = self.find([name]).connect[name]
         return found.group or found.file or f"kafka-{found.kafka_cluster_id}"

@@ -144,7 +144,7 @@ class Claims:
         return self._own_clusters[name]
 
     def _localize(self, owner: str, clusters: Mapping[str, ConnectIdentity]) -> str:
-        """Return what this context calls an owner of somebody's plan.
+        """Return the name of a plan's owner in this context.
 
         One of a cluster that this context doesn't have gets a name that no connector of the context can have.
         """

@@ -8,7 +8,7 @@ from seamark.change.plan import Plan
 from seamark.change.step import STEPS
 from seamark.errors import RefusedError
 from seamark.fleet.access import build_denied
-from seamark.model.permission import Access
+from seamark.model.permission import Access, find_confirmation
 from seamark.model.ref import Ref, parse_subject
 
 if TYPE_CHECKING:
@@ -31,10 +31,9 @@ def check_plan(plan: Plan, access: Access, context: Context) -> None:
         raise build_denied(plan.title, tuple(denied))
 
 
-def find_confirmation(plan: Plan, context: Context) -> str:
-    """Return what must be typed to confirm a plan: the name of its one resource, else the context's name."""
-    subjects = {action.subject for action in plan.actions}
-    return parse_subject(subjects.pop()).name if len(subjects) == 1 else context.name
+def find_plan_confirmation(plan: Plan, context: Context) -> str:
+    """Return the name that confirms a plan."""
+    return find_confirmation((action.subject for action in plan.actions), context.name)
 
 
 def check_confirmed(plan: Plan, context: Context, confirm: str) -> None:
@@ -43,7 +42,7 @@ def check_confirmed(plan: Plan, context: Context, confirm: str) -> None:
     Raises:
         RefusedError: the name is missing or another one.
     """
-    wanted = find_confirmation(plan, context)
+    wanted = find_plan_confirmation(plan, context)
     if context.protected and confirm != wanted:
         raise RefusedError(
             f"context {context.name} is protected; no changes were made",

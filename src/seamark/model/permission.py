@@ -12,7 +12,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from seamark.errors import InvalidSettingError
-from seamark.model.ref import CONNECTOR, Ref
+from seamark.model.ref import CONNECTOR, Ref, parse_subject
 
 ANONYMOUS = "User:ANONYMOUS"
 """The principal of a connection without a user, as Kafka names it."""
@@ -58,7 +58,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The permissions of whoever runs seamark. Without roles everything is allowed; `read_only` allows reading only."""
+    """What the principal of this process may do: everything without roles, only reading where `read_only`."""
 
     principal: str
     roles: tuple[Role, ...] = ()
@@ -77,6 +77,15 @@ class Access:
                 if not any(role.allows(permission, self.principal, target) for role in self.roles)
             ]
         return tuple(denied)
+
+
+def find_confirmation(subjects: Iterable[str], context: str) -> str:
+    """Return the name that confirms a change: that of its one resource, else that of the context.
+
+    With several resources the likeliest mistake is the wrong context.
+    """
+    found = set(subjects)
+    return parse_subject(found.pop()).name if len(found) == 1 else context
 
 
 def build_role(name: str, texts: Mapping[str, Sequence[str]]) -> Role:

@@ -9,6 +9,7 @@ from seamark.change.action import LOCKS, Reads
 from seamark.change.actor import Actor
 from seamark.change.executor import Executor
 from seamark.change.file_journal import FileJournal
+from seamark.change.past import read_closed
 from seamark.change.plan import Plan
 from seamark.change.prepare import build_preconditions, prepare
 from seamark.change.recovery import Recovery
@@ -233,8 +234,9 @@ class Harbour(MethodPorts):
 
     def undo(self, change):
         """The plan that takes a change back, and its steps."""
-        name, past = Recovery(self.build_executor()).read_closed(change)
-        draft = build_undo_draft(past, change=name)
+        entries = self.build_executor().journal.read(change)
+        name = entries[0].change
+        draft = build_undo_draft(read_closed(entries), change=name)
         prepared = prepare(draft.actions, self.reads)
         preconditions = build_undo_preconditions(draft, prepared, self.reads, change=name)
         plan = self._open_plan("undo", preconditions=preconditions, notes=prepared.undo_notes, undoes=name)

@@ -12,7 +12,7 @@ from seamark.change.file_journal import FileJournal
 from seamark.change.journal import Opening
 from seamark.change.plan import Plan
 from seamark.change.signed import SignedJournal, check_signatures
-from seamark.errors import JournalError, LockedError, RefusedError, TamperedJournalError
+from seamark.errors import JournalError, LockedError, PermissionDeniedError, RefusedError, TamperedJournalError
 from seamark.fleet.plan_file import read_plan_file
 from seamark.fleet.registration import check_expected
 from seamark.model.entry import Entry, EntryKind
@@ -154,22 +154,6 @@ def test_saved_plan_in_the_journal_can_not_be_undone(fleet, planned, path):
 # --- journal entries
 
 
-def open_change(fleet, planned, monkeypatch, *, point="before-intent"):
-    class Killed(BaseException):
-        pass
-
-    def reach(name, number=0):
-        if name == point:
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(executor, "reach", reach)
-        with pytest.raises(Killed):
-            fleet.apply(planned)
-    (head,) = fleet.journal.list(only_open=True)
-    return head
-
-
 def test_entry_without_the_key_is_refused(fleet, game, planned, tmp_path):
     """Whoever may write to the journal's topic can compute its hash chain: the entry is perfect but for the key."""
     plan = dataclasses.replace(planned.plan, title="anything")
@@ -252,6 +236,30 @@ def test_writers_of_many_entries_at_once_sign_each(tmp_path):
     check_signatures(entries, lambda text: f"sealed {text}")
     with pytest.raises(TamperedJournalError, match="entry 0"):
         check_signatures(entries, lambda text: f"otherwise {text}")
+
+
+def test_entry_that_is_added_before_the_takeover_is_refused(tmp_path):
+    """The signatures were checked, then somebody without the key appended a perfect entry, then comes the takeover."""
+    inner = FileJournal(tmp_path / "j")
+    journal = SignedJournal(inner, lambda text: f"sealed {text}")
+    opening = Opening("01ARZ3NDEKTSV4RRFFQ69G5FAV", "t", "a", "2026-01-01T00:00:00Z", "n", ("data.t",), {"x": 1})
+    journal.begin(opening).release()
+    check_signatures(journal.read(opening.change), lambda text: f"sealed {text}")
+    forger = inner.take_over(opening.change, nonce="evil", by="mallory", at="2026-01-01T00:00:01Z")
+    forger.append(EntryKind.INTENT, {"step": 0, "before": None, "after": None, "extra": {"records": []}})
+    forger.release()
+    with pytest.raises(TamperedJournalError, match="entry 2"):
+        journal.take_over(opening.change, nonce="m", by="b", at="2026-01-01T00:00:02Z")
+    assert [head.change for head in journal.open_heads()] == [opening.change]
+
+
+def test_plan_that_no_role_allows_is_saved_as_a_proposal(tmp_path, game, path):
+    game.add("a", SOURCE_CONFIG)
+    fleet = open_living_fleet(tmp_path, game)
+    object.__setattr__(fleet.context, "read_only", True)
+    assert isinstance(fleet.save(fleet.connectors.pause("a"), path), PermissionDeniedError)
+    assert fleet.journal.list() == ()
+    assert read_plan_file(path).id == ""
 
 
 def test_journal_with_another_key_is_refused_before_anything(tmp_path, fleet, game, planned, path):
