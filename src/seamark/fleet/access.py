@@ -65,10 +65,13 @@ def check_permission(access: Access, permission: Permission, *, doing: str) -> N
 def build_denied(doing: str, denied: tuple[str, ...]) -> PermissionDeniedError:
     """Return the error for something that no role allows."""
     more = len(denied) - _MOST_SHOWN
+    is_read_only = all("read-only" in one for one in denied)
     return PermissionDeniedError(
         f"not allowed: {doing}; no changes were made",
         cause="; ".join(denied[:_MOST_SHOWN]) + (f"; and {more} more" if more > 0 else ""),
-        hint="request the permission (`roles` in the context), or use a context whose roles allow it",
+        hint="use a context that isn't read-only"
+        if is_read_only
+        else "request the permission (`roles` in the context), or use a context whose roles allow it",
     )
 
 

@@ -121,7 +121,8 @@ class Changes:
         check_preconditions(plan, prepared.steps, self._world)
         notes = check_configs(prepared.needs.configs, self._clusters, self._world) if validate else ()
         filled = refresh_spec(prepared.fill(plan), self._journal, self._names)
-        filled = replace(filled, notes=tuple(dict.fromkeys([*filled.notes, *notes])))
+        # The plan may have been made under another name of this context.
+        filled = replace(filled, context=self._context.name, notes=tuple(dict.fromkeys([*filled.notes, *notes])))
         return Planned(filled, prepared.steps, prepared.effects, needs=prepared.needs)
 
     def undo(self, change: str) -> Planned:
@@ -138,7 +139,7 @@ class Changes:
             actor=self._actor,
             prepare=self._planner.prepare,
         )
-        plan = self._carry_spec(plan, entries)
+        plan = replace(self._carry_spec(plan, entries), context=self._context.name)
         check_preconditions(plan, prepared.steps, self._world)
         return Planned(plan, prepared.steps, prepared.effects, needs=prepared.needs)
 

@@ -126,7 +126,9 @@ def test_the_same_cluster_under_other_names_is_the_same(tmp_path, monkeypatch, c
     # Here the name of the plan's cluster is that of another one.
     rival = Cluster("workers-us")
     other = open_fleet(tmp_path, {"game": rival, "europe": cluster}, context="production")
-    act(other)
+    result = act(other)
+    if command == "review":
+        assert str(result).startswith("Plan for context production: ")
     assert rival.writes == 0
     is_there = {"apply": False, "review": True, "undo": True, "resume": False, "unlock": True}[command]
     assert ("orders" in cluster.configs) is is_there
