@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import stat
+from dataclasses import replace
 
 import pytest
 
 from seamark.errors import UnreachableError
+from seamark.model.connector import State, Task
 from seamark.offsets.javamap import read_java_map, write_java_map
 from tests.unit.cli.importing import HELD, FileTool, TopicTool, pair
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
@@ -231,6 +233,28 @@ def test_a_connector_that_is_not_stopped_is_refused_and_nothing_is_written_for_o
     assert f"orders is {state} with 1 task" in ended.err
     assert absent.held == BEFORE
     assert absent.connect.writes == 0
+
+
+@pytest.mark.parametrize(("reads", "code"), [(3, 0), (1000, 5)])
+def test_tasks_that_a_worker_still_lists_after_a_stop_are_waited_for(absent, monkeypatch, reads, code):
+    absent.connect.add("orders", SOURCE_CONFIG, state="STOPPED")
+    read, left = absent.connect.read_connector, [reads]
+
+    def read_late(name):
+        found = read(name)
+        left[0] -= 1
+        if left[0] < 0:
+            return found
+        return replace(found, status=replace(found.status, tasks=(Task(0, State.RUNNING, "w1:8083"),)))
+
+    monkeypatch.setattr(absent.connect, "read_connector", read_late)
+    ended = absent.give({"orders": [pair("/o", 1)]})
+    assert ended.code == code, ended.err
+    if code:
+        assert "orders is STOPPED with 1 task" in ended.err
+        assert absent.held == BEFORE
+    else:
+        assert absent.held == {**BEFORE, ORDERS_O: b'{"position":1}'}
 
 
 def test_connectors_that_are_not_named_may_run(absent):

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 # The worker group is looked at twice: a worker that restarts is out of it for a moment.
 _BETWEEN_SECONDS = 1.0
+# Each worker reads the status topic on its own, so one still lists the tasks of a stopped connector when
+# another no longer does (seen under load with two workers of 4.3.1).
+_STOPPING_READS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +61,24 @@ class TopicImport:
             return Survey()
         try:
             known = {one.name: one for one in self._client.read_connectors()}
-            known |= {name: self._client.read_connector(name) for name in self._client.read_names() if name in names}
+            known |= {name: self._read_settled(name) for name in self._client.read_names() if name in names}
         except SeamarkError as error:
             return Survey(refusal=self._build_hidden(error))
         there = [known[name] for name in names if name in known]
         wrong = [why for one in there if (why := find_reason(one))]
         refusal = _build_refusal(wrong) if wrong else None
         return Survey(tuple(there), refusal)
+
+    def _read_settled(self, name: str) -> Connector:
+        """Read a connector; one that is stopping is given time to stop."""
+        connector = self._client.read_connector(name)
+        for _ in range(_STOPPING_READS):
+            status = connector.status
+            if status is None or status.state is not State.STOPPED or not status.tasks:
+                break
+            self._world.clock.sleep(_BETWEEN_SECONDS)
+            connector = self._client.read_connector(name)
+        return connector
 
     def build_action(
         self, wanted: Mapping[str, Sequence[Offset]]
