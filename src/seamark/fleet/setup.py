@@ -107,6 +107,9 @@ def _make_folder(folder: Path) -> tuple[str, ...]:
     try:
         folder.mkdir(parents=True, mode=0o700)
     except OSError as error:
+        if folder.is_dir():
+            # Another process made it meanwhile.
+            return ()
         raise JournalError(
             f"the journal's folder can't be made: {folder}",
             cause=error.strerror or type(error).__name__,

@@ -1,13 +1,14 @@
 """`seamark init`: the folder, and which type a connector that is not there yet will have."""
 
 import stat
+from pathlib import Path
 
 import pytest
 
 from seamark.change.kafka_journal import NeededAccess
 from seamark.errors import JournalError
 from seamark.fleet.connector_life.plugin_type import find_type
-from seamark.fleet.setup import _build_commands, make_setup, read_setup
+from seamark.fleet.setup import _build_commands, _make_folder, make_setup, read_setup
 from seamark.model.connector import ConnectorType
 from seamark.model.worker import Plugin
 from tests.unit.fleet.living import SINK, SOURCE, living_context
@@ -64,3 +65,15 @@ def test_the_type_is_that_of_the_plugin_connect_would_take(given, kind):
 
 def test_two_plugins_of_one_short_name_are_nobodys_type():
     assert find_type((Plugin("a.X", "source"), Plugin("b.X", "sink")), "X") is ConnectorType.UNKNOWN
+
+
+def test_folder_that_another_process_makes_meanwhile_is_used(tmp_path, monkeypatch):
+    folder, make = tmp_path / "journal", Path.mkdir
+
+    def make_first(self, **given):
+        make(self, **given)
+        raise FileExistsError(17, "File exists")
+
+    monkeypatch.setattr(Path, "mkdir", make_first)
+    assert _make_folder(folder) == ()
+    assert folder.is_dir()
