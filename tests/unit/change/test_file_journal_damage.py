@@ -144,7 +144,7 @@ def test_taker_sets_a_torn_tail_aside_and_says_so_in_the_journal(journal, change
     file.write_bytes(data[:-7])
     holder = take_over(journal, change)
     note = holder.entries[2]
-    assert [entry.kind for entry in holder.entries] == ["open", "intent", "note", "taken"]
+    assert [entry.kind for entry in holder.entries] == ["open", "intent", "taken"]
     assert note.body["torn_bytes"] == len(tail)
     assert note.body["set_aside"] == f"{change}.torn-1"
     assert f"{len(tail)} bytes" in note.body["note"]
@@ -159,7 +159,7 @@ def test_taker_sets_a_torn_tail_aside_and_says_so_in_the_journal(journal, change
     end(take_over(journal, change))
     assert file.with_name(f"{change}.torn-2").read_bytes() == b"entry 0000"
     assert [head.change for head in journal.heads()] == [change]
-    assert len(journal.read(change)) == 7
+    assert len(journal.read(change)) == 5
 
 
 def test_torn_tail_does_not_free_the_lock(journal, change, file):

@@ -149,10 +149,10 @@ def test_holder_that_slept_within_its_write_leaves_a_torn_tail_for_the_taker(fol
     monkeypatch.setattr(writer, "write_all", write_sleep_write)
     with pytest.raises(FencedError):
         holder.append(EntryKind.INTENT, {"step": 0})
-    assert [entry.kind for entry in takers[0].entries] == ["open", "note", "taken"]
+    assert [entry.kind for entry in takers[0].entries] == ["open", "taken"]
     assert takers[0].entries[1].body["torn_bytes"] == 100
     end(takers[0])
-    assert len(journal.read(first.change)) == 4
+    assert len(journal.read(first.change)) == 3
     assert (folder / "changes" / f"{first.change}.torn-1").stat().st_size == 100
 
 

@@ -238,6 +238,24 @@ def test_writers_of_many_entries_at_once_sign_each(tmp_path):
         check_signatures(entries, lambda text: f"otherwise {text}")
 
 
+def test_change_whose_last_entry_was_cut_off_can_be_taken_over(tmp_path):
+    """A full disk cuts an entry off; the journal sets it aside in an entry that no holder of the key has signed."""
+    journal = SignedJournal(FileJournal(tmp_path / "j"), lambda text: f"sealed {text}")
+    opening = Opening("01ARZ3NDEKTSV4RRFFQ69G5FAV", "t", "a", "2026-01-01T00:00:00Z", "n", ("data.t",), {"x": 1})
+    writer = journal.begin(opening)
+    writer.append(EntryKind.NOTE, {"n": 1})
+    writer.release()
+    (file,) = (tmp_path / "j" / "changes").glob(f"{opening.change}*")
+    file.write_bytes(file.read_bytes()[:-7])
+    writer = journal.take_over(opening.change, nonce="m", by="b", at="2026-01-01T00:00:01Z")
+    writer.append(EntryKind.CLOSE, {"ending": "done"})
+    writer.release()
+    entries = journal.read(opening.change)
+    assert [str(entry.kind) for entry in entries] == ["open", "taken", "close"]
+    assert entries[1].body["torn_bytes"] > 0
+    check_signatures(entries, lambda text: f"sealed {text}")
+
+
 def test_entry_that_is_added_before_the_takeover_is_refused(tmp_path):
     """The signatures were checked, then somebody without the key appended a perfect entry, then comes the takeover."""
     inner = FileJournal(tmp_path / "j")

@@ -203,13 +203,14 @@ class FileJournal:
         entries = list(stored.entries)
         change = entries[0].change
         frames = [build_frame(entry.to_bytes()) for entry in entries]
-        news: list[tuple[EntryKind, dict[str, object]]] = [(EntryKind.TAKEN, {"nonce": nonce, "from": stored.nonce})]
+        body: dict[str, object] = {"nonce": nonce, "from": stored.nonce}
         if stored.torn is not None:
-            news.insert(0, (EntryKind.NOTE, self._set_aside(stored.torn, change)))
-        for kind, body in news:
-            entry, frame = build_entry(change, kind, body, by=by, at=at, after=entries[-1])
-            entries.append(entry)
-            frames.append(frame)
+            # In the same entry: it is the only one that the journal writes by itself, so the only one without a
+            # signature.
+            body |= self._set_aside(stored.torn, change)
+        entry, frame = build_entry(change, EntryKind.TAKEN, body, by=by, at=at, after=entries[-1])
+        entries.append(entry)
+        frames.append(frame)
         target = self._layout.change_file(change)
         replace_file(target, b"".join(frames), draft=self._layout.draft(target))
         return entries
