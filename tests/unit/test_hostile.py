@@ -64,7 +64,7 @@ def orders(fleet: Fleet) -> Connector:
 def saved(fleet: Fleet) -> list[str]:
     """Two plans as files hold them: a new connector, and a change."""
     plans = (fleet.connectors.create("new", PRESENT), fleet.connectors.set("orders", {"tasks.max": "2"}))
-    return [json.dumps(planned.plan.to_dict()) for planned in plans]
+    return [json.dumps(planned.plan.to_file()) for planned in plans]
 
 
 def refusal(act: Callable[..., object], *arguments: object) -> SeamarkError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, ClassVar, Protocol, Self, TypeVar
@@ -26,6 +26,7 @@ from seamark.model.effect import Effect
 from seamark.model.permission import Permission
 from seamark.model.plan import StepData
 from seamark.model.result import GOOD
+from seamark.model.sensitive import is_reference
 
 P = TypeVar("P")
 A = TypeVar("A", bound="type[Action]")
@@ -225,6 +226,8 @@ class Action(ABC):
     # Whether an undo leaves the resource alone where it is already as it should be: a rewound source that has caught up
     # is one. Elsewhere somebody else has changed the resource since, and the undo is out of date.
     reaches_by_itself: ClassVar[bool] = False
+    # The fields that `effects` shows in full; the complete text of a plan lists the others (`find_settings`).
+    shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name"})
 
     @property
     @abstractmethod
@@ -283,6 +286,23 @@ class Action(ABC):
     @abstractmethod
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
         """Return the action that takes this one back; None where there is nothing to take back."""
+
+    def find_settings(self) -> dict[str, Any]:
+        """Return the fields that `effects` doesn't show and that aren't at their defaults, as JSON without secrets.
+
+        A field that is added to an action is listed, until its class says that `effects` shows it. Of a config that
+        `effects` shows, references to secrets are listed: a line shows only that the secret changes.
+        """
+        found: dict[str, Any] = {}
+        encoded = encode_fields(self)
+        for one in fields(self):  # type: ignore[arg-type]  # every action is a dataclass
+            value = encoded.get(one.name)
+            if one.name in self.shown and isinstance(value, Mapping):
+                if references := {key: text for key, text in value.items() if is_reference(text)}:
+                    found[one.name] = references
+            elif one.name in encoded and one.name not in self.shown and getattr(self, one.name) != _find_default(one):
+                found[one.name] = value
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return the action as plan files and the journal hold it: without secrets."""
@@ -361,6 +381,10 @@ class StandaloneStep(Step, Action):
         if back is None or isinstance(back, CanNotUndo | Action):
             return back
         raise TypeError(f"{type(back).__name__} is not an action by itself")
+
+
+def _find_default(one: Field[Any]) -> Any:
+    return one.default_factory() if one.default_factory is not MISSING else one.default
 
 
 def is_met(intent: Intent) -> bool:

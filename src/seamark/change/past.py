@@ -9,7 +9,7 @@ from seamark.change.expectation import came_or_went
 from seamark.change.plan import Plan
 from seamark.change.step import Intent, Outcome
 from seamark.change.task import Task, build_tasks
-from seamark.errors import RefusedError, SeamarkError, UnknownOutcomeError
+from seamark.errors import RefusedError, SeamarkError, TamperedJournalError, UnknownOutcomeError
 from seamark.model.entry import Entry, EntryKind
 from seamark.model.head import OpenChange
 from seamark.model.result import GOOD
@@ -106,6 +106,7 @@ def read_plan(entries: Sequence[Entry]) -> Plan:
 
     Raises:
         RefusedError: the entry records a saved plan or a refusal, and no change.
+        TamperedJournalError: the plan isn't one that seamark writes.
     """
     if "plan" not in entries[0].body:
         raise RefusedError(
@@ -113,7 +114,14 @@ def read_plan(entries: Sequence[Entry]) -> Plan:
             cause=str(entries[0].body.get("title", "")),
             hint="list the changes: seamark journal list",
         )
-    return Plan.from_dict(entries[0].body["plan"])
+    try:
+        return Plan.from_dict(entries[0].body["plan"])
+    except SeamarkError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise TamperedJournalError(
+            f"the plan of change {entries[0].change} can't be read", cause=f"{type(error).__name__}: {error}"
+        ) from None
 
 
 def read_past(entries: Sequence[Entry]) -> Past:

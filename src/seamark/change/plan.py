@@ -13,6 +13,7 @@ from seamark.change.identity import Identity
 from seamark.errors import RefusedError
 from seamark.model.format_version import StoredFormat, check_format
 from seamark.model.plan import Precondition, StepData
+from seamark.model.strict import read_object, read_text, read_texts
 
 FORMAT_VERSION = 3
 
@@ -95,25 +96,32 @@ class Plan:
             FormatVersionError: the plan has another format.
         """
         check_format(StoredFormat("plan", FORMAT_VERSION), data, where=where)
-        counts = data.get("step_counts", ())
-        if counts and (min(counts) < 0 or sum(counts) != len(data.get("steps", ()))):
-            raise RefusedError(f"{where} was edited", cause="its steps don't belong to its actions")
-        return cls(
-            title=data["title"],
-            context=data["context"],
-            made_at=data["made_at"],
-            made_by=data["made_by"],
+        plan = cls(
+            **{name: read_text(data[name], what=name) for name in ("title", "context", "made_at", "made_by")},
             steps=tuple(StepData.from_dict(step) for step in data.get("steps", ())),
-            locks=tuple(data.get("locks", ())),
-            preconditions=tuple(Precondition(**p) for p in data["preconditions"]),
-            notes=tuple(data["notes"]),
-            undoes=data.get("undoes", ""),
+            locks=read_texts(data.get("locks", []), what="locks"),
+            preconditions=tuple(_read_precondition(one) for one in data["preconditions"]),
+            notes=read_texts(data["notes"], what="notes"),
+            undoes=read_text(data.get("undoes", ""), what="undoes"),
             spec=dict(data.get("spec", {})),
             actions=tuple(build_action(one) for one in data.get("actions", ())),
             step_counts=tuple(data.get("step_counts", ())),
             identity=Identity.from_dict(data["identity"]),
-            id=data.get("id", ""),
+            id=read_text(data.get("id", ""), what="id"),
         )
+        if ((plan.steps and plan.actions) or plan.step_counts) and not plan._has_own_steps():
+            raise RefusedError(f"{where} was edited", cause="its steps don't belong to its actions")
+        return plan
+
+    def _has_own_steps(self) -> bool:
+        """Return whether each step belongs to an action: as many as are counted, each in the sequence of its action."""
+        counts = self.step_counts
+        if any(type(count) is not int or count < 0 for count in counts):
+            return False
+        if len(counts) != len(self.actions) or sum(counts) != len(self.steps):
+            return False
+        owners = [action.sequence for action, count in zip(self.actions, counts, strict=True) for _ in range(count)]
+        return owners == [step.lane for step in self.steps]
 
     @classmethod
     def from_file(cls, data: Mapping[str, Any], *, where: str = "the plan") -> Plan:
@@ -125,13 +133,20 @@ class Plan:
         """
         body = {key: value for key, value in data.items() if key != "sha256"}
         plan = cls.from_dict(body, where=where)
-        if data.get("sha256") != _hash(body) or plan.steps or plan.locks or plan.step_counts:
+        # Of the plan as well: steps, locks and unknown fields are in the hash of the content only.
+        if {data.get("sha256"), _hash(body)} != {plan.sha256}:
             raise RefusedError(
                 "the plan file was edited; no changes were made",
                 cause="its content doesn't match its SHA-256",
                 hint="create a new plan and review it",
             )
         return plan
+
+
+def _read_precondition(data: Any) -> Precondition:
+    names = ("kind", "subject", "expected", "words")
+    found = read_object(data, keys=names, what="a precondition")
+    return Precondition(**{name: read_text(found[name], what=f"{name} of a precondition") for name in names})
 
 
 def _hash(body: Mapping[str, Any]) -> str:

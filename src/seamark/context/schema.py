@@ -41,8 +41,9 @@ JOURNAL_KEYS = MappingProxyType(
 )
 VERIFY = "verify"
 # The most trusted place that sets one of these decides; for every other key the nearest place does. A journal key from
-# a repository would seal the user's secrets with a key that the author of the repository knows.
-GUARDED_KEYS = (*FLAG_KEYS, "journal_key")
+# a repository would seal the user's secrets with a key that the author of the repository knows; and in another journal,
+# a plan that was applied isn't known as such, and no lock is held.
+GUARDED_KEYS = (*FLAG_KEYS, *JOURNAL_KEYS)
 CONTEXT_KEYS = MappingProxyType({**FLAG_KEYS, **JOURNAL_KEYS, VERIFY: Kind.TEXT})
 CONNECT_KEYS = MappingProxyType(
     {

@@ -123,7 +123,7 @@ class Changes:
         filled = refresh_spec(prepared.fill(plan), self._journal, self._names)
         # The plan may have been made under another name of this context.
         filled = replace(filled, context=self._context.name, notes=tuple(dict.fromkeys([*filled.notes, *notes])))
-        return Planned(filled, prepared.steps, prepared.effects, needs=prepared.needs)
+        return Planned(filled, prepared.steps, prepared.effects, needs=prepared.needs, is_saved=True)
 
     def undo(self, change: str) -> Planned:
         """The plan that takes a closed change back. Refused where something has moved since."""

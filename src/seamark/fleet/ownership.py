@@ -270,10 +270,9 @@ def refresh_spec(plan: Plan, journal: Callable[[], Journal], names: ClusterNames
     if not plan.spec:
         return plan
     claims = read_claims(str(plan.spec.get("id", "")), journal, names)
-    back = plan.spec.get("back")
-    touched = find_owners(plan)
-    kept = {"back": {owner: back.get(owner) for owner in touched}} if isinstance(back, Mapping) else {}
-    return replace(plan, spec={**claims.build_field(claims.own), **kept})
+    if not plan.undoes:
+        return replace(plan, spec=claims.build_field(claims.own))
+    return replace(plan, spec=build_undo_field(journal().read(plan.undoes), claims, find_owners(plan)))
 
 
 def find_owners(plan: Plan) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from seamark.change.plan import Plan
 from seamark.errors import SeamarkError, UsageError
 from seamark.fleet.whole_file import PRIVATE, read_limited, write_whole
 from seamark.model.sensitive import MASK
+from seamark.model.strict import read_json
 
 # A plan for ten thousand connectors of fifty keys has some 20 MB.
 _LARGEST_BYTES = 64 * 1024 * 1024
@@ -81,10 +82,11 @@ def _build_plan(data: bytes, path: Path) -> Plan:
     problem = ""
     body: Any = None
     try:
-        body = json.loads(data)
+        # Strictly: of a key that is there twice, a person may read the first value, and a parser takes the last.
+        body = read_json(data, what=str(path))
         problem = _find_excess(body) if isinstance(body, dict) else "it is not a JSON object"
-    except (ValueError, RecursionError):
-        problem = "it is not JSON"
+    except UsageError as error:
+        problem = error.cause
     if not problem:
         try:
             return Plan.from_file(body, where=str(path))

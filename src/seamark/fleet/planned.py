@@ -20,7 +20,8 @@ class Planned:
 
     `steps` hold the secrets of the configs in memory, the plan does not. `print` shows what a person needs to decide,
     and a notebook shows it by itself. `drifts` is what was changed outside the spec that the plan came from, and
-    `survey` what was looked at for it.
+    `survey` what was looked at for it. One that `is_saved` came from a file: its text leaves nothing out, because
+    the file may have been edited.
     """
 
     plan: Plan
@@ -29,6 +30,7 @@ class Planned:
     drifts: tuple[Drift, ...] = ()
     survey: tuple[ClusterSurvey, ...] = ()
     needs: Needs = field(default_factory=Needs, repr=False)
+    is_saved: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -39,7 +41,9 @@ class Planned:
         """The plan for every output format."""
         from seamark.report.views.plan import build_plan_view  # noqa: PLC0415
 
-        return build_plan_view(self.plan, self.effects, drifts=self.drifts, survey=self.survey)
+        return build_plan_view(
+            self.plan, self.effects, drifts=self.drifts, survey=self.survey, is_complete=self.is_saved
+        )
 
     def __str__(self) -> str:
         """The plan as people read it."""

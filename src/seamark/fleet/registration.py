@@ -153,8 +153,8 @@ def _compare(planned: Plan, expected: Plan) -> Sequence[str]:
     found = [f"only now: {name}" for name in mine if name not in theirs]
     found += [f"only expected: {name}" for name in theirs if name not in mine]
     found += [f"different: {name}" for name in mine if name in theirs and mine[name] != theirs[name]]
-    if not found and list(mine) != list(theirs):
-        found.append("another order")
+    if not found and [one.to_dict() for one in planned.actions] != [one.to_dict() for one in expected.actions]:
+        found.append("another order or number of actions")
     if planned.identity != expected.identity:
         found.append("other clusters")
     return found

@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from seamark.errors import UsageError
+from seamark.model.strict import read_text, read_truth
+
+_STEP_FIELDS = frozenset({"kind", "subject", "arguments", "lane", "always", "fallback", "insists"})
+
 
 @dataclass(frozen=True, slots=True)
 class StepData:
@@ -41,15 +46,26 @@ class StepData:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> StepData:
-        """Read what `to_dict` gave."""
+        """Read what `to_dict` gave.
+
+        Raises:
+            UsageError: a field is unknown, missing or of another type.
+        """
+        if not data.keys() <= _STEP_FIELDS:
+            raise UsageError(
+                "a step of the plan can't be read", cause="it has unknown fields", hint="create a new plan"
+            )
+        arguments = data.get("arguments")
+        if not isinstance(arguments, Mapping):
+            raise UsageError("a step of the plan can't be read", cause="it has no arguments", hint="create a new plan")
         return cls(
-            kind=data["kind"],
-            subject=data["subject"],
-            arguments=dict(data["arguments"]),
-            lane=data.get("lane", ""),
-            always=bool(data.get("always", False)),
-            fallback=bool(data.get("fallback", False)),
-            insists=bool(data.get("insists", False)),
+            kind=read_text(data.get("kind"), what="the kind of a step"),
+            subject=read_text(data.get("subject"), what="the subject of a step"),
+            arguments=dict(arguments),
+            lane=read_text(data.get("lane", ""), what="the sequence of a step"),
+            always=read_truth(data.get("always", False), what="`always` of a step"),
+            fallback=read_truth(data.get("fallback", False), what="`fallback` of a step"),
+            insists=read_truth(data.get("insists", False), what="`insists` of a step"),
         )
 
 

@@ -110,6 +110,9 @@ class FakeBrokers:
                 failures[topic, number] = NotFoundError(f"no topic {topic}")
                 continue
             at = self.topics[topic]
+            if not 0 <= number < len(at.logs):
+                failures[topic, number] = NotFoundError(f"no partition {topic}-{number}")
+                continue
             found[topic, number] = Bounds(at.starts.get(number, 0), len(at.logs[number]))
         return SpotReading(found, failures=failures)
 

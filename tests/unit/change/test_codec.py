@@ -76,7 +76,9 @@ CONFIGS = st.dictionaries(
     max_size=6,
 )
 # What a class checks beyond the types of its fields.
+STATES = st.sampled_from(["RUNNING", "PAUSED", "STOPPED"])
 SPECIAL = {
+    **{(name, "state"): STATES for name in ("SetRunState", "RunMeanwhile", "StartRestored", "StartSwitched")},
     ("SetLogger", "scope"): st.sampled_from(["worker", "cluster"]),
     ("SetLogger", "levels"): st.dictionaries(TEXTS, st.dictionaries(TEXTS, TEXTS), min_size=1, max_size=2),
 }

@@ -85,6 +85,23 @@ def test_records_of_a_connector_that_is_not_checked_are_refused(place):
         place.fleet.apply(register(place.fleet, replace(plan, actions=(replace(action, records=(record,)),))))
 
 
+def test_purge_that_writes_an_offset_is_refused(place):
+    (action,) = place.fleet.offsets.purge(["gone"]).plan.actions
+    with pytest.raises(RefusedError, match="writes no offset"):
+        replace(action, records=(replace(action.records[0], value=b'{"position":9}'), *action.records[1:]))
+
+
+def test_text_shows_only_what_is_deleted(place):
+    place.scan.put(("gone", {"filename": "/b"}), {"position": 3})
+    plan = place.fleet.offsets.purge(["gone"]).plan
+    (action,) = plan.actions
+    fewer = tuple(record for record in action.records if b"/b" in record.key)
+    assert len(fewer) < len(action.records)
+    edited = replace(plan, actions=(replace(action, records=fewer),))
+    (effect,) = place.fleet.review(register(place.fleet, edited)).effects
+    assert [field.key for field in effect.fields] == ['{"filename":"/b"}']
+
+
 def test_connector_that_was_created_since_the_plan_keeps_its_offsets(place):
     before = place.newest()
     planned = place.fleet.offsets.purge(["gone"])

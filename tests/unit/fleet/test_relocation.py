@@ -231,8 +231,8 @@ def test_where_it_is_already_is_no_plan(place):
     [
         ("lake", "mine", {}, UnsupportedError, "can't have an offsets topic of its own"),
         ("group/g", "mine", {}, UnsupportedError, "has no offsets topic"),
-        ("fs", "configs", {}, RefusedError, "holds something else"),
-        ("fs", "seamark-journal", {}, RefusedError, "holds something else"),
+        ("fs", "configs", {}, RefusedError, "refusing to write records to topic"),
+        ("fs", "seamark-journal", {}, RefusedError, "refusing to write records to topic"),
         ("fs", "expiring", {}, RefusedError, "does not keep offsets"),
         ("fs", "mine", {"producer.override.bootstrap.servers": "b:2"}, UnsupportedError, "can't be carried"),
         ("fs", "mine", {"producer.override.partitioner.class": "x.Y"}, UnsupportedError, "can't be carried"),

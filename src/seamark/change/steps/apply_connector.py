@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from seamark.change.action import (
     LEFTOVERS,
@@ -68,6 +68,8 @@ class ApplyConnector(Action):
     don't say so. `state` is how a new connector begins. One that should run is waited for, for `wait_seconds`; if it
     ran before and doesn't then, its previous config is restored. Without `wait_seconds` nothing is waited for.
     """
+
+    shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name", "config"})
 
     cluster: str
     name: str

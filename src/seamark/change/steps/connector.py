@@ -44,6 +44,7 @@ class CreateConnector(ConnectorAction):
     aspect: ClassVar[str] = "config"
     declares: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
+    shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name", "config"})
 
     config: Annotated[Mapping[str, str], Secret()] = field(repr=False)
     state: str = "RUNNING"
@@ -112,6 +113,7 @@ class PutConfig(ConnectorAction):
     aspect: ClassVar[str] = "config"
     declares: ClassVar[bool] = True
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
+    shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name", "config"})
 
     config: Annotated[Mapping[str, str], Secret(hidden="hidden")] = field(repr=False)
     keep: tuple[str, ...] = ()

@@ -31,6 +31,13 @@ class SetRunState(ConnectorAction):
 
     state: str
 
+    def __post_init__(self) -> None:
+        # A state may come from a plan file, by way of the action that restores it.
+        if self.state not in _VERBS:
+            raise RefusedError(
+                f"{self.subject} can't be set to a state other than {', '.join(_VERBS)}", hint="create a new plan"
+            )
+
     def describe(self) -> str:
         effect = {
             "RUNNING": "its tasks start",

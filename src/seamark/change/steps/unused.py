@@ -56,6 +56,8 @@ class ProveUnused(Look):
 
 def name_left(clusters: Sequence[str], owners: Sequence[str]) -> str:
     """What connectors left behind, as a subject. Each step speaks of owners of its own."""
+    if not clusters or not owners:
+        raise RefusedError("records without a connector that they belong to", hint="create a new plan")
     others = f" and {len(owners) - 1} more" if len(owners) > 1 else ""
     return f"offsets/{clusters[0]}/{owners[0]}{others}"
 

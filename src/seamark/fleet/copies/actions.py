@@ -33,7 +33,7 @@ from seamark.change.steps.stopped import ProveStopped
 from seamark.change.steps.switch_config import StartSwitched, SwitchConfig
 from seamark.change.steps.topic import CreateTopic, DeleteTopic
 from seamark.change.steps.turn_over import TurnOver
-from seamark.errors import SeamarkError
+from seamark.errors import RefusedError, SeamarkError
 from seamark.fleet.copies.cut_back import (
     CutoverConnector,
     build_alter,
@@ -119,6 +119,10 @@ class CutOver(Action):
     level: str = "standard"
     accepts_zombies: bool = False
     recreated: RecreatedTopic | None = None
+
+    def __post_init__(self) -> None:
+        if self.held.keys() != self.configs.keys():
+            raise RefusedError("a cutover whose topic configs can't be restored", hint="create a new plan")
 
     @property
     def subject(self) -> str:

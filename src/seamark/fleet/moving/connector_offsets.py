@@ -16,6 +16,7 @@ from seamark.fleet.moving.left_offsets import build_stored_records
 from seamark.fleet.moving.sink_targets import find_commits
 from seamark.fleet.positions.override_config import build_override_config
 from seamark.fleet.positions.stores import find_own_topic
+from seamark.fleet.record_topics import check_record_topic
 from seamark.model.connector import Connector, ConnectorType
 from seamark.model.deadline import Deadline, limit_requests, read_clock
 from seamark.model.group import Committed, GroupStatus
@@ -129,6 +130,8 @@ class ConnectorOffsets:
         until = read_clock() + self._context.journal.in_flight_seconds
         connector = self._read_connector()
         own = find_own_topic(connector, self._settings)
+        if into:
+            check_record_topic(into, self._context, is_for_offsets=True)
         check_own_records(records, connectors=(self._name,), topics=(own, self._settings.offsets_topic, into))
         elsewhere = build_override_config(connector.config, self._context, prefix=_PRODUCER, name=connector.owner)
         if elsewhere is not None and own == self._settings.offsets_topic:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from seamark.change.action import (
     LOCKS,
@@ -36,6 +36,7 @@ from seamark.change.steps.run_state import SetRunState
 from seamark.change.steps.stillness import Kept, build_kept
 from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
 from seamark.connect.capability import Capability
+from seamark.errors import RefusedError
 from seamark.fleet.moving.access import find_offset_rights, find_read_rights
 from seamark.fleet.moving.actions import RUNNING, STOPPED, Quiesced, check_write, read_quiesced
 from seamark.fleet.moving.guards import find_quiet_seconds
@@ -97,6 +98,8 @@ class CreateWithOffsets(Action):
     By the route REST it is created stopped, gets its offsets, and only then gets its `state`. By the others the offsets
     are written before it is created: workers before 3.7 can't create a stopped connector.
     """
+
+    shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name", "config"})
 
     cluster: str
     name: str
@@ -392,6 +395,12 @@ class RemoveConnector(Action):
     is_created: bool = True
     stops: bool = False
     previous: PreviousConnector | None = None
+
+    def __post_init__(self) -> None:
+        if self._is_written and self.kept is None and not self.is_created:
+            raise RefusedError(
+                f"the offsets of {self.subject} can't be restored while it runs", hint="create a new plan"
+            )
 
     @property
     def subject(self) -> str:

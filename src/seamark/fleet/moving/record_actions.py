@@ -24,6 +24,7 @@ from seamark.change.step import CanNotUndo
 from seamark.change.steps.offset_records import WriteRecords
 from seamark.change.steps.unused import ProveUnused, name_left
 from seamark.change.world import LEFT_OFFSETS
+from seamark.errors import RefusedError
 from seamark.fleet.moving.guards import find_quiet_seconds
 from seamark.fleet.moving.left_offsets import build_records
 from seamark.fleet.planning import PLANNING
@@ -154,13 +155,18 @@ class WriteOffsetRecords(Action):
 class PurgeOffsets(WriteOffsetRecords):
     """Delete what connectors that are gone left in the workers' topic: each key gets a tombstone."""
 
+    def __post_init__(self) -> None:
+        if any(record.value is not None for record in self.records):
+            raise RefusedError("a purge deletes records and writes no offset", hint="create a new plan")
+
     def steps(self, seen: RecordsSeen) -> StepSequence:
         """Check for a while that no worker uses the records, then delete them."""
         write = super(PurgeOffsets, self).steps(seen)
         return (*in_turn(ProveUnused(seen.clusters, self.owners, seen.quiet_seconds)), *write) if write else ()
 
     def effects(self, seen: RecordsSeen) -> tuple[Effect, ...]:
-        """One line for each connector."""
+        """One line for each connector, one field for each offset that is deleted."""
+        keys = [key for record in self.records if (key := decode_key(record.key).key) is not None]
         return tuple(
             Effect(
                 Sign.DELETE,
@@ -169,6 +175,7 @@ class PurgeOffsets(WriteOffsetRecords):
                 tuple(
                     FieldChange(spell_identity(found.partition), spell_offset(found.offset), None)
                     for found in seen.offsets.get(owner, ())
+                    if any((key.connector, key.partition) == (owner, found.partition) for key in keys)
                 ),
             )
             for owner in self.owners

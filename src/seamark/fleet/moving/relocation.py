@@ -17,6 +17,7 @@ from seamark.fleet.moving.access import build_rights_notes
 from seamark.fleet.moving.relocation_action import OffsetsTopicShape, RelocateOffsets
 from seamark.fleet.planned import Planned
 from seamark.fleet.policy import refuse_violations
+from seamark.fleet.record_topics import check_record_topic
 from seamark.model.connector import Connector, ConnectorType
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Relocations:
         reads = self._planner().open_reads(1).over(self._world())
         if source == target:
             return self._planner().plan(title, (), reads=reads)
-        self._refuse_internal(target, settings)
+        check_record_topic(target, self._context, is_for_offsets=True)
         action = RelocateOffsets(
             connector.cluster,
             connector.name,
@@ -109,11 +110,6 @@ class Relocations:
                 f"the offsets of {connector.owner} can't be carried; nothing was changed",
                 cause="its clients have a Kafka cluster or a partitioner of their own",
             )
-
-    def _refuse_internal(self, target: str, settings: ConnectSettings) -> None:
-        journal = (self._context.journal.topic, self._context.journal.heads_topic)
-        if target in (settings.config_topic, settings.status_topic, *journal):
-            raise RefusedError(f"{target} holds something else; nothing was changed", hint="give another topic")
 
     def _find_shape(self, target: str, *, workers: str) -> OffsetsTopicShape | None:
         """Return how the topic is created; None where it is there and keeps offsets."""

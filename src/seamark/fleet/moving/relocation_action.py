@@ -31,6 +31,7 @@ from seamark.fleet.lock_names import OWN_OFFSETS_TOPIC
 from seamark.fleet.moving.actions import Quiesced, find_unrestored_state, read_quiesced
 from seamark.fleet.moving.progress import build_progress
 from seamark.fleet.planning import PLANNING
+from seamark.fleet.record_topics import check_record_topic
 from seamark.model.access import Right
 from seamark.model.effect import Effect, FieldChange, Sign
 from seamark.model.held_offset import TopicHolding
@@ -113,6 +114,7 @@ class RelocateOffsets(Action):
         workers = settings.offsets_topic
         if workers is None:
             raise planning.context.missing(f"connect.{self.cluster}.offsets_topic")
+        check_record_topic(self.target, planning.context, is_for_offsets=True)
         present = {key: value for key, value in connector.config.items() if key != "name"}
         config = {key: value for key, value in present.items() if key != OWN_OFFSETS_TOPIC}
         if self.target != workers or self.is_named:

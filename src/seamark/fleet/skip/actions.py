@@ -30,6 +30,7 @@ from seamark.change.world import BROKERS
 from seamark.fleet.moving.access import find_offset_rights
 from seamark.fleet.moving.actions import Quiesced, find_unrestored_state, read_quiesced, undo_write
 from seamark.fleet.planning import PLANNING
+from seamark.fleet.record_topics import check_record_topic
 from seamark.fleet.skip.effect import build_search_effect, build_skip_effect
 from seamark.fleet.skip.lending import Lent, tells_truth
 from seamark.fleet.skip.poison import Poison
@@ -140,6 +141,7 @@ class SkipRecord(_SinkAction):
 
     def read(self, reads: Reads) -> SkipSeen:
         """Read the sink and the dead letter topic."""
+        check_record_topic(self.topic, reads.use(PLANNING).context)
         quiesced = read_quiesced(self.cluster, self.name, reads)
         parking = ParkRecord(self.cluster, self.name, self.record.place, self.topic, self.record.failure)
         return SkipSeen(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from seamark.change.steps.park import is_copy_of
 from seamark.errors import NotFoundError, UnsupportedError
 from seamark.fleet.lock_names import find_group
+from seamark.fleet.record_topics import check_record_topic
 from seamark.fleet.skip.worker_file import find_consumer_setting, read_worker_config
 from seamark.model.record import Headers, Place, WholeRecord
 from seamark.model.spot import Bounds, Spot
@@ -93,6 +94,7 @@ class SinkRecords:
         from seamark.kafka.exact_writer import ExactWriter  # noqa: PLC0415
         from seamark.kafka.produce import Outgoing  # noqa: PLC0415
 
+        check_record_topic(topic, self._context)
         partitions = self._brokers().read_topics([topic])
         for error in partitions.failures.values():
             raise error

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any, ClassVar, Protocol
 
 from seamark.model.effect import ClusterSurvey, Drift, DriftField, Effect, FieldChange, Sign
 from seamark.model.plan import StepData
-from seamark.model.sensitive import MASK, mask_config
+from seamark.model.sensitive import MASK, mask_config, mask_text
+from seamark.report.data import render_compact
 from seamark.report.listing import Column, Listing, View
 from seamark.report.table import cut
 from seamark.report.text import Line, Screen, Span, Style, line
@@ -19,6 +22,18 @@ _INDENT = " " * 6
 # Nobody reads every field of a hundred connectors; every connector has its line all the same.
 _LARGE_PLAN = 50
 _SHOWN_FIELDS = 3
+# A longer value is a file's content or hundreds of records: its hash still shows that it is another one.
+_LONGEST_SETTING = 2000
+
+
+class Action(Protocol):
+    """What the view shows of an action beside its effects."""
+
+    kind: ClassVar[str]
+
+    @property
+    def subject(self) -> str: ...
+    def find_settings(self) -> Mapping[str, Any]: ...
 
 
 class Plan(Protocol):
@@ -28,6 +43,8 @@ class Plan(Protocol):
     def title(self) -> str: ...
     @property
     def context(self) -> str: ...
+    @property
+    def actions(self) -> Sequence[Action]: ...
     @property
     def steps(self) -> tuple[StepData, ...]: ...
     @property
@@ -56,15 +73,25 @@ LISTING: Listing[Effect] = Listing(
 
 
 def build_plan_view(
-    plan: Plan, effects: Sequence[Effect], *, drifts: Sequence[Drift] = (), survey: Sequence[ClusterSurvey] = ()
+    plan: Plan,
+    effects: Sequence[Effect],
+    *,
+    drifts: Sequence[Drift] = (),
+    survey: Sequence[ClusterSurvey] = (),
+    is_complete: bool = False,
 ) -> View[Effect]:
-    """The plan with the effects of its steps; for one from a spec also what drifted and what was looked at."""
+    """Return the plan with the effects of its steps; for one from a spec also what drifted and what was examined.
+
+    Text in the wide format shows all that the plan does. With `is_complete`, text in any format does.
+    """
     more = {"drift": [_build_drift(drift) for drift in drifts], "clusters": [_build_survey(found) for found in survey]}
     return View(
         LISTING,
         effects,
         body=lambda: {**_build_body(plan), "effects": _build_items(effects), **(more if plan.spec else {})},
-        lines=lambda screen: _build_lines(plan, effects, screen, drifts=drifts, survey=survey),
+        lines=lambda screen: _build_lines(
+            plan, effects, replace(screen, wide=screen.wide or is_complete), drifts=drifts, survey=survey
+        ),
     )
 
 
@@ -131,6 +158,8 @@ def _build_lines(
         lines += _build_drift_lines(drift, width=width, screen=screen)
     for effect in effects:
         lines += _build_effect(effect, width=width, screen=screen, is_large=len(effects) > _LARGE_PLAN)
+    if screen.wide:
+        lines += _build_settings(plan)
     lines += [line(Span("! ", Style.WARN), note) for note in plan.notes]
     if plan.is_empty:
         return [*lines, line("No changes. Everything is as it should be.")]
@@ -150,6 +179,25 @@ def _build_head(plan: Plan, survey: Sequence[ClusterSurvey]) -> Line:
     beside = f", {render_number(foreign)} not in this spec" if foreign else ""
     counts = f"{render_count(read, 'connector')} read, {render_number(unchanged)} unchanged{beside}"
     return line(Span(f"Context {plan.context}", Style.STRONG), f" · {where}, {workers} · {counts}")
+
+
+def _build_settings(plan: Plan) -> list[Line]:
+    """Return what a plan does beyond its effects: the fields of its actions, and the spec that it is recorded for."""
+    rows = [(f"{action.subject} ({action.kind})", action.find_settings()) for action in plan.actions]
+    shown = [
+        line(f"{_INDENT}{name}  {'  '.join(f'{key}={_render_setting(value)}' for key, value in found.items())}")
+        for name, found in rows
+        if found
+    ]
+    spec = [line(f"{_INDENT}spec {plan.spec.get('id', '')}")] if plan.spec else []
+    return [line(Span("  settings:", Style.MUTED)), *spec, *shown] if spec or shown else []
+
+
+def _render_setting(value: Any) -> str:
+    text = render_compact(value)
+    if len(text) > _LONGEST_SETTING:
+        return f"({render_number(len(text))} characters, SHA-256 {hashlib.sha256(text.encode()).hexdigest()})"
+    return mask_text(text)
 
 
 def _build_drift_lines(drift: Drift, *, width: int, screen: Screen) -> list[Line]:
