@@ -122,7 +122,8 @@ def read_keys(settings: JournalSettings) -> KeyRing:
             hint="make one: openssl rand -hex 32",
             context={"setting": "journal_key"},
         )
-    return _build_ring([text.encode() for text in texts])
+    # What a key file holds is the same key in the setting, so that it can be shared by copying it.
+    return _build_ring([bytes.fromhex(text) if _KEY.fullmatch(text) else text.encode() for text in texts])
 
 
 def _find_key_file(settings: JournalSettings) -> Path:
