@@ -46,7 +46,7 @@ def build_other_key(record: KeyRecord, keys: Keys) -> RefusedError:
     ring, new = keys.read(), keys.read_next()
     message = "the journal has another key than this context; no changes were made"
     hint = (
-        f"get the journal's key from {record.by} and set journal_key in this context; there it is in journal_key too, or "
+        f"get the journal's key from {record.by} and set journal_key in this context; there it is in journal_key, or "
         "in journal.key or journal-keys/CONTEXT.key of the state folder (~/.local/state/seamark); "
         "a holder of that key can replace it: seamark init --rotate-key"
     )

@@ -271,7 +271,7 @@ def test_journal_with_another_key_is_refused_before_anything(tmp_path, fleet, ga
     (tmp_path / "state" / "journal.key").write_text("ab" * 32)
     with open_living_fleet(tmp_path, game) as other:
         again = other.connectors.set("a", {"tasks.max": "5"})
-        with pytest.raises(RefusedError, match="with another journal key than yours") as caught:
+        with pytest.raises(RefusedError, match="the journal has another key than this context") as caught:
             other.apply(again)
         assert "journal_key" in caught.value.hint
         assert other.save(again, path) is not None
