@@ -16,10 +16,10 @@ from seamark.change import spool
 from seamark.change.file_journal import FileJournal
 from seamark.change.file_journal.frames import build_frame, split_frames
 from seamark.change.kafka_journal import JournalNames, JournalTiming, board, heads
-from seamark.change.kafka_journal.acquire import begin_change, take_change
+from seamark.change.kafka_journal.acquire import begin_change, record_key, take_change
 from seamark.change.kafka_journal.board import Board, build_claim_value, build_release_value
 from seamark.change.kafka_journal.heads import build_head_value, track_entries
-from seamark.change.kafka_journal.names import GATE_KEY, head_key
+from seamark.change.kafka_journal.names import GATE_KEY, KEY_KEY, head_key
 from seamark.change.kafka_journal.reader import read_change, read_heads
 from seamark.change.past import read_closed
 from seamark.change.plan import FORMAT_VERSION, Plan
@@ -39,13 +39,14 @@ from seamark.kafka import task_hold
 from seamark.kafka.exact_task import ExactTask
 from seamark.kafka.produce import Outgoing
 from seamark.lake import vector
-from seamark.model import control_codec, copy_registration, entry
+from seamark.model import control_codec, copy_registration, entry, journal_key
 from seamark.model.control import Amount, Claim, ControlRecord
 from seamark.model.entry import Entry, EntryKind
 from seamark.model.format_version import VERSION_FIELD, StoredFormat, check_format
 from seamark.model.ledger_entry import Entry as LedgerEntry
 from seamark.model.offset_export import OffsetExport
 from seamark.pipelines import copy_plan
+from tests.unit.change.key_cases import OLD, record_of
 from tests.unit.change.openings import AT, new_lock, opening
 from tests.unit.change.test_kafka_journal import FakeLog, build_change, outgoing
 from tests.unit.fleet.test_copy_plans import Desk
@@ -58,6 +59,7 @@ FORMATS = (
     entry.FORMAT,
     heads.FORMAT,
     board.CLAIM_FORMAT,
+    journal_key.FORMAT,
     spool.FORMAT,
     export_file.FORMAT,
     copy_plan.FORMAT,
@@ -110,6 +112,7 @@ def test_every_format_has_a_test_with_a_newer_and_an_older_version():
         "journal entry": (test_file_journal_entry, test_kafka_journal_entry),
         "journal head": (test_kafka_journal_head,),
         "gate claim": (test_gate_claim,),
+        "journal key": (test_file_journal_key, test_kafka_journal_key),
         "spooled intent": (test_spooled_intent_of_another_version_is_left_alone,),
         "offset export": (test_export,),
         "copy plan": (test_copy_plan, test_copy_plan_within_a_registration),
@@ -204,6 +207,20 @@ def test_file_journal_entry(file_journal, folder, by):
         lambda: read_claims("s", lambda: file_journal),
     ):
         with expect_refusal(entry.FORMAT, by, where=f"entry 1 of .*{first.change}.journal"):
+            act()
+        assert list_files(folder) == before
+
+
+@OTHERS
+def test_file_journal_key(by, tmp_path):
+    folder = tmp_path / "journal"
+    file_journal = FileJournal(folder)
+    file_journal.record_key(record_of(OLD))
+    (folder / "key").write_bytes(change_bytes((folder / "key").read_bytes(), journal_key.FORMAT, by))
+    before = list_files(folder)
+    late = replace(opening(new_lock()), key=record_of(OLD))
+    for act in (file_journal.read_key, lambda: file_journal.begin(late), lambda: file_journal.record_key(late.key)):
+        with expect_refusal(journal_key.FORMAT, by, where="journal/key"):
             act()
         assert list_files(folder) == before
 
@@ -317,6 +334,17 @@ def test_kafka_journal_head(by):
     # A begin with locks that conflict with nothing: which locks the other seamark holds is not known.
     for act in (lambda: begin(clients), lambda: take(clients, entries[0].change)):
         with expect_refusal(heads.FORMAT, by, where="offset 0 of topic"):
+            act()
+    assert clients.acts == []
+
+
+@OTHERS
+def test_kafka_journal_key(by):
+    record = record_of(OLD)
+    stored = Outgoing("", key=KEY_KEY, value=change_bytes(record.to_bytes(), journal_key.FORMAT, by))
+    clients = FakeClients(heads=[stored])
+    for act in (lambda: begin(clients), lambda: record_key(clients, record)):
+        with expect_refusal(journal_key.FORMAT, by, where="offset 0 of topic"):
             act()
     assert clients.acts == []
 

@@ -210,12 +210,31 @@ class Executor:
     def _look(self, task: Task, walk: Walk, writer: JournalWriter) -> None:
         """A step that only looks or waits. What it found is told, where it has words for it."""
         self._looked_at.pop(task.number, None)
+        if task.step.writes and (trouble := self._enter_look(task, writer)):
+            return self._end(task, walk, writer, settled=(Outcome.DID_NOT_HAPPEN, trouble))
         try:
             note = task.step.perform(self.world, Intent(None, None)) or ""
         except SeamarkError as error:
             return self._end(task, walk, writer, settled=(Outcome.DID_NOT_HAPPEN, error))
         self._looked_at[task.number] = self.world.clock.now()
         return self._end(task, walk, writer, settled=(Outcome.DONE, None), note=note)
+
+    def _enter_look(self, task: Task, writer: JournalWriter) -> SeamarkError | None:
+        """Write the intent of a check that writes; returns why the check must not begin.
+
+        It is confirmed as that of an act, but sets its requests no deadline: a copy may take hours.
+        """
+        try:
+            intent = self._intend(task.step)
+        except SeamarkError as error:
+            return error
+        entered_at = self.world.clock.now()
+        self._write_intent(task, intent, writer)
+        try:
+            self._confirm(task, writer, entered_at=entered_at)
+        except DeadlineError as error:
+            return error
+        return None
 
     def _send(self, task: Task, walk: Walk, writer: JournalWriter) -> Sent:
         """Look, write the intent, act. What was sent is still to be seen."""
@@ -252,9 +271,12 @@ class Executor:
     def _send_intent(self, task: Task, intent: Intent, walk: Walk, writer: JournalWriter) -> Sent:
         # The clock is read before the entry gets its mark, so that the request can't be later than the mark allows.
         entered_at = self.world.clock.now()
+        self._write_intent(task, intent, writer)
+        return self._act(task, intent, writer, walk=walk, entered_at=entered_at)
+
+    def _write_intent(self, task: Task, intent: Intent, writer: JournalWriter) -> None:
         writer.append(EntryKind.INTENT, {"step": task.number, **intent.to_dict(), **build_mark(self.actor)})
         reach("after-intent", task.number)
-        return self._act(task, intent, writer, walk=walk, entered_at=entered_at)
 
     def _intend(self, step: Step) -> Intent:
         """What the step finds."""

@@ -17,6 +17,8 @@ POINTS = (
     "before-close",
     "after-close",
 )
+# The points of a rotation of the journal's key. It has no steps.
+KEY_POINTS = ("key-made", "key-recorded")
 
 _hooks: list[Callable[[str, int], None]] = []
 

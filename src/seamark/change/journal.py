@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from seamark.model.entry import Entry, EntryKind
 from seamark.model.head import Head
+from seamark.model.journal_key import KeyRecord
 
 __all__ = ["Head", "Journal", "JournalWriter", "Opening"]
 
@@ -20,7 +21,8 @@ __all__ = ["Head", "Journal", "JournalWriter", "Opening"]
 class Opening:
     """What the first entry of a change says. `nonce` is new for each holder: it names this hold of the locks.
 
-    `body` is written into the `open` entry beside locks and nonce: the plan, the actor, what the change undoes.
+    `body` is written into the `open` entry beside locks and nonce: the plan, the actor, what the change undoes. `key`
+    is the key that signs the change: it must be the journal's, and is recorded where the journal has none yet.
     """
 
     change: str
@@ -30,6 +32,7 @@ class Opening:
     nonce: str
     locks: tuple[str, ...]
     body: Mapping[str, Any] = field(default_factory=dict)
+    key: KeyRecord | None = None
 
 
 class JournalWriter(Protocol):
@@ -79,6 +82,7 @@ class Journal(Protocol):
         those carry it as the part behind `@` (see `change/locks.py`).
 
         Raises:
+            RefusedError: the journal has another key than the opening.
             LockedError: an open change of somebody else holds a lock that conflicts. Nothing was pre-empted.
             JournalError: the journal can't be written.
         """
@@ -103,6 +107,19 @@ class Journal(Protocol):
 
     def open_heads(self) -> tuple[Head, ...]:
         """Every change that is still open. Cheap: it must not read the whole journal."""
+        ...
+
+    def read_key(self) -> KeyRecord | None:
+        """Return the record of the journal's key; None where none was recorded yet."""
+        ...
+
+    def record_key(self, record: KeyRecord) -> None:
+        """Record the journal's key, while no change can begin. Does nothing where it is recorded already.
+
+        Raises:
+            RefusedError: the journal's key isn't `record.previous`.
+            LockedError: the record is that of a rotation, and a change is open.
+        """
         ...
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from seamark.change.expectation import came_or_went
 from seamark.change.plan import Plan
-from seamark.change.step import Intent, Outcome
+from seamark.change.step import STEPS, Intent, Outcome
 from seamark.change.task import Task, build_tasks
 from seamark.errors import RefusedError, SeamarkError, TamperedJournalError, UnknownOutcomeError
 from seamark.model.entry import Entry, EntryKind
@@ -42,6 +42,9 @@ class Past:
 
     def _take_intent(self, entry: Entry) -> None:
         number = entry.body["step"]
+        if not STEPS[self.plan.steps[number].kind].acts:
+            # A check that wrote something is repeated, and not undone.
+            return
         self._forget(number)
         self.intents[number] = (Intent.from_dict(entry.body), entry)
 

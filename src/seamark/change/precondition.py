@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from seamark.change.identity import check_identity
@@ -83,6 +84,17 @@ def check_preconditions(plan: Plan, steps: Sequence[Step], world: World) -> None
     moved = [p.subject for p in guards if found.get(p.subject) != p.expected]
     if moved:
         raise build_stale(moved)
+
+
+def reseal(plan: Plan, steps: Sequence[Step], world: World) -> Plan:
+    """Return a plan that expects what is there now, sealed with the key of this world.
+
+    For the undo of a change with a previous key, whose seals no later look can be compared with.
+    """
+    present = build_preconditions(steps, world)
+    found = {p.subject: p.expected for p in present}
+    expected = [replace(p, expected=found.get(p.subject, p.expected)) for p in plan.preconditions if p.kind != SEALED]
+    return replace(plan, preconditions=(*expected, *(p for p in present if p.kind == SEALED)))
 
 
 def _check_keys(planned: Sequence[Precondition], present: Sequence[Precondition]) -> None:

@@ -12,9 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from seamark.change.journal import Journal, JournalWriter, Opening
+from seamark.change.journal_key import build_key_record
+from seamark.change.seal import KeyRing
 from seamark.errors import TamperedJournalError
 from seamark.model.entry import Entry, EntryKind
 from seamark.model.head import Head
+from seamark.model.journal_key import KeyRecord
 
 SIGNATURE = "signature"
 # What the journal adds to the body of the first entry.
@@ -25,18 +28,20 @@ Seal = Callable[[str], str]
 
 
 class SignedJournal:
-    """A `Journal` that signs what is written to another one."""
+    """A `Journal` that signs what is written to another one. `find_keys` is called when something is signed."""
 
-    def __init__(self, journal: Journal, seal: Seal) -> None:
+    def __init__(self, journal: Journal, find_keys: Callable[[], KeyRing]) -> None:
         self._journal = journal
-        self._seal = seal
+        self._find_keys = find_keys
 
     def begin(self, opening: Opening) -> JournalWriter:
         """See `Journal.begin`."""
         body = {**opening.body, "title": opening.title, "locks": list(opening.locks)}
-        signature = _sign(self._seal, opening.change, 0, EntryKind.OPEN, body)
-        signed = replace(opening, body={**opening.body, SIGNATURE: signature})
-        return _SignedWriter(self._journal.begin(signed), self._seal)
+        key = self._find_keys().current
+        signature = _sign(key.seal, opening.change, 0, EntryKind.OPEN, body)
+        record = build_key_record(key, by=opening.by, at=opening.at)
+        signed = replace(opening, body={**opening.body, SIGNATURE: signature}, key=record)
+        return _SignedWriter(self._journal.begin(signed), key.seal)
 
     def take_over(
         self, change: str, *, nonce: str, by: str, at: str, expected_nonce: str | None = None
@@ -48,13 +53,14 @@ class SignedJournal:
         Raises:
             TamperedJournalError: an entry was not written with the key. The change stays open.
         """
+        key = self._find_keys().current
         writer = self._journal.take_over(change, nonce=nonce, by=by, at=at, expected_nonce=expected_nonce)
         try:
-            check_signatures(writer.entries, self._seal)
+            check_signatures(writer.entries, key.seal)
         except TamperedJournalError:
             writer.release()
             raise
-        return _SignedWriter(writer, self._seal)
+        return _SignedWriter(writer, key.seal)
 
     def read(self, change: str) -> tuple[Entry, ...]:
         """See `Journal.read`. Signatures are not checked: anybody may look."""
@@ -67,6 +73,14 @@ class SignedJournal:
     def open_heads(self) -> tuple[Head, ...]:
         """See `Journal.open_heads`."""
         return self._journal.open_heads()
+
+    def read_key(self) -> KeyRecord | None:
+        """See `Journal.read_key`."""
+        return self._journal.read_key()
+
+    def record_key(self, record: KeyRecord) -> None:
+        """See `Journal.record_key`."""
+        self._journal.record_key(record)
 
     def close(self) -> None:
         """See `Journal.close`."""

@@ -71,8 +71,10 @@ class Step(ABC):
     aspect: ClassVar[str]
     # Whether that side changes without an operator, as failed tasks do. Then finding another image is no conflict.
     drifts: ClassVar[bool] = False
-    # Whether it changes anything. A step that only checks or waits needs no intent: a crash in it leaves nothing open.
+    # Whether it changes what a plan is about. A check or a wait does not: it is repeated after a crash, and not undone.
     acts: ClassVar[bool] = True
+    # Whether a check writes while it checks, such as a fence in a ledger: then it has an intent, too.
+    writes: ClassVar[bool] = False
     # Whether what it writes is absolute, so that a partial write may be repeated as a whole (`Settler.is_half`).
     repeats: ClassVar[bool] = False
     # Whether it proves that nothing else writes: right before it acts or, for a check, before the steps after it.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from urllib.parse import quote
 
 from seamark.context.files import expand_path
 from seamark.context.layer import KeyPath
@@ -64,8 +65,13 @@ class JournalSettings:
 
     @property
     def key_file(self) -> Path:
-        """The file of the key that is made where the context names none."""
+        """The file of the key that is made where the context names none. All contexts of a user share it."""
         return self.find_state_dir() / "journal.key"
+
+    @property
+    def own_key_file(self) -> Path:
+        """The file of the keys of this context alone, which a rotation makes."""
+        return self.find_state_dir() / "journal-keys" / f"{quote(self.context, safe='')}.key"
 
     @property
     def spool_folder(self) -> Path:

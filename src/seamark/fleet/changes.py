@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import seamark.fleet.action_kinds  # noqa: F401 - plans are decoded here
 from seamark.change.actor import Actor
@@ -14,18 +14,21 @@ from seamark.change.image import find_key_names
 from seamark.change.journal import Journal, Opening
 from seamark.change.past import read_closed, read_plan
 from seamark.change.plan import Plan
-from seamark.change.precondition import check_preconditions
+from seamark.change.precondition import check_preconditions, reseal
 from seamark.change.progress import Progress
 from seamark.change.recovery import Recovery
+from seamark.change.seal import SealingWorld, SealKey
 from seamark.change.signed import check_signatures
 from seamark.change.spool import FileSpool
 from seamark.change.steps import build_step
 from seamark.change.timing import build_timing
 from seamark.change.undo import build_undo_plan
-from seamark.errors import NotFoundError, PermissionDeniedError, RefusedError, SeamarkError
+from seamark.change.world import World
+from seamark.errors import PermissionDeniedError, RefusedError, SeamarkError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.validation import check_configs
 from seamark.fleet.identity import check_coverage
+from seamark.fleet.journal_key import check_key
 from seamark.fleet.moving.access import check_denied, find_missing
 from seamark.fleet.ownership import ClusterNames, build_undo_field, find_owners, read_claims, refresh_spec
 from seamark.fleet.permissions import check_confirmed, check_plan
@@ -74,7 +77,7 @@ class Changes:
         self._registrations = Registrations(
             journal,
             actor=actor,
-            seal=world.seal,
+            find_keys=world.keys.read,
             now=world.clock.now,
             ttl_seconds=context.journal.plan_ttl_seconds,
         )
@@ -94,7 +97,7 @@ class Changes:
         if plan.is_empty:
             return ChangeResult("", title=plan.title, ending=Ending.DONE, steps=())
         self._check_allowed(plan, confirm)
-        self._check_key()
+        check_key(self._journal(), self._world.keys)
         check_coverage(plan, planned.steps, self._context)
         check_denied(find_missing(planned.needs.rights, context=self._context, brokers=self._world.kafka))
         executor = self._build_executor(progress, pace=pace or FLEET_PACE)
@@ -108,7 +111,7 @@ class Changes:
                 a plugin would not take a config.
             StalePlanError: the world has moved since it was made.
         """
-        self._check_key()
+        check_key(self._journal(), self._world.keys)
         self._registrations.check(plan)
         refuse_hidden(plan)
         check_new_names(
@@ -127,21 +130,25 @@ class Changes:
 
     def undo(self, change: str) -> Planned:
         """The plan that takes a closed change back. Refused where something has moved since."""
+        check_key(self._journal(), self._world.keys)
         entries = self._journal().read(change)
-        self.check_seals(entries)
-        check_signatures(entries, self._world.seal)
+        keys = self._world.keys.read()
+        key = _find_key(entries, keys.keys)
+        check_signatures(entries, key.seal)
         # The entries that were checked: a second reading might find others.
         past = read_closed(entries)
+        reads, world = self._planner.open_reads(len(past.plan.actions)), cast("World", self._world)
+        if key != keys.current:
+            # The images of the change are sealed with a key that was rotated since.
+            reads, world = reads.over(SealingWorld(reads.world, key)), SealingWorld(world, key)
         plan, prepared = build_undo_plan(
-            past,
-            change=entries[0].change,
-            reads=self._planner.open_reads(len(past.plan.actions)),
-            actor=self._actor,
-            prepare=self._planner.prepare,
+            past, change=entries[0].change, reads=reads, actor=self._actor, prepare=self._planner.prepare
         )
         plan = replace(self._carry_spec(plan, entries), context=self._context.name)
-        check_preconditions(plan, prepared.steps, self._world)
-        return Planned(plan, prepared.steps, prepared.effects, needs=prepared.needs)
+        # Sealed before the check: what moves between the two is detected here, or when the plan is applied.
+        sealed = plan if key == keys.current else reseal(plan, prepared.steps, self._world)
+        check_preconditions(plan, prepared.steps, world)
+        return Planned(sealed, prepared.steps, prepared.effects, needs=prepared.needs)
 
     def _carry_spec(self, plan: Plan, entries: Sequence[Entry]) -> Plan:
         """Let the way back say whose the connectors are after it, where the change came from a spec."""
@@ -187,23 +194,14 @@ class Changes:
 
         With `confirm`, refuse also what the roles don't allow, or what isn't confirmed in a protected context.
         """
-        self.check_seals(entries)
-        check_signatures(entries, self._world.seal)
+        check_key(self._journal(), self._world.keys)
+        # The key is rotated only while no change is open: an open one has the present key.
+        key = _find_key(entries, (self._world.keys.read().current,))
+        check_signatures(entries, key.seal)
         plan = read_plan(entries)
         check_coverage(plan, [build_step(step) for step in plan.steps], self._context)
         if confirm is not None:
             self._check_allowed(plan, confirm)
-
-    def check_seals(self, entries: Sequence[Entry]) -> None:
-        """Refuse a change that was written with another key: its secrets would all look changed."""
-        names = find_key_names([entry.body for entry in entries])
-        if not names or names == {self._world.seal_key.name}:
-            return
-        raise RefusedError(
-            f"change {entries[0].change} was written with another journal key than yours; no changes were made",
-            cause=f"it has key {', '.join(sorted(names))}, yours is {self._world.seal_key.name}",
-            hint=f"set journal_key in the context to the key of {entries[0].by}",
-        )
 
     def save(self, planned: Planned) -> Plan:
         """Register a plan that is about to be saved in a file. Returns the plan with its ID.
@@ -213,22 +211,8 @@ class Changes:
             SeamarkError: the journal can't be written.
         """
         check_plan(planned.plan, self._access, self._context)
-        self._check_key()
+        check_key(self._journal(), self._world.keys)
         return self._registrations.register(planned.plan)
-
-    def _check_key(self) -> None:
-        """Refuse to write into a journal whose last change has another key: one operator couldn't resume both.
-
-        Raises:
-            RefusedError: the key is another one.
-        """
-        try:
-            heads = self._journal().heads(limit=1)
-        except NotFoundError:
-            # Opening the change explains how to set the journal up.
-            return
-        if heads:
-            self.check_seals(self._journal().read(heads[0].change)[:1])
 
     def _build_executor(self, progress: Progress | None, *, pace: Pace) -> Executor:
         return Executor(
@@ -240,3 +224,20 @@ class Changes:
             spool=FileSpool(self._context.journal.spool_folder),
             pace=pace,
         )
+
+
+def _find_key(entries: Sequence[Entry], keys: Sequence[SealKey]) -> SealKey:
+    """Return the key that a change was written with, among these.
+
+    Raises:
+        RefusedError: it is another key, or there are several: the secrets of the change would all look changed.
+    """
+    names = find_key_names([entry.body for entry in entries])
+    found = next((key for key in keys if names <= {key.name}), None)
+    if found is None:
+        raise RefusedError(
+            f"change {entries[0].change} was written with another journal key than yours; no changes were made",
+            cause=f"it has key {', '.join(sorted(names))}, yours is {', '.join(key.name for key in keys)}",
+            hint=f"add the key of {entries[0].by} to the keys of this context, as a further line",
+        )
+    return found

@@ -270,6 +270,8 @@ class Fleet:
             self.context,
             find_changes=self._find_changes,
             journal=self._find_journal,
+            keys=lambda: self._world.keys,
+            actor=lambda: self._actor,
         )
 
     @permits(Permission.READ)
@@ -590,7 +592,7 @@ class Fleet:
         from seamark.change.signed import SignedJournal  # noqa: PLC0415
 
         if self._opened is None:
-            self._opened = SignedJournal(self._open_journal(self.context), self._world.seal)
+            self._opened = SignedJournal(self._open_journal(self.context), self._world.keys.read)
         return self._opened
 
 

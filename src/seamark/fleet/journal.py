@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from seamark.change.actor import Actor
 from seamark.change.journal import Journal as JournalPort
 from seamark.change.past import read_open, read_plan
 from seamark.change.plan import Plan
@@ -13,28 +15,39 @@ from seamark.change.progress import Progress
 from seamark.errors import JournalError, NotFoundError
 from seamark.fleet.access import build_access, check_permission
 from seamark.fleet.changes import Changes
+from seamark.fleet.journal_key import build_key_item, check_key, read_rotation, record_first_key, rotate_key
+from seamark.fleet.permissions import check_named
 from seamark.fleet.setup import make_setup, read_setup
 from seamark.model.entry import Entry
 from seamark.model.head import Head, OpenChange
 from seamark.model.permission import Permission
 from seamark.model.result import ChangeResult
-from seamark.model.setup import JournalSetup
+from seamark.model.setup import JournalSetup, KeyRotation
 from seamark.report.safety import escape_json
 
 if TYPE_CHECKING:
     from seamark.context import Context
+    from seamark.fleet.seal import Keys
 
 
 class Journal:
     """The journal of one context."""
 
     def __init__(
-        self, context: Context, *, find_changes: Callable[[Plan], Changes], journal: Callable[[], JournalPort]
+        self,
+        context: Context,
+        *,
+        find_changes: Callable[[Plan], Changes],
+        journal: Callable[[], JournalPort],
+        keys: Callable[[], Keys],
+        actor: Callable[[], Actor],
     ) -> None:
         """`find_changes` returns what changes the clusters of a plan, or refuses a plan of other clusters."""
         self._context = context
         self._find_changes = find_changes
         self._journal = journal
+        self._keys = keys
+        self._actor = actor
 
     def list(self, *, limit: int | None = None, only_open: bool = False) -> tuple[Head, ...]:
         """Changes, the newest first; with `only_open` those that are not finished."""
@@ -96,16 +109,47 @@ class Journal:
 
     def read_setup(self) -> JournalSetup:
         """What the journal needs before the first change, and what of it is there."""
-        return read_setup(self._context)
+        setup = read_setup(self._context)
+        item, warning = build_key_item(self._journal(), self._keys())
+        return replace(setup, items=(*setup.items, item), warnings=(*setup.warnings, *((warning,) if warning else ())))
 
     def make_setup(self) -> tuple[str, ...]:
-        """Create the journal's topics or its folder. Returns the names of what was created.
+        """Create the journal's topics or its folder, and record its key. Returns the names of what was created.
 
         Raises:
             PermissionDeniedError: no role allows it, or the context is read-only.
+            RefusedError: the journal has another key.
         """
         check_permission(build_access(self._context), Permission.ADMINISTER, doing="set up the journal")
-        return make_setup(self._context)
+        check_key(self._journal(), self._keys())
+        made = make_setup(self._context)
+        key = record_first_key(self._journal(), self._keys(), self._actor())
+        return (*made, key) if key else made
+
+    def read_rotation(self) -> KeyRotation:
+        """Return what `rotate_key` would do. Changes nothing.
+
+        Raises:
+            RefusedError: the journal has no key, or one that this context doesn't have, or seamark can't write the key.
+            LockedError: a change is open.
+        """
+        with self._explain_missing():
+            return read_rotation(self._journal(), self._keys(), context=self._context.name)
+
+    def rotate_key(self, *, confirm: str = "") -> KeyRotation:
+        """Give the journal a new key, or finish a rotation that was interrupted.
+
+        Changes of before can still be undone. Saved plans of before can't be applied. In a protected context `confirm`
+        is the name of the context.
+
+        Raises:
+            PermissionDeniedError: no role allows it, or the context is read-only.
+            RefusedError, LockedError: as `read_rotation`, or the context is protected and the name is missing.
+        """
+        check_permission(build_access(self._context), Permission.ADMINISTER, doing="rotate the journal's key")
+        check_named(self._context, self._context.name, confirm)
+        with self._explain_missing():
+            return rotate_key(self._journal(), self._keys(), self._actor(), context=self._context.name)
 
     @contextmanager
     def _explain_missing(self) -> Iterator[None]:

@@ -42,7 +42,15 @@ def check_confirmed(plan: Plan, context: Context, confirm: str) -> None:
     Raises:
         RefusedError: the name is missing or another one.
     """
-    wanted = find_plan_confirmation(plan, context)
+    check_named(context, find_plan_confirmation(plan, context), confirm)
+
+
+def check_named(context: Context, wanted: str, confirm: str) -> None:
+    """Refuse what isn't confirmed with a name, where the context is protected.
+
+    Raises:
+        RefusedError: the name is missing or another one.
+    """
     if context.protected and confirm != wanted:
         raise RefusedError(
             f"context {context.name} is protected; no changes were made",

@@ -13,10 +13,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from seamark.change.actor import Actor
+from seamark.change.image import find_key_names
 from seamark.change.journal import Journal, Opening
 from seamark.change.locks import plan_lock
 from seamark.change.plan import Plan
-from seamark.change.signed import Seal, check_signatures
+from seamark.change.seal import KeyRing
+from seamark.change.signed import check_signatures
 from seamark.errors import NotFoundError, RefusedError
 from seamark.model.entry import Ending, Entry, EntryKind
 
@@ -29,11 +31,17 @@ class Registrations:
     """The saved plans of one journal."""
 
     def __init__(
-        self, journal: Callable[[], Journal], *, actor: Actor, seal: Seal, now: Callable[[], float], ttl_seconds: float
+        self,
+        journal: Callable[[], Journal],
+        *,
+        actor: Actor,
+        find_keys: Callable[[], KeyRing],
+        now: Callable[[], float],
+        ttl_seconds: float,
     ) -> None:
         self._journal = journal
         self._actor = actor
-        self._seal = seal
+        self._find_keys = find_keys
         self._now = now
         self._ttl_seconds = ttl_seconds
 
@@ -111,7 +119,14 @@ class Registrations:
                 cause="it was saved in another context, or its file was edited",
                 hint="create a new plan and review it",
             )
-        check_signatures(entries, self._seal)
+        keys = self._find_keys()
+        # The clusters may have changed since, and the plan's secrets are sealed with the previous key.
+        if find_key_names(entries[0].body) & {key.name for key in keys.previous}:
+            raise RefusedError(
+                f"plan {plan} was saved before the journal's key was rotated; no changes were made",
+                hint="create a new plan and review it",
+            )
+        check_signatures(entries, keys.current.seal)
         return entries
 
     def _find_use(self, plan: str, *, own: str) -> str:

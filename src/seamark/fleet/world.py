@@ -22,7 +22,7 @@ from seamark.fleet.clusters import Clusters, build_connect_client
 from seamark.fleet.ledgers import route_ledgers
 from seamark.fleet.plugin_types import has_trace
 from seamark.fleet.ports import BrokersPort, ConnectPort
-from seamark.fleet.seal import SealKey, read_seal_key
+from seamark.fleet.seal import Keys
 from seamark.model.connector import Connector, ConnectorStatus
 from seamark.model.deadline import read_clock
 
@@ -102,6 +102,7 @@ class FleetWorld:
         self._brokers: BrokersPort | None = None
         self._opening = threading.Lock()
         self._clock = SystemClock()
+        self.keys = Keys(context.journal)
         self._boards: dict[str, StatusBoard] = {}
         self.scans: ScanCache | None = None
         # For a planning world, the live one that has the connections.
@@ -111,11 +112,6 @@ class FleetWorld:
     def clock(self) -> SystemClock:
         """The clock of this machine."""
         return self._clock
-
-    @cached_property
-    def seal_key(self) -> SealKey:
-        """The key of the seals, read when the first secret is met."""
-        return read_seal_key(self._context.journal)
 
     def connect(self, cluster: str) -> ConnectPort:
         """The Connect cluster of that name."""
@@ -265,7 +261,7 @@ class FleetWorld:
 
     def seal(self, value: str) -> str:
         """A keyed hash of a secret."""
-        return self.seal_key.seal(value)
+        return self.keys.read().current.seal(value)
 
 
 def build_changing_brokers(context: Context) -> BrokersPort:

@@ -34,3 +34,18 @@ class JournalSetup:
     def missing(self) -> tuple[SetupItem, ...]:
         """What has to be made."""
         return tuple(item for item in self.items if not item.is_there)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRotation:
+    """The rotation of a journal's key. All keys are named by their fingerprints.
+
+    `previous` is the journal's key now, or before the rotation; `fingerprint` is the new key, "" where it isn't made
+    yet. `file` is where the keys are stored afterwards. With `is_recorded` the journal has the new key already.
+    """
+
+    context: str
+    previous: str
+    fingerprint: str
+    file: str
+    is_recorded: bool = False

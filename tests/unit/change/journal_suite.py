@@ -14,14 +14,15 @@ import pytest
 
 from seamark.errors import NotFoundError, SeamarkError, UsageError
 from seamark.model.entry import NO_HASH, Ending, EntryKind, check_chain
+from tests.unit.change.key_cases import KeyCases
 from tests.unit.change.lock_cases import LockCases
 from tests.unit.change.openings import AT, end, new_change_id, new_lock, opening
 
 __all__ = ["AT", "JournalSuite", "end", "new_change_id", "new_lock", "opening"]
 
 
-class JournalSuite(LockCases):
-    """The cases: writing, reading and finding here, locks and taking over in `LockCases`.
+class JournalSuite(LockCases, KeyCases):
+    """The cases: writing, reading and finding here, locks and taking over in `LockCases`, the key in `KeyCases`.
 
     `rounds` and `many` may be lowered where a change costs more than a few milliseconds.
     """

@@ -6,11 +6,18 @@ from dataclasses import replace
 
 import pytest
 
+from seamark.change.failpoint import set_hook
+from seamark.change.file_journal import FileJournal
+from seamark.change.step import STEPS, Intent
+from seamark.change.steps import build_step
+from seamark.change.world import STATUSES
 from seamark.database.ledger import Entry
+from seamark.errors import FencedError
 from seamark.fleet.copies.actions import CutoverGroup
 from seamark.fleet.ledgers import fence_ledger, read_epochs
 from seamark.model.copy_reader import CarriedReader
-from tests.unit.change.harbour import BACK, Harbour
+from seamark.model.entry import EntryKind
+from tests.unit.change.harbour import BACK, TIMING, Harbour
 from tests.unit.fleet.ledger_in_memory import MemoryLedger, route
 
 OWNER = "pipeline/orders"
@@ -82,7 +89,8 @@ def test_landing_is_shut_out_late_and_gets_its_place_in_the_target(harbour):
 
 
 def test_run_that_somebody_starts_again_is_found(harbour):
-    harbour.on_look = [harbour.claim_again]
+    # The first look is that of the intent, before the landing is shut out.
+    harbour.on_look = [harbour.claim_again, lambda: None]
     result = harbour.apply(harbour.plan(harbour.build_cutover()))
     assert find_failed(result) == [("shut-out-landing", OWNER)]
     (error,) = [step.error for step in result.steps if step.error is not None]
@@ -125,3 +133,157 @@ def test_topic_made_anew_is_another_place_in_the_ledger(harbour):
     # What is left of the old one is nobody's place any more.
     (held,) = harbour.kafka().read_committed({OWNER: [("orders", 0), ("orders", 1)]}).items
     assert {spot: commit.offset for spot, commit in held.offsets.items()} == {("orders", 0): 11}
+
+
+# --- intents: what writes, also a check, has one before it ------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """Ends the process at hand, as far as a test can."""
+
+
+def read_entries(harbour, change):
+    return FileJournal(harbour.folder).read(change)
+
+
+def find_kinds(entries, kind):
+    steps = entries[0].body["plan"]["steps"]
+    return [steps[entry.body["step"]]["kind"] for entry in entries if entry.kind is kind]
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_every_check_that_writes_has_an_intent_before_it(harbour, in_place):
+    """The journal as it is whenever something is written: its newest intent is that of the step at hand."""
+    seen = []
+
+    def watch(name, kind):
+        call = getattr(harbour, name)
+
+        def watched(*args, **kwargs):
+            (head,) = FileJournal(harbour.folder).open_heads()
+            last = read_entries(harbour, head.change)[-1]
+            seen.append((kind, find_kinds([*read_entries(harbour, head.change)[:1], last], EntryKind.INTENT)))
+            return call(*args, **kwargs)
+
+        setattr(harbour, name, watched)
+
+    plan = harbour.plan(harbour.build_in_place() if in_place else harbour.build_cutover())
+    for name, kinds in {
+        "approach": ["approach"],
+        "catch_up": ["catch-up"],
+        "shut_out": ["shut-out-landing", "prove-carried"],
+        "begin_back": ["begin-back"],
+    }.items():
+        watch(name, kinds)
+    assert str(harbour.apply(plan).ending) == "done"
+    found = {kind for _, intents in seen for kind in intents}
+    assert all(len(intents) == 1 and intents[0] in kinds for kinds, intents in seen), seen
+    expected = {"approach", "catch-up", "shut-out-landing", "prove-carried"}
+    assert found == (expected | {"begin-back"} if in_place else expected)
+
+
+def test_intent_of_a_fence_has_the_epochs_that_it_replaces(harbour):
+    change = harbour.apply(harbour.plan(harbour.build_cutover())).change
+    entries = read_entries(harbour, change)
+    kinds = entries[0].body["plan"]["steps"]
+    (fence,) = [
+        entry.body
+        for entry in entries
+        if entry.kind is EntryKind.INTENT and kinds[entry.body["step"]]["kind"] == "shut-out-landing"
+    ]
+    assert (fence["before"], fence["after"]) == ({"epochs": {"0": 100, "1": 100}}, "fenced")
+
+
+@pytest.mark.parametrize("kind", ["approach", "catch-up", "shut-out-landing", "prove-carried"])
+@pytest.mark.parametrize("point", ["after-intent", "after-outcome"])
+def test_check_whose_process_ended_is_repeated_and_not_undone(harbour, kind, point):
+    plan = harbour.plan(harbour.build_cutover())
+    number = next(number for number, step in enumerate(plan.steps) if step.kind == kind)
+
+    def kill(reached, at):
+        if (reached, at) == (point, number):
+            raise Killed
+
+    set_hook(kill)
+    try:
+        with pytest.raises(Killed):
+            harbour.apply(plan)
+    finally:
+        set_hook(None)
+    change = harbour.open_change
+    began_at = harbour.time
+    result = harbour.resume_change(change)
+    assert str(result.ending) == "done"
+    # An act whose answer was lost is waited for; a check is begun again at once.
+    assert harbour.time - began_at < TIMING.quiet_seconds
+    assert harbour.places == {("orders", 0): 7, ("orders", 1): 4, ("orders-1", 0): 11}
+    assert str(harbour.apply(harbour.undo(change)[0]).ending) == "done"
+    assert harbour.places == {("orders", 0): 7, ("orders", 1): 4}
+
+
+def test_process_that_was_taken_over_shuts_nobody_out(harbour):
+    plan = harbour.plan(harbour.build_cutover())
+    number = next(number for number, step in enumerate(plan.steps) if step.kind == "shut-out-landing")
+
+    def take_over(reached, at):
+        if (reached, at) == ("before-intent", number):
+            other = FileJournal(harbour.folder)
+            other.take_over(harbour.open_change, nonce="n2", by="other", at="2026-01-01T00:00:00Z").release()
+
+    set_hook(take_over)
+    try:
+        with pytest.raises(FencedError):
+            harbour.apply(plan)
+    finally:
+        set_hook(None)
+    assert f"shut out {OWNER}" not in harbour.log
+
+
+# The checks that write. Every other one must not.
+WRITING = {"approach", "catch-up", "begin-back", "shut-out-landing", "prove-carried"}
+
+
+def test_checks_that_write_are_those_listed_here():
+    assert {kind for kind, step in STEPS.items() if not step.acts and step.writes} == WRITING
+
+
+class ReadOnly:
+    """A world, or a port of it, whose every call that writes fails. What is read is handed through."""
+
+    READS = ("read", "find", "count", "verify", "translate", "preview", "describe", "compare", "complete")
+
+    def __init__(self, inner):
+        self._inner = inner
+
+    def __getattr__(self, name):
+        assert name.startswith(self.READS), f"{name} may write"
+        return getattr(self._inner, name)
+
+
+class ReadOnlyWorld:
+    """A world of ports that only read."""
+
+    def __init__(self, world):
+        self._world = world
+        self.clock = world
+
+    def use(self, port):
+        if port is STATUSES:
+            return self._world.use(port)
+        return lambda *args, **kwargs: ReadOnly(self._world.use(port)(*args, **kwargs))
+
+
+def test_other_checks_of_a_cutover_only_read(harbour):
+    plan = harbour.plan(harbour.build_cutover())
+    harbour.copied = 20
+    checks = [step for step in map(build_step, plan.steps) if not step.acts and step.kind not in WRITING]
+    performed = set()
+    for step in checks:
+        harbour.states = dict.fromkeys(harbour.states, "RUNNING" if step.kind == "await-running" else "STOPPED")
+        step.perform(ReadOnlyWorld(harbour), Intent(None, None))
+        performed.add(step.kind)
+    assert performed == {"prove-copy", "prove-still", "prove-stopped", "await-running"}
+    with pytest.raises(AssertionError, match="shut_out may write"):
+        next(step for step in map(build_step, plan.steps) if step.kind == "shut-out-landing").perform(
+            ReadOnlyWorld(harbour), Intent(None, None)
+        )

@@ -15,9 +15,17 @@ from seamark.change.kafka_journal import JournalNames, JournalTiming
 from seamark.change.kafka_journal.board import build_claim_value
 from seamark.change.kafka_journal.gate import Gate
 from seamark.change.kafka_journal.hold import LockHold
-from seamark.change.kafka_journal.names import GATE_KEY, sorted_locks
+from seamark.change.kafka_journal.names import GATE_KEY, KEY_KEY, sorted_locks
 from seamark.change.locks import cluster_lock, connector_lock
-from seamark.errors import AlreadyExistsError, AuthorizationError, FencedError, JournalError, LockedError, NotFoundError
+from seamark.errors import (
+    AlreadyExistsError,
+    AuthorizationError,
+    FencedError,
+    JournalError,
+    LockedError,
+    NotFoundError,
+    RefusedError,
+)
 from seamark.kafka.produce import Outgoing
 from seamark.model.entry import EntryKind
 from tests.unit.change.journal_brokers import (
@@ -28,6 +36,7 @@ from tests.unit.change.journal_brokers import (
     open_journal,
 )
 from tests.unit.change.journal_suite import AT, JournalSuite, end, new_lock, opening
+from tests.unit.change.key_cases import NEW, OLD, opening_of, record_of
 
 NAMES = JournalNames()
 # Short, so that a test need not wait for the real lease.
@@ -172,6 +181,37 @@ def test_opening_whose_answer_was_lost_is_not_written_twice(monkeypatch, journal
     writer = journal.begin(opening(new_lock()))
     end(writer)
     assert read_kinds(journal, writer.entries[0].change) == ["open", "close"]
+
+
+def test_key_that_is_rotated_right_before_the_gate_is_refused_there(monkeypatch, journal_factory):
+    slow, fast = journal_factory(), journal_factory()
+    fast.record_key(record_of(OLD))
+    # The slow process has read the old key and enters the gate now.
+    after_first_call(monkeypatch, Gate, "prepare", lambda _: fast.record_key(record_of(NEW, previous=OLD)))
+    late = opening_of(OLD)
+    with pytest.raises(RefusedError, match="another key"):
+        slow.begin(late)
+    with pytest.raises(NotFoundError):
+        fast.read(late.change)
+
+
+def test_change_that_begins_right_before_the_gate_of_a_rotation_keeps_the_key(monkeypatch, journal_factory):
+    slow, fast = journal_factory(), journal_factory()
+    fast.record_key(record_of(OLD))
+    begun = []
+    # The slow process has found no open change and enters the gate now.
+    after_first_call(monkeypatch, Gate, "prepare", lambda _: begun.append(fast.begin(opening_of(OLD))))
+    with pytest.raises(LockedError, match="while a change is open"):
+        slow.record_key(record_of(NEW, previous=OLD))
+    assert fast.read_key() == record_of(OLD)
+    end(begun[0])
+
+
+def test_record_of_a_key_whose_answer_was_lost_is_not_written_twice(monkeypatch, brokers, journal):
+    original = Gate.write
+    monkeypatch.setattr(Gate, "write", lambda self, records: original(self, records) and False)
+    journal.record_key(record_of(OLD))
+    assert [record.key for record in brokers.logs[NAMES.heads]].count(KEY_KEY) == 1
 
 
 def test_claim_of_a_dead_process_ends_with_its_lease(brokers, journal_factory):

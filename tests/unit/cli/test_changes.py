@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import stat
 
 import pytest
@@ -478,11 +479,58 @@ def test_resume_of_a_closed_change_is_refused(desk):
 
 def test_init_makes_the_folder_after_a_yes(desk):
     folder = desk.folder / "journal"
-    assert "1 to make." in desk.run("init", "--dry-run").out
+    assert "2 to make." in desk.run("init", "--dry-run").out
     assert desk.run("init").code == 64
     assert not folder.exists()
     ended = desk.run("init", typed="yes\n")
     assert (ended.code, folder.is_dir()) == (0, True)
     assert f"✓ {folder} made" in ended.err
+    assert re.search(r"✓ key [0-9a-f]{32} made", ended.err)
     again = desk.run("init")
     assert (again.code, "Everything is there." in again.out) == (0, True)
+
+
+def test_init_rotates_the_key_after_a_yes(desk):
+    ended = desk.run("init", "--rotate-key", "-y")
+    assert (ended.code, "record it: seamark init" in ended.err) == (5, True)
+    desk.run("init", "-y")
+    shown = desk.run("init", "--rotate-key", "--dry-run")
+    assert shown.code == 0
+    assert "a new key   seals and signs, in " in shown.out
+    assert "Saved plans can't be applied afterwards." in shown.out
+    assert desk.run("init", "--rotate-key").code == 64
+    assert desk.run("init", "--rotate-key", "--dry-run").out == shown.out
+    ended = desk.run("init", "--rotate-key", typed="yes\n")
+    assert ended.code == 0
+    found = re.search(r"✓ the journal's key is ([0-9a-f]{32}), in ", ended.err)
+    assert found
+    assert found[1] not in shown.out
+    assert f"key {found[1]}   is there" in desk.run("init").out
+    shown = json.loads(desk.run("init", "--rotate-key", "--dry-run", "-o", "json").out)
+    assert shown["items"][0]["previous"] == found[1]
+
+
+def test_rotation_in_a_protected_context_needs_its_name(desk):
+    desk.run("init", "-y")
+    desk.changes = {"protected": True}
+    ended = desk.run("init", "--rotate-key", "-y")
+    assert (ended.code, "--confirm dev" in ended.err) == (64, True)
+    assert desk.run("init", "--rotate-key", "--confirm", "prod").code != 0
+    assert "✓ the journal's key" in desk.run("init", "--rotate-key", "--confirm", "dev").err
+
+
+def test_rotation_that_was_interrupted_is_explained_and_finished(desk):
+    desk.run("init", "-y")
+    desk.game.add("a", SOURCE_CONFIG)
+    fleet = desk.fleet()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("seamark.fleet.seal.Keys.promote_next", lambda _: None)
+        fleet.journal.rotate_key()
+    ended = desk.run("connectors", "pause", "a", "-y")
+    assert ended.code == 5
+    assert "the rotation of the journal's key isn't finished" in ended.err
+    assert "finish it: seamark init --rotate-key" in ended.err
+    assert "isn't finished" in desk.run("init").out
+    ended = desk.run("init", "--rotate-key", "-y")
+    assert "an interrupted rotation is finished" in ended.out
+    assert desk.run("connectors", "pause", "a", "-y").code == 0

@@ -147,6 +147,15 @@ def test_protected_context_needs_the_name(desk, command):
     assert desk.game.writes == 0
 
 
+def test_rotation_of_the_journals_key_needs_administer(desk):
+    assert desk.run_line(["init", "--yes"]).code == 0
+    ended = desk.run_line(["init", "--rotate-key", "--yes"], allow=[one for one in ALL if one != "administer"])
+    assert ended.code == 4, ended
+    assert "administer" in ended.err
+    assert desk.run_line(["init", "--rotate-key", "--yes"], read_only=True).code == 4
+    assert desk.run_line(["init", "--rotate-key", "--yes"], allow=["read", "administer"]).code == 0
+
+
 def test_role_without_read_shows_nothing(desk):
     ended = desk.run("connectors pause", allow=["operate"])
     assert ended.code == 4

@@ -212,10 +212,12 @@ def test_a_change_sealed_with_another_key_is_refused_by_its_name(tmp_path, fleet
     key = tmp_path / "state" / "journal.key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     key.write_text("ab" * 32)
+    # The record of the journal's key refuses this first.
+    (tmp_path / "journal" / "key").unlink()
     with open_living_fleet(tmp_path, game) as other, pytest.raises(RefusedError) as caught:
         other.undo(result)
     assert "with another journal key" in caught.value.message
-    assert "journal_key" in caught.value.hint
+    assert "as a further line" in caught.value.hint
 
 
 def test_entries_can_be_shown_and_exported(fleet, game):

@@ -107,9 +107,9 @@ class TestJournalKeys:
         with self.open_fleet(tmp_path, game, "dev") as dev, self.open_fleet(tmp_path, game, "ci") as ci:
             dev.save(dev.connectors.set("a", {"tasks.max": "2"}), tmp_path / "plan")
             plan = read_plan_file(tmp_path / "plan")
-            with pytest.raises(RefusedError, match="with another journal key") as caught:
+            with pytest.raises(RefusedError, match="the journal has another key than this context") as caught:
                 ci.review(plan)
-            names = {dev._world.seal_key.name, ci._world.seal_key.name}
+            names = {dev._world.keys.read().current.fingerprint, ci._world.keys.read().current.fingerprint}
             assert len(names) == 2
             assert all(name in caught.value.cause for name in names)
             assert "journal_key" in caught.value.hint

@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from seamark.change.image import find_key_names
+from seamark.change.seal import KeyRing, SealKey
 from seamark.context import JournalSettings, Secret
 from seamark.errors import ConfigurationError, InvalidSettingError
-from seamark.fleet.seal import SealKey, read_seal_key
+from seamark.fleet.seal import read_keys
 
 
 def settings(folder, **changes):
@@ -16,7 +17,7 @@ def settings(folder, **changes):
 
 
 def test_equal_secrets_give_equal_seals_and_nothing_else_does(tmp_path):
-    key = read_seal_key(settings(tmp_path))
+    key = read_keys(settings(tmp_path)).current
     assert key.seal("a") == key.seal("a") != key.seal("b")
     assert SealKey(b"another key of 16").seal("a") != key.seal("a")
     assert key.seal("a").split(":")[:2] == ["hmac-sha256", key.name]
@@ -24,28 +25,28 @@ def test_equal_secrets_give_equal_seals_and_nothing_else_does(tmp_path):
 
 def test_the_key_file_is_made_once_and_for_its_owner_alone(tmp_path):
     folder = tmp_path / "state"
-    first = read_seal_key(settings(folder))
+    first = read_keys(settings(folder))
     assert stat.S_IMODE((folder / "journal.key").stat().st_mode) == 0o600
-    assert read_seal_key(settings(folder)) == first
+    assert read_keys(settings(folder)) == first
     assert [path.name for path in folder.iterdir()] == ["journal.key"]
 
 
 def test_many_that_begin_at_once_get_the_same_key(tmp_path):
     with ThreadPoolExecutor(8) as pool:
-        keys = list(pool.map(lambda _: read_seal_key(settings(tmp_path / "state")), range(32)))
-    assert len({key.key for key in keys}) == 1
+        keys = list(pool.map(lambda _: read_keys(settings(tmp_path / "state")), range(32)))
+    assert len({ring.current.key for ring in keys}) == 1
 
 
 def test_a_key_of_the_context_wins_and_is_never_shown(tmp_path):
-    key = read_seal_key(settings(tmp_path, key=Secret("canary-canary-canary")))
-    assert key == SealKey(b"canary-canary-canary")
+    key = read_keys(settings(tmp_path, key=Secret("canary-canary-canary")))
+    assert key == KeyRing(SealKey(b"canary-canary-canary"))
     assert not list(tmp_path.iterdir())
     assert "canary" not in repr(key)
 
 
 def test_a_short_key_is_refused(tmp_path):
     with pytest.raises(InvalidSettingError, match="shorter than 16 characters"):
-        read_seal_key(settings(tmp_path, key=Secret("short")))
+        read_keys(settings(tmp_path, key=Secret("short")))
 
 
 @pytest.mark.parametrize(
@@ -56,13 +57,13 @@ def test_a_key_file_that_can_not_be_trusted_is_refused(tmp_path, text, mode, sai
     (tmp_path / "journal.key").write_text(text)
     (tmp_path / "journal.key").chmod(mode)
     with pytest.raises(ConfigurationError, match=said):
-        read_seal_key(settings(tmp_path))
+        read_keys(settings(tmp_path))
 
 
 def test_a_folder_that_can_not_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="the journal's key can't be used"):
-        read_seal_key(settings(tmp_path / "file" / "below"))
+        read_keys(settings(tmp_path / "file" / "below"))
 
 
 def test_key_names_are_found_wherever_seals_stand(tmp_path):

@@ -11,6 +11,7 @@ import seamark.change.executor as executor
 from seamark.change.file_journal import FileJournal
 from seamark.change.journal import Opening
 from seamark.change.plan import Plan
+from seamark.change.seal import KeyRing, SealKey
 from seamark.change.signed import SignedJournal, check_signatures
 from seamark.errors import JournalError, LockedError, PermissionDeniedError, RefusedError, TamperedJournalError
 from seamark.fleet.plan_file import read_plan_file
@@ -19,6 +20,8 @@ from seamark.model.entry import Entry, EntryKind
 from seamark.model.held_offset import HeldRecord
 from seamark.offsets.own_records import check_own_records
 from tests.unit.fleet.living import SOURCE_CONFIG, open_living_fleet, register
+
+KEY = SealKey(b"a key of 16 bytes")
 
 
 @pytest.fixture
@@ -223,7 +226,7 @@ def test_entry_of_another_place_is_refused(fleet, planned):
 
 
 def test_writers_of_many_entries_at_once_sign_each(tmp_path):
-    journal = SignedJournal(FileJournal(tmp_path / "j"), lambda text: f"sealed {text}")
+    journal = SignedJournal(FileJournal(tmp_path / "j"), lambda: KeyRing(KEY))
     opening = Opening("01ARZ3NDEKTSV4RRFFQ69G5FAV", "t", "a", "2026-01-01T00:00:00Z", "n", ("data.t",), {"x": 1})
     writer = journal.begin(opening)
     writer.append_all([(EntryKind.NOTE, {"n": 1}), (EntryKind.NOTE, {"n": 2})])
@@ -233,9 +236,9 @@ def test_writers_of_many_entries_at_once_sign_each(tmp_path):
     writer.release()
     entries = journal.read(opening.change)
     assert [str(entry.kind) for entry in entries] == ["open", "note", "note", "taken", "close"]
-    check_signatures(entries, lambda text: f"sealed {text}")
+    check_signatures(entries, KEY.seal)
     with pytest.raises(TamperedJournalError, match="entry 0"):
-        check_signatures(entries, lambda text: f"otherwise {text}")
+        check_signatures(entries, SealKey(b"another").seal)
 
 
 def test_change_whose_last_entry_was_cut_off_can_be_taken_over(tmp_path):
@@ -259,10 +262,10 @@ def test_change_whose_last_entry_was_cut_off_can_be_taken_over(tmp_path):
 def test_entry_that_is_added_before_the_takeover_is_refused(tmp_path):
     """The signatures were checked, then somebody without the key appended a perfect entry, then comes the takeover."""
     inner = FileJournal(tmp_path / "j")
-    journal = SignedJournal(inner, lambda text: f"sealed {text}")
+    journal = SignedJournal(inner, lambda: KeyRing(KEY))
     opening = Opening("01ARZ3NDEKTSV4RRFFQ69G5FAV", "t", "a", "2026-01-01T00:00:00Z", "n", ("data.t",), {"x": 1})
     journal.begin(opening).release()
-    check_signatures(journal.read(opening.change), lambda text: f"sealed {text}")
+    check_signatures(journal.read(opening.change), KEY.seal)
     forger = inner.take_over(opening.change, nonce="evil", by="mallory", at="2026-01-01T00:00:01Z")
     forger.append(EntryKind.INTENT, {"step": 0, "before": None, "after": None, "extra": {"records": []}})
     forger.release()
@@ -286,7 +289,7 @@ def test_journal_with_another_key_is_refused_before_anything(tmp_path, fleet, ga
     (tmp_path / "state" / "journal.key").write_text("ab" * 32)
     with open_living_fleet(tmp_path, game) as other:
         again = other.connectors.set("a", {"tasks.max": "5"})
-        with pytest.raises(RefusedError, match="with another journal key than yours") as caught:
+        with pytest.raises(RefusedError, match="the journal has another key than this context") as caught:
             other.apply(again)
         assert "journal_key" in caught.value.hint
         assert other.save(again, path) is not None

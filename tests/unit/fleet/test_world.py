@@ -30,7 +30,7 @@ def test_secrets_are_revealed_by_the_context_and_sealed_by_its_key(tmp_path, mon
     monkeypatch.setenv("A_SECRET", "hunter2")
     world = FleetWorld(living_context(tmp_path), clusters=open_living_fleet(tmp_path, LivingConnect())._hands)
     assert world.reveal("secret://env/A_SECRET") == "hunter2"
-    assert world.seal("hunter2") == world.seal_key.seal("hunter2")
+    assert world.seal("hunter2") == world.keys.read().current.seal("hunter2")
     assert world.clock.now() > 0
 
 

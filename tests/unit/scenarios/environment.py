@@ -17,17 +17,17 @@ import pytest
 
 import seamark.change.actor
 import seamark.fleet.changes
-import seamark.fleet.world
+import seamark.fleet.seal
 import seamark.kafka.worker_group
 import seamark.model.pace
 from seamark.change.actor import Actor
 from seamark.change.file_journal import FileJournal
+from seamark.change.seal import KeyRing, SealKey
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.fleet.fleet import Fleet
 from seamark.fleet.moving.connector_offsets import ConnectorOffsets
 from seamark.fleet.moving.left_offsets import LeftOffsets
-from seamark.fleet.seal import SealKey
 from seamark.fleet.world import SystemClock
 from seamark.model.held_offset import HeldRecord
 from seamark.model.pace import Pace
@@ -111,7 +111,7 @@ class Environment:
                 self.actor, now=self.clock.now, randomness=lambda size: next(numbers).to_bytes(size, "big")
             ),
         )
-        patch.setattr(seamark.fleet.world, "read_seal_key", lambda _: SealKey(b"the key of all scenarios"))
+        patch.setattr(seamark.fleet.seal, "read_keys", lambda _: KeyRing(SealKey(b"the key of all scenarios")))
         patch.setattr(ConnectorOffsets, "write", lambda _, records, into="": self.put_records(records))
         patch.setattr(LeftOffsets, "write", lambda _, owners, records: self.put_records(records))
         # Nothing here has to survive a power failure, and a busy disk takes seconds for each journal entry.

@@ -16,9 +16,11 @@ from seamark.change.file_journal.layout import Layout, is_change_id
 from seamark.change.file_journal.stored import ClosedChanges, StoredChange, TornTail, read_change
 from seamark.change.file_journal.writer import FileJournalWriter, build_entry
 from seamark.change.journal import Opening
+from seamark.change.journal_key import check_recordable, check_same_key
 from seamark.change.locks import conflicts
 from seamark.errors import AlreadyExistsError, LockedError, NotFoundError, RefusedError, UsageError
 from seamark.model.entry import Entry, EntryKind
+from seamark.model.journal_key import KeyRecord
 
 
 class FileJournal:
@@ -46,6 +48,7 @@ class FileJournal:
         with journal_errors(f"change {opening.change} was not begun", self._layout.folder):
             self._layout.make()
             with hold_gate(self._layout, wait_seconds=self._gate_wait_seconds):
+                self._check_key(opening)
                 self._refuse_conflicts(opening)
                 hold = take_locks(
                     self._layout, opening.locks, change=opening.change, by=opening.by, nonce=opening.nonce
@@ -99,6 +102,30 @@ class FileJournal:
             self._layout.check()
             listed = list(reversed(self._layout.open_ids()))
             return tuple(build_head(stored) for stored in self._stored(listed) if stored.is_open)
+
+    def read_key(self) -> KeyRecord | None:
+        """See `Journal.read_key`."""
+        with journal_errors("the journal was not read", self._layout.folder):
+            self._layout.check()
+            return self._layout.read_key()
+
+    def record_key(self, record: KeyRecord) -> None:
+        """See `Journal.record_key`."""
+        with journal_errors("the journal's key was not recorded", self._layout.folder):
+            self._layout.make()
+            with hold_gate(self._layout, wait_seconds=self._gate_wait_seconds):
+                found = self._layout.read_key()
+                if found is not None and found.fingerprint == record.fingerprint:
+                    return
+                check_recordable(found, record, self.open_heads())
+                self._layout.write_key(record)
+
+    def _check_key(self, opening: Opening) -> None:
+        """Refuse a change of another key. The first change of a journal without a record makes it."""
+        found = self._layout.read_key()
+        check_same_key(found, opening.key)
+        if found is None and opening.key is not None:
+            self._layout.write_key(opening.key)
 
     def close(self) -> None:
         """Give back every hold that was not given back. Changes that are open stay so."""

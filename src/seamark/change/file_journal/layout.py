@@ -5,7 +5,8 @@ changes/ID.torn-N    what was found behind the last whole entry, set aside when 
 open/ID              the change is open; holds the nonce of whoever may write its next entry
 locks/HASH.lock      one a lock, held by `flock`; says inside what it locks and who held it last
 drafts/              files before they are renamed into place
-gate                 `flock`ed for the moment in which a change is begun or taken over
+gate                 `flock`ed for the moment in which a change is begun or taken over, or the key recorded
+key                  the record of the journal's key: its fingerprint
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from seamark.change.file_journal.durable import check_owner, make_folder, read_owned, replace_file, sync_folder
 from seamark.errors import NotFoundError, TamperedJournalError, UsageError
+from seamark.model.journal_key import KeyRecord, parse_key_record
 from seamark.model.ulid import LENGTH
 
 _SUFFIX = ".journal"
@@ -52,6 +54,11 @@ class Layout:
     def gate(self) -> Path:
         """The file that is locked while a change is begun or taken over."""
         return self.folder / "gate"
+
+    @property
+    def key(self) -> Path:
+        """The record of the journal's key."""
+        return self.folder / "key"
 
     def change_file(self, change: str) -> Path:
         """The file of a change's entries."""
@@ -129,6 +136,17 @@ class Layout:
             return None
         except UnicodeDecodeError:
             raise TamperedJournalError(f"{self.marker(change)} is not as seamark writes it") from None
+
+    def read_key(self) -> KeyRecord | None:
+        """Return the record of the journal's key; None where there is none."""
+        try:
+            return parse_key_record(read_owned(self.key), where=str(self.key))
+        except FileNotFoundError:
+            return None
+
+    def write_key(self, record: KeyRecord) -> None:
+        """Store the record of the journal's key. Only the holder of the gate may."""
+        replace_file(self.key, record.to_bytes(), draft=self.draft(self.key))
 
     def write_marker(self, change: str, nonce: str) -> None:
         """From now on only the holder of this nonce may write the change's next entry."""

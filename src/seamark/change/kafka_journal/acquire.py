@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from seamark.change.journal import Head, Opening
+from seamark.change.journal_key import check_recordable, check_same_key
 from seamark.change.kafka_journal.clients import JournalClients
 from seamark.change.kafka_journal.gate import Gate
 from seamark.change.kafka_journal.heads import HeadTrack
 from seamark.change.kafka_journal.hold import LockHold
-from seamark.change.kafka_journal.names import sorted_locks
+from seamark.change.kafka_journal.names import KEY_KEY, JournalNames, sorted_locks
 from seamark.change.kafka_journal.reader import check_tail, has_change, read_change
 from seamark.change.kafka_journal.writer import KafkaJournalWriter, build_change_records, build_entry
 from seamark.errors import (
@@ -23,6 +24,7 @@ from seamark.errors import (
 )
 from seamark.kafka.produce import Outgoing
 from seamark.model.entry import Ending, Entry, EntryKind
+from seamark.model.journal_key import KeyRecord
 
 
 def begin_change(clients: JournalClients, opening: Opening, *, now: Callable[[], float]) -> KafkaJournalWriter:
@@ -41,6 +43,7 @@ def begin_change(clients: JournalClients, opening: Opening, *, now: Callable[[],
     ):
         # Most refusals are seen without disturbing anybody.
         gate.board.catch_up()
+        check_same_key(gate.board.key, opening.key)
         gate.board.refuse_conflict(opening)
         _refuse_known(clients, opening)
         gate.prepare(hold.writers)
@@ -58,8 +61,9 @@ def _open_and_take(gate: Gate, hold: LockHold, opening: Opening, *, records: lis
             raise (_left_open(opening.change, error) if is_open else error) from None
         is_open = _is_ours(gate.board.heads.get(opening.change), opening)
         if not is_open:
+            check_same_key(gate.board.key, opening.key)
             gate.board.refuse_conflict(opening)
-            is_open = _write_opening(gate, opening, records=records)
+            is_open = _write_opening(gate, opening, records=[*_build_first_key(gate, opening), *records])
         if is_open and gate.is_fresh:
             break
         # We slept, or somebody was faster: look again. An opening that was written is seen then.
@@ -75,6 +79,38 @@ def _open_and_take(gate: Gate, hold: LockHold, opening: Opening, *, records: lis
         raise _left_open(opening.change, error) from None
     if not _is_ours(gate.board.heads.get(opening.change), opening):
         raise _fenced(opening.change, "it was closed")
+
+
+def record_key(clients: JournalClients, record: KeyRecord) -> None:
+    """Pass the gate, so that no change begins meanwhile, and write the record of the journal's key."""
+    with Gate(clients, by=record.by) as gate:
+        # Most refusals are seen without disturbing others.
+        gate.board.catch_up()
+        if not _is_recorded(gate, record):
+            check_recordable(gate.board.key, record, gate.board.open_heads())
+        while not _is_recorded(gate, record):
+            gate.enter()
+            if not _is_recorded(gate, record):
+                check_recordable(gate.board.key, record, gate.board.open_heads())
+                gate.write([_build_key_record(record, names=clients.names)])
+                # Whether it was written or the gate was lost, the topic says.
+                gate.board.catch_up()
+            gate.leave()
+
+
+def _is_recorded(gate: Gate, record: KeyRecord) -> bool:
+    return gate.board.key is not None and gate.board.key.fingerprint == record.fingerprint
+
+
+def _build_first_key(gate: Gate, opening: Opening) -> list[Outgoing]:
+    """The record of the key, where the journal has none: the first change makes it, in the same transaction."""
+    if gate.board.key is not None or opening.key is None:
+        return []
+    return [_build_key_record(opening.key, names=gate.names)]
+
+
+def _build_key_record(record: KeyRecord, *, names: JournalNames) -> Outgoing:
+    return Outgoing(names.heads, key=KEY_KEY, value=record.to_bytes())
 
 
 def _write_opening(gate: Gate, opening: Opening, *, records: list[Outgoing]) -> bool:

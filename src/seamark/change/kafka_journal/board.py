@@ -1,9 +1,10 @@
 """The topic of heads, replayed: which changes are open, and who has the gate.
 
-Everybody who has read the topic up to the same offset sees the same. Three kinds of records stand in it:
+Everybody who has read the topic up to the same offset sees the same. Four kinds of records stand in it:
 
     change/ID     the head of an open change; without a value once it is closed
     gate          a claim of the gate, or its release
+    key           the record of the journal's key
     proof/LOCK    written by a lock's holder to prove that it is not fenced; means nothing to a reader
 
 Any other key is refused: a newer seamark may store locks under it.
@@ -16,11 +17,12 @@ from dataclasses import dataclass
 
 from seamark.change.journal import Head, Opening
 from seamark.change.kafka_journal.heads import read_head_value
-from seamark.change.kafka_journal.names import GATE_KEY, HEAD_PREFIX, PROOF_PREFIX
+from seamark.change.kafka_journal.names import GATE_KEY, HEAD_PREFIX, KEY_KEY, PROOF_PREFIX
 from seamark.change.locks import conflicts
 from seamark.errors import LockedError, TamperedJournalError
 from seamark.kafka.log import LogRecord, PartitionLog
 from seamark.model.format_version import StoredFormat, check_format
+from seamark.model.journal_key import KeyRecord, parse_key_record
 
 CLAIM_FORMAT = StoredFormat("gate claim", 1)
 # How far the clock of a broker may be set forward while it leads the topic. chrony and systemd-timesyncd step a clock
@@ -55,6 +57,7 @@ class Board:
         self._next: int | None = None
         self.heads: dict[str, Head] = {}
         self.gate: Claim | None = None
+        self.key: KeyRecord | None = None
         # Of each open change, when the entries up to a number were appended.
         self._stamps: dict[str, list[tuple[int, AppendTime]]] = {}
 
@@ -72,6 +75,8 @@ class Board:
         try:
             if record.key == GATE_KEY:
                 self._apply_gate(record)
+            elif record.key == KEY_KEY:
+                self._apply_key(record)
             elif key.startswith(HEAD_PREFIX):
                 self._apply_head(key.removeprefix(HEAD_PREFIX), record)
             elif not key.startswith(PROOF_PREFIX):
@@ -124,6 +129,10 @@ class Board:
         )
         if self.gate is None or claim.at_ms - self.gate.at_ms > self._lease_ms:
             self.gate = claim
+
+    def _apply_key(self, record: LogRecord) -> None:
+        value = record.value
+        self.key = None if value is None else parse_key_record(value, where=self._describe(record))
 
     def _apply_head(self, change: str, record: LogRecord) -> None:
         if record.value is None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from seamark.change.journal import Head, Opening
-from seamark.change.kafka_journal.acquire import begin_change, take_change
+from seamark.change.kafka_journal.acquire import begin_change, record_key, take_change
 from seamark.change.kafka_journal.clients import JournalClients
 from seamark.change.kafka_journal.names import JournalNames
 from seamark.change.kafka_journal.reader import build_lost, check_tail, read_change, read_heads, resolve_change
@@ -18,6 +18,7 @@ from seamark.change.kafka_journal.writer import KafkaJournalWriter
 from seamark.errors import NotFoundError, UsageError
 from seamark.kafka.topics import TopicAdmin
 from seamark.model.entry import Entry, EntryKind
+from seamark.model.journal_key import KeyRecord
 from seamark.model.ulid import LENGTH
 
 
@@ -84,6 +85,14 @@ class KafkaJournal:
     def open_heads(self) -> tuple[Head, ...]:
         """Every change that is still open, the newest first. Reads the small topic of heads alone."""
         return self._clients.read_board().open_heads()
+
+    def read_key(self) -> KeyRecord | None:
+        """Return the record in the topic of heads. See `Journal.read_key`."""
+        return self._clients.read_board().key
+
+    def record_key(self, record: KeyRecord) -> None:
+        """Write the record while no change can begin. See `Journal.record_key`."""
+        record_key(self._checked(), record)
 
     def close(self) -> None:
         """Give back every hold that was not given back. Changes that are open stay so."""

@@ -8,6 +8,8 @@ from urllib.parse import quote
 from seamark.change.locks import base_name
 
 GATE_KEY = b"gate"
+# The record of the journal's key: the topic of heads is compacted, so that the newest one stays.
+KEY_KEY = b"key"
 HEAD_PREFIX = "change/"
 PROOF_PREFIX = "proof/"
 

@@ -42,6 +42,11 @@ class Approach(CopyLook):
     """
 
     aspect: ClassVar[str] = "approached"
+    writes: ClassVar[bool] = True
+
+    def intend(self, world: World) -> Intent:
+        del world
+        return Intent(before=None, after=f"what has come to {self.source} is in {self.target}")
 
     def describe(self) -> str:
         return f"copy what has come to {self.source} to {self.subject}, while everybody goes on"
@@ -59,6 +64,12 @@ class Approach(CopyLook):
 @dataclass(frozen=True, slots=True)
 class CatchUp(CopyLook):
     """All that the source holds is copied, by Spark."""
+
+    writes: ClassVar[bool] = True
+
+    def intend(self, world: World) -> Intent:
+        del world
+        return Intent(before=None, after=f"all of {self.source} is in {self.target}")
 
     def describe(self) -> str:
         return f"copy the rest of {self.source} to {self.subject}"

@@ -30,6 +30,7 @@ class ShutOutLanding(Look):
     aspect: ClassVar[str] = "shut out"
     settle_seconds: ClassVar[float] = _SETTLE_SECONDS
     expires: ClassVar[bool] = True
+    writes: ClassVar[bool] = True
 
     owner: str
     topic: str
@@ -38,6 +39,9 @@ class ShutOutLanding(Look):
     @property
     def subject(self) -> str:
         return self.owner
+
+    def intend(self, world: World) -> Intent:
+        return _intend_fence(world, self.owner, self.topic)
 
     def describe(self) -> str:
         return f"shut out whoever lands topic/{self.topic} as {self.owner}"
@@ -65,6 +69,7 @@ class ProveCarried(CopyLook):
 
     aspect: ClassVar[str] = "carried"
     expires: ClassVar[bool] = True
+    writes: ClassVar[bool] = True
 
     owner: str
     readers: tuple[str, ...] = ()
@@ -73,6 +78,9 @@ class ProveCarried(CopyLook):
     @property
     def subject(self) -> str:
         return self.owner
+
+    def intend(self, world: World) -> Intent:
+        return _intend_fence(world, self.owner, self.source)
 
     def describe(self) -> str:
         return f"make sure that {self.owner} has landed nothing from {self.source} since"
@@ -93,6 +101,12 @@ class ProveCarried(CopyLook):
     def observe(self, world: World, intent: Intent) -> Observed:
         del world, intent
         return Observed.BEFORE
+
+
+def _intend_fence(world: World, owner: str, topic: str) -> Intent:
+    """Return the epochs that the fence replaces: their partitions are taken from the run that has them."""
+    epochs = world.use(COPIES)().read_epochs(owner, topic)
+    return Intent(before={"epochs": {str(number): epoch for number, epoch in epochs.items()}}, after="fenced")
 
 
 def _build_running(owner: str, topic: str, *, cause: str) -> RefusedError:

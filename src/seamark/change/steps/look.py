@@ -9,7 +9,7 @@ from seamark.change.world import World
 
 
 class Look(Step):
-    """A step that changes nothing: it has no intent, and leaves nothing to undo."""
+    """A step that checks or waits, and leaves nothing to undo. It has an intent only where it `writes`."""
 
     __slots__ = ()
     drifts: ClassVar[bool] = True

@@ -27,10 +27,15 @@ class BeginBack(CopyLook):
     """The way back from the copy to the old name is planned: its offsets are known now."""
 
     aspect: ClassVar[str] = "back"
+    writes: ClassVar[bool] = True
 
     @property
     def subject(self) -> str:
         return f"topic/{self.source}"
+
+    def intend(self, world: World) -> Intent:
+        del world
+        return Intent(before=None, after=f"copy {name_back(self.copy)} is registered")
 
     def describe(self) -> str:
         return f"plan the copy of {self.target} back to {self.subject}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seamark.model.setup import JournalSetup, SetupItem
+from seamark.model.setup import JournalSetup, KeyRotation, SetupItem
 from seamark.report.listing import Column, Listing, View
 from seamark.report.text import Line, Span, Style, line
 
@@ -33,6 +33,41 @@ def build_setup_view(setup: JournalSetup) -> View[SetupItem]:
         },
         lines=lambda _screen: _build_lines(setup),
     )
+
+
+ROTATION: Listing[KeyRotation] = Listing(
+    kind="KeyRotation",
+    noun="key",
+    name=lambda rotation: rotation.previous,
+    columns=(
+        Column("context", "CONTEXT", lambda rotation: rotation.context),
+        Column("previous", "KEY", lambda rotation: rotation.previous),
+        Column("fingerprint", "NEW", lambda rotation: rotation.fingerprint),
+        Column("file", "FILE", lambda rotation: rotation.file),
+        Column("recorded", "RECORDED", lambda rotation: rotation.is_recorded),
+    ),
+)
+
+
+def build_rotation_view(rotation: KeyRotation) -> View[KeyRotation]:
+    """The rotation of a journal's key, before it is done."""
+    return View(ROTATION, (rotation,), lines=lambda _screen: _build_rotation_lines(rotation))
+
+
+def _build_rotation_lines(rotation: KeyRotation) -> list[Line]:
+    new = rotation.fingerprint or "a new key"
+    lines = [
+        line(Span(f"Key of the journal of context {rotation.context}:", Style.STRONG)),
+        line("  ", Span("-", Style.BAD), f" {rotation.previous}   checks the changes of before"),
+        line("  ", Span("+", Style.GOOD), f" {new}   seals and signs, in {rotation.file}"),
+    ]
+    if rotation.is_recorded:
+        return [*lines, line("The journal has the new key: an interrupted rotation is finished.")]
+    return [
+        *lines,
+        line(Span("! ", Style.WARN), "Saved plans can't be applied afterwards."),
+        line(Span("! ", Style.WARN), "Other users of this journal need the new key: keep its file safe, and share it."),
+    ]
 
 
 def _build_lines(setup: JournalSetup) -> list[Line]:
