@@ -7,7 +7,6 @@ edit as somebody could who has the journal's key.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from seamark.change.journal import Opening
 from seamark.change.past import read_past
 from seamark.change.plan import Plan
 from seamark.change.record_port import RECORDS
+from seamark.change.seal import KeyRing, SealKey
 from seamark.change.signed import SIGNATURE, SignedJournal, _sign, check_signatures
 from seamark.change.step import Step
 from seamark.change.steps import STEPS
@@ -69,8 +69,8 @@ FORBIDDEN = ("connect-configs", "connect-status", "seamark-journal", "seamark-jo
 WRITE_OFFSETS, WRITE_LEFT = ConnectorOffsets.write, LeftOffsets.write
 
 
-def seal(text: str) -> str:
-    return hashlib.sha256(f"the key of this test: {text}".encode()).hexdigest()
+KEY = SealKey(b"the journal's key")
+seal = KEY.seal
 
 
 def describe(planned: Planned) -> tuple[Any, ...]:
@@ -243,7 +243,7 @@ def test_edited_proposal_is_refused(tmp_path):
 
 def build_entries(plan: Plan, folder: Path) -> tuple[Entry, ...]:
     """Return the signed entries of a change: opened, one step intended, done, and closed."""
-    journal = SignedJournal(FileJournal(folder), seal)
+    journal = SignedJournal(FileJournal(folder), lambda: KeyRing(KEY))
     body = {"plan": json.loads(json.dumps(plan.to_dict()))}
     writer = journal.begin(Opening("0" + "1" * 25, plan.title, "a@h:1", "2026-01-01T00:00:00Z", "n", ("x",), body))
     intent = {"step": 0, "before": {"state": "RUNNING"}, "after": {"state": "PAUSED"}, "extra": None}

@@ -243,7 +243,7 @@ def test_writers_of_many_entries_at_once_sign_each(tmp_path):
 
 def test_change_whose_last_entry_was_cut_off_can_be_taken_over(tmp_path):
     """A full disk cuts an entry off; the journal sets it aside in an entry that no holder of the key has signed."""
-    journal = SignedJournal(FileJournal(tmp_path / "j"), lambda text: f"sealed {text}")
+    journal = SignedJournal(FileJournal(tmp_path / "j"), lambda: KeyRing(KEY))
     opening = Opening("01ARZ3NDEKTSV4RRFFQ69G5FAV", "t", "a", "2026-01-01T00:00:00Z", "n", ("data.t",), {"x": 1})
     writer = journal.begin(opening)
     writer.append(EntryKind.NOTE, {"n": 1})
@@ -256,7 +256,7 @@ def test_change_whose_last_entry_was_cut_off_can_be_taken_over(tmp_path):
     entries = journal.read(opening.change)
     assert [str(entry.kind) for entry in entries] == ["open", "taken", "close"]
     assert entries[1].body["torn_bytes"] > 0
-    check_signatures(entries, lambda text: f"sealed {text}")
+    check_signatures(entries, KEY.seal)
 
 
 def test_entry_that_is_added_before_the_takeover_is_refused(tmp_path):
