@@ -14,9 +14,12 @@ import psycopg
 
 from seamark.database.any_driver import Runner
 from seamark.database.failures import build_connect_error, build_landing_error, build_staging_error
-from seamark.database.landing_rows import Landed, LandingTable, RowSink, build_table, create_dead_letters
+from seamark.database.landing_rows import RowSink, create_dead_letters
+from seamark.database.landing_table import Landed, LandingTable, build_table
 from seamark.database.ledger import Ledger
 from seamark.database.session import build_patient_dsn
+from seamark.database.tombstones import TABLE as TOMBSTONES
+from seamark.database.tombstones import Tombstones, create_tombstones
 from seamark.database.zombies import ZombieWatch, build_session_name
 from seamark.errors import DeadlineError, FencedError, SeamarkError
 from seamark.model.ledger_entry import Entry, Step
@@ -55,6 +58,22 @@ class LandingDatabase:
         self._make(self._ledger.table, lambda connection: self._ledger.create(Runner(connection)))
         if dead := self._table.dead_letters:
             self._make(dead, lambda connection: create_dead_letters(connection, dead))
+        if self._table.order:
+            self._make(TOMBSTONES, create_tombstones)
+            self.purge_tombstones()
+
+    def purge_tombstones(self) -> int:
+        """Forget deletes that are older than `to.tombstones`. Gives how many."""
+        if not self._table.order:
+            return 0
+        try:
+            with self._open("") as connection:
+                tombstones = Tombstones(connection, self._table.name, seconds=self._table.tombstone_seconds)
+                tombstones.check()
+                return tombstones.purge()
+        except psycopg.Error as error:
+            failure = build_landing_error(error, TOMBSTONES)
+        raise failure
 
     def read_columns(self) -> tuple[str, ...] | None:
         """The columns of the table; None where there is none."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from seamark.database.landing_rows import Landed
+from seamark.database.landing_table import Landed
 from seamark.errors import RefusedError, UsageError
 from seamark.model import strict
 from seamark.model.ledger_entry import Entry, Step
