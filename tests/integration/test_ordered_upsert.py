@@ -334,8 +334,8 @@ def test_orders_of_every_kind_compare_as_their_columns_do(dsn, schema):
         for place in (2, 0, 1):
             step = Step(entry, entry.next_offset + 1)
 
-            def write(sink, place=place, step=step):
-                assert sink.copy([f"1,{values[place]},{place},{step.entry.next_offset},f\n".encode()]) is None
+            def write(sink, text=f"1,{values[place]},{place},{step.entry.next_offset},f\n"):
+                assert sink.copy([text.encode()]) is None
                 assert list(sink.settle()) == []
 
             database.land(step, write, is_strict=True)

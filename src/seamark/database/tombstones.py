@@ -38,7 +38,7 @@ class Tombstones:
         self._seconds = seconds
         self.table = sql.Identifier(TABLE)
         # However a pipeline spells it: two that write to one table share its tombstones.
-        quoted = sql.Identifier(*name.split(".")).as_string(connection)
+        quoted = sql.Identifier(*name.split(".")).as_string(None)
         self._regclass = sql.SQL("{}::regclass").format(sql.Literal(quoted))
         self._name = sql.SQL(
             "(SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "

@@ -71,6 +71,8 @@ def build_land_frame(records: DataFrame, landing: Landing) -> DataFrame:
     if landing.on_error is OnError.DEAD_LETTER:
         # Of every record: PostgreSQL may refuse one later.
         more += [sf.col(name).alias(alias) for name, alias in _LETTER.items()]
+    elif landing.needs_binding:
+        more.append(sf.col("key").alias(KEY))
     places = (sf.col("partition").alias(PARTITION), sf.col("offset").alias(OFFSET))
     return parsed.select(*columns, *places, reason.alias(REASON), *more)
 

@@ -16,6 +16,7 @@ from seamark.fleet.landings.status import LandPlan, build_standings
 from seamark.fleet.landings.targets import open_target
 from seamark.fleet.spark_session import SparkWish, Work, open_spark, require_spark
 from seamark.model.permission import Permission
+from seamark.pipelines.binding import check_bindable
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -58,6 +59,7 @@ class Landings:
         """What a run would do, and how far the landing is. Nothing is changed."""
         target = open_target(declared)
         topic = self._read_topic(declared)
+        check_bindable(declared.landing, len(topic.partitions))
         spots = [(topic.name, one.id) for one in topic.partitions]
         bounds = self._kafka().read_bounds(spots).require_complete(what=f"the topic {topic.name}")
         ledger = target.read_offsets()
