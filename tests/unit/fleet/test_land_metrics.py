@@ -24,8 +24,8 @@ def read(file):
     typed = {line.split()[2] for line in lines if line.startswith("# TYPE ")}
     samples = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     assert typed == {name.partition("{")[0] for name in samples}
-    assert all(name.endswith('{landing="orders"}') for name in samples)
-    return {name.removeprefix("seamark_landing_").partition("{")[0]: float(value) for name, value in samples.items()}
+    assert all(name.endswith('{pipeline="orders"}') for name in samples)
+    return {name.removeprefix("seamark_pipeline_").partition("{")[0]: float(value) for name, value in samples.items()}
 
 
 def test_file_is_written_after_each_batch(tmp_path):

@@ -141,7 +141,7 @@ def refuse(body, cause):
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{", b"\xff\xfe", b'{"format_version":2,"format_version":1}', b'{"format_version":2}', b"[" * 100_000],
+    [b"", b"{", b"\xff\xfe", b'{"format_version":2,"format_version":1}', b'{"format_version":3}', b"[" * 100_000],
 )
 def test_what_is_no_record_is_refused(data):
     with pytest.raises(RefusedError, match="control record c-0@1 can't be read"):

@@ -97,8 +97,8 @@ class LandMetrics:
         """One metric. The name of a landing has no character that would have to be escaped."""
         if value is None:
             return
-        name = f"seamark_landing_{key}"
-        yield f'# HELP {name} {words}\n# TYPE {name} {kind}\n{name}{{landing="{self._name}"}} {value!r}\n'
+        name = f"seamark_pipeline_{key}"
+        yield f'# HELP {name} {words}\n# TYPE {name} {kind}\n{name}{{pipeline="{self._name}"}} {value!r}\n'
 
 
 def _keep_pace(last: LandProgress, idle: LandProgress) -> LandProgress:
