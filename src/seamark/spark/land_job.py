@@ -27,6 +27,7 @@ from seamark.model.ledger_entry import Entry, Step
 from seamark.model.spot import Edge
 from seamark.pipelines.binding import check_growth, find_binding
 from seamark.pipelines.landing import BatchLanded, Landing, Store
+from seamark.pipelines.outage import PATIENCE_SECONDS, OnWait, Outage
 from seamark.spark.batch_limit import BatchLimit
 from seamark.spark.copy_topics import build_source_client
 from seamark.spark.land_progress import OnProgress, listening, observe_records
@@ -89,9 +90,14 @@ def run_landing(
     start: Edge = Edge.EARLIEST,
     on_batch: OnBatch | None = None,
     on_progress: OnProgress | None = None,
+    on_wait: OnWait | None = None,
+    patience_seconds: float = PATIENCE_SECONDS,
     stop: threading.Event | None = None,
 ) -> tuple[Entry, ...]:
     """Land what is there now; with `every_seconds`, go on until `stop` is set. Gives what the ledger says then.
+
+    Once it has begun, an outage of database, lake or brokers is waited out, up to `patience_seconds`; `on_wait` is
+    called before each pause. Nothing is lost or landed twice, because each try begins where the ledger stands.
 
     Raises:
         FencedError: another run of the same landing has begun, or its offsets were moved.
@@ -99,10 +105,16 @@ def run_landing(
     """
     if records < 1 or (every_seconds is not None and every_seconds < 0):
         raise UsageError("a batch has at least one record, and a time that is not negative between two")
-    run = _Run(spark, landing, ends, records=records, on_batch=on_batch, on_progress=on_progress)
+    outage, stop = Outage(patience_seconds=patience_seconds, clock=time.monotonic), stop or threading.Event()
+
+    def count(landed: BatchLanded) -> None:
+        outage.end()
+        if on_batch is not None:
+            on_batch(landed)
+
+    run = _Run(spark, landing, ends, records=records, on_batch=count, on_progress=on_progress)
     with run.brokers:
         run.prepare()
-        stop = stop or threading.Event()
         while True:
             try:
                 run.take(start)
@@ -111,6 +123,17 @@ def run_landing(
             except _Grown:
                 # What came to new partitions before we knew of them counts too.
                 start = Edge.EARLIEST
+                continue
+            except Exception as error:
+                # What can't be reached when a run begins is probably wrong in its settings.
+                wait = outage.plan(error) if run.entries else None
+                if wait is None or stop.is_set():
+                    raise
+                _LOGGER.warning("%s: %s; next try in %g s", landing.owner, wait.reason, wait.seconds)
+                if on_wait is not None:
+                    on_wait(wait)
+                if stop.wait(wait.seconds):
+                    raise
                 continue
             return tuple(run.entries.values())
 

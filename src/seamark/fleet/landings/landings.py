@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from seamark.fleet.ports import BrokersPort
     from seamark.model.ledger_entry import Entry
     from seamark.model.topic import TopicStatus
+    from seamark.pipelines.outage import OnWait
     from seamark.spark.land_job import OnBatch
     from seamark.spark.land_progress import OnProgress
 
@@ -80,6 +81,7 @@ class Landings:
         is_endless: bool = True,
         on_batch: OnBatch | None = None,
         on_progress: OnProgress | None = None,
+        on_wait: OnWait | None = None,
         stop: threading.Event | None = None,
     ) -> tuple[Entry, ...]:
         """Make the table fit, and land. A landing with `every` goes on until `stop`, unless it is not to be endless.
@@ -113,6 +115,7 @@ class Landings:
                 start=declared.start,
                 on_batch=on_batch,
                 on_progress=on_progress,
+                on_wait=on_wait,
                 stop=stop,
             )
 
