@@ -72,7 +72,7 @@ def test_batch_with_the_column_task_is_exact_however_it_is_planned(spark, kafka,
 
     def build(tasks):
         frame = read().withColumn("task", sf.pmod(sf.xxhash64("value"), sf.lit(4)).cast("int"))
-        return frame.repartitionByRange(tasks, "task")
+        return frame.repartitionById(tasks, "task")
 
     spark.conf.set("spark.sql.adaptive.enabled", "true")
     try:
