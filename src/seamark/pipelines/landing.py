@@ -146,8 +146,11 @@ class Landing:
 
     @property
     def needs_binding(self) -> bool:
-        """Whether it is right only if all records of a key are in one partition."""
-        return self.mode is Mode.UPSERT and (not self.order or self.order == (KAFKA_OFFSET,))
+        """Whether it is right only if all records of a key are in one partition, and the key doesn't say which."""
+        if self.mode is not Mode.UPSERT or (self.order and self.order != (KAFKA_OFFSET,)):
+            return False
+        sources = {column.source for column in self.columns if column.name in self.key}
+        return "kafka.partition" not in sources
 
     @property
     def is_key_in_key(self) -> bool:

@@ -41,6 +41,9 @@ def test_key_of_the_value_is_bound_by_one_partition_only():
     check_bindable(BY_KEY, 6)
     check_bindable(replace(BY_VALUE, order=("version",)), 6)
     check_bindable(replace(BY_VALUE, mode=Mode.APPEND, key=()), 6)
+    # The partition is part of the key.
+    columns = (*BY_VALUE.columns, LandColumn("part", "int", "kafka.partition"))
+    check_bindable(replace(BY_VALUE, columns=columns, key=("id", "part")), 6)
     for landing in (BY_VALUE, replace(BY_VALUE, order=("kafka.offset",))):
         with pytest.raises(RefusedError, match="keys are not bound to one partition") as error:
             check_bindable(landing, 6)
