@@ -67,8 +67,8 @@ class Stage:
 
     def build_landing(self, mode: Mode) -> Landing:
         """The landing of a run: its own name, so that it begins at the beginning."""
-        upsert = {"key": ("id",), "order": ("placed_at",)} if mode is Mode.UPSERT else {}
-        return Landing(self.table, topic=self.topic, table=self.table, columns=COLUMNS, mode=mode, **upsert)
+        key, order = (("id",), ("placed_at",)) if mode is Mode.UPSERT else ((), ())
+        return Landing(self.table, topic=self.topic, table=self.table, columns=COLUMNS, mode=mode, key=key, order=order)
 
     def renew_table(self) -> None:
         """An empty table in the place of the last one."""
