@@ -36,7 +36,10 @@ COLUMNS = (
     LandColumn("placed_at", "timestamptz"),
     LandColumn("note", "text"),
 )
-_TABLE = "id bigint PRIMARY KEY, customer text, amount double precision, placed_at timestamptz, note text"
+_TABLE = (
+    "id bigint PRIMARY KEY, customer text, amount double precision, placed_at timestamptz, note text, "
+    "_seamark_order numeric[]"
+)
 
 
 @dataclass(slots=True)
@@ -64,8 +67,8 @@ class Stage:
 
     def build_landing(self, mode: Mode) -> Landing:
         """The landing of a run: its own name, so that it begins at the beginning."""
-        key = ("id",) if mode is Mode.UPSERT else ()
-        return Landing(self.table, topic=self.topic, table=self.table, columns=COLUMNS, mode=mode, key=key)
+        key, order = (("id",), ("placed_at",)) if mode is Mode.UPSERT else ((), ())
+        return Landing(self.table, topic=self.topic, table=self.table, columns=COLUMNS, mode=mode, key=key, order=order)
 
     def renew_table(self) -> None:
         """An empty table in the place of the last one."""

@@ -16,7 +16,8 @@ import psycopg
 import pytest
 
 from seamark.database.landing import LandingDatabase
-from seamark.database.landing_rows import DeadLetter, LandingTable
+from seamark.database.landing_rows import DeadLetter
+from seamark.database.landing_table import LandingTable
 from seamark.errors import (
     AuthorizationError,
     DeadlineError,
@@ -292,7 +293,7 @@ STOPPED = """
 import json, os, signal, sys
 from seamark.database.landing import LandingDatabase
 from seamark.model.ledger_entry import Step
-from seamark.database.landing_rows import LandingTable
+from seamark.database.landing_table import LandingTable
 from seamark.model.ledger_entry import Entry
 given = json.loads(sys.stdin.readline())
 table = LandingTable(given["table"], ("id", "words"))

@@ -16,7 +16,7 @@ import seamark
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.database.landing import LandingDatabase
-from seamark.database.landing_rows import LandingTable
+from seamark.database.landing_table import LandingTable
 from seamark.errors import FencedError, NotFoundError
 from seamark.fleet.ledgers import fence_ledger, list_ledgers, read_epochs
 from seamark.model.ledger_entry import Entry, Step

@@ -1,6 +1,6 @@
 """A landing under faults, and every row compared afterwards.
 
-    python -m tests.spark.land_soak [--to postgresql|delta] [--rows N] [--faults N] [--seed N] [--mode append|upsert]
+    python -m tests.spark.land_soak [--to postgresql|delta|upsert] [--rows N] [--faults N] [--seed N]
 
 Executors and drivers are killed, the broker, the database and S3 killed and started again, sessions of the database
 ended, connections cut when a commit was sent, the landing is started twice, a task is stopped inside its transaction
@@ -22,7 +22,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from seamark.devstack import StackSpec, load_stack, start_stack
-from seamark.pipelines.landing import Mode
 from tests.spark.driver_stage import WAIT_SECONDS, wait_for
 from tests.spark.soak_stages import STAGES
 
@@ -30,10 +29,10 @@ SOAK = StackSpec(brokers=3, workers=0, spark=True, spark_workers=2, postgres=Tru
 VIOLATIONS = ("lost", "doubled", "changed", "ledger_wrong", "not_done")
 
 
-def soak(stack, folder, *, rows, acts, to="postgresql", mode=Mode.APPEND, seed=0, batches=None, say=lambda _: None):
+def soak(stack, folder, *, rows, acts, to="postgresql", seed=0, batches=None, say=lambda _: None):
     """Land so many records while these faults happen, in this order. Gives the counts."""
     began_at = time.monotonic()
-    stage = STAGES[to](stack, folder, rows=rows, batches=batches or max(40, 4 * len(acts)), mode=mode, seed=seed)
+    stage = STAGES[to](stack, folder, rows=rows, batches=batches or max(40, 4 * len(acts)), seed=seed)
     stage.prepare()
     try:
         left = work_off(stage, acts, say=say)
@@ -43,7 +42,6 @@ def soak(stack, folder, *, rows, acts, to="postgresql", mode=Mode.APPEND, seed=0
     counts |= {
         "to": to,
         "rows": rows,
-        "mode": mode.value,
         "faults": len(acts),
         "seconds": round(time.monotonic() - began_at),
     }
@@ -83,6 +81,9 @@ def choose_faults(count, *, to, seed, brokers):
     kinds = STAGES[to].faults if brokers < 3 else (*STAGES[to].faults, "restart_broker")
     acts = [kinds[place % len(kinds)] for place in range(count)]
     random.Random(seed).shuffle(acts)
+    if to == "upsert":
+        # While there is more than half of what was there before.
+        acts.insert(count // 2, "grow")
     return acts
 
 
@@ -91,7 +92,6 @@ def main():
     parser.add_argument("--to", choices=list(STAGES), default="postgresql")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--faults", type=int, default=30)
-    parser.add_argument("--mode", choices=list(Mode), default="append")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     given = parser.parse_args()
     with ExitStack() as open_things:
@@ -105,7 +105,6 @@ def main():
             rows=given.rows,
             acts=choose_faults(given.faults, to=given.to, seed=given.seed, brokers=brokers),
             to=given.to,
-            mode=Mode(given.mode),
             seed=given.seed,
             say=lambda text: print(text, file=sys.stderr, flush=True),
         )

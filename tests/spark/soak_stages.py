@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import shutil
 import signal
 import tempfile
@@ -15,7 +17,7 @@ from uuid import uuid4
 import psycopg
 import pyarrow.compute as pc
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from deltalake import DeltaTable
 
 from seamark.devstack.control import ask
@@ -23,7 +25,7 @@ from seamark.errors import SeamarkError
 from seamark.lake.place import LakePlace
 from seamark.lake.table import LakeTable
 from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Landing, Mode, Store
+from seamark.pipelines.landing import Format, Landing, Mode, Store
 from seamark.spark.lake_schema import make_fit
 from tests.spark.cut_proxy import CutProxy
 from tests.spark.driver_stage import WAIT_SECONDS, DriverStage, wait_for
@@ -32,6 +34,12 @@ PARTITIONS = 6
 COLUMNS = (
     LandColumn("part", "int", "kafka.partition"),
     LandColumn("place", "bigint", "kafka.offset"),
+    LandColumn("number", "bigint"),
+    LandColumn("words", "text"),
+)
+UPSERT_COLUMNS = (
+    LandColumn("id", "bigint"),
+    LandColumn("version", "bigint"),
     LandColumn("number", "bigint"),
     LandColumn("words", "text"),
 )
@@ -63,11 +71,14 @@ class SoakStage(DriverStage):
         self.admin = AdminClient({"bootstrap.servers": self.servers})
         self.stopped = []
 
-    def fill(self):
+    def create_topic(self):
         brokers = len(self.servers.split(","))
         configs = {"min.insync.replicas": str(min(2, brokers))}
         made = self.admin.create_topics([NewTopic(self.name, PARTITIONS, min(3, brokers), config=configs)])
         made[self.name].result(30)
+
+    def fill(self):
+        self.create_topic()
         # Without idempotence a request that is sent again may come behind later ones.
         more = {"linger.ms": 50, "compression.type": "lz4", "enable.idempotence": True}
         producer = Producer({"bootstrap.servers": self.servers, **more})
@@ -177,18 +188,19 @@ class TableSoak(SoakStage):
 
     faults = (*_BOTH, "terminate_backend", "stop_task", "restart_postgres")
 
-    def __init__(self, stack, folder, *, rows, batches, mode=Mode.APPEND, seed=0):
+    def __init__(self, stack, folder, *, rows, batches, seed=0):
         super().__init__(stack, folder, rows=rows, batches=batches, seed=seed)
         self.dsn = stack.postgres.dsn
         self.proxy = CutProxy(stack.postgres.host, stack.postgres.port, words=(b"COMMIT",))
-        key = ("part", "place") if mode is Mode.UPSERT else ()
-        self.landing = Landing(self.name, topic=self.name, table=self.name, columns=COLUMNS, mode=mode, key=key)
+        self.landing = Landing(self.name, topic=self.name, table=self.name, columns=COLUMNS)
+
+    def create_table(self, connection):
+        connection.execute(f"CREATE TABLE {self.name} (part int, place bigint, number bigint, words text)")
 
     def prepare(self):
         self.fill()
-        key = ", PRIMARY KEY (part, place)" if self.landing.mode is Mode.UPSERT else ""
         with psycopg.connect(self.dsn) as connection:
-            connection.execute(f"CREATE TABLE {self.name} (part int, place bigint, number bigint, words text{key})")
+            self.create_table(connection)
             # So that there is time for a fault in every transaction.
             connection.execute(
                 f"CREATE FUNCTION {self.name}_wait() RETURNS trigger LANGUAGE plpgsql AS "
@@ -267,18 +279,122 @@ class TableSoak(SoakStage):
         self.ask("DELETE FROM seamark_ledger WHERE owner = %s", self.landing.owner)
 
 
+class UpsertSoak(TableSoak):
+    """Ten versions of each key, in any sequence and any partition, some of them deletes; and the topic grows."""
+
+    versions, grown = 10, 2 * PARTITIONS
+    # What is there before the topic grows, of a hundred.
+    early = 70
+
+    def __init__(self, stack, folder, *, rows, batches, seed=0):
+        super().__init__(stack, folder, rows=rows, batches=batches, seed=seed)
+        self.landing = Landing(
+            self.name,
+            topic=self.name,
+            table=self.name,
+            columns=UPSERT_COLUMNS,
+            mode=Mode.UPSERT,
+            key=("id",),
+            order=("version",),
+            format=Format.DEBEZIUM,
+        )
+        self.dice = random.Random(seed)
+        ids = [number // self.versions for number in range(rows)]
+        self.dice.shuffle(ids)
+        self.ids = ids
+
+    def fill(self):
+        self.create_topic()
+        self.produce(range(self.rows * self.early // 100), PARTITIONS)
+
+    def grow(self):
+        """Grow the topic, and produce the rest."""
+        self.admin.create_partitions([NewPartitions(self.name, self.grown)])[self.name].result(30)
+        wait_for(lambda: self.count_partitions() == self.grown, "the topic had grown", every=0.2)
+        self.produce(range(self.rows * self.early // 100, self.rows), self.grown)
+        self.counts["grown"] += 1
+
+    def count_partitions(self):
+        return len(self.admin.list_topics(self.name, timeout=10).topics[self.name].partitions)
+
+    def produce(self, numbers, partitions):
+        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 50, "enable.idempotence": True})
+        for number in numbers:
+            value = self.build_change(number)
+            partition = self.dice.randrange(partitions)
+            while True:
+                try:
+                    producer.produce(self.name, value=value, partition=partition)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        assert producer.flush(120) == 0
+
+    def build_change(self, number):
+        row = {"id": self.ids[number], "version": self.dice.randrange(self.versions), "number": number}
+        if self.dice.random() < 0.08:
+            return json.dumps({"op": "d", "before": row}).encode()
+        return json.dumps({"op": "u", "after": {**row, "words": f"word {number % 997}"}}).encode()
+
+    def create_table(self, connection):
+        connection.execute(
+            f"CREATE TABLE {self.name} (id bigint PRIMARY KEY, version bigint, number bigint, words text, "
+            "_seamark_order numeric[])"
+        )
+
+    def read_newest(self):
+        """Read the topic: the change with the greatest order of each key, and where each partition ends."""
+        settings = {"bootstrap.servers": self.servers, "group.id": self.name, "auto.offset.reset": "earliest"}
+        consumer = Consumer({**settings, "enable.auto.commit": False, "fetch.wait.max.ms": 20})
+        consumer.assign([TopicPartition(self.name, number, 0) for number in range(self.count_partitions())])
+        newest, ends, seen = {}, dict.fromkeys(range(self.count_partitions()), 0), 0
+        try:
+            while seen < self.rows:
+                found = consumer.consume(10_000, WAIT_SECONDS)
+                assert found, f"only {seen} of {self.rows} records came"
+                for record in found:
+                    assert record.error() is None, record.error()
+                    change = json.loads(record.value())
+                    row = change.get("after") or change["before"]
+                    order = (row["version"], record.partition(), record.offset())
+                    former = newest.get(row["id"])
+                    if former is None or former[0] < order:
+                        newest[row["id"]] = (order, change.get("after"))
+                    ends[record.partition()] = record.offset() + 1
+                seen += len(found)
+        finally:
+            consumer.close()
+        return {id_: row for id_, (_, row) in newest.items() if row is not None}, ends
+
+    def check(self):
+        wanted, ends = self.read_newest()
+        rows = {
+            id_: {"id": id_, "version": version, "number": number, "words": words}
+            for id_, version, number, words in self.ask(f"SELECT id, version, number, words FROM {self.name}")
+        }
+        return {
+            "keys": len(wanted),
+            "lost": len(wanted.keys() - rows.keys()),
+            "doubled": len(rows.keys() - wanted.keys()),
+            "changed": sum(rows[id_] != row for id_, row in wanted.items() if id_ in rows),
+            "ledger_wrong": int(self.read_ledger() != ends),
+        }
+
+    def remove(self):
+        super().remove()
+        self.ask("DELETE FROM seamark_tombstones WHERE table_name = %s", f"public.{self.name}")
+
+
 class LakeSoak(SoakStage):
     """A table of Delta on S3."""
 
     faults = (*_BOTH, "restart_s3", "stop_driver")
 
-    def __init__(self, stack, folder, *, rows, batches, mode=Mode.APPEND, seed=0):
+    def __init__(self, stack, folder, *, rows, batches, seed=0):
         super().__init__(stack, folder, rows=rows, batches=batches, seed=seed)
         where = urlsplit(stack.s3.endpoint)
         self.proxy = CutProxy(where.hostname, where.port, words=(b"PUT ", b"/_delta_log/"))
-        self.landing = Landing(
-            self.name, topic=self.name, table="events", columns=COLUMNS, mode=mode, store=Store.DELTA
-        )
+        self.landing = Landing(self.name, topic=self.name, table="events", columns=COLUMNS, store=Store.DELTA)
         self.lake = self.build_lake(stack.s3.endpoint)
         self.committing = self.folder / "committing"
 
@@ -365,7 +481,7 @@ class LakeSoak(SoakStage):
         shutil.rmtree(Path(self.stack.s3.data) / "lake" / self.name, ignore_errors=True)
 
 
-STAGES = {"postgresql": TableSoak, "delta": LakeSoak}
+STAGES = {"postgresql": TableSoak, "delta": LakeSoak, "upsert": UpsertSoak}
 
 
 def find_process(port):

@@ -231,8 +231,8 @@ def test_numeric_keeps_its_digits_in_every_spelling(spark, kind):
 
 def test_rows_are_replaced_and_tombstones_delete_them(spark, open_stage):
     columns = (LandColumn("number", "bigint", "key.id"), LandColumn("words", "text"))
-    with open_stage(table="number bigint PRIMARY KEY, words text") as stage:
-        landing = stage.build(columns, mode=Mode.UPSERT, key=("number",))
+    with open_stage(table="number bigint PRIMARY KEY, words text, _seamark_order numeric[]") as stage:
+        landing = stage.build(columns, mode=Mode.UPSERT, key=("number",), order=("kafka.timestamp",))
         keys = [{"id": number} for number in range(300)]
         stage.produce([{"words": "old"}] * 300, keys=keys)
         stage.produce([{"words": "new"}] * 150, keys=keys)

@@ -44,8 +44,8 @@ class Yard:
         columns = COLUMNS
         if stage is self.upsert:
             columns = (*COLUMNS[2:], LandColumn("name", "int"))
-            more = {"mode": Mode.UPSERT, "key": ("name",), **more}
-        keys = ("mode", "key", "topic")
+            more = {"mode": Mode.UPSERT, "key": ("name",), "order": ("number",), **more}
+        keys = ("mode", "key", "order", "topic")
         landing = stage.build(columns, **{key: more.pop(key) for key in keys if key in more})
         return stage.run(self.session, landing, **more)
 
@@ -95,7 +95,7 @@ class Yard:
 
 @pytest.fixture
 def yard(stack, kafka, spark, tmp_path, monkeypatch):
-    upserted = "name int PRIMARY KEY, number bigint, words text"
+    upserted = "name int PRIMARY KEY, number bigint, words text, _seamark_order numeric[]"
     with (
         open_land_fleet(stack, tmp_path, monkeypatch) as fleet,
         open_land_stage(stack, kafka, partitions=FROM) as append,

@@ -13,6 +13,7 @@ EVERYWHERE = ("executor_kills", "driver_kills", "starts_beside", "moves", "check
 COUNTED = {
     "postgresql": ("backends_ended", "database_restarts", "tasks_stopped"),
     "delta": ("s3_restarts", "drivers_stopped"),
+    "upsert": ("backends_ended", "database_restarts", "tasks_stopped", "grown"),
 }
 
 
@@ -27,6 +28,8 @@ def test_landing_whose_executor_and_driver_are_killed_lands_each_record_once(sta
 @pytest.mark.parametrize("to", STAGES)
 def test_landing_under_ten_faults_lands_each_record_once(stack, tmp_path, to):
     acts = [*STAGES[to].faults, "kill_executor", "kill_driver"][:10]
+    if to == "upsert":
+        acts[5:] = ["grow", *acts[5:-1]]
     found = soak(stack, tmp_path, rows=ROWS, acts=acts, to=to, seed=1)
     assert {name: found[name] for name in VIOLATIONS} == dict.fromkeys(VIOLATIONS, 0), found
     assert found["faults"] == 10

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from seamark.database.landing import LandingDatabase
-from seamark.database.landing_rows import LandingTable
+from seamark.database.landing_table import LandingTable
 from seamark.errors import RejectedError
 from seamark.model.ledger_entry import DELETED, OFFSET, Entry, Step
 from seamark.pipelines.land_column import LandColumn

@@ -26,6 +26,7 @@ from seamark.change.plan import FORMAT_VERSION, Plan
 from seamark.change.recovery import Recovery
 from seamark.consumer.housekeeping import Housekeeping
 from seamark.database import ledger as ledger_module
+from seamark.database import tombstones
 from seamark.database.any_driver import Runner
 from seamark.database.ledger import Ledger
 from seamark.errors import FormatVersionError
@@ -67,6 +68,7 @@ FORMATS = (
     control_codec.FORMAT,
     ledger_module.FORMAT,
     registered.FORMAT,
+    tombstones.FORMAT,
     vector.FORMAT,
 )
 # Against the version that is known; None is a version that is missing.
@@ -120,6 +122,7 @@ def test_every_format_has_a_test_with_a_newer_and_an_older_version():
         "control record": (test_control_record,),
         "ledger entry": (test_ledger_entry,),
         "registered pipeline": (test_registered_pipeline,),
+        "tombstone": (test_tombstone,),
         "Delta commit": (test_delta_commit,),
     }
     assert tests.keys() == {known.name for known in FORMATS}
@@ -610,6 +613,15 @@ def test_delta_commit(by):
     assert vector.read_vector(text, place="x").entries == (FIRST,)
     with expect_refusal(vector.FORMAT, by, where="the commit x/1.json"):
         vector.read_vector(change_bytes(text, vector.FORMAT, by).decode(), place="x/1.json")
+
+
+@OTHERS
+def test_tombstone(by):
+    found = None if by is None else tombstones.FORMAT.version + by
+    rows = SimpleNamespace(fetchall=lambda: [(tombstones.FORMAT.version,), (found,)])
+    connection = SimpleNamespace(execute=lambda _: rows)
+    with expect_refusal(tombstones.FORMAT, by, "the tombstones in seamark_tombstones"):
+        tombstones.Tombstones(connection, "rows", seconds=1).check()
 
 
 @OTHERS

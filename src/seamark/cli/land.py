@@ -93,6 +93,7 @@ def run_landing(
                 is_endless=not once,
                 on_batch=lines.landed,
                 on_progress=numbers.progressed,
+                on_wait=lines.waiting,
                 stop=stop,
             )
         lines.close()

@@ -11,6 +11,7 @@ from seamark.report.words import render_number
 if TYPE_CHECKING:
     from seamark.fleet.landings.metrics import LandMetrics
     from seamark.pipelines.landing import BatchLanded
+    from seamark.pipelines.outage import Wait
 
 _EVERY_SECONDS = 10.0
 
@@ -30,6 +31,11 @@ class LandLines:
         if self._said_at is None or now - self._said_at >= _EVERY_SECONDS:
             self._said_at = now
             self._session.reporter.note(f"  {self.say()}")
+
+    def waiting(self, wait: Wait) -> None:
+        """Say that something can't be reached, and when it is tried again."""
+        self._metrics.waiting(wait)
+        self._session.reporter.note(f"  {wait.reason}; next try in {wait.seconds:g} s")
 
     def close(self) -> None:
         """Say what was done in all."""

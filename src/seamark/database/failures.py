@@ -14,6 +14,9 @@ from seamark.errors import (
     UnreachableError,
 )
 
+# Connections that break off, servers that start or stop, that are a standby during a failover, or are full.
+_PASSING = ("08", "57P", "25006", "53300")
+
 
 def build_connect_error(error: psycopg.Error, name: str) -> SeamarkError:
     """The error for a database that could not be opened."""
@@ -82,7 +85,7 @@ def build_landing_error(error: psycopg.Error, table: str) -> SeamarkError:
             hint="make the table, or mend its columns",
             context=context,
         )
-    if error.sqlstate is None or error.sqlstate.startswith(("08", "57P")):
+    if error.sqlstate is None or error.sqlstate.startswith(_PASSING):
         return UnreachableError(
             f"the database of {table} broke the connection off",
             cause=text,

@@ -14,14 +14,19 @@ import psycopg
 
 from seamark.database.any_driver import Runner
 from seamark.database.failures import build_connect_error, build_landing_error, build_staging_error
-from seamark.database.landing_rows import Landed, LandingTable, RowSink, build_table, create_dead_letters
+from seamark.database.landing_rows import RowSink, create_dead_letters
+from seamark.database.landing_table import Landed, LandingTable, build_table
 from seamark.database.ledger import Ledger
 from seamark.database.session import build_patient_dsn
+from seamark.database.tombstones import TABLE as TOMBSTONES
+from seamark.database.tombstones import Tombstones, create_tombstones
 from seamark.database.zombies import ZombieWatch, build_session_name
-from seamark.errors import DeadlineError, FencedError, SeamarkError
+from seamark.errors import ConfigurationError, DeadlineError, FencedError, SeamarkError
 from seamark.model.ledger_entry import Entry, Step
 
 _MOST_CLAIMS = 8
+# pg_stat_progress_copy tells a stopped session from a slow one, and extract() returns numeric.
+_OLDEST_VERSION = 14_00_00
 # Somebody who only waits is looked at again so often.
 _LOCK_SECONDS = 2
 # A session in which nothing happens for so long, though its row is waited for, belongs to a process that is stopped.
@@ -51,10 +56,31 @@ class LandingDatabase:
         """Make the ledger, and the table of dead letters, where they are missing.
 
         One that is there is left alone: to make one takes a right that nobody needs afterwards.
+
+        Raises:
+            ConfigurationError: The server is older than PostgreSQL 14.
         """
+        with self._open("") as connection:
+            check_server_version(connection.info.server_version)
         self._make(self._ledger.table, lambda connection: self._ledger.create(Runner(connection)))
         if dead := self._table.dead_letters:
             self._make(dead, lambda connection: create_dead_letters(connection, dead))
+        if self._table.order:
+            self._make(TOMBSTONES, create_tombstones)
+            self.purge_tombstones()
+
+    def purge_tombstones(self) -> int:
+        """Forget deletes that are older than `to.tombstones`. Gives how many."""
+        if not self._table.order:
+            return 0
+        try:
+            with self._open("") as connection:
+                tombstones = Tombstones(connection, self._table.name, seconds=self._table.tombstone_seconds)
+                tombstones.check()
+                return tombstones.purge()
+        except psycopg.Error as error:
+            failure = build_landing_error(error, TOMBSTONES)
+        raise failure
 
     def read_columns(self) -> tuple[str, ...] | None:
         """The columns of the table; None where there is none."""
@@ -260,6 +286,24 @@ class LandingDatabase:
         else:
             return connection
         raise failure
+
+
+def check_server_version(version: int) -> None:
+    """Check that a server has what pipelines need.
+
+    Args:
+        version: The version as libpq reports it: 150018 is 15.18.
+
+    Raises:
+        ConfigurationError: It is older than PostgreSQL 14.
+    """
+    if version >= _OLDEST_VERSION:
+        return
+    raise ConfigurationError(
+        f"pipelines need PostgreSQL 14 or later, and the database is PostgreSQL {version // 10_000}",
+        cause="before 14, the progress of COPY can't be seen, and times have no exact number",
+        hint="upgrade the server, or use a database on another one",
+    )
 
 
 def _find_table(connection: psycopg.Connection[Any], name: str) -> int | None:

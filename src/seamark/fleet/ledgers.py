@@ -149,7 +149,7 @@ def _read_database_place(settings: DatabaseSettings) -> str:
 
 def _open_database(settings: DatabaseSettings, owner: str) -> LandingDatabase:
     from seamark.database.landing import LandingDatabase  # noqa: PLC0415
-    from seamark.database.landing_rows import LandingTable  # noqa: PLC0415
+    from seamark.database.landing_table import LandingTable  # noqa: PLC0415
 
     return LandingDatabase(settings.dsn.reveal(), LandingTable(settings.name, ()), owner=owner)
 

@@ -34,7 +34,8 @@ class ExactTask:
     """One attempt at a task. For one thread, and one call of `write`.
 
     With a `trace` it is a task of a copy, whose record also says where its records lie, and is written also if there
-    were none. `is_noted` has the same done for any other task: without rows it leaves no record otherwise.
+    were none. `is_noted` has the same done for any other task: without rows it leaves no record otherwise. `run` goes
+    into its record.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class ExactTask:
         control_start: int | None = None,
         trace: CopyTrace | None = None,
         is_noted: bool = False,
+        run: str = "",
         open_producer: Callable[[], TaskProducer] | None = None,
         read: Callable[[Claim], ControlRecord | None] | None = None,
     ) -> None:
@@ -52,6 +54,7 @@ class ExactTask:
         self._claim = claim
         self._trace = trace
         self._is_noted = is_noted or trace is not None
+        self._run = run
         self._hold = TaskHold(
             settings,
             claim,
@@ -89,7 +92,7 @@ class ExactTask:
                 self._finish(is_done=False)
             self._add(piece)
         self._finish(is_done=True)
-        return TaskReport(self._claim, amount=self._written, transactions=self._transactions)
+        return TaskReport(self._claim, amount=self._written, transactions=self._transactions, run=self._run)
 
     def _go_on(self, found: ControlRecord, rows: TaskInput) -> None:
         """Begin where an earlier attempt stopped, in the middle of the task."""
@@ -178,9 +181,14 @@ class ExactTask:
         """Take what another attempt wrote for this one's work, if it is that."""
         if self._settings.is_checked:
             rows.compare(found)
-        return TaskReport(self._claim, amount=found.amount, is_repeat=True)
+        return TaskReport(self._claim, amount=found.amount, is_repeat=True, run=found.run)
 
     def _build_transaction(self) -> TaskTransaction:
         return TaskTransaction(
-            self._settings, self._claim, before=self._written, number=self._transactions + 1, trace=self._trace
+            self._settings,
+            self._claim,
+            before=self._written,
+            number=self._transactions + 1,
+            trace=self._trace,
+            run=self._run,
         )

@@ -39,9 +39,10 @@ class TaskSettings:
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """What became of a task. `is_repeat`: all of it was there already."""
+    """What became of a task. `is_repeat`: all of it was there already. `run` is the one that its record names."""
 
     claim: Claim
     amount: Amount
     transactions: int = 0
     is_repeat: bool = False
+    run: str = ""

@@ -20,7 +20,14 @@ class TaskTransaction:
     """
 
     def __init__(
-        self, settings: TaskSettings, claim: Claim, *, before: Amount, number: int, trace: CopyTrace | None
+        self,
+        settings: TaskSettings,
+        claim: Claim,
+        *,
+        before: Amount,
+        number: int,
+        trace: CopyTrace | None,
+        run: str = "",
     ) -> None:
         self.amount = Amount()
         self.record: ControlRecord | None = None
@@ -29,6 +36,7 @@ class TaskTransaction:
         self._before = before
         self._number = number
         self._trace = trace
+        self._run = run
         self._kept: list[Piece] | None = []
         self._begun_at = 0.0
 
@@ -82,6 +90,7 @@ class TaskTransaction:
             is_done=is_done,
             transactions=self._number,
             copied=None if self._trace is None else self._trace.build(),
+            run=self._run,
         )
         producer.commit(
             control_topic,

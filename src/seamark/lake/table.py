@@ -32,13 +32,12 @@ from seamark.errors import (
 from seamark.lake.files import DataFile
 from seamark.lake.layout import build_layout
 from seamark.lake.place import LakePlace
+from seamark.lake.retention import find_renewal_ms
 from seamark.lake.vector import Vector, read_vector
 from seamark.model.ledger_entry import Entry
 from seamark.model.ref import find_mirror
 from seamark.model.table_layout import TableLayout
 
-# A commit that is as old is said anew.
-_OLD_MS = 7 * 24 * 3600 * 1000
 _TRIES = 40
 _PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
@@ -181,12 +180,14 @@ class LakeTable:
     def renew(self, seen: Position) -> Position:
         """Say the offsets anew, in a commit of today, if the one that was seen may soon be cleaned away.
 
-        Delta keeps commits for 30 days, and a topic may be still for longer. The store is not asked whether it is time.
+        Delta keeps commits for `delta.logRetentionDuration`, by default 30 days, and a topic may be quiet for longer.
+        The store is not asked whether it is time.
 
         Raises:
             FencedError: the landing is elsewhere.
         """
-        if seen.commit is None or _read_clock_ms() - seen.made_at_ms <= _OLD_MS:
+        configuration = self._table.metadata().configuration if self._table is not None else {}
+        if seen.commit is None or _read_clock_ms() - seen.made_at_ms <= find_renewal_ms(configuration):
             return seen
         return self.commit([], [], seen=seen)
 

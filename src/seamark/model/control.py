@@ -81,6 +81,11 @@ def build_first_claim(query: str) -> Claim:
     return Claim(f"{query}.begun", task=0)
 
 
+def build_batch_claim(query: str, batch: int) -> Claim:
+    """Build the claim under which a stream records who began a batch, before any row of it is written."""
+    return Claim(f"{query}.batch", task=0, query=query, batch=batch)
+
+
 @dataclass(frozen=True, slots=True)
 class Amount:
     """So many records, the bytes of their keys and values, and the sum of the hashes of the records.
@@ -135,13 +140,17 @@ def _follows(first: Run, second: Run) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """What is written of a claim. `amount` and `copied` count from the task's first row, over all its transactions."""
+    """What is written of a claim. `amount` and `copied` count from the task's first row, over all its transactions.
+
+    `run` is the run of a stream that began a batch, in the record of `build_batch_claim`.
+    """
 
     claim: Claim
     amount: Amount
     is_done: bool
     transactions: int = 1
     copied: Copied | None = None
+    run: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a copy's record that contradicts itself."""

@@ -11,11 +11,11 @@ from seamark.model.control import Amount, Claim, ControlRecord, Copied
 from seamark.model.copy_run import Run
 from seamark.model.format_version import VERSION_FIELD, StoredFormat, check_format
 
-FORMAT = StoredFormat("control record", 2)
+FORMAT = StoredFormat("control record", 3)
 
 _KEYS = (
     VERSION_FIELD, "job", "part", "query", "batch", "task",
-    "records", "bytes", "sum", "done", "transactions", "copy",
+    "records", "bytes", "sum", "done", "transactions", "copy", "run",
 )  # fmt: skip
 _COPY_KEYS = ("tasks", "hash", "runs")
 
@@ -36,6 +36,7 @@ def encode_control(record: ControlRecord) -> bytes:
         "done": record.is_done,
         "transactions": record.transactions,
         "copy": None if record.copied is None else _encode_copied(record.copied),
+        "run": record.run,
     }
     return json.dumps(body, separators=(",", ":"), ensure_ascii=True).encode("ascii")
 
@@ -79,6 +80,7 @@ def _decode(value: bytes, *, place: str) -> ControlRecord:
         is_done=strict.read_truth(fields["done"], what="its word done"),
         transactions=strict.read_count(fields["transactions"], what="the count of its transactions"),
         copied=None if fields["copy"] is None else _decode_copied(fields["copy"]),
+        run=strict.read_text(fields["run"], what="its run"),
     )
 
 

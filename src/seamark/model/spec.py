@@ -78,6 +78,8 @@ class DesiredLanding:
     date: str = ""
     mode: str = "append"
     key: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    tombstones: float | None = None
     format: str = "json"
     schemas: bool = False
     start: str = "earliest"

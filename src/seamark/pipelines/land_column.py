@@ -49,7 +49,7 @@ class LandColumn:
         """Refuse what PostgreSQL could not have, and what would run as SQL."""
         if not self.name or "\0" in self.name or len(self.name.encode()) > _NAME_BYTES:
             raise UsageError(f"a column can't be named {self.name!r}", hint="1 to 63 bytes")
-        if self.name.startswith(OUR_PREFIX):
+        if self.name.lstrip("_").startswith(OUR_PREFIX):
             raise UsageError(f"a column can't be named {self.name}", hint="names with seamark_ are taken")
         if not _TYPE.fullmatch(self.type):
             raise UsageError(f"the column {self.name} can't be of type {self.type!r}", hint="as in: numeric(12, 2)")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-OBSERVED = "seamark_landing"
+OBSERVED = "seamark_pipeline"
 """The name under which a query tells what it has seen of its records: `records`, and `newest` in milliseconds."""
 
 

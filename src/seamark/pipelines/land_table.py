@@ -5,23 +5,45 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from seamark.errors import RefusedError
+from seamark.model.record_order import ORDER_COLUMN
 from seamark.model.table_layout import TableLayout
 from seamark.pipelines.lake_column import DATE_COLUMN, DEAD_LETTER, DEAD_LETTER_TYPE, find_lake_type
 from seamark.pipelines.landing import Landing, OnError
 
+# Arrays compare term by term, and numeric holds bigint and microseconds exactly.
+_ORDER_TYPE = "numeric[]"
+
 
 def build_statements(landing: Landing, existing: Collection[str] | None) -> tuple[str, ...]:
-    """The statements that make the table fit. `existing` are the columns that it has; None: there is no table."""
+    """Build the statements that make the table fit.
+
+    Args:
+        landing: The pipeline.
+        existing: The columns that the table has; None where there is no table.
+
+    Returns:
+        What PostgreSQL has to run, in this sequence.
+
+    Raises:
+        RefusedError: The table keeps an order that the pipeline would not maintain.
+    """
     table = ".".join(_quote(part) for part in landing.table.split("."))
+    wanted = {column.name: column.type for column in landing.columns}
+    if landing.order:
+        wanted[ORDER_COLUMN] = _ORDER_TYPE
+    elif existing is not None and ORDER_COLUMN in existing and landing.key:
+        raise RefusedError(
+            f"{landing.table} keeps the order of its rows, and {landing.name} has no to.order",
+            cause=f"rows that are replaced without an order would keep the former one in {ORDER_COLUMN}",
+            hint=f"put to.order back, or give the order up: ALTER TABLE {table} DROP COLUMN {ORDER_COLUMN}",
+        )
     if existing is None:
-        lines = [f"{_quote(column.name)} {column.type}" for column in landing.columns]
+        lines = [f"{_quote(name)} {kind}" for name, kind in wanted.items()]
         if landing.key:
             lines.append(f"PRIMARY KEY ({', '.join(_quote(name) for name in landing.key)})")
         return (f"CREATE TABLE {table} ({', '.join(lines)})",)
     return tuple(
-        f"ALTER TABLE {table} ADD COLUMN {_quote(column.name)} {column.type}"
-        for column in landing.columns
-        if column.name not in existing
+        f"ALTER TABLE {table} ADD COLUMN {_quote(name)} {kind}" for name, kind in wanted.items() if name not in existing
     )
 
 

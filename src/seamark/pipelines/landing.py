@@ -9,6 +9,7 @@ from typing import Any
 
 from seamark.errors import UsageError
 from seamark.model import strict
+from seamark.model.record_order import DEFAULT_TOMBSTONE_SECONDS, KAFKA_OFFSET, OrderTerm, build_terms
 from seamark.model.ref import build_pipeline_owner, find_mirror
 from seamark.pipelines.lake_column import DATE_COLUMN, find_lake_type
 from seamark.pipelines.land_column import LandColumn, Place
@@ -27,6 +28,8 @@ _KEYS = (
     "dead_letters",
     "store",
     "date_from",
+    "order",
+    "tombstone_seconds",
 )
 _LAKE_TABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*", re.ASCII)
 
@@ -64,7 +67,8 @@ class Landing:
     """One landing, as its owner has declared it.
 
     `schemas` says whether JSON bears Connect's schemas around it, as with `schemas.enable=true`. `key` are the columns
-    by which rows are replaced and deleted. `date_from` is the column by whose date a lake's table is parted.
+    by which rows are replaced and deleted. `date_from` is the column by whose date a lake's table is parted. `order`
+    decides which of two records of one key is newer; `tombstone_seconds` is how long the order of a delete is kept.
     """
 
     name: str
@@ -79,6 +83,8 @@ class Landing:
     dead_letters: str = "seamark_dead_letters"
     store: Store = Store.POSTGRESQL
     date_from: str = ""
+    order: tuple[str, ...] = ()
+    tombstone_seconds: int = DEFAULT_TOMBSTONE_SECONDS
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself."""
@@ -94,6 +100,12 @@ class Landing:
                 f"the landing {self.name} {'has no key' if not self.key else 'only appends, and has a key'}",
                 hint="mode: upsert goes with key: [COLUMN, …], and append without one",
             )
+        if self.order and self.mode is not Mode.UPSERT:
+            raise UsageError(f"the landing {self.name} only appends, and has to.order", hint="mode: upsert")
+        if self.tombstone_seconds <= 0:
+            raise UsageError(f"to.tombstones of {self.name} must be longer than nothing", hint="as in tombstones: 7d")
+        # Refuses an order that PostgreSQL can't compare.
+        _ = self.order_terms
         if self.store is Store.DELTA:
             self._check_lake(names)
         elif self.date_from:
@@ -128,6 +140,19 @@ class Landing:
         return find_mirror(self.owner)
 
     @property
+    def order_terms(self) -> tuple[OrderTerm, ...]:
+        """The terms of its order; empty where it has none."""
+        return build_terms(self.order, {one.name: one.type for one in self.columns}, pipeline=self.name)
+
+    @property
+    def needs_binding(self) -> bool:
+        """Whether it is right only if all records of a key are in one partition, and the key doesn't say which."""
+        if self.mode is not Mode.UPSERT or (self.order and self.order != (KAFKA_OFFSET,)):
+            return False
+        sources = {column.source for column in self.columns if column.name in self.key}
+        return "kafka.partition" not in sources
+
+    @property
     def is_key_in_key(self) -> bool:
         """Whether the whole key of the table comes from the record's key: then a tombstone says what to delete."""
         chosen = [column for column in self.columns if column.name in self.key]
@@ -148,6 +173,8 @@ class Landing:
             "dead_letters": self.dead_letters,
             "store": self.store.value,
             "date_from": self.date_from,
+            "order": list(self.order),
+            "tombstone_seconds": self.tombstone_seconds,
         }
 
     @classmethod
@@ -167,6 +194,8 @@ class Landing:
             dead_letters=strict.read_text(fields["dead_letters"], what="the table of dead letters"),
             store=strict.read_word(fields["store"], words=Store, what="the store of a landing"),
             date_from=strict.read_text(fields["date_from"], what="the column of dates"),
+            order=strict.read_texts(fields["order"], what="an order"),
+            tombstone_seconds=strict.read_count(fields["tombstone_seconds"], what="tombstone_seconds"),
         )
 
 

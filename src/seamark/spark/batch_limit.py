@@ -23,7 +23,14 @@ _DEFAULT = 64 << 20
 # Records that follow may be larger than those that were looked at.
 _RESERVE = 4
 # How Spark and Arrow say that a batch was too large after all.
-_TOO_LARGE = ("OutOfMemory", "OversizedAllocation", "ExecutorLostFailure", "MemoryLimit")
+_TOO_LARGE = (
+    "OutOfMemory",
+    "OversizedAllocation",
+    "ExecutorLostFailure",
+    "MemoryLimit",
+    # The kernel's out-of-memory killer takes a Python worker, and Spark only sees that it is gone.
+    "Python worker exited unexpectedly",
+)
 
 
 class BatchLimit:

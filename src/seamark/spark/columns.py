@@ -163,10 +163,14 @@ class ArrowPiece:
 
 
 def _parse_headers(text: str | None) -> list[tuple[str, bytes | None]] | None:
-    """Headers as Spark's `to_json` writes them: values in base 64, without those that are null."""
+    """Parse headers as Spark's `to_json` writes them, with values in base 64.
+
+    A null value is left out, or null where the session sets `spark.sql.jsonGenerator.ignoreNullFields` to false.
+    """
     if not text:
         return None
-    return [(one["key"], b64decode(one["value"]) if "value" in one else None) for one in json.loads(text)]
+    pairs = [(one["key"], one.get("value")) for one in json.loads(text)]
+    return [(key, None if value is None else b64decode(value)) for key, value in pairs]
 
 
 def _name_headers(found: list[dict[str, Any] | None] | None) -> list[tuple[str, bytes | None]] | None:

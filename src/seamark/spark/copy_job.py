@@ -31,7 +31,7 @@ from seamark.spark.copy_sink import HASH, HEADERS, SOURCE_OFFSET, SOURCE_PARTITI
 from seamark.spark.copy_topics import build_source_client, check_topic
 from seamark.spark.options import SinkOptions, read_copy_options
 from seamark.spark.placing import build_target_column
-from seamark.spark.session import active_session, register_sink
+from seamark.spark.session import active_session, branch, register_sink
 from seamark.spark.source_frame import build_hash, read_ranges
 from seamark.spark.source_options import build_source_options
 
@@ -82,6 +82,8 @@ def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: O
     options = ends.read_sink_options(plan.target.topic)
     control_id = _prepare(plan, ends, options)
     register_sink(spark, CopySink)
+    # The limit of bytes per batch is changed while slices are copied: the caller's session keeps its own.
+    spark = branch(spark, {})
     ends_before = _read_ends(plan, options)
     if any(ends_before.values()):
         # Control records of another format version are refused before the process that wrote them is fenced.

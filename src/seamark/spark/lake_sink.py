@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from seamark.errors import UsageError
+from seamark.errors import UnreachableError, UsageError
 from seamark.lake.files import DataFile, TableWriter
 from seamark.lake.place import LakePlace
 from seamark.model import strict
@@ -71,7 +71,21 @@ class LakeWriter(DataSourceArrowWriter):
 
     @tell
     def write(self, iterator: Iterator[pa.RecordBatch]) -> FilesMessage:
-        """Write the files of one task, on an executor."""
+        """Write the files of one task, on an executor.
+
+        Raises:
+            UnreachableError: The store could not be written to.
+        """
+        try:
+            return self._write(iterator)
+        except OSError as error:
+            raise UnreachableError(
+                f"{self.place.url} could not be written",
+                cause=" ".join(str(error).split())[:300],
+                hint="check that the lake's store is up, and the rights of its keys",
+            ) from error
+
+    def _write(self, iterator: Iterator[pa.RecordBatch]) -> FilesMessage:
         partition = DATE_COLUMN if self.landing.date_from else ""
         writer = TableWriter(self.place, build_file_schema(self.landing), partition=partition)
         schema = build_table_schema(self.landing)

@@ -14,6 +14,7 @@ from seamark.lake.landings import enter_landing
 from seamark.lake.place import LakePlace
 from seamark.lake.table import LakeTable, Position
 from seamark.model.ledger_entry import Entry, Step
+from seamark.pipelines.binding import Binding
 from seamark.pipelines.landing import BatchLanded, Landing
 from seamark.spark.lake_frame import build_lake_frame
 from seamark.spark.lake_schema import require_fit
@@ -60,6 +61,9 @@ class LakeTarget:
             if self._seen is not None:
                 self._table.require(self._seen)
                 self._seen = self._table.renew(self._seen)
+
+    def bind(self, binding: Binding) -> None:
+        """Nothing to check: a lake's table only takes more rows."""
 
     def build_rows(self, records: DataFrame) -> DataFrame:
         """The columns of the table, and what is told of each record."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from seamark.context.origin import Origin, OriginKind
 from seamark.context.reference import SecretReferences
 from seamark.database.landing import LandingDatabase
-from seamark.database.landing_rows import LandingTable
+from seamark.database.landing_table import LandingTable
 from seamark.pipelines.landing import Landing, OnError
 
 # Spark does not show options whose names have this word.
@@ -19,10 +19,17 @@ def open_landing_database(landing: Landing, url: str) -> LandingDatabase:
     """The database behind a DSN. A reference to a secret is resolved where this is called."""
     origin = Origin(OriginKind.OVERRIDE, "the database of a landing")
     dsn = SecretReferences(os.environ).resolve(url, key=URL_OPTION, origin=origin, folder=Path.cwd())
-    table = LandingTable(
+    return LandingDatabase(dsn, build_landing_table(landing), owner=landing.owner)
+
+
+def build_landing_table(landing: Landing) -> LandingTable:
+    """Build what statements need to know of the pipeline's table."""
+    return LandingTable(
         landing.table,
         tuple(column.name for column in landing.columns),
         key=landing.key,
+        times=tuple(column.name for column in landing.columns if column.type.startswith("timestamp")),
+        order=landing.order_terms,
+        tombstone_seconds=landing.tombstone_seconds,
         dead_letters=landing.dead_letters if landing.on_error is OnError.DEAD_LETTER else "",
     )
-    return LandingDatabase(dsn, table, owner=landing.owner)

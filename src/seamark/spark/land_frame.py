@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 )
 
 from seamark.model.ledger_entry import DELETED, OFFSET
+from seamark.model.record_order import KAFKA_TIMESTAMP, RECORD_MILLIS
 from seamark.pipelines.land_column import LandColumn, Place
 from seamark.pipelines.landing import Format, Landing, Mode, OnError
 
@@ -65,9 +66,13 @@ def build_land_frame(records: DataFrame, landing: Landing) -> DataFrame:
     is_deleted = _build_deleted(landing)
     columns = [_build_column(column, landing).alias(column.name) for column in landing.columns]
     more = [is_deleted.alias(DELETED)] if landing.mode is Mode.UPSERT else []
+    if KAFKA_TIMESTAMP in landing.order:
+        more.append(sf.unix_millis("timestamp").alias(RECORD_MILLIS))
     if landing.on_error is OnError.DEAD_LETTER:
         # Of every record: PostgreSQL may refuse one later.
         more += [sf.col(name).alias(alias) for name, alias in _LETTER.items()]
+    elif landing.needs_binding:
+        more.append(sf.col("key").alias(KEY))
     places = (sf.col("partition").alias(PARTITION), sf.col("offset").alias(OFFSET))
     return parsed.select(*columns, *places, reason.alias(REASON), *more)
 
@@ -217,4 +222,17 @@ def _list_reasons(landing: Landing) -> list[tuple[Column, str]]:
     for name in landing.key:
         column = next(one for one in landing.columns if one.name == name)
         found.append((_build_column(column, landing).isNull(), f"it has no {name}, which is part of the table's key"))
+    return found + _list_unordered(landing)
+
+
+def _list_unordered(landing: Landing) -> list[tuple[Column, str]]:
+    """What has no order: nobody could say whether it is newer than the row."""
+    found = [
+        (_build_column(column, landing).isNull(), f"it has no {column.name}, which to.order names")
+        for column in landing.columns
+        if column.name in landing.order
+    ]
+    if KAFKA_TIMESTAMP in landing.order:
+        # Kafka's -1: the producer's client is from before timestamps.
+        found.append((sf.unix_millis("timestamp") < 0, "it has no timestamp, which to.order names"))
     return found

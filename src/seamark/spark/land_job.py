@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -25,7 +25,9 @@ from seamark.errors import SeamarkError, UnreachableError, UsageError
 from seamark.kafka import Brokers
 from seamark.model.ledger_entry import Entry, Step
 from seamark.model.spot import Edge
+from seamark.pipelines.binding import check_growth, find_binding
 from seamark.pipelines.landing import BatchLanded, Landing, Store
+from seamark.pipelines.outage import PATIENCE_SECONDS, OnWait, Outage
 from seamark.spark.batch_limit import BatchLimit
 from seamark.spark.copy_topics import build_source_client
 from seamark.spark.land_progress import OnProgress, listening, observe_records
@@ -88,9 +90,14 @@ def run_landing(
     start: Edge = Edge.EARLIEST,
     on_batch: OnBatch | None = None,
     on_progress: OnProgress | None = None,
+    on_wait: OnWait | None = None,
+    patience_seconds: float = PATIENCE_SECONDS,
     stop: threading.Event | None = None,
 ) -> tuple[Entry, ...]:
     """Land what is there now; with `every_seconds`, go on until `stop` is set. Gives what the ledger says then.
+
+    Once it has begun, an outage of database, lake or brokers is waited out, up to `patience_seconds`; `on_wait` is
+    called before each pause. Nothing is lost or landed twice, because each try begins where the ledger stands.
 
     Raises:
         FencedError: another run of the same landing has begun, or its offsets were moved.
@@ -98,16 +105,35 @@ def run_landing(
     """
     if records < 1 or (every_seconds is not None and every_seconds < 0):
         raise UsageError("a batch has at least one record, and a time that is not negative between two")
-    run = _Run(spark, landing, ends, records=records, on_batch=on_batch, on_progress=on_progress)
+    outage, stop = Outage(patience_seconds=patience_seconds, clock=time.monotonic), stop or threading.Event()
+
+    def count(landed: BatchLanded) -> None:
+        outage.end()
+        if on_batch is not None:
+            on_batch(landed)
+
+    run = _Run(spark, landing, ends, records=records, on_batch=count, on_progress=on_progress)
     with run.brokers:
         run.prepare()
         while True:
-            run.take(start)
             try:
-                run.stream(every_seconds, stop or threading.Event())
+                run.take(start)
+                run.catch_up(stop)
+                run.stream(every_seconds, stop)
             except _Grown:
                 # What came to new partitions before we knew of them counts too.
                 start = Edge.EARLIEST
+                continue
+            except Exception as error:
+                # What can't be reached when a run begins is probably wrong in its settings.
+                wait = outage.plan(error) if run.entries else None
+                if wait is None or stop.is_set():
+                    raise
+                _LOGGER.warning("%s: %s; next try in %g s", landing.owner, wait.reason, wait.seconds)
+                if on_wait is not None:
+                    on_wait(wait)
+                if stop.wait(wait.seconds):
+                    raise
                 continue
             return tuple(run.entries.values())
 
@@ -139,6 +165,10 @@ class _Run:
         self._is_idle.set()
         self.target = _open_target(landing, ends)
         self.entries: dict[int, Entry] = {}
+        # How many partitions the topic had when they were taken, and what is to be landed before its new ones.
+        self._partitions = 0
+        self._first: Mapping[int, int] = {}
+        self._ends: dict[tuple[int, int], Mapping[int, int]] = {}
 
     def prepare(self) -> None:
         """Have the target ready, and a session for what is set for this run alone."""
@@ -147,8 +177,45 @@ class _Run:
 
     def take(self, start: Edge) -> None:
         """Take all partitions of the topic."""
-        firsts = self._topic.read_firsts(self.target.read(), start=start)
+        known = self.target.read()
+        firsts = self._topic.read_firsts(known, start=start)
+        self._partitions = len(firsts)
+        self._first = {}
+        if self._landing.needs_binding:
+            firsts = self._bind(firsts, known)
         self.entries = {one.partition: one for one in self.target.claim(firsts)}
+
+    def _bind(self, firsts: list[Entry], known: Mapping[tuple[str, int], Entry]) -> list[Entry]:
+        """Have keys checked, and leave new partitions out until the former ones are landed to their ends of now.
+
+        A key that moved to a new partition has its former records in a partition that was there before.
+        """
+        self._topic.check_same(known)
+        former = [one for one in firsts if one.key in known]
+        binding = find_binding(self._landing, self._topic.probe(self._client), is_first=not former)
+        if former and len(former) < len(firsts):
+            check_growth(self._landing, len(former), len(firsts))
+            growth = (len(former), len(firsts))
+            if growth not in self._ends:
+                # Where they ended when the growth was seen first: they may never stop growing.
+                self._ends[growth] = self._topic.read_ends([one.partition for one in former])
+            ends = self._ends[growth]
+            binding = replace(binding, before=len(former), grown_at=ends)
+            self._first = {one.partition: end for one in former if one.next_offset < (end := ends[one.partition])}
+            if self._first:
+                firsts = former
+        self.target.bind(binding)
+        return firsts
+
+    def catch_up(self, stop: threading.Event) -> None:
+        """Land the former partitions of a topic that has grown, before its new ones are begun."""
+        while self._first and not stop.is_set():
+            self.stream(None, stop)
+            self._first = {number: end for number, end in self._first.items() if self.entries[number].next_offset < end}
+            if not self._first:
+                raise _Grown
+            # An open transaction is before the end.
+            stop.wait(_POLL_SECONDS)
 
     def stream(self, every_seconds: float | None, stop: threading.Event) -> None:
         """Run the query to its end."""
@@ -197,7 +264,7 @@ class _Run:
             return
 
     def _require_known(self) -> None:
-        if self._topic.count_partitions() > len(self.entries):
+        if self._topic.count_partitions() > self._partitions:
             raise _Grown
 
     def _start(self, folder: Path, every_seconds: float | None, *, name: str) -> StreamingQuery:
@@ -232,7 +299,7 @@ class _Run:
     def _land(self, rows: DataFrame, number: int, folder: Path) -> None:
         ends = _read_ends(folder / "checkpoint", number, self._landing.topic)
         # Before any row: the ends may be those of a topic that was made anew, and has as many records as the former.
-        is_grown = self._topic.count_partitions() > len(self.entries)
+        is_grown = self._topic.count_partitions() > self._partitions
         steps = [
             Step(entry, ends[partition])
             for partition, entry in self.entries.items()

@@ -11,8 +11,9 @@ from pyarrow import csv
 from seamark.database.landing_halves import find_refused
 from seamark.database.landing_rows import DeadLetter, RowSink
 from seamark.errors import RejectedError
-from seamark.model.ledger_entry import DELETED, OFFSET
+from seamark.model.ledger_entry import OFFSET
 from seamark.pipelines.landing import Landing, Mode, OnError
+from seamark.spark.land_database import build_landing_table
 from seamark.spark.land_frame import REASON
 from seamark.spark.land_letters import LetterKeep, build_letters
 from seamark.spark.land_lines import RowLines
@@ -29,8 +30,7 @@ class RowWriter:
         self._landing = landing
         self._sink = sink
         self._spot = f"{landing.topic}-{partition}"
-        beside = (OFFSET, DELETED) if landing.mode is Mode.UPSERT else ()
-        self._names = [*(column.name for column in landing.columns), *beside]
+        self._names = list(build_landing_table(landing).staged)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Write them all."""

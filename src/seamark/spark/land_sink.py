@@ -13,11 +13,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from seamark.database.landing_rows import Landed
+from seamark.database.landing_table import Landed
 from seamark.errors import RefusedError, UsageError
 from seamark.model import strict
 from seamark.model.ledger_entry import Entry, Step
+from seamark.pipelines.binding import Binding
 from seamark.pipelines.landing import Landing, OnError
+from seamark.spark.land_binding import check_bound
 from seamark.spark.land_database import URL_OPTION, open_landing_database
 from seamark.spark.land_frame import PARTITION
 from seamark.spark.land_rows import RowWriter
@@ -51,16 +53,20 @@ class LandingSink(DataSource):
             steps={entry[2]: Step(Entry(*entry), end) for entry, end in steps},
             url=self.options[URL_OPTION],
             counts=self.options.get("counts", ""),
+            binding=_read_binding(self.options.get("binding", "")),
         )
 
 
-def build_options(landing: Landing, steps: Sequence[Step], *, url: str, counts: Path) -> dict[str, str]:
+def build_options(
+    landing: Landing, steps: Sequence[Step], *, url: str, counts: Path, binding: Binding | None = None
+) -> dict[str, str]:
     """The options that `LandingSink` reads."""
     spelled = [[astuple(one.entry), one.end] for one in steps]
     return {
         "landing": json.dumps(landing.to_dict()),
         "steps": json.dumps(spelled),
         "counts": str(counts),
+        "binding": "" if binding is None else json.dumps(binding.to_dict()),
         URL_OPTION: url,
     }
 
@@ -73,6 +79,7 @@ class LandingWriter(DataSourceArrowWriter):
     steps: Mapping[int, Step]
     url: str = field(repr=False)
     counts: str = ""
+    binding: Binding | None = None
 
     @tell
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RangeMessage:
@@ -83,6 +90,8 @@ class LandingWriter(DataSourceArrowWriter):
             return RangeMessage()
         partition = first.column(PARTITION)[0].as_py()
         rows = _expect_one(chain([first], batches), partition)
+        if self.binding is not None:
+            rows = check_bound(rows, self.landing, self.binding, partition=partition)
         landed = open_landing_database(self.landing, self.url).land(
             self.steps[partition],
             lambda sink: RowWriter(self.landing, sink, partition=partition).write(rows),
@@ -112,6 +121,10 @@ def _expect_one(batches: Iterator[pa.RecordBatch], partition: int) -> Iterator[p
                 hint="leave minPartitions, maxRecordsPerPartition and adaptive execution out",
             )
         yield batch
+
+
+def _read_binding(text: str) -> Binding | None:
+    return Binding.from_dict(strict.read_json(text, what="a binding")) if text else None
 
 
 def _to_dict(landed: Landed) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from seamark.model.ledger_entry import Entry, Step
+from seamark.pipelines.binding import Binding
 from seamark.pipelines.landing import BatchLanded
 
 
@@ -31,6 +32,9 @@ class LandTarget(Protocol):
             FencedError: another run has taken them.
             UnreachableError: nobody answers; what is held is not known.
         """
+
+    def bind(self, binding: Binding) -> None:
+        """Have every task check that the keys of its records belong in its partition."""
 
     def build_rows(self, records: DataFrame) -> DataFrame:
         """The rows of the topic's records, as `land` takes them."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from seamark.errors import RefusedError, SeamarkError
 from seamark.kafka import Brokers
+from seamark.kafka.key_samples import read_key_samples
 from seamark.model.group import Committed
 from seamark.model.ledger_entry import Entry
 from seamark.model.spot import Edge
 from seamark.model.topic import TopicStatus
 from seamark.pipelines.landing import Landing
+from seamark.pipelines.probe import Probe, probe_samples
 
 _LOGGER = logging.getLogger("seamark.spark")
+# Keys that are looked at to tell the partitioner: of all partitions together, and of each at least.
+_SAMPLES, _LEAST_SAMPLES = 2_000, 20
 
 
 class LandTopic:
@@ -48,6 +52,33 @@ class LandTopic:
                     hint=f"accept the loss: seamark offsets move {self._landing.owner} --to earliest",
                 )
         return found
+
+    def check_same(self, known: Iterable[tuple[str, int]]) -> None:
+        """Check that offsets can be compared with those of the rows.
+
+        Raises:
+            RefusedError: Rows are ordered by offset, and come from a topic that was deleted since.
+        """
+        if self._landing.order and any(topic_id != self.topic_id for topic_id, _ in known):
+            raise RefusedError(
+                f"{self._landing.owner} orders rows by kafka.offset, and its topic is not the one that they came from",
+                cause=f"the ID of {self._landing.topic} is {self.topic_id}, and the ledger has entries of another one",
+                hint="use another to.order, or land in a new table by another name of the pipeline",
+            )
+
+    def probe(self, client: Mapping[str, str]) -> Probe:
+        """Sample the keys of the topic, to tell the partitioner of its producers."""
+        topic = self._read()
+        begins, ends = self._read_edge(topic, Edge.EARLIEST), self._read_edge(topic, Edge.STABLE)
+        count = len(topic.partitions)
+        ranges = {number: (begins[number], ends[number]) for number in begins}
+        samples = read_key_samples(client, topic.name, ranges=ranges, most=max(_LEAST_SAMPLES, _SAMPLES // (2 * count)))
+        return probe_samples(samples, partitions=count)
+
+    def read_ends(self, partitions: Collection[int]) -> dict[int, int]:
+        """Read where these partitions end now, whoever may read that far."""
+        found = self._read_edge(self._read(), Edge.LATEST)
+        return {number: found[number] for number in partitions}
 
     def count_partitions(self) -> int:
         """How many partitions it has now. A topic that was made anew is another one, and refused."""

@@ -25,6 +25,7 @@ _NAMES = (
     "transaction.records",
     "transaction.bytes",
     "kept.bytes",
+    "repeat.batch",
 )
 _ONE_TRANSACTION = "a task of a copy is one transaction: its control record says where all of its records lie"
 _OF_THE_PLAN = {
@@ -32,6 +33,7 @@ _OF_THE_PLAN = {
     "ordered": _ONE_TRANSACTION,
     "transaction.records": _ONE_TRANSACTION,
     "transaction.bytes": _ONE_TRANSACTION,
+    "repeat.batch": "it has no batches",
     "repeat": "a task that is done is always compared with its rows: nothing else would show that Spark split them",
 }
 _KAFKA = "kafka."
@@ -50,6 +52,8 @@ class SinkOptions:
     is_ordered: bool = False
     is_checked: bool = True
     limits: Mapping[str, int] = field(default_factory=dict)
+    # The batch of a stream that may be written again, whatever another run has written of it.
+    repeat_batch: int | None = None
 
     def build_settings(self) -> TaskSettings:
         """How tasks write, with every reference to a secret resolved where this is called."""
@@ -92,6 +96,7 @@ def read_options(given: Mapping[str, str]) -> SinkOptions:
             for name in ("transaction.records", "transaction.bytes", "kept.bytes")
             if name in ours
         },
+        repeat_batch=_read_batch(ours),
     )
 
 
@@ -128,6 +133,15 @@ def _read_word(given: Mapping[str, str], name: str, words: Mapping[str, bool], *
     if value not in words:
         raise UsageError(f"the option {name} can't be {value!r}", hint=f"it is one of {', '.join(words)}")
     return words[value]
+
+
+def _read_batch(given: Mapping[str, str]) -> int | None:
+    value = given.get("repeat.batch")
+    if value is None:
+        return None
+    if not value.isdecimal():
+        raise UsageError(f"the option repeat.batch can't be {value!r}", hint="the number of a batch")
+    return int(value)
 
 
 def _read_number(value: str, *, name: str) -> int:

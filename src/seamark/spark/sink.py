@@ -23,13 +23,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from seamark.errors import NotFoundError, RejectedError, UsageError
-from seamark.kafka.control import read_ends
+from seamark.kafka.control import read_ends, read_progress
 from seamark.kafka.control_scan import read_known
 from seamark.kafka.control_topic import ensure_control_topic
 from seamark.kafka.exact_task import ExactTask
 from seamark.kafka.task_settings import TaskReport
 from seamark.kafka.topics import TopicAdmin
-from seamark.model.control import Claim, build_first_claim
+from seamark.model.control import Claim, build_batch_claim, build_first_claim
 from seamark.spark.columns import build_piece, check_schema, read_task
 from seamark.spark.options import SinkOptions, read_options, read_stream_options
 from seamark.spark.telling import tell
@@ -37,6 +37,8 @@ from seamark.spark.telling import tell
 _LOGGER = logging.getLogger("seamark.spark")
 _BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"
+# Spark runs the jobs of a query in a group that has the ID of the run.
+_RUN_ID = "spark.jobGroup.id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,8 @@ class KafkaSink(DataSource):
         if overwrite:
             raise UsageError("a topic can't be overwritten", hint='outputMode("append") or "update"')
         options = read_stream_options(dict(self.options))
-        return KafkaStreamWriter(options, outset=_prepare(schema, options))
+        has_task = "task" in schema.fieldNames()
+        return KafkaStreamWriter(options, outset=_prepare(schema, options), has_task=has_task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +177,18 @@ class KafkaWriter(DataSourceArrowWriter):
 
 
 class KafkaStreamWriter(DataSourceStreamArrowWriter):
-    """Writes the tasks of every batch of a stream."""
+    """Writes the tasks of every batch of a stream.
 
-    def __init__(self, options: SinkOptions, *, outset: Outset) -> None:
+    With the column `task`, the rows say which task they belong to, so that a batch that runs again has the same tasks.
+    Without it, Spark's plan decides, and after a restart it may decide otherwise: file splits depend on the number of
+    cores, and adaptive execution on measured sizes. Rows of a task that is done may then be in one that is not. So a
+    batch that another run of the stream began is refused before any row of it is written.
+    """
+
+    def __init__(self, options: SinkOptions, *, outset: Outset, has_task: bool) -> None:
         self._options = options
         self._outset = outset
+        self._has_task = has_task
 
     @tell
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
@@ -193,6 +203,35 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
         # The query's id lives in its checkpoint: a stream with a new one is another stream, whatever its batch numbers.
         if context.partitionId() == 0 and batch == "0":
             _write(self._options, build_first_claim(query), iter(()), outset=self._outset, is_noted=True)
+        if not self._has_task:
+            self._check_run(query, int(batch), context.getLocalProperty(_RUN_ID) or "")
         task, batches = read_task(iterator, number=context.partitionId())
         claim = Claim(query, task=task, query=query, batch=int(batch))
         return _write(self._options, claim, batches, outset=self._outset)
+
+    def _check_run(self, query: str, batch: int, run: str) -> None:
+        """Record that this run begins the batch, or find who did.
+
+        Raises:
+            RejectedError: Another run began it.
+        """
+        claim = build_batch_claim(query, batch)
+        settings = replace(self._options.build_settings(), control_id=self._outset.control_id)
+        # Every task asks, and only the first has to write.
+        found = read_progress(
+            settings.reader,
+            settings.control_topic,
+            claim=claim,
+            patience_seconds=settings.transaction_seconds,
+            topic_id=settings.control_id,
+        )
+        began = found.run if found is not None and found.claim == claim else ""
+        if not began:
+            began = ExactTask(settings, claim, is_noted=True, run=run).write(()).run
+        if began != run and self._options.repeat_batch != batch:
+            raise RejectedError(
+                f"batch {batch} of the stream was begun by another run, which may have written rows of it",
+                cause="without the column task, Spark may divide a batch that runs again into other tasks",
+                hint=f'option("repeat.batch", "{batch}") lets the stream continue and may write rows of this batch '
+                "twice; for later batches add the column task (for a Kafka source: partition AS task)",
+            )

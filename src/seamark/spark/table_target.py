@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -10,12 +11,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from seamark.database.landing import build_fenced
+from seamark.errors import RefusedError
 from seamark.model.ledger_entry import Entry, Step
+from seamark.pipelines.binding import Binding
+from seamark.pipelines.land_table import build_statements
 from seamark.pipelines.landing import BatchLanded, Landing
 from seamark.spark.land_database import open_landing_database
 from seamark.spark.land_frame import build_land_frame
 from seamark.spark.land_sink import LandingSink, build_options
 from seamark.spark.session import active_session, register_sink
+
+# Deletes are remembered for days, so that it doesn't matter when exactly they are forgotten.
+_PURGE_SECONDS = 3600.0
 
 
 class TableTarget:
@@ -25,11 +32,25 @@ class TableTarget:
         self._landing = landing
         self._url = url
         self._database = open_landing_database(landing, url)
+        self._binding: Binding | None = None
+        self._purged_at = time.monotonic()
 
     def prepare(self, spark: SparkSession) -> None:
         """Have Spark know the sink, and make the ledger."""
         register_sink(spark, LandingSink)
+        # An order that the table doesn't keep would be lost, and one that the pipeline doesn't keep would be wrong.
+        columns = self._database.read_columns()
+        if columns is not None and (missing := build_statements(self._landing, columns)):
+            raise RefusedError(
+                f"{self._landing.table} is not as {self._landing.name} needs it",
+                cause=f"it lacks: {'; '.join(missing)}",
+                hint="seamark land run adds it after it was shown",
+            )
         self._database.prepare()
+
+    def bind(self, binding: Binding) -> None:
+        """Have every task check that the keys of its records belong in its partition."""
+        self._binding = binding
 
     def read(self) -> dict[tuple[str, int], Entry]:
         """What the ledger says."""
@@ -53,7 +74,7 @@ class TableTarget:
     def land(self, rows: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
         """Have each task land its range, and move over those without a record."""
         counts = folder / f"counts-{number}"
-        options = build_options(self._landing, steps, url=self._url, counts=counts)
+        options = build_options(self._landing, steps, url=self._url, counts=counts, binding=self._binding)
         try:
             with active_session(rows.sparkSession):
                 rows.write.format(LandingSink.name()).mode("append").options(**options).save()
@@ -63,6 +84,9 @@ class TableTarget:
         self._settle(steps)
         told = json.loads(counts.read_text(encoding="utf-8")).values() if counts.exists() else ()
         counts.unlink(missing_ok=True)
+        if time.monotonic() - self._purged_at > _PURGE_SECONDS:
+            self._database.purge_tombstones()
+            self._purged_at = time.monotonic()
         return BatchLanded(number, **{name: sum(one[name] for one in told) for name in ("rows", "deleted", "dead")})
 
     def _refuse_others(self, steps: Sequence[Step]) -> None:

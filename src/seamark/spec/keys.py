@@ -71,6 +71,8 @@ TO_KEYS: Mapping[str, str] = {
     "table": "The table, or SCHEMA.TABLE; in a lake a folder below it.",
     "mode": "append adds a row for each record; upsert replaces the row of the same key.",
     "key": "The columns of the table's key, for upsert.",
+    "order": "For upsert: columns that say which record of a key is newer, or kafka.timestamp, or kafka.offset.",
+    "tombstones": "For upsert with order: how long deletes are remembered; by default 7d.",
     "date": "The column by whose date a lake's table is parted.",
 }
 COLUMN_KEYS: Mapping[str, str] = {

@@ -58,9 +58,11 @@ class _Entry:
             **source.read_schemas(),
             **target.read_store(),
             **target.read_some("mode", "date"),
-            **target.read_key(),
+            **target.read_names("key"),
+            **target.read_names("order"),
+            **target.read_duration("tombstones"),
             **self.read_some("on_error", "dead_letters"),
-            **self._read_every(),
+            **self.read_duration("every"),
             **self._read_limits(),
         )
 
@@ -114,22 +116,22 @@ class _Entry:
             raise self.document.error(node, "schemas must be true or false")
         return {"schemas": _TRUTHS[text]}
 
-    def read_key(self) -> dict[str, Any]:
-        if "key" not in self.table.entries:
+    def read_names(self, key: str) -> dict[str, Any]:
+        if key not in self.table.entries:
             return {}
-        node = self.node("key")
+        node = self.node(key)
         if not isinstance(node, Items):
-            raise self.document.error(node, "key must be a list of columns", hint="key: [id]")
-        return {"key": tuple(self._text(one, "a column of key") for one in node.nodes)}
+            raise self.document.error(node, f"{key} must be a list of columns", hint=f"{key}: [id]")
+        return {key: tuple(self._text(one, f"a column of {key}") for one in node.nodes)}
 
-    def _read_every(self) -> dict[str, Any]:
-        if "every" not in self.table.entries:
+    def read_duration(self, key: str) -> dict[str, Any]:
+        if key not in self.table.entries:
             return {}
-        node = self.node("every")
+        node = self.node(key)
         try:
-            return {"every": parse_duration(self._text(node, "every"))}
+            return {key: parse_duration(self._text(node, key))}
         except ValueError:
-            raise self.document.error(node, "every must be a length of time", hint="as in every: 10s") from None
+            raise self.document.error(node, f"{key} must be a length of time", hint=f"as in {key}: 10s") from None
 
     def _read_limits(self) -> dict[str, Any]:
         if "limits" not in self.table.entries:

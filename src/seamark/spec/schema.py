@@ -103,6 +103,8 @@ def _build_pipeline() -> dict[str, Any]:
                     "table": text,
                     "mode": {"enum": ["append", "upsert"]},
                     "key": {"type": "array", "items": text},
+                    "order": {"type": "array", "items": text},
+                    "tombstones": text,
                     "date": text,
                 },
                 required=["table"],

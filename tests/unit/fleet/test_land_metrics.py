@@ -12,6 +12,7 @@ from seamark.errors import UsageError
 from seamark.fleet.landings.metrics import LandMetrics
 from seamark.pipelines.land_progress import LandProgress
 from seamark.pipelines.landing import BatchLanded
+from seamark.pipelines.outage import Wait
 from seamark.report.words import render_number
 
 BATCH = BatchLanded(0, rows=1000, deleted=2, dead=3)
@@ -24,8 +25,8 @@ def read(file):
     typed = {line.split()[2] for line in lines if line.startswith("# TYPE ")}
     samples = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     assert typed == {name.partition("{")[0] for name in samples}
-    assert all(name.endswith('{landing="orders"}') for name in samples)
-    return {name.removeprefix("seamark_landing_").partition("{")[0]: float(value) for name, value in samples.items()}
+    assert all(name.endswith('{pipeline="orders"}') for name in samples)
+    return {name.removeprefix("seamark_pipeline_").partition("{")[0]: float(value) for name, value in samples.items()}
 
 
 def test_file_is_written_after_each_batch(tmp_path):
@@ -38,6 +39,8 @@ def test_file_is_written_after_each_batch(tmp_path):
         "deleted_total": 2,
         "dead_letters_total": 3,
         "records_total": 0,
+        "retries_total": 0,
+        "retry_pause_seconds": 0,
         "last_batch_timestamp_seconds": 1700000001.0,
     }
     metrics.progressed(PROGRESS)
@@ -80,3 +83,15 @@ def test_line_says_what_is_known():
     assert first == f"  batch 1 · {render_number(1000)} rows, 2 deleted, 3 dead letters"
     assert last.startswith(f"batch 2 · {render_number(2000)} rows, 4 deleted, 6 dead letters · ")
     assert last.endswith(" records/s · 0.5 s a batch · 70 behind")
+
+
+def test_outage_is_shown_until_the_next_batch(tmp_path):
+    file = tmp_path / "orders.prom"
+    metrics = LandMetrics("orders", file=file)
+    err = io.StringIO()
+    lines = LandLines(Session(out=io.StringIO(), err=err), metrics)
+    lines.waiting(Wait(4, 3, "the database does not answer"))
+    assert (read(file)["retries_total"], read(file)["retry_pause_seconds"]) == (1, 4)
+    assert err.getvalue() == "  the database does not answer; next try in 4 s\n"
+    lines.landed(BATCH)
+    assert (read(file)["retries_total"], read(file)["retry_pause_seconds"]) == (1, 0)

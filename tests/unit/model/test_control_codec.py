@@ -75,17 +75,17 @@ def test_what_is_written_is_read(record):
 def test_bytes_are_pinned():
     # Topics hold these for as long as jobs and copies are told of: a change needs a new format version.
     assert encode_control(BATCH) == (
-        b'{"format_version":2,"job":"orders","part":"","query":"","batch":null,"task":7,"records":3,"bytes":40,"sum":0,'
-        b'"done":true,"transactions":1,"copy":null}'
+        b'{"format_version":3,"job":"orders","part":"","query":"","batch":null,"task":7,"records":3,"bytes":40,"sum":0,'
+        b'"done":true,"transactions":1,"copy":null,"run":""}'
     )
     assert encode_control(STREAM) == (
-        b'{"format_version":2,"job":"orders","part":"","query":"q","batch":12,"task":7,"records":3,"bytes":40,"sum":0,'
-        b'"done":false,"transactions":4,"copy":null}'
+        b'{"format_version":3,"job":"orders","part":"","query":"q","batch":12,"task":7,"records":3,"bytes":40,"sum":0,'
+        b'"done":false,"transactions":4,"copy":null,"run":""}'
     )
     assert encode_control(replace(COPY, amount=Amount(3), copied=Copied(4, runs=(RUN,)))) == (
-        b'{"format_version":2,"job":"01PLAN","part":"000002-0a1b2c3d","query":"","batch":null,"task":1,"records":3,"bytes":0,"sum":0,'
+        b'{"format_version":3,"job":"01PLAN","part":"000002-0a1b2c3d","query":"","batch":null,"task":1,"records":3,"bytes":0,"sum":0,'
         b'"done":true,"transactions":1,"copy":{"tasks":4,"hash":"xxhash64",'
-        b'"runs":[[0,1,3,10,19,100,102,"00000000000000070000000000000009"]]}}'
+        b'"runs":[[0,1,3,10,19,100,102,"00000000000000070000000000000009"]]},"run":""}'
     )
 
 
@@ -141,7 +141,7 @@ def refuse(body, cause):
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{", b"\xff\xfe", b'{"format_version":2,"format_version":1}', b'{"format_version":2}', b"[" * 100_000],
+    [b"", b"{", b"\xff\xfe", b'{"format_version":2,"format_version":1}', b'{"format_version":3}', b"[" * 100_000],
 )
 def test_what_is_no_record_is_refused(data):
     with pytest.raises(RefusedError, match="control record c-0@1 can't be read"):

@@ -18,7 +18,7 @@ TOLD = {
             "latestOffset": {"orders": {"0": 200, "1": 149, "2": 5}},
         }
     ],
-    "observedMetrics": {"seamark_landing": {"records": 290, "newest": 1700000000123}},
+    "observedMetrics": {"seamark_pipeline": {"records": 290, "newest": 1700000000123}},
 }
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from seamark.context.secret import Secret
 from seamark.errors import NotFoundError, SpecError, UsageError
+from seamark.model.record_order import DEFAULT_TOMBSTONE_SECONDS
 from seamark.model.spec import DesiredLanding, Place
 from seamark.model.spot import Edge
 from seamark.pipelines.land_column import LandColumn
@@ -106,6 +107,8 @@ def build_declared(context: Context, desired: DesiredLanding) -> Declared:
             dead_letters=desired.dead_letters,
             store=Store.DELTA if lake is not None else Store.POSTGRESQL,
             date_from=desired.date,
+            order=desired.order,
+            tombstone_seconds=DEFAULT_TOMBSTONE_SECONDS if desired.tombstones is None else int(desired.tombstones),
         )
         start = Edge(_read_word(desired.start, _Start, what="start"))
     except UsageError as error:

@@ -16,12 +16,14 @@ from seamark.fleet.landings.status import LandPlan, build_standings
 from seamark.fleet.landings.targets import open_target
 from seamark.fleet.spark_session import SparkWish, Work, open_spark, require_spark
 from seamark.model.permission import Permission
+from seamark.pipelines.binding import check_bindable
 
 if TYPE_CHECKING:
     from seamark.context import Context
     from seamark.fleet.ports import BrokersPort
     from seamark.model.ledger_entry import Entry
     from seamark.model.topic import TopicStatus
+    from seamark.pipelines.outage import OnWait
     from seamark.spark.land_job import OnBatch
     from seamark.spark.land_progress import OnProgress
 
@@ -58,6 +60,7 @@ class Landings:
         """What a run would do, and how far the landing is. Nothing is changed."""
         target = open_target(declared)
         topic = self._read_topic(declared)
+        check_bindable(declared.landing, len(topic.partitions))
         spots = [(topic.name, one.id) for one in topic.partitions]
         bounds = self._kafka().read_bounds(spots).require_complete(what=f"the topic {topic.name}")
         ledger = target.read_offsets()
@@ -78,6 +81,7 @@ class Landings:
         is_endless: bool = True,
         on_batch: OnBatch | None = None,
         on_progress: OnProgress | None = None,
+        on_wait: OnWait | None = None,
         stop: threading.Event | None = None,
     ) -> tuple[Entry, ...]:
         """Make the table fit, and land. A landing with `every` goes on until `stop`, unless it is not to be endless.
@@ -111,6 +115,7 @@ class Landings:
                 start=declared.start,
                 on_batch=on_batch,
                 on_progress=on_progress,
+                on_wait=on_wait,
                 stop=stop,
             )
 

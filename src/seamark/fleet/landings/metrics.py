@@ -16,6 +16,7 @@ from seamark.fleet.whole_file import write_whole
 if TYPE_CHECKING:
     from seamark.pipelines.land_progress import LandProgress
     from seamark.pipelines.landing import BatchLanded
+    from seamark.pipelines.outage import Wait
 
 _LOGGER = logging.getLogger("seamark.fleet")
 # As node_exporter's collector of text files wants it; nobody but its reader needs to write it.
@@ -37,6 +38,8 @@ class LandMetrics:
         self.last: LandProgress | None = None
         self.newest: int | None = None
         self._landed_at: float | None = None
+        self.retries = 0
+        self._pause_seconds = 0.0
         if file is not None and not file.absolute().parent.is_dir():
             raise UsageError(f"there is no folder for {file}", hint="--metrics takes a file in a folder that exists")
 
@@ -48,6 +51,14 @@ class LandMetrics:
             self.deleted += batch.deleted
             self.dead += batch.dead
             self._landed_at = self._now()
+            self._pause_seconds = 0.0
+            self._write()
+
+    def waiting(self, wait: Wait) -> None:
+        """Take that something can't be reached, and when it is tried again."""
+        with self._lock:
+            self.retries += 1
+            self._pause_seconds = wait.seconds
             self._write()
 
     def progressed(self, progress: LandProgress) -> None:
@@ -79,6 +90,10 @@ class LandMetrics:
         yield from self._build("deleted_total", "counter", self.deleted, "Rows that this run has deleted.")
         yield from self._build("dead_letters_total", "counter", self.dead, "Records that could not be rows.")
         yield from self._build("records_total", "counter", self.records, "Records that this run has read.")
+        yield from self._build("retries_total", "counter", self.retries, "Tries that an outage has ended.")
+        yield from self._build(
+            "retry_pause_seconds", "gauge", self._pause_seconds, "The pause before the next try; 0 without an outage."
+        )
         yield from self._build(
             "last_batch_timestamp_seconds", "gauge", self._landed_at, "When the last batch was landed."
         )
@@ -97,8 +112,8 @@ class LandMetrics:
         """One metric. The name of a landing has no character that would have to be escaped."""
         if value is None:
             return
-        name = f"seamark_landing_{key}"
-        yield f'# HELP {name} {words}\n# TYPE {name} {kind}\n{name}{{landing="{self._name}"}} {value!r}\n'
+        name = f"seamark_pipeline_{key}"
+        yield f'# HELP {name} {words}\n# TYPE {name} {kind}\n{name}{{pipeline="{self._name}"}} {value!r}\n'
 
 
 def _keep_pace(last: LandProgress, idle: LandProgress) -> LandProgress:

@@ -16,7 +16,7 @@ from seamark.model.format_version import VERSION_FIELD, StoredFormat, check_form
 from seamark.model.ref import build_pipeline_owner
 from seamark.model.spec import DesiredColumn, DesiredLanding, Place
 
-FORMAT = StoredFormat("registered pipeline", 1)
+FORMAT = StoredFormat("registered pipeline", 2)
 
 
 def read_registered(journal: Callable[[], Journal]) -> dict[str, Any]:
@@ -54,7 +54,8 @@ def read_body(name: str, body: Mapping[str, Any]) -> DesiredLanding:
         columns = tuple(DesiredColumn(**column) for column in body["columns"])
         fields = {key: value for key, value in body.items() if key != VERSION_FIELD}
         place = Place(_describe(name))
-        return DesiredLanding(**{**fields, "place": place, "columns": columns, "key": tuple(body["key"])})
+        names = {key: tuple(body[key]) for key in ("key", "order")}
+        return DesiredLanding(**{**fields, **names, "place": place, "columns": columns})
     except (TypeError, KeyError) as error:
         raise JournalError(
             f"this seamark can't read the pipeline {name} of the journal",

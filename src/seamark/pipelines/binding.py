@@ -1,0 +1,148 @@
+"""Whether each key of a topic is bound to one partition: an upsert without an order is right only then. No I/O.
+
+Ranges of several partitions are landed at the same time. If records of one key are in two partitions, the older one may
+be landed last, and nothing in the records says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from seamark.errors import RefusedError
+from seamark.model import strict
+from seamark.pipelines.landing import Landing
+from seamark.pipelines.probe import Placement, Probe
+from seamark.pipelines.routing import Rule
+
+_KEYS = ("rule", "partitions", "before", "grown_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """How a record's key determines its partition, which every task checks for every record.
+
+    `rule` is None for a topic with one partition, which binds every key. A topic that has grown had `before`
+    partitions; records of a partition before its offset in `grown_at` were placed among these.
+    """
+
+    rule: Rule | None
+    partitions: int
+    before: int = 0
+    grown_at: Mapping[int, int] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Build the JSON object that goes to the tasks."""
+        return {
+            "rule": None if self.rule is None else self.rule.value,
+            "partitions": self.partitions,
+            "before": self.before,
+            "grown_at": [list(pair) for pair in sorted(self.grown_at.items())],
+        }
+
+    @classmethod
+    def from_dict(cls, data: object) -> Binding:
+        """Read what `to_dict` built."""
+        fields = strict.read_object(data, keys=_KEYS, what="a binding")
+        pairs = [
+            strict.read_list(pair, what="grown_at", length=2)
+            for pair in strict.read_list(fields["grown_at"], what="grown_at")
+        ]
+        return cls(
+            None if fields["rule"] is None else strict.read_word(fields["rule"], words=Rule, what="a rule"),
+            strict.read_count(fields["partitions"], what="partitions"),
+            before=strict.read_count(fields["before"], what="before"),
+            grown_at={
+                strict.read_count(number, what="a partition"): strict.read_count(offset, what="an offset")
+                for number, offset in pairs
+            },
+        )
+
+
+def check_bindable(landing: Landing, partitions: int) -> None:
+    """Check that the keys of a pipeline can be bound to partitions, as far as that is known without its records.
+
+    Args:
+        landing: The pipeline.
+        partitions: The partitions of its topic.
+
+    Raises:
+        RefusedError: The table's key doesn't come from the record's key, and the topic has several partitions.
+    """
+    if landing.needs_binding and partitions > 1 and not landing.is_key_in_key:
+        raise _build_refusal(
+            landing,
+            f"{landing.topic} has {partitions} partitions, and to.key does not come from the record's key, so records "
+            "of one key may be in any of them",
+        )
+
+
+def find_binding(landing: Landing, probe: Probe, *, is_first: bool) -> Binding:
+    """Find the partitioner that binds keys to partitions.
+
+    Args:
+        landing: A pipeline that `check_bindable` accepts.
+        probe: What samples of the topic tell.
+        is_first: Whether nothing of the topic was landed yet.
+
+    Returns:
+        The binding that every record has to meet.
+
+    Raises:
+        RefusedError: No partitioner explains where the keys are.
+    """
+    check_bindable(landing, probe.partitions)
+    if probe.partitions == 1:
+        return Binding(None, 1)
+    if probe.placement is Placement.KEYLESS and probe.records:
+        raise _build_refusal(landing, f"the records of {landing.topic} have no key")
+    if probe.placement is Placement.GROWN and is_first:
+        raise _build_refusal(
+            landing,
+            f"{landing.topic} has grown from {probe.grown_from} to {probe.partitions} partitions, and records of one "
+            "key are in two of them",
+        )
+    if probe.placement is Placement.MIXED:
+        raise _build_refusal(landing, probe.words)
+    if probe.rule is not None:
+        return Binding(probe.rule, probe.partitions)
+    # Too few keys to prove a partitioner. Every record is checked, so one that fits so far is as good as a proven one.
+    fitting = [one.rule for one in probe.evidence if not one.misplaced]
+    if not fitting:
+        raise _build_refusal(landing, probe.words)
+    return Binding(fitting[0], probe.partitions)
+
+
+def check_growth(landing: Landing, known: int, partitions: int) -> None:
+    """Check that a topic has grown in a way that leaves each key's former records in a known partition.
+
+    Raises:
+        RefusedError: Keys moved between partitions that were there before.
+    """
+    if partitions % known:
+        raise _build_refusal(
+            landing,
+            f"{landing.topic} has grown from {known} to {partitions} partitions, which is no multiple, so keys moved "
+            "between the former partitions",
+        )
+
+
+def build_misplaced(landing: Landing, *, partition: int, offset: int, binding: Binding) -> RefusedError:
+    """Build the error for a record whose key doesn't belong in its partition."""
+    rule = "" if binding.rule is None else f" by {binding.rule}"
+    return _build_refusal(
+        landing,
+        f"the key of {landing.topic}-{partition}@{offset} belongs in another of {binding.partitions} partitions{rule}",
+    )
+
+
+def _build_refusal(landing: Landing, cause: str) -> RefusedError:
+    what = "orders records by kafka.offset" if landing.order else "has no to.order"
+    return RefusedError(
+        f"the upsert of pipeline {landing.name} {what}, and keys are not bound to one partition",
+        cause=cause,
+        hint="name what makes a record newer than another one: to: {…, order: [updated_at]}, or order: "
+        "[kafka.timestamp]",
+        context={"pipeline": landing.name, "topic": landing.topic},
+    )

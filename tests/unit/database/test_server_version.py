@@ -1,0 +1,19 @@
+"""Which servers pipelines can use."""
+
+from __future__ import annotations
+
+import pytest
+
+from seamark.database.landing import check_server_version
+from seamark.errors import ConfigurationError
+
+
+@pytest.mark.parametrize("version", [140_000, 150_018, 180_001])
+def test_server_that_has_what_is_needed_is_accepted(version):
+    check_server_version(version)
+
+
+@pytest.mark.parametrize(("version", "name"), [(130_022, "PostgreSQL 13"), (90_624, "PostgreSQL 9")])
+def test_older_server_is_refused_by_name(version, name):
+    with pytest.raises(ConfigurationError, match=f"the database is {name}$"):
+        check_server_version(version)
