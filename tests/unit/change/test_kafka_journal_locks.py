@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from seamark.change.kafka_journal import JournalNames, JournalTiming
+from seamark.change.kafka_journal import JournalTiming
 from seamark.change.kafka_journal.board import build_claim_value
 from seamark.change.kafka_journal.gate import Gate
 from seamark.change.kafka_journal.hold import LockHold
@@ -19,24 +19,18 @@ from seamark.change.kafka_journal.names import GATE_KEY, sorted_locks
 from seamark.change.locks import cluster_lock, connector_lock
 from seamark.errors import AlreadyExistsError, AuthorizationError, FencedError, JournalError, LockedError, NotFoundError
 from seamark.kafka.produce import Outgoing
+from seamark.kafka.transaction import TransactionalWriter
 from seamark.model.entry import EntryKind
-from tests.unit.change.journal_brokers import (
-    CLUSTER_ID,
-    JournalBrokers,
-    MemoryRecordWriter,
-    MemoryWriter,
-    open_journal,
-)
+from tests.unit.change.journal_brokers import NAMES, build_brokers, build_clients, open_journal
 from tests.unit.change.journal_suite import AT, JournalSuite, end, new_lock, opening
 
-NAMES = JournalNames()
 # Short, so that a test need not wait for the real lease.
 SHORT = JournalTiming(lease_seconds=0.3, fresh_seconds=0.1)
 
 
 @pytest.fixture
 def brokers():
-    return JournalBrokers()
+    return build_brokers()
 
 
 @pytest.fixture
@@ -175,7 +169,7 @@ def test_opening_whose_answer_was_lost_is_not_written_twice(monkeypatch, journal
 
 
 def test_claim_of_a_dead_process_ends_with_its_lease(brokers, journal_factory):
-    MemoryRecordWriter(brokers).write(
+    build_clients(brokers).open_record_writer().write(
         Outgoing(NAMES.heads, key=GATE_KEY, value=build_claim_value("dead", by="dead@host"))
     )
     hasty = journal_factory(JournalTiming(lease_seconds=60, enter_seconds=0.2))
@@ -216,7 +210,7 @@ def test_loss_of_any_lock_is_noticed_before_the_next_entry(brokers, journal, whi
     writer = journal.begin(first)
     writer.append(EntryKind.NOTE, {"note": "all three are held"})
     lock = sorted_locks(first.change, first.locks)[which]
-    MemoryWriter(brokers, NAMES.lock_id(CLUSTER_ID, lock=lock)).take()
+    build_clients(brokers).open_lock_writer(lock).take()
     for _ in range(2):
         with pytest.raises(FencedError):
             writer.append(EntryKind.INTENT, {"step": 0, "before": 1, "after": 2})
@@ -232,7 +226,7 @@ def test_writer_writes_nothing_after_a_failed_entry(monkeypatch, journal):
         raise JournalError("it is unknown whether it is written")
 
     with monkeypatch.context() as patch:
-        patch.setattr(MemoryWriter, "write", fail)
+        patch.setattr(TransactionalWriter, "write", fail)
         with pytest.raises(JournalError):
             writer.append(EntryKind.INTENT, {"step": 0})
     # The entry may be stored: one more with the same number would fork the history.

@@ -34,7 +34,7 @@ def begin_change(clients: JournalClients, opening: Opening, *, now: Callable[[],
     """
     body = {**opening.body, "title": opening.title, "locks": list(opening.locks), "nonce": opening.nonce}
     entry = build_entry(opening.change, EntryKind.OPEN, body, by=opening.by, at=opening.at, after=None)
-    records = build_change_records([entry], HeadTrack(entry).head, names=clients.names)
+    records = build_change_records([entry], HeadTrack(entry).head, names=clients.names, now=now())
     with (
         Gate(clients, by=opening.by) as gate,
         LockHold(clients, sorted_locks(opening.change, opening.locks)) as hold,
@@ -44,12 +44,14 @@ def begin_change(clients: JournalClients, opening: Opening, *, now: Callable[[],
         gate.board.refuse_conflict(opening)
         _refuse_known(clients, opening)
         gate.prepare(hold.writers)
-        _open_and_take(gate, hold, opening, records=records, entry=entry)
+        _open_and_take(gate, hold, opening, records=records, entry=entry, now=now)
         hold.keep()
     return KafkaJournalWriter(hold, [entry], names=clients.names, by=opening.by, now=now)
 
 
-def _open_and_take(gate: Gate, hold: LockHold, opening: Opening, *, records: list[Outgoing], entry: Entry) -> None:
+def _open_and_take(
+    gate: Gate, hold: LockHold, opening: Opening, *, records: list[Outgoing], entry: Entry, now: Callable[[], float]
+) -> None:
     is_open = False
     while True:
         try:
@@ -67,7 +69,7 @@ def _open_and_take(gate: Gate, hold: LockHold, opening: Opening, *, records: lis
     try:
         hold.take()
     except SeamarkError as error:
-        raise _close_unheld(gate, entry, error=error) from None
+        raise _close_unheld(gate, entry, error=error, now=now()) from None
     # A nap just before the taking is only seen now: what somebody took over meanwhile is not ours to write.
     try:
         gate.board.catch_up()
@@ -90,13 +92,13 @@ def _write_opening(gate: Gate, opening: Opening, *, records: list[Outgoing]) -> 
         ) from None
 
 
-def _close_unheld(gate: Gate, entry: Entry, *, error: SeamarkError) -> SeamarkError:
+def _close_unheld(gate: Gate, entry: Entry, *, error: SeamarkError, now: float) -> SeamarkError:
     """Close a change whose locks' ids we did not get, as the one who is in the gate. Gives the error to raise."""
     body = {"ending": str(Ending.FAILED), "error": error.as_dict()}
     close = build_entry(entry.change, EntryKind.CLOSE, body, by=entry.by, at=entry.at, after=entry)
     head = HeadTrack(entry).preview(close)
     try:
-        is_closed = gate.write(build_change_records([close], head, names=gate.names))
+        is_closed = gate.write(build_change_records([close], head, names=gate.names, now=now))
     except SeamarkError:
         is_closed = False
     # A lack of rights has its own exit code; all else is a journal that can't be written.
