@@ -9,8 +9,8 @@
   epoch. The client that held it may continue after its own abort (KIP-588), unless another one took the ID.
 - A reader of committed records gets nothing from the first offset of the oldest open transaction on, and no aborted
   record. Each transaction ends with a marker, which takes an offset and is never handed out.
-- The records of a LogAppendTime topic have the time of the partition's leader. A CreateTime topic may refuse times in the
-  future (`message.timestamp.after.max.ms`).
+- The records of a LogAppendTime topic have the time of the partition's leader. A CreateTime topic may refuse times in
+  the future (`message.timestamp.after.max.ms`).
 """
 
 from __future__ import annotations
