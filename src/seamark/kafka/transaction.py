@@ -37,6 +37,14 @@ _DENIED = {
     "CLUSTER_AUTHORIZATION_FAILED": "IDEMPOTENT_WRITE on the cluster and WRITE on the transactional id",
 }
 
+# Brokers refuse a record of the future since Kafka 4.0: message.timestamp.after.max.ms is 1 hour by default.
+_FUTURE = "INVALID_TIMESTAMP"
+# The brokers refuse the same record again. Seen in the simulation: a process whose clock was a day ahead made a new
+# transaction every few milliseconds, until the end of its time.
+_PERMANENT = frozenset(
+    {*_DENIED, _FUTURE, "INVALID_RECORD", "MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "POLICY_VIOLATION"}
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
@@ -97,7 +105,8 @@ class TransactionalWriter:
     def write(self, records: Sequence[Outgoing], *, deadline: float | None = None) -> None:
         """Write all of them or none, in one transaction; they are durable when this returns.
 
-        What surely was not written is tried again, until the deadline (a time of `Clocks.now`).
+        What surely was not written is tried again, until the deadline (a time of `Clocks.now`), unless the brokers
+        refuse it permanently.
 
         Raises:
             FencedError: somebody else has taken the id.
@@ -108,7 +117,7 @@ class TransactionalWriter:
             error, is_aborted = failure.error, False
             if failure.is_known:
                 error, is_aborted = self._abort(failure.error, deadline=deadline)
-            if not is_aborted or self._clocks.now() >= deadline:
+            if not is_aborted or error.name() in _PERMANENT or self._clocks.now() >= deadline:
                 known = "nothing is written" if failure.is_known else "it is unknown whether it is written"
                 raise self._translate(error, f"write to the topic {records[0].topic}: {known}")
 
@@ -192,6 +201,13 @@ def build_write_error(error: Any, *, action: str, transactional_id: str, last_ev
             f"not allowed to {action}",
             cause=said,
             hint=f"grant {_DENIED[name]} {transactional_id} to the principal of this context",
+            context=context,
+        )
+    if name == _FUTURE:
+        return JournalError(
+            f"could not {action}",
+            cause=said,
+            hint="set the clock of this machine: the brokers refuse records from the future",
             context=context,
         )
     more = f"; {mask_text(last_event.str())}" if last_event is not None else ""
