@@ -17,7 +17,7 @@ from seamark.kafka.clocks import Clocks
 from seamark.model.entry import Entry, EntryKind
 from tests.fakes.kafka.brokers import Line, MemoryBrokers, Message, NoAnswer, Refused, Request
 from tests.simulation.clock import Timeline
-from tests.simulation.faults import PLAYED, Call, Fault, Kind, Process
+from tests.simulation.faults import PLAYED, Call, Fault, Kind, Process, Violation
 from tests.simulation.journal import Store, Stored
 
 NAMES = JournalNames()
@@ -81,6 +81,8 @@ class KafkaStore(Store):
             data = message.value() or b""
             entry = Entry.from_bytes(data)
             if entry.kind is EntryKind.OPEN:
+                if entry.change in self.changes:
+                    raise Violation(f"I7: change {entry.change} is opened twice")
                 locks, nonce = tuple(entry.body["locks"]), entry.body["nonce"]
                 self.changes[entry.change] = Stored(entry.change, locks, nonce)
             stored = self.changes[entry.change]

@@ -130,6 +130,22 @@ def test_process_that_slept_after_its_opening_does_not_fence_the_new_holder(monk
     assert read_kinds(slow, first.change) == ["open", "taken", "note", "close"]
 
 
+def test_process_that_slept_after_its_opening_does_not_open_a_closed_change_again(monkeypatch, journal_factory):
+    slow, fast = journal_factory(SHORT), journal_factory(SHORT)
+    first = opening(new_lock(), by="slow@host")
+
+    def take_and_close(_):
+        end(fast.take_over(first.change, nonce="n2", by="fast@host", at=AT))
+        time.sleep(SHORT.fresh_seconds + 0.05)
+
+    after_first_call(monkeypatch, Gate, "write", take_and_close)
+    with pytest.raises(FencedError) as caught:
+        slow.begin(first)
+    assert caught.value.cause == "it was closed"
+    assert read_kinds(fast, first.change) == ["open", "taken", "close"]
+    end(fast.begin(opening(*first.locks)))
+
+
 def test_sleep_right_before_the_locks_are_taken_never_forks_the_history(monkeypatch, journal_factory):
     slow, fast = journal_factory(SHORT), journal_factory(SHORT)
     first = opening(new_lock(), by="slow@host")

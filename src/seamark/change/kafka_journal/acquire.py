@@ -60,6 +60,9 @@ def _open_and_take(
             raise (_left_open(opening.change, error) if is_open else error) from None
         is_open = _is_ours(gate.board.heads.get(opening.change), opening)
         if not is_open:
+            if opening.change in gate.board.closed:
+                # We slept after our opening was written, and another process resumed the change to its end.
+                raise _fenced(opening.change, "it was closed")
             gate.board.refuse_conflict(opening)
             is_open = _write_opening(gate, opening, records=records)
         if is_open and gate.is_fresh:

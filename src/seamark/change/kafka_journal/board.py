@@ -55,6 +55,8 @@ class Board:
         self._next: int | None = None
         self.heads: dict[str, Head] = {}
         self.gate: Claim | None = None
+        # The changes whose closing was read.
+        self.closed: set[str] = set()
         # Of each open change, when the entries up to a number were appended.
         self._stamps: dict[str, list[tuple[int, AppendTime]]] = {}
 
@@ -127,6 +129,7 @@ class Board:
 
     def _apply_head(self, change: str, record: LogRecord) -> None:
         if record.value is None:
+            self.closed.add(change)
             self.heads.pop(change, None)
             self._stamps.pop(change, None)
             return
