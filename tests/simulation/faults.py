@@ -142,6 +142,10 @@ class Stage(Protocol):
         """Let other people act while this process stands still."""
         ...
 
+    def take_in_unjournaled(self, name: str) -> None:
+        """Take in that a request of a process that is dead landed, of which only the spool of its machine knows."""
+        ...
+
 
 class Process:
     """One seamark at work: it counts its calls, and may be hit by faults."""
@@ -182,6 +186,10 @@ class Process:
         """Let other people act after a call, if that is what the fault is."""
         if fault is not None and fault.kind in PLAYED:
             self._stage.play(self, fault)
+
+    def report_unjournaled(self, name: str) -> None:
+        """Report that a request landed that was sent without the journal, by the process that is dead now."""
+        self._stage.take_in_unjournaled(name)
 
     def kill(self) -> None:
         """End here."""

@@ -184,6 +184,16 @@ class Simulation:
         # They act on top of its stack. What its context holds, as the deadline of its request, is not theirs.
         Context().run(self._play, process, fault)
 
+    def take_in_unjournaled(self, name: str) -> None:
+        """Take in a late request that no journal holds. See `Stage`.
+
+        The journal failed, the process restored the run state without it, and was killed with that request in flight.
+        Nobody who resumes the change can know of it: from then on the run state counts as changed by somebody else.
+        """
+        self.counts["landed late without the journal"] += 1
+        if name in self.cluster.connectors:
+            self.invariants.touch(name, "state", {"state": self.cluster.connectors[name].target})
+
     def _play(self, process: Process, fault: Fault) -> None:
         if fault.kind in FOREIGN:
             self._act_foreign(fault)

@@ -13,6 +13,7 @@ from tests.simulation.faults import APPLICABLE, Call, Fault, Kind, Violation
 from tests.simulation.run import Simulation
 from tests.simulation.scenario import (
     STATES,
+    Kept,
     Lane,
     Round,
     Scenario,
@@ -91,8 +92,8 @@ def test_no_invariant_is_violated_in_runs_nobody_has_seen():
     assert counts["resumes"] > 0
 
 
-def count_calls(lanes: tuple[Lane, ...], *, seed: int) -> list[Call]:
-    simulation = Simulation(Scenario(seed, lanes))
+def count_calls(lanes: tuple[Lane, ...], *, seed: int, journal: Kept = Kept.FILES) -> list[Call]:
+    simulation = Simulation(Scenario(seed, lanes, journal=journal))
     simulation.run()
     assert simulation.first is not None
     return simulation.first.process.trace
@@ -138,8 +139,26 @@ def test_a_kill_at_every_call_of_the_recovery_of_a_kill_at_every_call(way):
     assert counts["killed"] > calls * 20
 
 
+@pytest.mark.parametrize("journal", Kept)
+def test_a_kill_while_the_run_state_is_restored_without_the_journal(journal):
+    lanes = (Lane(Shape.GUARDED_PUT),)
+    calls = len(count_calls(lanes, seed=2, journal=journal))
+    counts: Counter[str] = Counter()
+    for failing in range(1, calls + 1):
+        for later in range(1, 10, 2):
+            faults = (Fault(failing, Kind.JOURNAL_FAILS, 0.99), Fault(failing + later, Kind.KILL_LATE, 0.99))
+            # Brokers of odd seeds refuse the entries of a clock that is ahead.
+            scenario = Scenario(2 * failing, lanes, faults, undo=True, journal=journal)
+            try:
+                Simulation(scenario, counts=counts).run()
+            except Violation as error:
+                pytest.fail(f"{error}\n{scenario}")
+
+    assert counts["landed late without the journal"] > 10
+
+
 SIZES = st.floats(min_value=0, max_value=1, exclude_max=True)
-FAULTS = st.lists(st.builds(Fault, at=st.integers(1, 40), kind=st.sampled_from(Kind), size=SIZES), max_size=3).map(
+FAULTS = st.lists(st.builds(Fault, at=st.integers(1, 120), kind=st.sampled_from(Kind), size=SIZES), max_size=3).map(
     tuple
 )
 LANES = st.builds(
@@ -159,6 +178,7 @@ SCENARIOS = st.builds(
     undo=st.booleans(),
     undo_faults=FAULTS,
     locks_cluster=st.booleans(),
+    journal=st.sampled_from(Kept),
 )
 
 
