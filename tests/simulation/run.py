@@ -143,8 +143,11 @@ class Simulation:
         self.timeline.drain()
         self.timeline.advance(2 * TIMING.quiet_seconds)
         self.invariants.check_end()
+        self.invariants.check_read(self.operator(in_peace=True).journal)
         self.counts["runs"] += 1
         self.counts["requests sent"] += self.ledger.requests
+        longest = "longest ms from an entry to its request"
+        self.counts[longest] = max(self.counts[longest], int(self.ledger.longest * 1000))
         self.counts["entries"] += len(self.store.log)
         self.counts["spooled"] += len(self.spooled)
 
@@ -200,7 +203,8 @@ class Simulation:
         elif fault.kind is Kind.RIVAL:
             self._rival(fault)
         elif fault.kind is Kind.SLEEPS:
-            self.timeline.advance(fault.size * 60)
+            # Many short stops, around the times that a holder may take, and some long ones.
+            self.timeline.advance(fault.size**3 * 60)
         else:
             self._take_over(process, fault)
 

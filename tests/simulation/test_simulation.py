@@ -22,6 +22,7 @@ from tests.simulation.scenario import (
     Way,
     build_scenario,
 )
+from tests.simulation.world import TIMING
 
 CHUNKS = 20
 RUNS_PER_CHUNK = 1_000
@@ -76,6 +77,9 @@ def test_no_invariant_is_violated_by_any_fault(chunk):
 
     print_counts(counts)
     assert counts["runs"] == RUNS_PER_CHUNK
+    # Requests are sent late, after stops and pauses, but never later than the code says.
+    latest = counts["longest ms from an entry to its request"] / 1000
+    assert 1.0 < latest <= TIMING.begin_seconds + TIMING.send_seconds
     assert [work for work in WORK if not counts[work]] == []
     assert [kind for kind in Kind if not count_kind(counts, kind)] == []
 
@@ -121,6 +125,30 @@ def test_a_fault_at_every_call(shape):
     assert {Call.READ, Call.WRITE, Call.APPEND} <= set(calls)
     assert counts["runs"] == len(scenarios) > 200
     # At least: whoever takes a change over may be killed too.
+    assert sum(count_kind(counts, kind) for kind in Kind) >= len(scenarios)
+
+
+@pytest.mark.parametrize("shape", [Shape.GUARDED_PUT, Shape.CREATE])
+def test_a_fault_at_every_call_with_the_kafka_journal(shape):
+    lanes = (Lane(shape, failed=1, secrets=Secrets.REFERENCE),)
+    calls = count_calls(lanes, seed=2, journal=Kept.KAFKA)
+    counts: Counter[str] = Counter()
+    scenarios = [
+        Scenario(2, lanes, faults=(Fault(number, kind, size),), undo=True, journal=Kept.KAFKA)
+        for number, call in enumerate(calls, start=1)
+        for kind in sorted(APPLICABLE[call])
+        # Before a call and after it; early and late.
+        for size in ((0.31, 0.96) if shape is Shape.CREATE else (0.31, 0.96)[number % 2 :][:1])
+    ]
+
+    for scenario in scenarios:
+        try:
+            Simulation(scenario, counts=counts).run()
+        except Violation as error:
+            pytest.fail(f"{error}\n{scenario}")
+
+    assert {Call.READ, Call.WRITE, Call.ASK, Call.FETCH, Call.PRODUCE, Call.TAKE, Call.COMMIT, Call.SLEEP} <= set(calls)
+    assert counts["runs"] == len(scenarios) > 1000
     assert sum(count_kind(counts, kind) for kind in Kind) >= len(scenarios)
 
 
