@@ -10,19 +10,11 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from seamark.change.kafka_journal import JournalNames, JournalTiming, KafkaJournal, check_topics, create_topics
-from seamark.change.kafka_journal.board import build_claim_value
-from seamark.change.kafka_journal.gate import Gate
-from seamark.change.kafka_journal.hold import LockHold
-from seamark.change.kafka_journal.names import GATE_KEY, sorted_locks
-from seamark.change.locks import cluster_lock, connector_lock
+from seamark.change.kafka_journal.clients import JournalClients
 from seamark.errors import (
-    AlreadyExistsError,
-    AuthorizationError,
     DeadlineError,
-    FencedError,
     FormatVersionError,
     InvalidSettingError,
-    LockedError,
     NotFoundError,
     TamperedJournalError,
 )
@@ -32,10 +24,8 @@ from seamark.kafka.topics import TopicAdmin
 from seamark.kafka.transaction import TransactionalWriter
 from seamark.model.entry import EntryKind
 from tests.integration.waits import IN_A_ROW, wait_for
-from tests.unit.change.journal_suite import AT, JournalSuite, end, new_lock, opening
-
-# A lease as short as a slow machine bears, so that a test need not wait for the real one.
-SHORT = JournalTiming(lease_seconds=2.0, fresh_seconds=0.5)
+from tests.unit.change.gate_suite import GateSuite
+from tests.unit.change.journal_suite import JournalSuite, end, new_lock, opening
 
 
 def await_difference(config, names):
@@ -66,6 +56,12 @@ def names(config):
 
 
 @pytest.fixture
+def clients(stack, config, names):
+    """The clients of one more process."""
+    return JournalClients(config, names, timing=JournalTiming(), cluster_id=stack.kafka.cluster_id)
+
+
+@pytest.fixture
 def journal_factory(config, names):
     made = []
 
@@ -88,23 +84,15 @@ def other(journal_factory):
     return journal_factory()
 
 
-def after_first_call(monkeypatch, owner, method, act):
-    """Do something once, right behind the first call of a method: as if the process had been stopped there."""
-    original = getattr(owner, method)
-    left = [act]
-
-    def call(self, *arguments):
-        result = original(self, *arguments)
-        return (left.pop()(result) or result) if left else result
-
-    monkeypatch.setattr(owner, method, call)
-
-
 class TestKafkaJournal(JournalSuite):
     """The cases that every journal has."""
 
     rounds = 3
     many = 8
+
+
+class TestGate(GateSuite):
+    """The gate, the locks and fencing: the cases that brokers in memory have too."""
 
 
 def test_a_change_is_written_within_three_seconds(journal, capsys):
@@ -122,149 +110,6 @@ def test_a_change_is_written_within_three_seconds(journal, capsys):
             print(f"\nbegin {opened:.2f} s, five entries and close {written:.2f} s", end="")
     # The best of them: how busy the machine is with other things is not what is measured.
     assert min(opened + written for opened, written in laps) < 3
-
-
-# --- the gate ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["the same lock", "another id"])
-def test_who_slept_in_the_gate_opens_nothing_and_fences_nobody(monkeypatch, journal_factory, kind):
-    workers = f"workers-{secrets.token_hex(4)}"
-    inner = connector_lock("orders", workers=workers)
-    mine, theirs = (inner, inner) if kind == "the same lock" else (inner, cluster_lock(workers))
-    slow, fast = journal_factory(SHORT), journal_factory(SHORT)
-    won = []
-    # The slow one has looked and found the lock free; then it sleeps longer than its lease.
-    after_first_call(monkeypatch, Gate, "enter", lambda _: won.append(fast.begin(opening(theirs, by="fast@host"))))
-    late = opening(mine, by="slow@host")
-    with pytest.raises(LockedError) as caught:
-        slow.begin(late)
-    assert "fast@host" in caught.value.cause
-    won[0].append(EntryKind.NOTE, {"note": "not fenced"})
-    end(won[0])
-    with pytest.raises(NotFoundError):
-        fast.read(late.change)
-
-
-def test_who_slept_after_its_opening_goes_on_if_the_change_is_still_its_own(monkeypatch, journal_factory):
-    slow = journal_factory(SHORT)
-    after_first_call(monkeypatch, Gate, "write", lambda _: time.sleep(SHORT.fresh_seconds + 0.1))
-    writer = slow.begin(opening(new_lock()))
-    end(writer)
-    assert [entry.kind for entry in slow.read(writer.entries[0].change)] == ["open", "close"]
-
-
-def test_who_slept_after_its_opening_does_not_fence_who_took_it_over(monkeypatch, journal_factory):
-    slow, fast = journal_factory(SHORT), journal_factory(SHORT)
-    first = opening(new_lock(), by="slow@host")
-    taken = []
-
-    def take(_):
-        taken.append(fast.take_over(first.change, nonce="n2", by="fast@host", at=AT))
-
-    after_first_call(monkeypatch, Gate, "write", take)
-    with pytest.raises(FencedError) as caught:
-        slow.begin(first)
-    assert "fast@host" in caught.value.cause
-    taken[0].append(EntryKind.NOTE, {"note": "not fenced"})
-    end(taken[0])
-    assert [entry.kind for entry in slow.read(first.change)] == ["open", "taken", "note", "close"]
-
-
-def test_nap_at_the_very_taking_of_the_locks_never_forks_the_history(monkeypatch, journal_factory):
-    slow, fast = journal_factory(SHORT), journal_factory(SHORT)
-    first = opening(new_lock(), by="slow@host")
-    original, taken = LockHold.take, []
-
-    def nap_and_take(self):
-        monkeypatch.setattr(LockHold, "take", original)
-        taken.append(fast.take_over(first.change, nonce="n2", by="fast@host", at=AT))
-        original(self)
-
-    monkeypatch.setattr(LockHold, "take", nap_and_take)
-    with pytest.raises(FencedError) as caught:
-        slow.begin(first)
-    assert "fast@host" in caught.value.cause
-    # The one case in which the taker is fenced by one who slept: it is told, and takes the change over again.
-    with pytest.raises(FencedError):
-        taken[0].append(EntryKind.NOTE, {})
-    end(fast.take_over(first.change, nonce="n3", by="fast@host", at=AT))
-    assert [entry.kind for entry in slow.read(first.change)] == ["open", "taken", "taken", "close"]
-
-
-def test_opening_whose_answer_was_lost_is_not_written_twice(monkeypatch, journal):
-    original = Gate.write
-    monkeypatch.setattr(Gate, "write", lambda self, records: original(self, records) and False)
-    writer = journal.begin(opening(new_lock()))
-    end(writer)
-    assert [entry.kind for entry in journal.read(writer.entries[0].change)] == ["open", "close"]
-
-
-def test_claim_of_a_dead_process_ends_with_its_lease(config, names, journal_factory):
-    claims = RecordWriter(config)
-    claims.write(Outgoing(names.heads, key=GATE_KEY, value=build_claim_value("dead", by="dead@host")))
-    claims.close()
-    hasty = journal_factory(JournalTiming(lease_seconds=60, enter_seconds=0.5))
-    with pytest.raises(LockedError) as caught:
-        hasty.begin(opening(new_lock()))
-    assert "dead@host" in caught.value.cause
-    begun = time.monotonic()
-    end(journal_factory(SHORT).begin(opening(new_lock())))
-    # Half of the other lease: a busy machine needs some seconds for the rest.
-    assert time.monotonic() - begun < 30
-
-
-def test_change_whose_locks_can_not_be_taken_is_closed_again(monkeypatch, journal):
-    first = opening(new_lock())
-
-    def deny(_):
-        raise AuthorizationError("not allowed to take the transactional id", hint="grant it")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(LockHold, "take", deny)
-        with pytest.raises(AuthorizationError):
-            journal.begin(first)
-    entries = journal.read(first.change)
-    assert [entry.kind for entry in entries] == ["open", "close"]
-    assert entries[1].body["error"]["code"] == "AUTHORIZATION"
-    assert not journal.open_heads()
-    end(journal.begin(opening(*first.locks)))
-
-
-def test_change_is_not_begun_twice(journal, other):
-    first = opening(new_lock())
-    end(journal.begin(first))
-    with pytest.raises(AlreadyExistsError):
-        other.begin(first)
-
-
-# --- locks and fencing ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("which", [0, 1, 2])
-def test_loss_of_any_lock_is_noticed_before_the_next_entry(stack, config, names, journal, which):
-    first = opening(new_lock(), new_lock(), new_lock())
-    writer = journal.begin(first)
-    writer.append(EntryKind.NOTE, {"note": "all three are held"})
-    lock = sorted_locks(first.change, first.locks)[which]
-    thief = TransactionalWriter(config, transactional_id=names.lock_id(stack.kafka.cluster_id, lock=lock))
-    thief.take()
-    for _ in range(2):
-        with pytest.raises(FencedError) as caught:
-            writer.append(EntryKind.INTENT, {"step": 0, "before": 1, "after": 2})
-    thief.close()
-    assert first.change in caught.value.message
-    assert [entry.kind for entry in journal.read(first.change)] == ["open", "note"]
-    assert journal.open_heads()[0].last_number == 1
-
-
-def test_change_without_locks_can_be_taken_over(journal, other):
-    first = opening()
-    writer = journal.begin(first)
-    end(other.take_over(first.change, nonce="n2", by="b", at=AT))
-    with pytest.raises(FencedError):
-        writer.append(EntryKind.NOTE, {})
-    assert [entry.kind for entry in journal.read(first.change)] == ["open", "taken", "close"]
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +17,8 @@ from seamark.change import executor as executor_module
 from seamark.change import recovery as recovery_module
 from seamark.change.executor import Executor, Sent, write_outcome
 from seamark.change.expectation import Expectations
+from seamark.change.kafka_journal import KafkaJournalWriter
+from seamark.change.kafka_journal.board import Board
 from seamark.change.past import Past
 from seamark.change.recovery import Recovery
 from seamark.change.settle import Settler
@@ -23,8 +26,12 @@ from seamark.change.step import Outcome
 from seamark.change.walk import Walk
 from seamark.connect.caller import Caller
 from seamark.errors import FencedError, JournalError, SeamarkError, UnknownOutcomeError
-from seamark.model.deadline import Deadline
+from seamark.kafka import log as log_module
+from seamark.kafka.reading import build_reader_config
+from seamark.kafka.transaction import TransactionalWriter
+from seamark.model.deadline import Deadline, limit_requests
 from seamark.model.entry import EntryKind
+from tests.fakes.kafka.brokers import MemoryBrokers
 from tests.simulation.journal import SimWriter
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -32,9 +39,15 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def act_before_intent(patch: pytest.MonkeyPatch) -> None:
     """The step acts, and then its intent is written."""
-    entries: list[Any] = []
+    for writer in (SimWriter, KafkaJournalWriter):
+        _write_intents_later(patch, writer)
 
-    def append_later(self: SimWriter, kind: EntryKind, body: Any) -> Any:
+
+def _write_intents_later(patch: pytest.MonkeyPatch, writer: type[Any]) -> None:
+    entries: list[Any] = []
+    append = writer.append
+
+    def append_later(self: Any, kind: EntryKind, body: Any) -> Any:
         if kind is EntryKind.INTENT:
             entries.append(body)
             return None
@@ -42,21 +55,92 @@ def act_before_intent(patch: pytest.MonkeyPatch) -> None:
             append(self, EntryKind.INTENT, entries.pop())
         return append(self, kind, body)
 
-    append = SimWriter.append
-    patch.setattr(SimWriter, "append", append_later)
+    patch.setattr(writer, "append", append_later)
 
 
 def stale_lock_accepted(patch: pytest.MonkeyPatch) -> None:
-    """Who was taken over goes on writing."""
+    """A process whose change was taken over continues to write to the files."""
     patch.setattr(SimWriter, "check_fence", lambda self: None)
+
+
+def takeover_fences_nobody(patch: pytest.MonkeyPatch) -> None:
+    """Taking a transactional ID leaves the previous holder its epoch."""
+
+    def init_producer(self: MemoryBrokers, transactional_id: str) -> int:
+        holder = self._holders[transactional_id]
+        holder.epoch = max(holder.epoch, 0)
+        return holder.epoch
+
+    patch.setattr(MemoryBrokers, "init_producer", init_producer)
+
+
+def uncommitted_read(patch: pytest.MonkeyPatch) -> None:
+    """The journal is read with entries whose transactions are open or aborted."""
+
+    def build(group: str, *, fetch_wait_ms: int, isolation: str) -> dict[str, Any]:
+        del isolation
+        return build_reader_config(group, fetch_wait_ms=fetch_wait_ms, isolation="read_uncommitted")
+
+    patch.setattr(log_module, "build_reader_config", build)
+
+
+def lost_commit_believed(patch: pytest.MonkeyPatch) -> None:
+    """An entry whose commit was not answered counts as written, and the step acts on it."""
+    try_write = TransactionalWriter._try_write
+
+    def believe(self: TransactionalWriter, records: Any, *, deadline: float) -> Any:
+        failure = try_write(self, records, deadline=deadline)
+        return failure if failure is not None and failure.is_known else None
+
+    patch.setattr(TransactionalWriter, "_try_write", believe)
+
+
+def lost_commit_written_again(patch: pytest.MonkeyPatch) -> None:
+    """An entry whose commit was not answered counts as not written, and is written once more."""
+    try_write = TransactionalWriter._try_write
+
+    def doubt(self: TransactionalWriter, records: Any, *, deadline: float) -> Any:
+        failure = try_write(self, records, deadline=deadline)
+        if failure is not None and not failure.is_known and not failure.error.fatal():
+            self._producer._is_begun = False
+            return try_write(self, records, deadline=deadline)
+        return failure
+
+    patch.setattr(TransactionalWriter, "_try_write", doubt)
+
+
+def gate_left_unchecked(patch: pytest.MonkeyPatch) -> None:
+    """Locks that were free before the gate count as free in it."""
+    seen: set[int] = set()
+    refuse_conflict = Board.refuse_conflict
+
+    def refuse_once(self: Board, opening: Any) -> None:
+        if id(opening) not in seen:
+            refuse_conflict(self, opening)
+        seen.add(id(opening))
+
+    patch.setattr(Board, "refuse_conflict", refuse_once)
+
+
+def ages_of_other_leaders(patch: pytest.MonkeyPatch) -> None:
+    """The age of an entry is measured by the clocks of two leaders."""
+    apply_head = Board._apply_head
+
+    def forget_leader(self: Board, change: str, record: Any) -> None:
+        apply_head(self, change, replace(record, leader_epoch=0))
+
+    apply_gate = Board._apply_gate
+    patch.setattr(Board, "_apply_head", forget_leader)
+    patch.setattr(Board, "_apply_gate", lambda self, record: apply_gate(self, replace(record, leader_epoch=0)))
 
 
 def swallowed_500(patch: pytest.MonkeyPatch) -> None:
     """No answer is taken for a good one, and nobody looks."""
 
-    def act(self: Executor, task: Any, intent: Any, writer: Any, **_: Any) -> Any:
+    def act(self: Executor, task: Any, intent: Any, writer: Any, *, entered_at: float, **_: Any) -> Any:
         try:
-            task.step.perform(self.world, intent)
+            with limit_requests(self._confirm(task, writer, entered_at=entered_at)):
+                task.step.perform(self.world, intent)
         except (FencedError, JournalError):
             raise
         except UnknownOutcomeError:
@@ -143,6 +227,12 @@ def secret_journalled(patch: pytest.MonkeyPatch) -> None:
 BUGS: tuple[Plant, ...] = (
     act_before_intent,
     stale_lock_accepted,
+    takeover_fences_nobody,
+    uncommitted_read,
+    lost_commit_believed,
+    lost_commit_written_again,
+    gate_left_unchecked,
+    ages_of_other_leaders,
     swallowed_500,
     resume_before_observe,
     unknown_repeated_at_once,

@@ -228,12 +228,10 @@ class _Network:
         if fault.kind in (Kind.KILL_LATE, Kind.LOST_LATE):
             # It lands as late as it can.
             lag = fault.size * connect._timing.in_flight_seconds
-        if fault.kind is Kind.KILL_LATE and connect._process.has_spooled:
-            # Two failures at once, which seamark does not claim to survive: the journal fails, and the process that
-            # restores without it is killed with its request still in flight. No journal holds that request.
-            lag = 0.0
         effect = self._effect
         timeline.at(timeline.now + lag, lambda: _land_late(effect))
+        if fault.kind is Kind.KILL_LATE and connect._process.has_spooled:
+            timeline.at(timeline.now + lag, lambda: connect._process.report_unjournaled(self._name))
         timeline.advance(0.0)
 
 

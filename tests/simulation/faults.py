@@ -1,7 +1,8 @@
 """What can go wrong at a call, and a process to which it happens.
 
-Every call of a process to the outside (a read or write of Connect, an entry of the journal, a sleep, the spool) has a
-number. A fault is set for a number and strikes at the first call from there on to which it can happen.
+Every call of a process to the outside (a read or write of Connect, an entry of a file, a request to the brokers, a
+sleep, the spool) has a number. A fault is set for a number and strikes at the first call from there on to which it can
+happen.
 """
 
 from __future__ import annotations
@@ -28,6 +29,13 @@ class Call(StrEnum):
     APPEND = "append"
     SLEEP = "sleep"
     SPOOL = "spool"
+    # Requests of the Kafka journal to the brokers.
+    ASK = "ask the brokers"
+    FETCH = "fetch"
+    PRODUCE = "produce"
+    TAKE = "take a transactional ID"
+    COMMIT = "commit"
+    ABORT = "abort"
 
 
 class Kind(StrEnum):
@@ -51,6 +59,10 @@ class Kind(StrEnum):
     JOURNAL_FAILS = "journal fails"
     JOURNAL_UNSURE = "journal fails, written"
     JOURNAL_SLOW = "journal slow"
+    JOURNAL_LATE = "journal fails, written late"
+    JOURNAL_PARTIAL = "journal gives a part"
+    LEADER_MOVED = "another leader, with another clock"
+    BROKER_STEPPED = "the clock of the brokers is set"
     SLEEPS = "stopped for a while"  # SIGSTOP, SIGCONT
     TAKEN = "stopped and taken over"  # SIGSTOP, somebody resumes the change, SIGCONT
     TAKEN_AND_ON = "taken over, others go on"  # ... and somebody else makes another change
@@ -67,7 +79,21 @@ FOREIGN = frozenset({Kind.FOREIGN_CONFIG, Kind.FOREIGN_STATE, Kind.FOREIGN_DELET
 PLAYED = (_ANYWHERE | FOREIGN | {Kind.STOPPED_BETWEEN}) - {Kind.KILL}
 KILLS = frozenset({Kind.KILL, Kind.KILL_AFTER, Kind.KILL_LATE, Kind.KILL_LOST})
 # What a change must survive with its end reached, not only with the truth told.
-HARMLESS = KILLS | {Kind.SLEEPS, Kind.TAKEN, Kind.RIVAL, Kind.LATER, Kind.JOURNAL_SLOW}
+HARMLESS = KILLS | {
+    Kind.SLEEPS,
+    Kind.TAKEN,
+    Kind.RIVAL,
+    Kind.LATER,
+    Kind.JOURNAL_SLOW,
+    Kind.JOURNAL_PARTIAL,
+    Kind.LEADER_MOVED,
+    Kind.BROKER_STEPPED,
+}
+_BROKERS = (
+    _ANYWHERE
+    | FOREIGN
+    | {Kind.KILL_AFTER, Kind.JOURNAL_FAILS, Kind.JOURNAL_SLOW, Kind.LEADER_MOVED, Kind.BROKER_STEPPED}
+)
 APPLICABLE: dict[Call, frozenset[Kind]] = {
     Call.READ: _ANYWHERE | FOREIGN | {Kind.DENIED, Kind.UNREACHABLE, Kind.OUTAGE, Kind.REBALANCE},
     Call.WRITE: _ANYWHERE
@@ -86,8 +112,16 @@ APPLICABLE: dict[Call, frozenset[Kind]] = {
     },
     Call.APPEND: _ANYWHERE | FOREIGN | {Kind.KILL_AFTER, Kind.JOURNAL_FAILS, Kind.JOURNAL_UNSURE, Kind.JOURNAL_SLOW},
     Call.SLEEP: _ANYWHERE | FOREIGN | {Kind.OUTAGE, Kind.REBALANCE},
+    Call.ASK: _BROKERS,
+    Call.FETCH: _BROKERS | {Kind.JOURNAL_PARTIAL},
+    Call.PRODUCE: _BROKERS | {Kind.JOURNAL_UNSURE, Kind.KILL_LATE, Kind.DENIED},
+    Call.TAKE: _BROKERS | {Kind.JOURNAL_UNSURE, Kind.KILL_LATE, Kind.DENIED},
+    Call.COMMIT: _BROKERS | {Kind.JOURNAL_UNSURE, Kind.JOURNAL_LATE, Kind.KILL_LATE},
+    Call.ABORT: _BROKERS | {Kind.JOURNAL_UNSURE, Kind.JOURNAL_LATE, Kind.KILL_LATE},
     Call.SPOOL: frozenset({Kind.KILL, Kind.KILL_AFTER, Kind.JOURNAL_FAILS, Kind.SLEEPS}),
 }
+
+_AROUND = frozenset({Call.APPEND, Call.ASK, Call.FETCH, Call.PRODUCE, Call.TAKE, Call.COMMIT, Call.ABORT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +140,10 @@ class Stage(Protocol):
 
     def play(self, process: Process, fault: Fault) -> None:
         """Let other people act while this process stands still."""
+        ...
+
+    def take_in_unjournaled(self, name: str) -> None:
+        """Take in that a request of a process that is dead landed, of which only the spool of its machine knows."""
         ...
 
 
@@ -137,8 +175,8 @@ class Process:
         self._stage.counts[f"{call}: {fault.kind}"] += 1
         if fault.kind is Kind.KILL:
             self.kill()
-        # In a write they act afterwards, and around an entry before it or after it.
-        later = call is Call.WRITE or (call is Call.APPEND and fault.size * 10 % 1 < 0.5)
+        # In a write they act afterwards, and around a call of the journal before it or after it.
+        later = call is Call.WRITE or (call in _AROUND and fault.size * 10 % 1 < 0.5)
         if fault.kind in PLAYED and not later:
             self._stage.play(self, fault)
             return None
@@ -148,6 +186,10 @@ class Process:
         """Let other people act after a call, if that is what the fault is."""
         if fault is not None and fault.kind in PLAYED:
             self._stage.play(self, fault)
+
+    def report_unjournaled(self, name: str) -> None:
+        """Report that a request landed that was sent without the journal, by the process that is dead now."""
+        self._stage.take_in_unjournaled(name)
 
     def kill(self) -> None:
         """End here."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from seamark.change.image import is_sealed
+from seamark.change.journal import Journal
 from seamark.change.locks import conflicts
 from seamark.change.past import Past, read_past
 from seamark.change.step import Intent, Outcome
@@ -154,6 +155,19 @@ class Invariants:
         for stored in self._store.changes.values():
             self._check_restored(stored)
             self._check_no_overwrite(stored)
+
+    def check_read(self, journal: Journal) -> None:
+        """I8: whoever reads the journal now gets what is durable, and sees the changes that are open."""
+        for stored in self._store.changes.values():
+            if list(journal.read(stored.change)) != stored.entries:
+                raise Violation(f"I8: change {stored.change} is read otherwise than it was written")
+        found = {head.change: (head.last_number, head.last_hash, head.nonce) for head in journal.open_heads()}
+        expected = {
+            stored.change: (len(stored.entries) - 1, stored.hashes[-1], stored.nonce)
+            for stored in self._store.open_changes()
+        }
+        if found != expected:
+            raise Violation(f"I8: the heads {found} are not those of the open changes {expected}")
 
     def _check_secrets(self) -> None:
         texts = [data for stored in self._store.changes.values() for data in stored.data]

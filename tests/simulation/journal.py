@@ -1,4 +1,4 @@
-"""A simulated journal: what every process shares, and what one process has of it."""
+"""A simulated journal of files: what every process shares, and what one process has of it."""
 
 from __future__ import annotations
 
@@ -39,26 +39,25 @@ class Stored:
 
 
 class Store:
-    """What is durable. Changes stand in the order of their opening, and `log` has every entry in its order.
+    """What is durable. Changes stand in the order of their opening, and `log` has every entry in its order."""
 
-    With `has_clock` it has a clock of its own, as the heads topic of the Kafka journal has.
-    """
-
-    def __init__(self, timeline: Timeline, *, has_clock: bool = True) -> None:
+    def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
-        self.has_clock = has_clock
         self.changes: dict[str, Stored] = {}
         self.log: list[tuple[str, int]] = []
         self.watch: Callable[[Stored], None] = lambda stored: None
 
     def add(self, stored: Stored, entry: Entry, *, writer: str) -> None:
         """Make an entry durable."""
-        data = entry.to_bytes()
+        self.keep(stored, entry, data=entry.to_bytes(), writer=writer, at=self.timeline.now)
+
+    def keep(self, stored: Stored, entry: Entry, *, data: bytes, writer: str, at: float) -> None:
+        """Take in an entry that is durable. `at` is the true time at which it was written."""
         stored.entries.append(entry)
         stored.data.append(data)
         stored.hashes.append(hashlib.sha256(data).hexdigest())
         stored.writers.append(writer)
-        stored.times.append(self.timeline.now)
+        stored.times.append(at)
         self.log.append((stored.change, entry.number))
         if entry.kind is EntryKind.CLOSE:
             self.watch(stored)
@@ -80,7 +79,6 @@ class SimWriter:
         self._hash = stored.hashes[-1] if stored.hashes else NO_HASH
         self._by = by
         self._journal = journal
-        self._taken_at = journal.store.timeline.now
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -119,9 +117,9 @@ class SimWriter:
         return entry
 
     def measure_age(self, number: int) -> float:
-        """How long before the takeover an entry was written, by the clock of the journal."""
-        store = self._journal.store
-        return max(0.0, self._taken_at - self.stored.times[number]) if store.has_clock else 0.0
+        """How long before the takeover an entry was written: files have no clock of their own."""
+        del number
+        return 0.0
 
     def check_fence(self) -> None:
         """Refuse if somebody else holds the change."""

@@ -50,6 +50,13 @@ class Secrets(StrEnum):
 CREATING = frozenset({Shape.CREATE, Shape.CREATE_AND_SET})
 
 
+class Kept(StrEnum):
+    """Where the journal is kept."""
+
+    FILES = "files"
+    KAFKA = "kafka"
+
+
 @dataclass(frozen=True, slots=True)
 class Lane:
     """One connector: what it is, and what is done to it."""
@@ -87,6 +94,7 @@ class Scenario:
     undo: bool = False
     undo_faults: tuple[Fault, ...] = ()
     locks_cluster: bool = False
+    journal: Kept = Kept.FILES
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -149,6 +157,8 @@ def _build_put(name: str, lane: Lane, *, version: int) -> PutConfig:
 _QUIET = (*(kind for kind in Kind if kind not in FOREIGN), Kind.SLOW_STATUS)
 _LOUD = (*_QUIET, *(kind for kind in sorted(FOREIGN) for _ in range(6)))
 _KILLS = tuple(sorted(KILLS))
+# An entry of the Kafka journal is two requests, and the way into its gate some thirty.
+_MORE_CALLS = 4
 
 
 def build_scenario(seed: int) -> Scenario:
@@ -157,18 +167,20 @@ def build_scenario(seed: int) -> Scenario:
     lanes = tuple(_choose_lane(rng) for _ in range(1 if rng.random() < 0.6 else 2))
     # Foreign changes weaken what can be said of the end, so most runs have none.
     kinds = _LOUD if rng.random() < 0.2 else _QUIET
+    journal = Kept.FILES if seed % 3 == 2 else Kept.KAFKA
     calls = 12 * len(lanes) if lanes[0].shape not in (Shape.GUARDED_PUT, Shape.GUARDED_TWICE) else 34
-    faults = tuple(_choose_fault(rng, kinds, calls) for _ in range(rng.choice((0, 1, 1, 1, 1, 2, 2, 3))))
+    more = _MORE_CALLS if journal is Kept.KAFKA else 1
+    faults = tuple(_choose_fault(rng, kinds, calls * more) for _ in range(rng.choice((0, 1, 1, 1, 1, 2, 2, 3))))
     rounds = tuple(
         Round(
             rng.choice((Way.RESUME, Way.RESUME, Way.RESUME, Way.ABANDON)),
-            tuple(_choose_fault(rng, kinds, 20) for _ in range(rng.choice((0, 1, 1, 2)))),
+            tuple(_choose_fault(rng, kinds, 20 * more) for _ in range(rng.choice((0, 1, 1, 2)))),
         )
         for _ in range(rng.choice((0, 0, 1, 2)))
     )
     undo = rng.random() < 0.35
-    undo_faults = (_choose_fault(rng, kinds, 25),) if undo and rng.random() < 0.6 else ()
-    return Scenario(seed, lanes, faults, rounds, undo, undo_faults, locks_cluster=rng.random() < 0.1)
+    undo_faults = (_choose_fault(rng, kinds, 25 * more),) if undo and rng.random() < 0.6 else ()
+    return Scenario(seed, lanes, faults, rounds, undo, undo_faults, locks_cluster=rng.random() < 0.1, journal=journal)
 
 
 def _choose_lane(rng: random.Random) -> Lane:

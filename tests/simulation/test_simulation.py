@@ -13,6 +13,7 @@ from tests.simulation.faults import APPLICABLE, Call, Fault, Kind, Violation
 from tests.simulation.run import Simulation
 from tests.simulation.scenario import (
     STATES,
+    Kept,
     Lane,
     Round,
     Scenario,
@@ -21,6 +22,7 @@ from tests.simulation.scenario import (
     Way,
     build_scenario,
 )
+from tests.simulation.world import TIMING
 
 CHUNKS = 20
 RUNS_PER_CHUNK = 1_000
@@ -75,6 +77,9 @@ def test_no_invariant_is_violated_by_any_fault(chunk):
 
     print_counts(counts)
     assert counts["runs"] == RUNS_PER_CHUNK
+    # Requests are sent late, after stops and pauses, but never later than the code says.
+    latest = counts["longest ms from an entry to its request"] / 1000
+    assert 1.0 < latest <= TIMING.begin_seconds + TIMING.send_seconds
     assert [work for work in WORK if not counts[work]] == []
     assert [kind for kind in Kind if not count_kind(counts, kind)] == []
 
@@ -91,8 +96,8 @@ def test_no_invariant_is_violated_in_runs_nobody_has_seen():
     assert counts["resumes"] > 0
 
 
-def count_calls(lanes: tuple[Lane, ...], *, seed: int) -> list[Call]:
-    simulation = Simulation(Scenario(seed, lanes))
+def count_calls(lanes: tuple[Lane, ...], *, seed: int, journal: Kept = Kept.FILES) -> list[Call]:
+    simulation = Simulation(Scenario(seed, lanes, journal=journal))
     simulation.run()
     assert simulation.first is not None
     return simulation.first.process.trace
@@ -123,6 +128,30 @@ def test_a_fault_at_every_call(shape):
     assert sum(count_kind(counts, kind) for kind in Kind) >= len(scenarios)
 
 
+@pytest.mark.parametrize("shape", [Shape.GUARDED_PUT, Shape.CREATE])
+def test_a_fault_at_every_call_with_the_kafka_journal(shape):
+    lanes = (Lane(shape, failed=1, secrets=Secrets.REFERENCE),)
+    calls = count_calls(lanes, seed=2, journal=Kept.KAFKA)
+    counts: Counter[str] = Counter()
+    scenarios = [
+        Scenario(2, lanes, faults=(Fault(number, kind, size),), undo=True, journal=Kept.KAFKA)
+        for number, call in enumerate(calls, start=1)
+        for kind in sorted(APPLICABLE[call])
+        # Before a call and after it; early and late.
+        for size in ((0.31, 0.96) if shape is Shape.CREATE else (0.31, 0.96)[number % 2 :][:1])
+    ]
+
+    for scenario in scenarios:
+        try:
+            Simulation(scenario, counts=counts).run()
+        except Violation as error:
+            pytest.fail(f"{error}\n{scenario}")
+
+    assert {Call.READ, Call.WRITE, Call.ASK, Call.FETCH, Call.PRODUCE, Call.TAKE, Call.COMMIT, Call.SLEEP} <= set(calls)
+    assert counts["runs"] == len(scenarios) > 1000
+    assert sum(count_kind(counts, kind) for kind in Kind) >= len(scenarios)
+
+
 @pytest.mark.parametrize("way", Way)
 def test_a_kill_at_every_call_of_the_recovery_of_a_kill_at_every_call(way):
     lanes = (Lane(Shape.GUARDED_PUT, state="PAUSED"),)
@@ -138,8 +167,26 @@ def test_a_kill_at_every_call_of_the_recovery_of_a_kill_at_every_call(way):
     assert counts["killed"] > calls * 20
 
 
+@pytest.mark.parametrize("journal", Kept)
+def test_a_kill_while_the_run_state_is_restored_without_the_journal(journal):
+    lanes = (Lane(Shape.GUARDED_PUT),)
+    calls = len(count_calls(lanes, seed=2, journal=journal))
+    counts: Counter[str] = Counter()
+    for failing in range(1, calls + 1):
+        for later in range(1, 10, 2):
+            faults = (Fault(failing, Kind.JOURNAL_FAILS, 0.99), Fault(failing + later, Kind.KILL_LATE, 0.99))
+            # Brokers of odd seeds refuse the entries of a clock that is ahead.
+            scenario = Scenario(2 * failing, lanes, faults, undo=True, journal=journal)
+            try:
+                Simulation(scenario, counts=counts).run()
+            except Violation as error:
+                pytest.fail(f"{error}\n{scenario}")
+
+    assert counts["landed late without the journal"] > 10
+
+
 SIZES = st.floats(min_value=0, max_value=1, exclude_max=True)
-FAULTS = st.lists(st.builds(Fault, at=st.integers(1, 40), kind=st.sampled_from(Kind), size=SIZES), max_size=3).map(
+FAULTS = st.lists(st.builds(Fault, at=st.integers(1, 120), kind=st.sampled_from(Kind), size=SIZES), max_size=3).map(
     tuple
 )
 LANES = st.builds(
@@ -159,6 +206,7 @@ SCENARIOS = st.builds(
     undo=st.booleans(),
     undo_faults=FAULTS,
     locks_cluster=st.booleans(),
+    journal=st.sampled_from(Kept),
 )
 
 

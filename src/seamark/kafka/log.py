@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from seamark.errors import DeadlineError, NotFoundError, SeamarkError
+from seamark.kafka.clocks import Clocks
 from seamark.kafka.failures import build_connection_error, build_error, is_passing
 from seamark.kafka.opening import open_client
 from seamark.kafka.reading import ANSWER_SECONDS, OF_NO_CONCERN, POLL_SECONDS, build_reader_config
@@ -54,6 +54,7 @@ class PartitionLog:
         partition: int = 0,
         patience_seconds: float = DEFAULT_PATIENCE_SECONDS,
         build_consumer: Callable[[dict[str, Any]], Any] | None = None,
+        clocks: Clocks | None = None,
     ) -> None:
         from confluent_kafka import Consumer  # noqa: PLC0415
 
@@ -61,6 +62,7 @@ class PartitionLog:
         self.partition = partition
         self._patience_seconds = patience_seconds
         self._events = ConnectionEvents()
+        self._clocks = clocks or Clocks()
         build = build_consumer or Consumer
         # The end for a reader of committed records is where the oldest open transaction begins. Only a reader of
         # everything is told the true end.
@@ -113,7 +115,7 @@ class PartitionLog:
         self._events.end_call(is_answered=True)
 
     def _read_on(self, reached: int, end: int) -> Iterator[LogRecord]:
-        deadline = time.monotonic() + self._patience_seconds
+        deadline = self._clocks.now() + self._patience_seconds
         while reached < end:
             message = self._reader.poll(POLL_SECONDS)
             if message is None:
@@ -127,7 +129,7 @@ class PartitionLog:
                 continue
             if message.offset() >= end:
                 break
-            reached, deadline = message.offset() + 1, time.monotonic() + self._patience_seconds
+            reached, deadline = message.offset() + 1, self._clocks.now() + self._patience_seconds
             yield _build_record(message)
 
     def _open(self, config: Mapping[str, str], isolation: str, build: Callable[[dict[str, Any]], Any]) -> Any:
@@ -143,7 +145,7 @@ class PartitionLog:
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
         self._connect()
-        began_at = time.monotonic()
+        began_at = self._clocks.now()
         while True:
             try:
                 return question()
@@ -153,9 +155,9 @@ class PartitionLog:
                 error = self._translate(failure.args[0])
                 patience = _NEW_TOPIC_SECONDS if isinstance(error, NotFoundError) else _ANSWER_SECONDS
                 may_pass = isinstance(error, NotFoundError) or is_passing(error)
-                if not may_pass or time.monotonic() - began_at > patience:
+                if not may_pass or self._clocks.now() - began_at > patience:
                     raise error from None
-                time.sleep(POLL_SECONDS)
+                self._clocks.sleep(POLL_SECONDS)
 
     def _connect(self) -> None:
         """Have both clients learn who leads the topic, one after the other.
@@ -174,7 +176,7 @@ class PartitionLog:
             raise build_connection_error(
                 hopeless, action=f"read the topic {self.topic}", subject=self.topic, was_late=False
             )
-        if time.monotonic() > deadline:
+        if self._clocks.now() > deadline:
             raise DeadlineError(
                 f"could not read the topic {self.topic} to its end: nothing came for {self._patience_seconds:g} s",
                 cause=f"offset {reached} of {end} was reached; a transaction that nobody ended holds back what follows",

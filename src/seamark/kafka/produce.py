@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from seamark.errors import JournalError
+from seamark.kafka.clocks import Clocks
 from seamark.kafka.opening import hear_fatal_errors, open_client
 from seamark.kafka.wait import ConnectionEvents
 from seamark.model.sensitive import mask_text
@@ -37,11 +37,13 @@ class Delivery:
         *,
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
         build_producer: Callable[[dict[str, Any]], Any] | None = None,
+        clocks: Clocks | None = None,
     ) -> None:
         from confluent_kafka import Producer  # noqa: PLC0415
 
         self._timeout_seconds = timeout_seconds
         self._events = ConnectionEvents()
+        self._clocks = clocks or Clocks()
         ours = {
             "acks": "all",
             "enable.idempotence": True,
@@ -56,11 +58,11 @@ class Delivery:
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
         reports: list[tuple[Any, Any]] = []
-        deadline = time.monotonic() + self._timeout_seconds + 1
+        deadline = self._clocks.now() + self._timeout_seconds + 1
         try:
             with hear_fatal_errors():
                 produce(self._producer, record, on_delivery=lambda error, message: reports.append((error, message)))
-                while not reports and time.monotonic() < deadline:
+                while not reports and self._clocks.now() < deadline:
                     self._producer.poll(0.05)
         except KafkaException as failure:
             reports.append((failure.args[0], None))

@@ -5,7 +5,6 @@ Whoever calls `take` last holds the id; the brokers refuse every later write of 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from seamark.errors import AuthorizationError, FencedError, JournalError, SeamarkError
+from seamark.kafka.clocks import Clocks
 from seamark.kafka.opening import hear_fatal_errors, open_client
 from seamark.kafka.produce import Outgoing, produce
 from seamark.kafka.wait import ConnectionEvents
@@ -37,6 +37,14 @@ _DENIED = {
     "CLUSTER_AUTHORIZATION_FAILED": "IDEMPOTENT_WRITE on the cluster and WRITE on the transactional id",
 }
 
+# Brokers refuse a record of the future since Kafka 4.0: message.timestamp.after.max.ms is 1 hour by default.
+_FUTURE = "INVALID_TIMESTAMP"
+# The brokers refuse the same record again. Seen in the simulation: a process whose clock was a day ahead made a new
+# transaction every few milliseconds, until the end of its time.
+_PERMANENT = frozenset(
+    {*_DENIED, _FUTURE, "INVALID_RECORD", "MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "POLICY_VIOLATION"}
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
@@ -57,13 +65,15 @@ class TransactionalWriter:
         transaction_seconds: float = TRANSACTION_SECONDS,
         write_seconds: float = WRITE_SECONDS,
         build_producer: Callable[[dict[str, Any]], Any] | None = None,
+        clocks: Clocks | None = None,
     ) -> None:
         from confluent_kafka import Producer  # noqa: PLC0415
 
         self.transactional_id = transactional_id
         self._write_seconds = write_seconds
         self._events = ConnectionEvents()
-        self._opened_at = time.monotonic()
+        self._clocks = clocks or Clocks()
+        self._opened_at = self._clocks.now()
         ours = {
             "transactional.id": transactional_id,
             "transaction.timeout.ms": int(transaction_seconds * 1000),
@@ -85,7 +95,7 @@ class TransactionalWriter:
         """Make the connections and learn where the topics are led. Taking the id is then a matter of milliseconds."""
         for topic in topics:
             self._call("connect to the brokers", partial(self._producer.list_topics, topic, self._write_seconds))
-        time.sleep(max(0.0, self._opened_at + _SETTLE_SECONDS - time.monotonic()))
+        self._clocks.sleep(max(0.0, self._opened_at + _SETTLE_SECONDS - self._clocks.now()))
 
     def take(self) -> None:
         """Take the transactional.id. Its earlier holder is fenced, and a transaction it left open is ended."""
@@ -95,18 +105,19 @@ class TransactionalWriter:
     def write(self, records: Sequence[Outgoing], *, deadline: float | None = None) -> None:
         """Write all of them or none, in one transaction; they are durable when this returns.
 
-        What surely was not written is tried again, until the deadline (a time of `time.monotonic`).
+        What surely was not written is tried again, until the deadline (a time of `Clocks.now`), unless the brokers
+        refuse it permanently.
 
         Raises:
             FencedError: somebody else has taken the id.
             JournalError: they are not written, or it is unknown; the message says which.
         """
-        deadline = deadline or time.monotonic() + self._write_seconds
+        deadline = deadline or self._clocks.now() + self._write_seconds
         while (failure := self._try_write(records, deadline=deadline)) is not None:
             error, is_aborted = failure.error, False
             if failure.is_known:
                 error, is_aborted = self._abort(failure.error, deadline=deadline)
-            if not is_aborted or time.monotonic() >= deadline:
+            if not is_aborted or error.name() in _PERMANENT or self._clocks.now() >= deadline:
                 known = "nothing is written" if failure.is_known else "it is unknown whether it is written"
                 raise self._translate(error, f"write to the topic {records[0].topic}: {known}")
 
@@ -124,7 +135,7 @@ class TransactionalWriter:
                 self._producer.begin_transaction()
                 for record in records:
                     produce(self._producer, record)
-                late = self._producer.flush(max(1.0, deadline - time.monotonic()))
+                late = self._producer.flush(max(1.0, deadline - self._clocks.now()))
         except KafkaException as failure:
             return _Failure(failure.args[0], is_known=True)
         except BufferError as failure:
@@ -135,7 +146,7 @@ class TransactionalWriter:
         try:
             # Records that could not be delivered make this fail before anything is sent.
             with hear_fatal_errors():
-                self._producer.commit_transaction(max(1.0, deadline - time.monotonic()))
+                self._producer.commit_transaction(max(1.0, deadline - self._clocks.now()))
         except KafkaException as failure:
             return _Failure(failure.args[0], is_known=failure.args[0].txn_requires_abort())
         return None
@@ -148,7 +159,7 @@ class TransactionalWriter:
             return error, False
         try:
             with hear_fatal_errors():
-                self._producer.abort_transaction(max(_ABORT_SECONDS, deadline - time.monotonic()))
+                self._producer.abort_transaction(max(_ABORT_SECONDS, deadline - self._clocks.now()))
         except KafkaException as failure:
             # A fenced writer may first be told of an old epoch; the abort tells whether somebody took the id.
             return (failure.args[0] if failure.args[0].name() in _FENCED else error), False
@@ -190,6 +201,13 @@ def build_write_error(error: Any, *, action: str, transactional_id: str, last_ev
             f"not allowed to {action}",
             cause=said,
             hint=f"grant {_DENIED[name]} {transactional_id} to the principal of this context",
+            context=context,
+        )
+    if name == _FUTURE:
+        return JournalError(
+            f"could not {action}",
+            cause=said,
+            hint="set the clock of this machine: the brokers refuse records from the future",
             context=context,
         )
     more = f"; {mask_text(last_event.str())}" if last_event is not None else ""

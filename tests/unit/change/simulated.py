@@ -9,7 +9,7 @@ from seamark.change.step import Step
 from seamark.model.entry import EntryKind
 from tests.simulation.faults import Fault
 from tests.simulation.run import Operator, Simulation
-from tests.simulation.scenario import Built, Scenario
+from tests.simulation.scenario import Built, Kept, Scenario
 from tests.simulation.world import CLUSTER
 
 CONFIG = {"connector.class": "Sim", "tasks.max": "2", "version": "0"}
@@ -21,8 +21,8 @@ SUBJECT = f"connector/{CLUSTER}/orders"
 class Stage(Simulation):
     """A simulation that a test plays itself."""
 
-    def __init__(self, *, seed: int = 1) -> None:
-        super().__init__(Scenario(seed, ()))
+    def __init__(self, *, seed: int = 1, journal: Kept = Kept.FILES) -> None:
+        super().__init__(Scenario(seed, (), journal=journal))
         self.invariants.begin(NAMES)
 
     def plan(self, *lanes: Sequence[Step | tuple[Step, bool]], locks: tuple[str, ...] = ("source.t.orders@w",)):
@@ -69,9 +69,11 @@ class Stage(Simulation):
         return self.cluster.connectors[name].config
 
 
-def new_stage(state: str = "RUNNING", *, config: dict[str, str] | None = None, seed: int = 1) -> Stage:
+def new_stage(
+    state: str = "RUNNING", *, config: dict[str, str] | None = None, seed: int = 1, journal: Kept = Kept.FILES
+) -> Stage:
     """A stage with two connectors, `orders` as told and `stock` running."""
-    stage = Stage(seed=seed)
+    stage = Stage(seed=seed, journal=journal)
     stage.cluster.add("orders", config or CONFIG, target=state)
     stage.cluster.add("stock", CONFIG, target="RUNNING")
     stage.invariants.begin(NAMES)

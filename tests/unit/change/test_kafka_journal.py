@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -88,7 +89,7 @@ def build_change(*bodies, change=None, closed=True, **opened):
 
 
 def outgoing(entries):
-    return [record for entry in entries for record in build_entry_records(entry, topic=NAMES.journal)]
+    return [record for entry in entries for record in build_entry_records(entry, topic=NAMES.journal, now=time.time())]
 
 
 # --- records ----------------------------------------------------------------------------------------------------------
@@ -219,9 +220,12 @@ def test_change_whose_clock_was_off_is_found_by_reading_all():
 
 def test_open_entry_carries_the_time_of_its_id_but_none_to_come():
     entry = build_change()[0]
-    assert build_entry_records(entry, topic="t")[0].timestamp_ms == round(ulid_time(entry.change) * 1000)
+    assert build_entry_records(entry, topic="t", now=time.time())[0].timestamp_ms == round(
+        ulid_time(entry.change) * 1000
+    )
     future = "7" + new_change_id()[1:]
-    assert build_entry_records(build_change(change=future)[0], topic="t")[0].timestamp_ms < ulid_time(future) * 1000
+    records = build_entry_records(build_change(change=future)[0], topic="t", now=time.time())
+    assert records[0].timestamp_ms < ulid_time(future) * 1000
 
 
 @pytest.mark.parametrize("text", ["", " ", "01K/..", "é", "0" * 27])
@@ -365,7 +369,7 @@ def test_board_holds_the_open_changes():
             head = track_entries(entries[: number + 1]).head
             said += [
                 (record.key, record.value, 0)
-                for record in build_change_records([entries[number]], head, names=NAMES)
+                for record in build_change_records([entries[number]], head, names=NAMES, now=time.time())
                 if record.topic == NAMES.heads
             ]
     board = build_board(*said, (proof_key("data.x"), b"held", 0))

@@ -20,7 +20,7 @@ from seamark.errors import LockedError, PermissionDeniedError, RefusedError, Sta
 from seamark.fleet.fleet import Fleet
 from seamark.fleet.plan_file import read_plan_file
 from seamark.kafka.produce import Outgoing
-from tests.unit.change.journal_brokers import JournalBrokers, MemoryRecordWriter
+from tests.unit.change.journal_brokers import build_brokers, build_clients
 from tests.unit.change.journal_brokers import open_journal as open_kafka_journal
 from tests.unit.fleet.builders import EmptyScan, StubKafka
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, living_context
@@ -37,7 +37,7 @@ class Site:
 
     def __init__(self, folder, kind):
         self.folder = folder
-        self.brokers = JournalBrokers() if kind == "kafka" else None
+        self.brokers = build_brokers() if kind == "kafka" else None
         self.game = LivingConnect()
         self.game.add("a", SECRET_CONFIG)
 
@@ -69,7 +69,9 @@ class Site:
             (self.folder / "journal" / "key").write_bytes(record.to_bytes())
         else:
             stored = Outgoing(JournalNames().heads, key=KEY_KEY, value=record.to_bytes())
-            MemoryRecordWriter(self.brokers).write(stored)
+            writer = build_clients(self.brokers).open_record_writer()
+            writer.write(stored)
+            writer.close()
 
     def list_stored(self):
         """Everything that the journal holds."""

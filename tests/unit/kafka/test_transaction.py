@@ -111,6 +111,22 @@ def test_second_try_ends_at_the_deadline_with_nothing_written():
     assert producer.calls.count("commit") == 1
 
 
+@pytest.mark.parametrize(
+    ("code", "error", "hint"),
+    [
+        (KafkaError.INVALID_TIMESTAMP, JournalError, "set the clock of this machine"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, AuthorizationError, "grant WRITE"),
+        (KafkaError.MSG_SIZE_TOO_LARGE, JournalError, "check that the brokers run"),
+    ],
+)
+def test_what_the_brokers_refuse_permanently_is_not_tried_again(code, error, hint):
+    producer = FakeProducer(commits=[failure(code, abort=True)] * 9)
+    with pytest.raises(error) as caught:
+        write(producer)
+    assert caught.value.hint.startswith(hint)
+    assert producer.calls.count("commit") == producer.calls.count("abort") == 1
+
+
 def test_unknown_commit_is_neither_repeated_nor_aborted():
     producer = FakeProducer(commits=[TIMED_OUT])
     with pytest.raises(JournalError, match="unknown whether"):

@@ -36,7 +36,7 @@ def begin_change(clients: JournalClients, opening: Opening, *, now: Callable[[],
     """
     body = {**opening.body, "title": opening.title, "locks": list(opening.locks), "nonce": opening.nonce}
     entry = build_entry(opening.change, EntryKind.OPEN, body, by=opening.by, at=opening.at, after=None)
-    records = build_change_records([entry], HeadTrack(entry).head, names=clients.names)
+    records = build_change_records([entry], HeadTrack(entry).head, names=clients.names, now=now())
     with (
         Gate(clients, by=opening.by) as gate,
         LockHold(clients, sorted_locks(opening.change, opening.locks)) as hold,
@@ -47,12 +47,14 @@ def begin_change(clients: JournalClients, opening: Opening, *, now: Callable[[],
         gate.board.refuse_conflict(opening)
         _refuse_known(clients, opening)
         gate.prepare(hold.writers)
-        _open_and_take(gate, hold, opening, records=records, entry=entry)
+        _open_and_take(gate, hold, opening, records=records, entry=entry, now=now)
         hold.keep()
     return KafkaJournalWriter(hold, [entry], names=clients.names, by=opening.by, now=now)
 
 
-def _open_and_take(gate: Gate, hold: LockHold, opening: Opening, *, records: list[Outgoing], entry: Entry) -> None:
+def _open_and_take(
+    gate: Gate, hold: LockHold, opening: Opening, *, records: list[Outgoing], entry: Entry, now: Callable[[], float]
+) -> None:
     is_open = False
     while True:
         try:
@@ -61,6 +63,9 @@ def _open_and_take(gate: Gate, hold: LockHold, opening: Opening, *, records: lis
             raise (_left_open(opening.change, error) if is_open else error) from None
         is_open = _is_ours(gate.board.heads.get(opening.change), opening)
         if not is_open:
+            if opening.change in gate.board.closed:
+                # We slept after our opening was written, and another process resumed the change to its end.
+                raise _fenced(opening.change, "it was closed")
             check_same_key(gate.board.key, opening.key)
             gate.board.refuse_conflict(opening)
             is_open = _write_opening(gate, opening, records=[*_build_first_key(gate, opening), *records])
@@ -71,7 +76,7 @@ def _open_and_take(gate: Gate, hold: LockHold, opening: Opening, *, records: lis
     try:
         hold.take()
     except SeamarkError as error:
-        raise _close_unheld(gate, entry, error=error) from None
+        raise _close_unheld(gate, entry, error=error, now=now()) from None
     # A nap just before the taking is only seen now: what somebody took over meanwhile is not ours to write.
     try:
         gate.board.catch_up()
@@ -126,13 +131,13 @@ def _write_opening(gate: Gate, opening: Opening, *, records: list[Outgoing]) -> 
         ) from None
 
 
-def _close_unheld(gate: Gate, entry: Entry, *, error: SeamarkError) -> SeamarkError:
+def _close_unheld(gate: Gate, entry: Entry, *, error: SeamarkError, now: float) -> SeamarkError:
     """Close a change whose locks' ids we did not get, as the one who is in the gate. Gives the error to raise."""
     body = {"ending": str(Ending.FAILED), "error": error.as_dict()}
     close = build_entry(entry.change, EntryKind.CLOSE, body, by=entry.by, at=entry.at, after=entry)
     head = HeadTrack(entry).preview(close)
     try:
-        is_closed = gate.write(build_change_records([close], head, names=gate.names))
+        is_closed = gate.write(build_change_records([close], head, names=gate.names, now=now))
     except SeamarkError:
         is_closed = False
     # A lack of rights has its own exit code; all else is a journal that can't be written.

@@ -58,6 +58,8 @@ class Board:
         self.heads: dict[str, Head] = {}
         self.gate: Claim | None = None
         self.key: KeyRecord | None = None
+        # The changes whose closing was read.
+        self.closed: set[str] = set()
         # Of each open change, when the entries up to a number were appended.
         self._stamps: dict[str, list[tuple[int, AppendTime]]] = {}
 
@@ -136,6 +138,7 @@ class Board:
 
     def _apply_head(self, change: str, record: LogRecord) -> None:
         if record.value is None:
+            self.closed.add(change)
             self.heads.pop(change, None)
             self._stamps.pop(change, None)
             return

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
@@ -25,7 +24,6 @@ from seamark.change.kafka_journal.names import GATE_KEY
 from seamark.errors import FencedError, JournalError, LockedError
 from seamark.kafka.produce import Outgoing
 from seamark.kafka.transaction import TransactionalWriter
-from seamark.model.deadline import read_clock
 
 # A begin holds the gate for some 0.1 s. Whoever waits looks this often, each at another moment.
 _LOOK_SECONDS = (0.03, 0.12)
@@ -39,7 +37,8 @@ class Gate:
         self.names = clients.names
         self._clients = clients
         self._by = by
-        self._deadline = read_clock() + clients.timing.enter_seconds
+        self._read_clock = clients.clocks.since_boot
+        self._deadline = self._read_clock() + clients.timing.enter_seconds
         self._log = clients.open_heads_log()
         self._claims = clients.open_record_writer()
         self._writer: TransactionalWriter | None = None
@@ -88,7 +87,7 @@ class Gate:
     @property
     def is_fresh(self) -> bool:
         """Whether our claim is young enough to fence anybody on its strength."""
-        return read_clock() - self._claimed_at <= self._clients.timing.fresh_seconds
+        return self._read_clock() - self._claimed_at <= self._clients.timing.fresh_seconds
 
     def write(self, records: Sequence[Outgoing]) -> bool:
         """Write as the one who is in the gate; False if we are no longer, and nothing is written."""
@@ -113,7 +112,7 @@ class Gate:
         while True:
             self._nonce = secrets.token_hex(8)
             self._claims.write(self._record(build_claim_value(self._nonce, by=self._by)))
-            self._claimed_at = read_clock()
+            self._claimed_at = self._read_clock()
             self.board.catch_up()
             holder = self.board.gate
             if holder is not None and holder.nonce == self._nonce:
@@ -129,14 +128,14 @@ class Gate:
     def _wait_for_change(self, holder: Claim) -> None:
         """Wait until the holder has left or its lease must be over."""
         # Counted from now although it began earlier: a claim too late costs less than claims that keep others busy.
-        over = read_clock() + self._clients.timing.lease_seconds
-        while self.board.gate == holder and read_clock() < over:
+        over = self._read_clock() + self._clients.timing.lease_seconds
+        while self.board.gate == holder and self._read_clock() < over:
             self._refuse_late(holder)
-            time.sleep(_RANDOM.uniform(*_LOOK_SECONDS))
+            self._clients.clocks.sleep(_RANDOM.uniform(*_LOOK_SECONDS))
             self.board.catch_up()
 
     def _refuse_late(self, holder: Claim | None) -> None:
-        if read_clock() <= self._deadline:
+        if self._read_clock() <= self._deadline:
             return
         seconds = self._clients.timing.enter_seconds
         raise LockedError(

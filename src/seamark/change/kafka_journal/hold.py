@@ -7,9 +7,8 @@ the proofs and the entry leaves the proofs, which mean nothing to a reader.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -18,14 +17,12 @@ from seamark.change.kafka_journal.names import proof_key
 from seamark.errors import FencedError
 from seamark.kafka.produce import Outgoing
 
-# All proofs of a change at the same time, up to what is sensible for one process.
-_MOST_THREADS = 8
-
 
 class LockHold:
     """The transactional ids of a change's locks, taken or still to be taken."""
 
     def __init__(self, clients: JournalClients, locks: Sequence[str]) -> None:
+        self._clients = clients
         self._heads_topic = clients.names.heads
         self._write_seconds = clients.timing.write_seconds
         self._locks = tuple(locks)
@@ -58,15 +55,13 @@ class LockHold:
             JournalError: they are not written, or it is unknown.
         """
         pen, *others = self.writers
-        deadline = time.monotonic() + self._write_seconds
+        deadline = self._clients.clocks.now() + self._write_seconds
         if others:
             proofs = [Outgoing(self._heads_topic, key=proof_key(lock), value=b"held") for lock in self._locks[1:]]
-            with ThreadPoolExecutor(min(len(others), _MOST_THREADS)) as pool:
-                jobs = [
-                    pool.submit(writer.write, [proof], deadline=deadline)
-                    for writer, proof in zip(others, proofs, strict=True)
-                ]
-            errors = [error for job in jobs if (error := job.exception()) is not None]
+            jobs = [
+                partial(writer.write, [proof], deadline=deadline) for writer, proof in zip(others, proofs, strict=True)
+            ]
+            errors = self._clients.run(jobs)
             # That somebody took the change over says more than that the brokers are slow.
             for error in sorted(errors, key=lambda error: not isinstance(error, FencedError)):
                 raise error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from seamark.errors import TamperedJournalError
 from seamark.kafka.log import LogRecord
 from seamark.kafka.produce import Outgoing
@@ -16,11 +14,11 @@ from seamark.model.ulid import ulid_time
 CHUNK_BYTES = 900_000
 
 
-def build_entry_records(entry: Entry, *, topic: str) -> tuple[Outgoing, ...]:
-    """The records of an entry, in order. Each says where it belongs."""
+def build_entry_records(entry: Entry, *, topic: str, now: float) -> tuple[Outgoing, ...]:
+    """The records of an entry, in order. Each says where it belongs. `now` is in seconds since the epoch."""
     data = entry.to_bytes()
     chunks = [data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES)]
-    stamp, digest = _build_timestamp_ms(entry), entry.hash.encode()
+    stamp, digest = _build_timestamp_ms(entry, now), entry.hash.encode()
     return tuple(
         Outgoing(
             topic,
@@ -42,18 +40,18 @@ def build_entry_records(entry: Entry, *, topic: str) -> tuple[Outgoing, ...]:
     )
 
 
-def _build_timestamp_ms(entry: Entry) -> int:
+def _build_timestamp_ms(entry: Entry, now: float) -> int:
     """The time that the record carries. An `open` entry has that of its change's id, which is how it is found again.
 
     A clock that was put back since must not make a time to come of it: brokers refuse those.
     """
-    now = int(time.time() * 1000)
+    now_ms = int(now * 1000)
     if entry.kind is not EntryKind.OPEN:
-        return now
+        return now_ms
     try:
-        return min(now, round(ulid_time(entry.change) * 1000)) or now
+        return min(now_ms, round(ulid_time(entry.change) * 1000)) or now_ms
     except ValueError:
-        return now
+        return now_ms
 
 
 def begins_change(record: LogRecord) -> bool:

@@ -58,11 +58,12 @@ class KafkaJournalWriter:
         """Write several entries in one transaction, with the time that the caller says, or now."""
         with self._mutex:
             self._check_usable()
-            entries = self._build_entries(bodies, at=at or timestamp(self._now()))
+            now = self._now()
+            entries = self._build_entries(bodies, at=at or timestamp(now))
             head = self._track.head
             for entry in entries:
                 head = self._track.preview(entry, after=head)
-            records = build_change_records(entries, head, names=self._names)
+            records = build_change_records(entries, head, names=self._names, now=now)
             # Whatever ends this block early, an interrupt too, leaves a writer of which nobody knows what it wrote.
             self._failure = JournalError(
                 f"entry {entries[0].number} of change {self._change} was not written to its end"
@@ -132,10 +133,10 @@ class KafkaJournalWriter:
         )
 
 
-def build_change_records(entries: Iterable[Entry], head: Head, *, names: JournalNames) -> list[Outgoing]:
+def build_change_records(entries: Iterable[Entry], head: Head, *, names: JournalNames, now: float) -> list[Outgoing]:
     """What entries write: their chunks, and the change's head, which goes when the change is closed."""
     value = build_head_value(head) if head.is_open else None
-    records = [record for entry in entries for record in build_entry_records(entry, topic=names.journal)]
+    records = [record for entry in entries for record in build_entry_records(entry, topic=names.journal, now=now)]
     return [*records, Outgoing(names.heads, key=head_key(head.change), value=value)]
 
 
