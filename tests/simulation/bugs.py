@@ -232,7 +232,6 @@ BUGS: tuple[Plant, ...] = (
     lost_commit_believed,
     lost_commit_written_again,
     gate_left_unchecked,
-    ages_of_other_leaders,
     swallowed_500,
     resume_before_observe,
     unknown_repeated_at_once,
