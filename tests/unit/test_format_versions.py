@@ -37,6 +37,7 @@ from seamark.fleet.ownership import read_claims
 from seamark.fleet.plan_file import read_plan_file, write_plan_file
 from seamark.fleet.positions import export_file
 from seamark.kafka import task_hold
+from seamark.kafka.clocks import Clocks
 from seamark.kafka.exact_task import ExactTask
 from seamark.kafka.produce import Outgoing
 from seamark.lake import vector
@@ -246,7 +247,7 @@ class FakeClients:
     """The journal's clients over two logs in memory. `acts` lists whatever writes, connects or takes an id."""
 
     def __init__(self, journal=(), heads=()):
-        self.names, self.timing = JournalNames(), JournalTiming()
+        self.names, self.timing, self.clocks = JournalNames(), JournalTiming(), Clocks()
         self.journal, self.heads, self.acts = OpenLog(journal), OpenLog(heads), []
 
     def open_journal_log(self):
