@@ -81,16 +81,17 @@ def test_outage_is_waited_out_in_the_same_process(spark, stack, stage, what):
         running = Running(pool, spark, stage)
         try:
             running.await_rows(BEFORE, stage)
-            if what == "store":
-                # There is work that fails: an idle run would not notice.
-                stage.produce([{"number": number, "words": "a"} for number in range(BEFORE, AFTER)])
+            more = [{"number": number, "words": "a"} for number in range(BEFORE, AFTER)]
             ask(Path(stack.folder), "kill", server)
             try:
+                if what == "store":
+                    # There is work that fails: an idle run would not notice.
+                    stage.produce(more)
                 time.sleep(SECONDS)
             finally:
                 ask(Path(stack.folder), "restart", server)
             if what != "store":
-                stage.produce([{"number": number, "words": "a"} for number in range(BEFORE, AFTER)])
+                stage.produce(more)
             running.await_rows(AFTER, stage)
         finally:
             running.stop.set()
