@@ -17,7 +17,7 @@ import pytest
 from seamark.devstack.control import ask
 from seamark.devstack.wait import wait_until
 from seamark.errors import DevstackError
-from tests.fault.offset_lane import ASLEEP, LINE, Lane, is_running
+from tests.fault.offset_lane import ASLEEP, Lane, is_running
 from tests.integration.rest import call
 
 # Up to three tries, beside neighbours.
@@ -91,13 +91,6 @@ def await_handover(lanes, sleeper):
         wait_until(lambda lane=lane: lane.read_worker() != sleeper.address, f"{lane.name} was given away", seconds=120)
 
 
-def give_more(lane):
-    """A line that the zombie has not read: when it wakes up it has something to store."""
-    with lane.file.open("a") as file:
-        file.write(LINE)
-    lane.lines += 1
-
-
 class Held:
     """Changes that wait until the worker has gone on, and whose zombies have stored what they read."""
 
@@ -167,8 +160,9 @@ def run_orders(lanes, sleeper):
         last = pool.submit(late.change, accept_zombies=True).result()
         check_refused(second.result(), "is not known to be alive: it may still write its offsets")
         held.await_all(len(others))
+        # A line that the zombies have not read: when they wake up they have something to store.
         for lane in others:
-            give_more(lane)
+            lane.give_more()
         time.sleep(5)
         sleeper.wake()
         held.go_on()

@@ -112,10 +112,12 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         # A worker that dies takes its connections with it; so there is one for each request.
         self.close_connection = True
-        if self.command == "GET":
+        parsed = urlsplit(self.path)
+        # What a follower forwards to the leader is the same request once more.
+        if self.command == "GET" or "forward=" in parsed.query:
             self._answer(*self._ask(body))
             return
-        parts = urlsplit(self.path).path.split("/")
+        parts = parsed.path.split("/")
         verb, name = parts[-1], parts[2]
         status, said, spoiled = None, b"", self.proxy.spoil(name, verb)
         try:
