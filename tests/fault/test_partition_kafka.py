@@ -28,7 +28,7 @@ from tests.fault.partition import (
 )
 from tests.fault.rig import is_hindered, kill_quietly
 from tests.fault.toxic import DOWNSTREAM, Cut
-from tests.integration.waits import TRIES
+from tests.integration.waits import TRIES, says_hindered
 
 # The first of them waits for its servers too.
 pytestmark = pytest.mark.timeout(900)
@@ -206,21 +206,26 @@ def test_records_of_an_offsets_topic_behind_a_cut_are_written_once_or_not(make_l
     lane.write_stray(lane.build_offset(lane.lines))
     link.note_bytes()
     for _ in range(TRIES):
-        operator = lane.start_change("move", failpoint="after-intent:3:cut", cut=link.build_order(cut))
-        try:
-            wait_until(lambda: link.is_cut() or operator.poll() is not None, "the link was cut", seconds=ARRIVE_SECONDS)
-            if link.is_cut():
-                time.sleep(SHORT_SECONDS)
-            link.heal()
-            ended = read_all([lane], [operator])
-        finally:
-            kill_quietly(operator)
-        if not is_hindered(operator.returncode, ended[0].said, ""):
+        ended = [run_cutting(lane, link, cut)]
+        if not says_hindered(ended[0].said):
             break
         assert lane.settle(ended[0], by_command=True)[0] is False, ended
     counted = check_hit(link, cut)
     settled = settle_all([lane], ended, recorder, bystander)
     report(f"records, {cut.streams}", [lane], ended, settled, counted)
+
+
+def run_cutting(lane, link, cut):
+    """A command that cuts its own link behind the intent of its write; it is healed some seconds later."""
+    operator = lane.start_change("move", failpoint="after-intent:3:cut", cut=link.build_order(cut))
+    try:
+        wait_until(lambda: link.is_cut() or operator.poll() is not None, "the link was cut", seconds=ARRIVE_SECONDS)
+        if link.is_cut():
+            time.sleep(SHORT_SECONDS)
+        link.heal()
+        return lane.read_ended(operator, "move")
+    finally:
+        kill_quietly(operator)
 
 
 def test_commit_whose_answer_is_lost_is_found_by_resume(make_lanes, link, recorder, bystander):
