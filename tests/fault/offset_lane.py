@@ -12,6 +12,7 @@ import subprocess
 import sys
 import uuid
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from http.client import HTTPException
@@ -58,6 +59,8 @@ NAMES = {
 }
 VERBS = {"stop": ("set-run-state", "STOPPED"), "resume": ("set-run-state", "RUNNING"), "offsets": ("write-offsets", "")}
 PATIENCE_SECONDS = 120
+# Longer than a rebalance on a busy machine.
+ZOMBIE_SECONDS = 20
 # What a plan is refused with while a rebalance shows the connector UNASSIGNED.
 UNTOLD = "nobody can tell whether"
 # The workers that stand still, by URL: nobody shall wait for their answers.
@@ -140,6 +143,7 @@ class Lane:
         self.file = self.folder / "data.txt"
         self.endpoint = stack.connect["connect"]
         self.lines = self.seen = LINES
+        self.has_zombie = False
         self._urls = tuple(urls or self.endpoint.urls)
         self._servers = servers
         self._set_up()
@@ -257,9 +261,26 @@ class Lane:
         value = found.get((home, key))
         return None if value is None else json.loads(value)
 
+    def await_running(self):
+        """It is said to run. With `has_zombie`, a zombie may have been the last to say something of it.
+
+        Then it is UNASSIGNED for ever, and a person restarts it.
+        """
+        if self.has_zombie:
+            with suppress(DevstackError):
+                wait_until(
+                    lambda: is_running(self.call("GET", "/status", until=lambda status, _: status == 200)),
+                    f"{self.name} was said to run",
+                    seconds=ZOMBIE_SECONDS,
+                    every_seconds=0.5,
+                )
+                return
+            self.call("POST", "/restart?includeTasks=true")
+        self.call("GET", "/status", until=lambda status, answer: status == 200 and is_running(answer))
+
     def await_end(self):
         """It runs, and its place is at the end, and was flushed."""
-        self.call("GET", "/status", until=lambda status, answer: status == 200 and is_running(answer))
+        self.await_running()
         end = self.build_offset(self.lines)
         wait_until(
             lambda: self.read_offset() == end,

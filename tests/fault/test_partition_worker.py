@@ -16,7 +16,7 @@ from seamark.devstack.wait import wait_until
 from seamark.errors import SeamarkError
 from seamark.kafka.worker_group import read_worker_ids
 from seamark.offsets.codec import encode_key
-from tests.fault.offset_lane import LINE, Lane
+from tests.fault.offset_lane import ASLEEP, LINE, Lane
 from tests.fault.partition import (
     ANSWERS_LOST,
     REQUESTS_LOST,
@@ -63,6 +63,8 @@ def lanes(own_stack, recorder, tmp_path_factory):
     """The connectors of all ways; some of their tasks are with the worker that will be cut off."""
     folder = tmp_path_factory.mktemp("worker")
     lanes = [Lane(own_stack, folder, kind=kind) for kind, _, _ in HELD]
+    for lane in lanes:
+        lane.has_zombie = True
     with ThreadPoolExecutor(len(lanes)) as pool:
         list(pool.map(Lane.create, lanes))
         yield lanes
@@ -72,6 +74,7 @@ def lanes(own_stack, recorder, tmp_path_factory):
 @pytest.fixture(scope="module")
 def bystander(own_stack, recorder, tmp_path_factory):
     lane = Lane(own_stack, tmp_path_factory.mktemp("bystander"), kind="source")
+    lane.has_zombie = True
     lane.create()
     yield Bystander(lane)
     lane.delete()
@@ -82,6 +85,7 @@ def link(own_stack):
     link = build_worker_link(own_stack)
     yield link
     link.heal()
+    ASLEEP.clear()
     await_member(own_stack)
 
 
@@ -184,6 +188,8 @@ def test_zombie_whose_rest_api_answers_is_refused_until_it_is_back(own_stack, li
         link.note_bytes()
         link.cut(REQUESTS_LOST)
         time.sleep(1)
+    # Whoever asks that worker hears how it was when it was cut off.
+    ASLEEP.add(own_stack.connect["connect"].urls[1])
     address = find_address(own_stack)
     wait_until(lambda: is_member(own_stack) is False, "the worker was out of its group", seconds=60, every_seconds=0.3)
     wait_until(lambda: lane.read_worker() != address, "another worker had the task", seconds=60, every_seconds=0.3)
@@ -191,6 +197,7 @@ def test_zombie_whose_rest_api_answers_is_refused_until_it_is_back(own_stack, li
     refused = lane.change("move")
     known = read_stored(own_stack, lane)
     link.heal()
+    ASLEEP.clear()
     await_member(own_stack)
     counted = link.count_bytes()
     assert any(lost > 0 for _, lost in counted.values()), counted
@@ -221,6 +228,7 @@ def make_lane_at(stack, folder):
         place = folder / str(number)
         place.mkdir()
         lane = Lane(stack, place, kind="source")
+        lane.has_zombie = True
         lane.create()
         if lane.read_worker() == find_address(stack):
             return lane
