@@ -60,7 +60,7 @@ NAMES = {
 VERBS = {"stop": ("set-run-state", "STOPPED"), "resume": ("set-run-state", "RUNNING"), "offsets": ("write-offsets", "")}
 PATIENCE_SECONDS = 120
 # Longer than a rebalance on a busy machine.
-ZOMBIE_SECONDS = 20
+ZOMBIE_SECONDS = 12
 # What a plan is refused with while a rebalance shows the connector UNASSIGNED.
 UNTOLD = "nobody can tell whether"
 # The workers that stand still, by URL: nobody shall wait for their answers.
@@ -188,7 +188,7 @@ class Lane:
 
     def open(self):
         fleet = seamark.Fleet(open_context(environ=self._environ))
-        if ASLEEP:
+        if ASLEEP or self.has_zombie:
             # A plan asks every worker who it is, and waits half a minute for one that hangs.
             fleet._clusters = Clusters(fleet.context, build_client=partial(build_connect_client, timing=HASTY))
         return fleet

@@ -152,6 +152,7 @@ def test_worker_behind_a_cut_leaves_no_change_in_between(own_stack, lanes, link,
                 "every change was held",
                 seconds=ARRIVE_SECONDS,
             )
+            assert len(gate.arrived) == len(HELD), [run.result() for run in runs if run.done()]
             link.note_bytes()
             link.cut(cut)
         finally:
@@ -176,13 +177,13 @@ def test_worker_behind_a_cut_leaves_no_change_in_between(own_stack, lanes, link,
     assert [words for lane in lanes for words in find_violations(lane, recorder)] + bystander.find_changes() == []
 
 
-def test_zombie_whose_rest_api_answers_is_refused_until_it_is_back(own_stack, link, recorder, tmp_path):
+def test_zombie_whose_rest_api_answers_is_refused_until_it_is_back(own_stack, link, recorder, make_lane):
     """It is out of its group with an offset that it couldn't store, and stores it when the link is healed.
 
     Another worker has the task by then, so no status names the zombie. Its REST API answers.
     """
     await_member(own_stack)
-    lane = make_lane_at(own_stack, tmp_path)
+    lane = make_lane()
     with Feeder(lane):
         time.sleep(2)
         link.note_bytes()
@@ -219,20 +220,25 @@ def test_zombie_whose_rest_api_answers_is_refused_until_it_is_back(own_stack, li
     assert ended.is_done, ended
     assert lane.settle(ended) == (True, 0)
     assert find_violations(lane, recorder) == []
-    lane.delete()
 
 
-def make_lane_at(stack, folder):
+@pytest.fixture
+def make_lane(own_stack, recorder, tmp_path):
     """A source whose task is with the worker behind the link."""
-    for number in range(8):
-        place = folder / str(number)
-        place.mkdir()
-        lane = Lane(stack, place, kind="source")
-        lane.has_zombie = True
-        lane.create()
-        if lane.read_worker() == find_address(stack):
-            return lane
-    raise AssertionError("no task was given to the worker behind the link")
+    made = []
+
+    def make():
+        for _ in range(8):
+            made.append(Lane(own_stack, tmp_path, kind="source"))
+            made[-1].has_zombie = True
+            made[-1].create()
+            if made[-1].read_worker() == find_address(own_stack):
+                return made[-1]
+        raise AssertionError("no task was given to the worker behind the link")
+
+    yield make
+    for lane in made:
+        lane.delete()
 
 
 class Feeder:
