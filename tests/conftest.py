@@ -29,6 +29,9 @@ OFFSET_STACK = (
     "test_offset_planted_bugs.py",
     "test_offset_strangers.py",
     "test_offset_zombies.py",
+    "test_partition_connect.py",
+    "test_partition_kafka.py",
+    "test_partition_worker.py",
 )
 # Each of these has a stack of its own.
 ALONE = ("test_guarded_exactly_once.py", "test_oldest_workers.py", "test_runbooks_")

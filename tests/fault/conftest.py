@@ -45,8 +45,9 @@ def own_stack(tmp_path_factory):
     if file := os.environ.get("SEAMARK_OWN_DEVSTACK"):
         yield load_stack(file)
         return
-    # Only the tier that needs it has it built.
-    spec = StackSpec(brokers=3, workers=2, toxiproxy=bool(os.environ.get("SEAMARK_TOXIPROXY")))
+    # Only the tier that needs the proxies has them built.
+    has_proxies = bool(os.environ.get("SEAMARK_TOXIPROXY"))
+    spec = StackSpec(brokers=3, workers=2, toxiproxy=has_proxies, broker_doors=has_proxies, proxied_worker=has_proxies)
     with start_stack(spec, name="own") as stack:
         code, _, err = Rig(stack, tmp_path_factory.mktemp("init")).seamark("init", "--yes")
         assert code == 0, err

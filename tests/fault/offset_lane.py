@@ -12,6 +12,7 @@ import subprocess
 import sys
 import uuid
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from http.client import HTTPException
@@ -30,7 +31,9 @@ from seamark.fleet.setup import make_setup
 from seamark.model.key_hash import choose_partition
 from seamark.model.result import GOOD
 from seamark.offsets.codec import encode_key
+from tests.fault.history import Change
 from tests.fault.rig import ROOT
+from tests.fault.toxic import CUT_VARIABLE
 from tests.integration.offset_rig import read_raw
 from tests.integration.offset_tools import Brokers
 from tests.integration.rest import call
@@ -39,7 +42,6 @@ from tests.integration.waits import TRIES, says_hindered
 LINES = 3
 LINE = "line 0\n"
 TEXT = "".join(f"line {number}\n" for number in range(LINES))
-AGAIN = {"move": LINES - 1, "forget": LINES}
 CLASSES = {
     "source": "org.apache.kafka.connect.file.FileStreamSourceConnector",
     "sink": "org.apache.kafka.connect.file.FileStreamSinkConnector",
@@ -57,6 +59,8 @@ NAMES = {
 }
 VERBS = {"stop": ("set-run-state", "STOPPED"), "resume": ("set-run-state", "RUNNING"), "offsets": ("write-offsets", "")}
 PATIENCE_SECONDS = 120
+# Longer than a rebalance on a busy machine.
+ZOMBIE_SECONDS = 12
 # What a plan is refused with while a rebalance shows the connector UNASSIGNED.
 UNTOLD = "nobody can tell whether"
 # The workers that stand still, by URL: nobody shall wait for their answers.
@@ -127,7 +131,10 @@ class Ended:
 class Lane:
     """One connector, whoever moves its offsets, and a plain look at both from the outside."""
 
-    def __init__(self, stack, folder, *, kind, urls=None):
+    def __init__(self, stack, folder, *, kind, urls=None, servers=None):
+        """`servers` are the brokers as commands reach them; their journal is then a topic, and the test's way is not
+        theirs.
+        """
         self.kind = kind
         self.name = f"{kind}-{uuid.uuid4().hex[:8]}"
         self.stack = stack
@@ -136,7 +143,9 @@ class Lane:
         self.file = self.folder / "data.txt"
         self.endpoint = stack.connect["connect"]
         self.lines = self.seen = LINES
+        self.has_zombie = False
         self._urls = tuple(urls or self.endpoint.urls)
+        self._servers = servers
         self._set_up()
 
     @property
@@ -153,18 +162,25 @@ class Lane:
 
     def _set_up(self, *, in_flight="3s"):
         cluster = {"urls": list(self._urls), "worker_config": self.endpoint.worker_config}
+        journal = {"journal": "file", "journal_folder": str(self.folder / "journal")}
+        if self._servers:
+            journal = {"journal": "kafka", "journal_topic": f"journal-{self.name}"}
         context = {
-            "journal": "file",
-            "journal_folder": str(self.folder / "journal"),
+            **journal,
             "in_flight": in_flight,
             "policy": {"files": ["/**"]},
-            "kafka": {"bootstrap.servers": self.stack.kafka.bootstrap_servers},
             "connect": {"connect": cluster},
         }
-        file = self.folder / "seamark.yaml"
-        file.write_text(json.dumps({"current": "dev", "contexts": {"dev": context}}))
-        self._environ = {"SEAMARK_CONFIG": str(file), "XDG_STATE_HOME": str(self.folder / "state")}
+        direct = self.stack.kafka.bootstrap_servers
+        self._environ = self._write_context("seamark.yaml", context, direct)
+        self._operator = self._write_context("operator.yaml", context, self._servers or direct)
         make_setup(open_context(environ=self._environ))
+
+    def _write_context(self, name, context, servers):
+        file = self.folder / name
+        context = context | {"kafka": {"bootstrap.servers": servers}}
+        file.write_text(json.dumps({"current": "dev", "contexts": {"dev": context}}))
+        return {"SEAMARK_CONFIG": str(file), "XDG_STATE_HOME": str(self.folder / "state")}
 
     def be_patient(self):
         """From now on a request counts as over after 90 s, as Connect says: who is asleep carries it out later."""
@@ -172,7 +188,7 @@ class Lane:
 
     def open(self):
         fleet = seamark.Fleet(open_context(environ=self._environ))
-        if ASLEEP:
+        if ASLEEP or self.has_zombie:
             # A plan asks every worker who it is, and waits half a minute for one that hangs.
             fleet._clusters = Clusters(fleet.context, build_client=partial(build_connect_client, timing=HASTY))
         return fleet
@@ -245,9 +261,26 @@ class Lane:
         value = found.get((home, key))
         return None if value is None else json.loads(value)
 
+    def await_running(self):
+        """It is said to run. With `has_zombie`, a zombie may have been the last to say something of it.
+
+        Then it is UNASSIGNED for ever, and a person restarts it.
+        """
+        if self.has_zombie:
+            with suppress(DevstackError):
+                wait_until(
+                    lambda: is_running(self.call("GET", "/status", until=lambda status, _: status == 200)),
+                    f"{self.name} was said to run",
+                    seconds=ZOMBIE_SECONDS,
+                    every_seconds=0.5,
+                )
+                return
+            self.call("POST", "/restart?includeTasks=true")
+        self.call("GET", "/status", until=lambda status, answer: status == 200 and is_running(answer))
+
     def await_end(self):
         """It runs, and its place is at the end, and was flushed."""
-        self.call("GET", "/status", until=lambda status, answer: status == 200 and is_running(answer))
+        self.await_running()
         end = self.build_offset(self.lines)
         wait_until(
             lambda: self.read_offset() == end,
@@ -296,10 +329,13 @@ class Lane:
 
     def change(self, verb="move", *, hooks=None, **options):
         """Plan and apply one move or forget. What is refused is an end too."""
+        return self._apply(lambda fleet: self._plan_again(fleet, verb, options), hooks=hooks, verb=verb)
+
+    def _apply(self, plan, *, hooks=None, verb="move"):
         with self.open() as fleet:
             known = {head.change for head in fleet.journal.list()}
             try:
-                planned = self._plan_again(fleet, verb, options)
+                planned = plan(fleet)
             except SeamarkError as error:
                 return Ended(None, "refused", {}, describe(error), set(hooks or {}), verb)
             told = Hooks(planned, hooks or {})
@@ -349,9 +385,13 @@ class Lane:
             return fleet.offsets.forget(self.name, **options)
         return fleet.offsets.move(self.name, to=1 if self.is_sink else self.build_offset(1), **options)
 
-    def start(self, *words, failpoint=None):
-        """An operator at the real command, as a process of its own."""
-        env = {**os.environ, **self._environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    def start(self, *words, failpoint=None, cut="", is_direct=False):
+        """An operator at the real command, as a process of its own; `is_direct` where the test's way is his too.
+
+        `cut` is the order for a failpoint that cuts a link.
+        """
+        environ = self._environ if is_direct else self._operator
+        env = {**os.environ, **environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", CUT_VARIABLE: cut}
         env.pop("SEAMARK_FAILPOINT", None)
         return subprocess.Popen(
             [sys.executable, "-m", "tests.fault.cli", *words, "--yes"],
@@ -362,12 +402,12 @@ class Lane:
             text=True,
         )
 
-    def start_change(self, verb, *, failpoint=None):
+    def start_change(self, verb, **options):
         """The command that moves it or makes it forget."""
         if verb == "forget":
-            return self.start("offsets", "forget", self.name, failpoint=failpoint)
+            return self.start("offsets", "forget", self.name, **options)
         place = "1" if self.is_sink else json.dumps(self.build_offset(1))
-        return self.start("offsets", "move", self.name, "--to", place, failpoint=failpoint)
+        return self.start("offsets", "move", self.name, "--to", place, **options)
 
     def read_ended(self, process, verb, *, seconds=240):
         """How a command ended: by its exit code, what it said, and the journal."""
@@ -427,6 +467,46 @@ class Lane:
         kinds = [step["kind"] for step in entries[0].body["plan"]["steps"]]
         return {kinds[entry.body["step"]]: entry.body["outcome"] for entry in entries if str(entry.kind) == "outcome"}
 
+    def read_changes(self):
+        """Every change of the journal, the oldest first, as `tests.fault.history` tells them.
+
+        A change has its lock at its second entry; the first has the time of the command.
+        """
+        with self.open() as fleet:
+            told = [(head.change, fleet.journal.show(head.change)) for head in fleet.journal.list(limit=1000)]
+        changes = [
+            Change(change, entries=entries, begins=entries[min(1, len(entries) - 1)].at, ends=entries[-1].at)
+            for change, entries in told
+        ]
+        return sorted(changes, key=lambda change: change.begins)
+
+    def give_more(self):
+        """One more line, which it reads and stores."""
+        if self.is_sink:
+            producer = Producer({"bootstrap.servers": self.stack.kafka.bootstrap_servers, "acks": "all"})
+            producer.produce(self.name, value=LINE.strip())
+            assert producer.flush(60) == 0
+        else:
+            with self.file.open("a") as file:
+                file.write(LINE)
+        self.lines += 1
+
+    def undo(self, change):
+        """Undo a change that moved it, when one line more was read: the undo goes back before it, and it comes again.
+
+        Where a rebalance hinders it, it is typed again.
+        """
+        self.give_more()
+        self.await_end()
+        self.seen = self.count()
+        for _ in range(TRIES):
+            ended = self._apply(lambda fleet: fleet.undo(change))
+            if ended.is_done or not says_hindered(ended.said):
+                break
+            self.finish()
+        assert ended.is_done, ended
+        self.check(1)
+
     def count_intents(self):
         """How often the journal intends each verb that Connect is asked."""
         found = Counter()
@@ -458,7 +538,9 @@ class Lane:
         moved = ended.change is not None and self.read_outcomes(ended.change).get("write-offsets") == "done"
         if ended.is_done:
             assert moved, f"{self.name} said done: {ended}"
-        self.check(AGAIN[ended.verb] if moved else 0)
+        # A move goes behind the first line, and whoever has no offset begins with it.
+        again = self.lines - (ended.verb == "move")
+        self.check(again if moved else 0)
         return moved, times
 
 

@@ -9,7 +9,9 @@ import pytest
 
 from seamark.model.entry import Entry
 from tests.fault.history import Change, find_breaks
+from tests.soak import commits as commits_of
 from tests.soak import offset_history
+from tests.soak.commits import Commit, Write, check_commits
 from tests.soak.delivered import Delivered, Start, check_delivered
 from tests.soak.intents import check_intents
 from tests.soak.lane import Lane
@@ -202,6 +204,86 @@ def test_delivery_that_no_change_ordered_is_found(delivered, starts, options, sa
     assert len(wrong) == (said is not None)
     assert said is None or said in wrong[0]
     assert (counts["unexplained"] > 0) == (said is not None and said.startswith("after"))
+
+
+def commits(*offsets, at=100.0):
+    return [Commit(at + number, offset) for number, offset in enumerate(offsets)]
+
+
+@pytest.mark.parametrize(
+    ("committed", "writes", "delivered", "said"),
+    [
+        (commits(2, 4), [], [0, 1, 2, 3], []),
+        # Back to what was committed before the kill: what came behind it comes again.
+        (commits(2, 4), [], [0, 1, 2, 2, 3], []),
+        (commits(2, 4), [], [0, 1, 2, 1, 2, 3], ["after 2 came 1, and the group had not stood there"]),
+        # Back to an older commit than the last one that the sink began from.
+        (commits(1, 2, 4), [], [0, 1, 2, 2, 3, 1, 2, 3], ["after 3 came 1, and the group had not stood there"]),
+        # The group was left behind or beyond, and no change had said so.
+        (commits(3, 1, 4), [], [0, 1, 2, 1, 2, 3], ["1 was committed at 101.000 behind 3"]),
+        (commits(4, None, 4), [], [0, 1, 2, 3] * 2, ["None was committed at 101.000 behind 4"]),
+        (commits(1, 3, 4), [], [0, 3], ["1 to 2 were committed as read 1 times and delivered 0 times"]),
+        # As changes wrote: back, forward, deleted; and each of them once.
+        (commits(4, 1, 4), [Write(101, 102, 1)], [0, 1, 2, 3, 1, 2, 3], []),
+        (commits(1, 3, 4), [Write(101, 102, 3)], [0, 3], []),
+        (commits(4, None, 4), [Write(100.5, 101.5, None)], [0, 1, 2, 3] * 2, []),
+        (commits(4, 1, 1, 4), [Write(101, 103, 1)], [0, 1, 2, 3, 1, 2, 3], []),
+        (commits(4, 1, 4, 1, 4), [Write(101, 109, 1)], [0, 1, 2, 3] + [1, 2, 3] * 2, ["at 103.000 behind 4"]),
+        # A change that wrote something else, or at another time.
+        (commits(4, 1, 4), [Write(101, 102, 2)], [0, 1, 2, 3, 1, 2, 3], ["1 was committed at 101.000 behind 4"]),
+        (commits(4, 1, 4), [Write(102, 103, 1)], [0, 1, 2, 3, 1, 2, 3], ["1 was committed at 101.000 behind 4"]),
+        # Moved back, and committed as read once more without having been delivered once more: lost.
+        (commits(4, 1, 4), [Write(101, 102, 1)], [0, 1, 2, 3], ["1 to 3 were committed as read 2 times"]),
+        # The end was not reached, in the group or in the file.
+        (commits(2), [], [0, 1, 2, 3], ["the group stands at 2, and there are 4"]),
+        (commits(2, 4), [], [0, 1, 2], ["3 to 3 were committed as read 1 times", "the last one is 2"]),
+        ([], [], [], ["the group stands at 0", "the last one is none"]),
+    ],
+)
+def test_sink_that_is_not_where_its_commits_and_changes_say_is_found(committed, writes, delivered, said):
+    wrong, counts = check_commits(committed, writes, delivered, end=4)
+    assert len(wrong) == len(said), wrong
+    assert all(words in sentence for words, sentence in zip(said, wrong, strict=True)), wrong
+    assert counts["commits: moved"] + counts["commits: progress"] + sum("behind" in one for one in wrong) == len(
+        committed
+    )
+
+
+def read_spot(partition, offset):
+    return partition, None if offset is None else int(offset)
+
+
+def test_writes_of_a_change_last_from_its_intent_to_its_end():
+    whole = build_write("A", {"offsets": {"p": "4", "q": "2"}}, None, begins=0)
+    repeated = build_write("B", {"offsets": {"p": None}}, {"offsets": {"p": "1"}}, begins=10, entries=AGAIN_OF_P)
+    found = offset_history.find_writes([whole, repeated], read_spot)
+    begins = INTENT_SECONDS - 0.5
+    assert found["q"] == [Write(begins, INTENT_SECONDS + 2.5, None)]
+    assert found["p"] == [
+        Write(begins, INTENT_SECONDS + 2.5, None),
+        Write(begins + 10, INTENT_SECONDS + 14.5, 1),
+        Write(begins + 12, INTENT_SECONDS + 14.5, 1),
+    ]
+
+
+AGAIN_OF_P = [
+    ("outcome", {"step": 0, "outcome": "did not happen", "again": True}),
+    ("intent", {"step": 0, "before": {"offsets": {"p": None}}, "after": {"offsets": {"p": "1"}}}),
+]
+
+
+def spell(text):
+    return len(text).to_bytes(2, "big") + text.encode()
+
+
+def test_keys_and_values_of_the_groups_topic_are_read():
+    key = (1).to_bytes(2, "big") + spell("connect-it") + spell("topic") + (2).to_bytes(4, "big")
+    assert commits_of.parse_key(key) == ("connect-it", "topic:2")
+    # The metadata of a group, which has another version.
+    assert commits_of.parse_key((2).to_bytes(2, "big") + spell("connect-it")) is None
+    value = (3).to_bytes(2, "big") + (77).to_bytes(8, "big") + (-1).to_bytes(4, "big", signed=True) + spell("")
+    assert commits_of.parse_value(value + (1794729601000).to_bytes(8, "big")) == 77
+    assert commits_of.parse_value(None) is None
 
 
 def test_row_goes_to_the_table_under_its_heading(tmp_path):

@@ -17,7 +17,7 @@ import pytest
 from seamark.devstack.control import ask
 from seamark.devstack.wait import wait_until
 from seamark.errors import DevstackError
-from tests.fault.offset_lane import ASLEEP, LINE, Lane, is_running
+from tests.fault.offset_lane import ASLEEP, Lane
 from tests.integration.rest import call
 
 # Up to three tries, beside neighbours.
@@ -91,13 +91,6 @@ def await_handover(lanes, sleeper):
         wait_until(lambda lane=lane: lane.read_worker() != sleeper.address, f"{lane.name} was given away", seconds=120)
 
 
-def give_more(lane):
-    """A line that the zombie has not read: when it wakes up it has something to store."""
-    with lane.file.open("a") as file:
-        file.write(LINE)
-    lane.lines += 1
-
-
 class Held:
     """Changes that wait until the worker has gone on, and whose zombies have stored what they read."""
 
@@ -167,8 +160,9 @@ def run_orders(lanes, sleeper):
         last = pool.submit(late.change, accept_zombies=True).result()
         check_refused(second.result(), "is not known to be alive: it may still write its offsets")
         held.await_all(len(others))
+        # A line that the zombies have not read: when they wake up they have something to store.
         for lane in others:
-            give_more(lane)
+            lane.give_more()
         time.sleep(5)
         sleeper.wake()
         held.go_on()
@@ -181,22 +175,9 @@ def run_orders(lanes, sleeper):
     check_done(last)
     for lane in lanes:
         lane.finish()
-        await_end(lane)
+        lane.has_zombie = True
+        lane.await_end()
     return {point for lane, point in zip(others, ORDERS, strict=True) if lane.name in held.stored}
-
-
-def await_end(lane):
-    """It runs, to its end. A zombie that woke may have been the last to say something of it: UNASSIGNED, for ever."""
-    with suppress(DevstackError):
-        wait_until(
-            lambda: is_running(lane.call("GET", "/status", until=lambda status, _: status == 200)),
-            f"{lane.name} was said to run",
-            seconds=40,
-            every_seconds=0.5,
-        )
-        return lane.await_end()
-    lane.call("POST", "/restart?includeTasks=true")
-    return lane.await_end()
 
 
 def check_seen(ended):

@@ -25,6 +25,7 @@ from pathlib import Path
 from seamark.devstack import StackSpec, load_stack, start_stack
 from tests.soak.lane import Lane
 from tests.soak.offsets_run import soak_offsets
+from tests.soak.progress import format_rate, report_progress
 from tests.soak.proxy import Proxy
 from tests.soak.record import CHANGES, OFFSETS, append_row, build_row
 
@@ -50,18 +51,9 @@ def open_stack(stack):
     return stack.enter_context(start_stack(StackSpec(brokers=3, workers=2), name="soak"))
 
 
-def tell(lanes, begun, over):
-    """How it goes, once in half a minute."""
-    while not over.wait(30):
-        counts = sum((lane.counts for lane in lanes), Counter())
-        violations = sum(len(lane.violations) for lane in lanes)
-        print(f"{time.monotonic() - begun:5.0f} s  {dict(counts)}  violations {violations}", flush=True)
-
-
 def run(lanes, seconds):
     begun, over = time.monotonic(), threading.Event()
-    teller = threading.Thread(target=tell, args=(lanes, begun, over), daemon=True)
-    teller.start()
+    threading.Thread(target=report_progress, args=(lanes, begun, over), daemon=True).start()
     try:
         with ThreadPoolExecutor(len(lanes)) as pool:
             for done in [pool.submit(lane.run_until, begun + seconds) for lane in lanes]:
@@ -99,7 +91,7 @@ def main():
         stack = open_stack(exits)
         counts, violations, seconds = soak(stack, minutes=wanted.minutes, seed=wanted.seed, lanes=wanted.lanes or lanes)
     row = build_row(stack, counts, table, violations=len(violations), minutes=seconds / 60, seed=wanted.seed)
-    print(f"{dict(counts)}\n{row}\n" + "\n".join(violations), flush=True)
+    print(f"{dict(counts)}\n{format_rate(counts, seconds)}\n{row}\n" + "\n".join(violations), flush=True)
     if not wanted.no_record:
         append_row(row, table)
     return 1 if violations or not counts["kills"] else 0

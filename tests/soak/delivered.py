@@ -33,15 +33,14 @@ def check_delivered(
     starts: Collection[Start],
     *,
     end: int,
-    held: Collection[int] | None = None,
-    died: Sequence[tuple[float, float]] | None = None,
+    held: Collection[int] = (),
+    died: Sequence[tuple[float, float]] = (),
 ) -> tuple[list[str], Counter]:
     """Sentences for what nobody ordered, and a count of the jumps.
 
     Forward it goes only where a change wrote that very number, and stood no further than what had been delivered.
-    Backward it may also go where the reader had flushed (`held`; None where nobody knows), as Connect does when a
-    worker dies, and within the times in which a server was dead (`died`; None where nobody knows), when a producer
-    sends a batch again.
+    Backward it may also go where the reader had flushed (`held`), as Connect does when a worker dies, and within the
+    times in which a server was dead (`died`), when a producer sends a batch again.
     """
     wrong, counts = [], Counter()
     last = -1
@@ -62,9 +61,9 @@ def _explain(one, last, *, starts, held, died):
         return "moved"
     if one.number > last:
         return ""
-    if held is None or one.number in held:
+    if one.number in held:
         return "read again"
-    if died is None or any(begun <= one.at <= ended for begun, ended in died):
+    if any(begun <= one.at <= ended for begun, ended in died):
         return "sent again"
     return ""
 

@@ -1,4 +1,4 @@
-"""What the offsets topic holds, read by the soak itself record by record."""
+"""What the offsets topic and the topic of groups hold, read by the soak itself record by record."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.soak.brokers import PATIENCE_SECONDS
+from tests.soak.commits import Commit, parse_key, parse_value
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Ledger:
         self._topic = topic
         config = {
             "bootstrap.servers": stack.kafka.bootstrap_servers,
-            "group.id": "soak-ledger",
+            "group.id": f"soak-ledger-{topic}",
             "log_level": 0,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
@@ -92,12 +93,27 @@ class Ledger:
                 continue
             with self._news:
                 for record in records:
-                    self._take(record)
+                    self._add(record)
+                    self._next[record.partition()] = record.offset() + 1
                 self._news.notify_all()
 
-    def _take(self, record):
+    def _add(self, record):
         name = json.loads(record.key())[0]
         place = (record.partition(), record.offset())
         written = Written(record.timestamp()[1] / 1000, record.key(), record.value(), place)
         self._records[name].append(written)
-        self._next[record.partition()] = record.offset() + 1
+
+
+class CommitLedger(Ledger):
+    """Every record of `__consumer_offsets` since its beginning, by the group that its key names."""
+
+    def read_partition(self, group, spot):
+        """Return the commits of a group for `topic:0` up to now, in their order."""
+        return [commit for where, commit in self.read(group) if where == spot]
+
+    def _add(self, record):
+        parsed = parse_key(record.key())
+        if parsed is not None:
+            group, spot = parsed
+            commit = Commit(record.timestamp()[1] / 1000, parse_value(record.value()))
+            self._records[group].append((spot, commit))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from tests.soak.commits import Write
 from tests.soak.delivered import Start
 
 WRITES = {"write-offsets", "move-group", "delete-group"}
 DONE = {"done", "nothing to do"}
 FOREIGN = "foreign change"
 KNOWN = {"done", "nothing to do", "did not happen"}
+# An entry has the time of the command, a commit that of its broker; both clocks are of one machine.
+_CLOCK_SECONDS = 0.5
 
 
 def read_acts(change):
@@ -78,6 +81,23 @@ def flatten(image):
     if "offsets" in image:
         return dict(image["offsets"])
     return {f"{topic}:{number}": value for topic, partitions in image.items() for number, value in partitions.items()}
+
+
+def find_writes(changes, read_place):
+    """By partition, every offset that these changes may have written or deleted, and when."""
+    writes = {}
+    for change in changes:
+        ends = datetime.fromisoformat(change.entries[-1].at).timestamp() + _CLOCK_SECONDS
+        for entry in change.entries:
+            if entry.kind != "intent" or change.steps[entry.body["step"]]["kind"] != "write-offsets":
+                continue
+            begins = datetime.fromisoformat(entry.at).timestamp() - _CLOCK_SECONDS
+            # An image is None where nothing is held; which partitions those are, the other one tells.
+            written = dict.fromkeys(flatten(entry.body["before"])) | flatten(entry.body["after"])
+            for partition, offset in written.items():
+                spot, to = read_place(partition, offset)
+                writes.setdefault(spot, []).append(Write(begins, ends, to))
+    return writes
 
 
 def find_starts(changes, read_place):

@@ -11,7 +11,7 @@ from tests.fault.rig import Rig
 from tests.soak.command import HANG_SECONDS, UNKNOWN, Command, disturb
 from tests.soak.intents import check_intents, read_spooled
 from tests.soak.journal_reader import JournalReader
-from tests.soak.offset_history import find_breaks, find_starts, find_written
+from tests.soak.offset_history import find_breaks, find_written
 from tests.soak.proxy import write_context
 
 # Long enough for what Connect does while servers die, short enough for many changes; Connect's own 90 s has a case of
@@ -235,8 +235,7 @@ class OffsetLane:
         self.counts["spoiled"] = sum(bool(request.spoiled) for request in sent)
         for wrong in check_intents(changes, sent, spooled):
             self._violate("I1", wrong)
-        starts = find_starts(changes, self.owner.read_place) if not is_still else {}
-        wrong, jumps = self.owner.check_data(starts, self._chaos.deaths)
+        wrong, jumps = self.owner.check_data(changes, self._chaos.deaths)
         self.counts.update({f"jumps: {words}": count for words, count in jumps.items()})
         for words in wrong:
             self._violate("I3", words)

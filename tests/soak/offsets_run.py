@@ -17,12 +17,13 @@ from confluent_kafka import Producer
 
 from seamark.devstack.control import ask
 from tests.integration.test_topic_route import build_plugin
-from tests.soak.brokers import Brokers
+from tests.soak.brokers import GROUPS, Brokers
 from tests.soak.chaos import Chaos
-from tests.soak.ledger import Ledger
+from tests.soak.ledger import CommitLedger, Ledger
 from tests.soak.offset_lane import OffsetLane
 from tests.soak.owners import Site
 from tests.soak.positions import FileSink, IdleGroup, PlainGroup
+from tests.soak.progress import report_progress
 from tests.soak.proxy import CUT, ERROR, GATEWAY, LOST, UNHEARD, Proxy
 from tests.soak.rest import Rest
 from tests.soak.sources import CountingSource, FileSource, IdleSource
@@ -75,19 +76,12 @@ def begin_all(lanes):
             done.result()
 
 
-def tell(lanes, chaos, begun, told):
-    """How it goes, once in half a minute."""
-    while not told.wait(30):
-        counts = sum((lane.counts for lane in lanes), Counter()) + Counter(servers=sum(chaos.counts.values()))
-        violations = sum(len(lane.violations) for lane in lanes)
-        print(f"{time.monotonic() - begun:5.0f} s  {dict(counts)}  violations {violations}", flush=True)
-
-
 def run_lanes(lanes, chaos, seconds):
     """All lanes, for so long or until somebody ends this process with SIGTERM: then too everything is checked."""
     begun, over, told = time.monotonic(), threading.Event(), threading.Event()
     former = signal.signal(signal.SIGTERM, lambda *_: over.set())
-    threading.Thread(target=tell, args=(lanes, chaos, begun, told), daemon=True).start()
+    more = lambda: Counter(servers=sum(chaos.counts.values()))  # noqa: E731
+    threading.Thread(target=report_progress, args=(lanes, begun, told, more), daemon=True).start()
     try:
         with ThreadPoolExecutor(len(lanes)) as pool:
             running = [pool.submit(lane.run_until, over) for lane in lanes]
@@ -122,10 +116,11 @@ def soak_offsets(stack, *, minutes, seed, lanes):
         add_plugin(stack, folder)
         brokers = exits.enter_context(closing(Brokers(stack)))
         ledger = exits.enter_context(Ledger(stack, brokers, stack.connect["connect"].offsets_topic))
+        commits = exits.enter_context(CommitLedger(stack, brokers, GROUPS))
         # What is numbered must stand in the log in its order, also where a broker is slow to answer.
         config = {"bootstrap.servers": stack.kafka.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
         producer = Producer(config)
-        site = Site(stack, Rest(stack.connect["connect"].urls), ledger, brokers, folder, producer)
+        site = Site(stack, Rest(stack.connect["connect"].urls), ledger, commits, brokers, folder, producer)
         site.idle_source, site.idle_group = IdleSource(site, rng), IdleGroup(site, rng)
         for idle in (site.idle_source, site.idle_group):
             idle.begin()

@@ -37,6 +37,7 @@ class Site:
     stack: object
     rest: object
     ledger: object
+    commits: object
     brokers: object
     folder: Path
     producer: object

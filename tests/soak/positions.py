@@ -6,7 +6,8 @@ import json
 import re
 from collections import Counter
 
-from tests.soak.delivered import Delivered, check_delivered
+from tests.soak.commits import check_commits
+from tests.soak.offset_history import find_writes
 from tests.soak.owners import FILE, Owner, Wish
 
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
@@ -73,12 +74,10 @@ class Positions:
         return ways
 
     def read_place(self, partition, offset):
-        """The key of a partition in an image, and the number at its offset."""
+        """The `topic:0` of a partition in an image, and its offset."""
         found = json.loads(partition)
-        return f"{found['kafka_topic']}:{found['kafka_partition']}", self._read_number(offset)
-
-    def _read_number(self, offset):
-        return 0 if offset is None else json.loads(offset)["kafka_offset"]
+        spot = f"{found['kafka_topic']}:{found['kafka_partition']}"
+        return spot, None if offset is None else json.loads(offset)["kafka_offset"]
 
 
 class FileSink(Positions, Owner):
@@ -107,17 +106,30 @@ class FileSink(Positions, Owner):
     def _has_read_all(self):
         return self.hold() == {f"{self.topic}:{number}": end for number, end in self.ends.items()}
 
-    def check_data(self, starts, deaths):
-        """What stands in the file. Nobody knows when a line came, nor what had been committed then."""
+    def find_unwritten(self, wanted, since):
+        """A sentence for a partition whose wanted offset the group has not committed since."""
+        wrong = []
+        for number, end in self.ends.items():
+            spot = f"{self.topic}:{number}"
+            written = [one.offset for one in self.site.commits.read_partition(self.group, spot) if one.at >= since - 1]
+            # One that had come back there by itself had nothing written.
+            if wanted.get(spot) not in (*written, end):
+                wrong.append(f"{wanted.get(spot)} of {spot} is not among the commits {written}")
+        return "; ".join(wrong)
+
+    def check_data(self, changes, deaths):
+        """What stands in the file, held against what the group committed and what changes wrote."""
         del deaths
         text = self.file.read_text()
+        writes = find_writes(changes, self.read_place)
         wrong, counts = [], Counter()
         for number, end in self.ends.items():
-            found = [Delivered(int(one)) for one in re.findall(rf"<{number}-(\d{{6}})>", text)]
+            found = [int(one) for one in re.findall(rf"<{number}-(\d{{6}})>", text)]
             self.counts["delivered"] += len(found)
-            key = f"{self.topic}:{number}"
-            some_wrong, some = check_delivered(found, starts.get(key, ()), end=end)
-            wrong += [f"{key}: {words}" for words in some_wrong]
+            spot = f"{self.topic}:{number}"
+            commits = self.site.commits.read_partition(self.group, spot)
+            some_wrong, some = check_commits(commits, writes.get(spot, ()), found, end=end)
+            wrong += [f"{spot}: {words}" for words in some_wrong]
             counts += some
         return wrong, counts
 
@@ -144,8 +156,8 @@ class PlainGroup(Positions, Owner):
     def grow(self):
         """Nothing: nobody reads it."""
 
-    def check_data(self, starts, deaths):
-        del starts, deaths
+    def check_data(self, changes, deaths):
+        del changes, deaths
         return [], Counter()
 
     def end(self):

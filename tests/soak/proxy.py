@@ -6,6 +6,7 @@ It can also lose answers: then whoever asked does not know whether it happened.
 from __future__ import annotations
 
 import http.client
+import select
 import socket
 import struct
 import threading
@@ -103,24 +104,45 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     proxy = None
+    # The connection to the worker lives as long as the one to the client: seamark takes answers over one connection
+    # for those of one process.
+    _worker = None
 
     def log_message(self, *_):
         """Nothing."""
 
+    def handle(self):
+        self.handle_one_request()
+        while not self.close_connection and self._has_next():
+            self.handle_one_request()
+
+    def finish(self):
+        super().finish()
+        if self._worker is not None:
+            self._worker.close()
+
+    def _has_next(self):
+        """Wait for the next request; False where the worker has ended its connection, as one does that dies."""
+        worker = self._worker.sock if self._worker is not None else None
+        if worker is None:
+            return False
+        return select.select([self.connection, worker], [], [], ANSWER_SECONDS)[0] == [self.connection]
+
     def _pass_on(self):
         came_at = time.time()
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        # A worker that dies takes its connections with it; so there is one for each request.
-        self.close_connection = True
-        if self.command == "GET":
+        parsed = urlsplit(self.path)
+        # What a follower forwards to the leader is the same request once more.
+        if self.command == "GET" or "forward=" in parsed.query:
             self._answer(*self._ask(body))
             return
-        parts = urlsplit(self.path).path.split("/")
+        parts = parsed.path.split("/")
         verb, name = parts[-1], parts[2]
         status, said, spoiled = None, b"", self.proxy.spoil(name, verb)
         try:
             status, said, kept = self._ask(body) if spoiled not in (UNHEARD, EARLY, BUSY) else (None, b"", {})
             if spoiled:
+                self.close_connection = True
                 self._spoil(spoiled, said)
             else:
                 self._answer(status, said, kept)
@@ -130,15 +152,14 @@ class Handler(BaseHTTPRequestHandler):
             self.proxy.requests.setdefault(name, []).append(request)
 
     def _ask(self, body):
-        where = urlsplit(self.proxy.target)
-        connection = http.client.HTTPConnection(where.hostname, where.port, timeout=ANSWER_SECONDS)
-        try:
-            headers = {key: value for key, value in self.headers.items() if key.lower() != "host"}
-            connection.request(self.command, self.path, body=body or None, headers=headers)
-            answer = connection.getresponse()
-            data = answer.read()
-        finally:
-            connection.close()
+        if self._worker is None:
+            where = urlsplit(self.proxy.target)
+            self._worker = http.client.HTTPConnection(where.hostname, where.port, timeout=ANSWER_SECONDS)
+        headers = {key: value for key, value in self.headers.items() if key.lower() != "host"}
+        self._worker.request(self.command, self.path, body=body or None, headers=headers)
+        answer = self._worker.getresponse()
+        data = answer.read()
+        self.close_connection |= answer.will_close
         kept = {key: value for key in ("Content-Type", "Location") if (value := answer.getheader(key))}
         return answer.status, data, kept
 
@@ -146,7 +167,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for key, value in headers.items():
             self.send_header(key, value)
-        self.send_header("Connection", "close")
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)

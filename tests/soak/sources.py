@@ -7,6 +7,7 @@ from base64 import b64decode
 
 from tests.integration.test_topic_route import CLASS as COUNTING
 from tests.soak.delivered import Delivered, check_delivered
+from tests.soak.offset_history import find_starts
 from tests.soak.owners import FILE, Owner, Wish
 
 # Lines of one length: so the position of a line is its number times this.
@@ -74,8 +75,9 @@ class Source(Owner):
             ]
         return ways
 
-    def check_data(self, starts, deaths):
+    def check_data(self, changes, deaths):
         """What stands in the topic, held against what was moved."""
+        starts = find_starts(changes, self.read_place)
         delivered = [
             Delivered(self.read_value(record.value()), record.timestamp()[1] / 1000)
             for record in self.site.read_topic(self.name)

@@ -179,9 +179,11 @@ class ConnectClient:
         """Return those of these workers, by worker_id, that are not known to be alive; then URLs of ours that hang.
 
         With `members`, the worker IDs of the worker group, a worker is alive while it is a member; one that the context
-        lists must answer too, because a worker that hangs stays a member until its session ends. Without, only those
-        that the context lists can be known to be alive, by any answer: one that was removed from its group may still
-        answer. Only URLs of the context are called: a worker_id is what someone wrote into the status topic.
+        lists must answer too, because a worker that hangs stays a member until its session ends. One of ours that
+        answers and isn't a member is returned too, whatever it ran: partitioned from the brokers, it was removed from
+        its group, its tasks were given to others, and it stores what it still holds when the partition ends. Without
+        members, only those that the context lists can be known to be alive, by any answer. Only URLs of the context are
+        called: a worker_id is what someone wrote into the status topic.
         """
         ours = {build_worker_id(url): url for url in self.urls}
         with ThreadPoolExecutor(max_workers=_MOST_WORKERS_AT_ONCE) as pool:
@@ -189,7 +191,12 @@ class ConnectClient:
         failed = {worker: answer for worker, answer in answers.items() if isinstance(answer, Failure)}
         alive = (ours.keys() if members is None else frozenset(members)) - failed.keys()
         silent = [worker for worker in workers if worker.lower() not in alive]
-        return tuple(dict.fromkeys([*silent, *(worker for worker, answer in failed.items() if answer.is_silence)]))
+        hanging = [worker for worker, answer in failed.items() if answer.is_silence]
+        # A URL can be an alias or a load balancer, which is nobody's worker ID. Where one is a member's, all are taken
+        # for worker IDs.
+        is_by_id = members is not None and not ours.keys().isdisjoint(members)
+        removed = [worker for worker in ours if worker not in alive and worker not in failed] if is_by_id else []
+        return tuple(dict.fromkeys([*silent, *hanging, *removed]))
 
     def _knock(self, url: str) -> Answer | Failure:
         seconds = self.timing.connect_seconds

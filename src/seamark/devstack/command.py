@@ -79,6 +79,7 @@ def _spec(options: argparse.Namespace) -> StackSpec:
         exactly_once=options.exactly_once,
         toxiproxy=options.toxiproxy,
         broker_doors=options.broker_doors,
+        proxied_worker=options.proxied_worker,
         authorizer=options.authorizer,
         full_jit=options.full_jit,
     )
@@ -105,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--exactly-once", action="store_true", help="exactly-once sources on")
     up.add_argument("--toxiproxy", action="store_true", help="a proxy before each worker that can break off answers")
     up.add_argument("--broker-doors", action="store_true", help="a proxy before a second listener of each broker")
+    up.add_argument("--proxied-worker", action="store_true", help="proxies between the last worker and the brokers")
     up.add_argument("--authorizer", action="store_true", help="brokers with ACLs, and a listener with a login for them")
     up.add_argument("--full-jit", action="store_true", help="slower start, faster servers: for measuring")
     up.add_argument("--foreground", action="store_true", help="stay, and end with the caller")

@@ -38,7 +38,7 @@ def fetch_parts(spec: StackSpec) -> None:
         find_programs()
     if spec.s3:
         read_gateway()
-    if spec.toxiproxy or spec.broker_doors:
+    if spec.has_proxies:
         read_toxiproxy()
     if spec.spark:
         find_spark()
@@ -48,7 +48,7 @@ def fetch_parts(spec: StackSpec) -> None:
 def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: int, ports: PortReservation) -> Layout:
     """Lay out every server's files under a folder."""
     (folder / "logs").mkdir()
-    doors = Doors(ports) if spec.toxiproxy or spec.broker_doors else None
+    doors = Doors(ports) if spec.has_proxies else None
     kafka, servers = build_brokers(
         spec.brokers,
         libs=kafka_jars(),
@@ -57,6 +57,7 @@ def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: in
         full_jit=spec.full_jit,
         authorizer=spec.authorizer,
         doors=doors if spec.broker_doors else None,
+        worker_doors=doors if spec.proxied_worker else None,
     )
     wanted = frozenset(kind for kind, is_there in (("jdbc", spec.postgres), ("s3", spec.s3)) if is_there)
     plugins = build_plugins(folder / "plugins", wanted=wanted)

@@ -33,6 +33,9 @@ class StackSpec:
     toxiproxy: bool = False
     # A proxy before a second listener of each broker: who comes through a door is sent to doors only.
     broker_doors: bool = False
+    # Proxies before a third listener of each broker, which only the last worker of each Connect cluster uses: that
+    # worker can be partitioned from Kafka while all others aren't.
+    proxied_worker: bool = False
     # The JVM's second compiler doubles the CPU of a start (34 s against 18 s for five JVMs here) and pays only in
     # long runs: tests go without it, benches ask for it.
     full_jit: bool = False
@@ -43,8 +46,15 @@ class StackSpec:
             raise UsageError(f"a stack has 1 to 9 brokers, not {self.brokers}", hint="--brokers 3")
         if not 0 <= self.workers <= 9:
             raise UsageError(f"a stack has 0 to 9 workers, not {self.workers}", hint="--workers 2")
+        if self.proxied_worker and self.workers < 1:
+            raise UsageError("a stack without workers has no proxied worker", hint="--workers 2 --proxied-worker")
         if not 1 <= self.spark_workers <= 9:
             raise UsageError(f"Spark has 1 to 9 workers, not {self.spark_workers}", hint="--spark-workers 2")
+
+    @property
+    def has_proxies(self) -> bool:
+        """Whether Toxiproxy is part of the stack."""
+        return self.toxiproxy or self.broker_doors or self.proxied_worker
 
     def clusters(self) -> dict[str, str]:
         """Connect cluster names and their versions: the first is "connect", others carry the version."""

@@ -33,7 +33,8 @@ class KafkaEndpoint:
     """The brokers. `libs` holds the jars, also of Kafka's own tools.
 
     With an authorizer, `login_servers` are where `login_user` may do what ACLs allow, and nothing else. `door_servers`
-    are the doors of a proxy before the brokers, if there is one; each is named after its broker.
+    are the doors of a proxy before the brokers, if there is one; each is named after its broker. `worker_servers` are
+    those of the proxied worker, named `worker-broker-1` and so on.
     """
 
     bootstrap_servers: str
@@ -44,6 +45,7 @@ class KafkaEndpoint:
     login_user: str = ""
     login_password: str = ""
     door_servers: str = ""
+    worker_servers: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,13 +68,31 @@ def test_a_member_that_the_context_does_not_list_is_alive(client):
 
 def test_a_listed_member_that_does_not_answer_is_silent(client):
     """A worker that stands still is a member until its session ends."""
-    members = frozenset({"w2:8083", "w3:8083"})
+    members = frozenset({"w1:8083", "w2:8083", "w3:8083"})
     assert client.find_silent(["w2:8083", "w3:8083"], members=members) == ("w2:8083", "w3:8083")
 
 
 def test_a_worker_of_the_context_that_hangs_is_silent_even_if_it_ran_nothing(client):
     """It may have run the connector before another worker took it over."""
     assert client.find_silent([]) == ("w2:8083",)
+
+
+@pytest.fixture
+def answering():
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, json={}))
+    with ConnectClient(["http://w1:8083", "http://w2:8083"], transport=transport) as opened:
+        yield opened
+
+
+def test_a_worker_of_the_context_that_was_removed_from_its_group_is_silent_even_if_it_ran_nothing(answering):
+    """Partitioned from the brokers: others have its tasks, and it stores their old offsets when the partition ends."""
+    assert answering.find_silent(["w1:8083"], members=frozenset({"w1:8083"})) == ("w2:8083",)
+    assert answering.find_silent([], members=frozenset({"w1:8083", "w2:8083"})) == ()
+
+
+def test_a_url_that_is_nobodys_worker_id_is_an_alias(answering):
+    """A load balancer, or other names than the workers advertise: nobody can tell which worker answers there."""
+    assert answering.find_silent(["a:1"], members=frozenset({"a:1", "b:1"})) == ()
 
 
 def test_a_default_port_is_part_of_a_worker_id():

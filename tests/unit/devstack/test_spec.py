@@ -24,8 +24,11 @@ def test_no_workers_means_no_cluster():
     assert StackSpec(workers=0).clusters() == {}
 
 
+NO_WORKER = {"workers": 0, "proxied_worker": True}
+
+
 @pytest.mark.parametrize(
-    "counts", [{"brokers": 0}, {"brokers": 10}, {"workers": -1}, {"workers": 10}, {"spark_workers": 0}]
+    "counts", [{"brokers": 0}, {"brokers": 10}, {"workers": -1}, {"workers": 10}, {"spark_workers": 0}, NO_WORKER]
 )
 def test_counts_that_no_stack_can_have_are_refused(counts):
     with pytest.raises(UsageError) as caught:

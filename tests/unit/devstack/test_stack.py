@@ -19,8 +19,9 @@ from seamark.devstack import (
     ToxiproxyEndpoint,
 )
 from seamark.devstack.operate import build_exports
+from seamark.devstack.plugins import PluginFolder
 from seamark.devstack.ports import PortReservation
-from seamark.devstack.servers import spark
+from seamark.devstack.servers import connect, kafka, spark
 from seamark.devstack.servers.kafka import new_cluster_id
 from seamark.devstack.servers.toxiproxy import Doors
 from seamark.devstack.stack import read_stack, write_stack
@@ -68,6 +69,47 @@ def test_every_worker_has_a_door_of_its_own(tmp_path):
     ]
     assert endpoint.doors == {name: f"http://127.0.0.1:{port}" for name, port in opened.items()}
     assert len({*opened.values(), server.port}) == 3
+
+
+def read_properties(path):
+    return dict(line.split("=", 1) for line in path.read_text().splitlines() if "=" in line)
+
+
+def test_only_the_last_worker_reaches_the_brokers_through_proxies(tmp_path, monkeypatch):
+    (tmp_path / "logs").mkdir()
+    monkeypatch.setattr(kafka, "_format", lambda *_, **__: None)
+    ports = PortReservation()
+    doors = Doors(ports)
+    endpoint, brokers = kafka.build_brokers(
+        2, libs=tmp_path, folder=tmp_path, ports=ports, full_jit=False, doors=doors, worker_doors=doors
+    )
+    told = [read_properties(broker.data / "broker.properties") for broker in brokers]
+    worker_servers = ",".join(find_advertised(one, "WORKER") for one in told)
+    assert endpoint.worker_servers == worker_servers
+    assert endpoint.door_servers == ",".join(find_advertised(one, "DOOR") for one in told)
+    plugins = PluginFolder(tmp_path, names=(), missing=(), has_manifests=True)
+    _, workers = connect.build_cluster(
+        "connect",
+        version="4.3.1",
+        workers=2,
+        kafka=endpoint,
+        libs=tmp_path,
+        plugins=plugins,
+        folder=tmp_path,
+        ports=ports,
+        exactly_once=False,
+        full_jit=False,
+    )
+    used = [read_properties(worker.data / "worker.properties")["bootstrap.servers"] for worker in workers]
+    assert used == [endpoint.bootstrap_servers, worker_servers]
+    proxies, _ = doors.build_server(folder=tmp_path, program=tmp_path / "server")
+    assert list(proxies.doors) == ["broker-1", "broker-2", "worker-broker-1", "worker-broker-2"]
+
+
+def find_advertised(properties, listener):
+    """The address that clients of a listener are told."""
+    told = dict(one.split("://") for one in properties["advertised.listeners"].split(","))
+    return told[listener]
 
 
 def test_stack_file_is_its_owners_only(tmp_path):

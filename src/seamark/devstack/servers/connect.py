@@ -55,10 +55,11 @@ def build_cluster(
         called, port = f"{_short(name)}worker-{number}", ports.take()
         door = doors.open(called, port) if doors is not None else port
         urls.append(f"http://127.0.0.1:{door}")
+        is_proxied = number == workers and bool(kafka.worker_servers)
         server = _worker(
             called,
             main_class="org.apache.kafka.connect.cli.ConnectDistributed",
-            config=shared,
+            config=shared | ({"bootstrap.servers": kafka.worker_servers} if is_proxied else {}),
             version=version,
             libs=libs,
             folder=folder,
@@ -183,7 +184,8 @@ def _worker(
         data=data,
         port=port,
         version=version,
-        after=("broker",),
+        # A proxied worker reaches the brokers through Toxiproxy alone.
+        after=("broker", "toxiproxy"),
         ready_seconds=120,
         is_ready=_has_started,
     )

@@ -6,6 +6,7 @@ import base64
 import shutil
 import subprocess
 import uuid
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +38,7 @@ def build_brokers(
     full_jit: bool,
     authorizer: bool = False,
     doors: Doors | None = None,
+    worker_doors: Doors | None = None,
 ) -> tuple[KafkaEndpoint, list[Server]]:
     """Lay out the brokers' files, format their storage, and say how each starts."""
     cluster_id = new_cluster_id()
@@ -44,8 +46,10 @@ def build_brokers(
     controllers = {node: ports.take() for node in range(1, count + 1)}
     voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in controllers.items())
     logins = {node: ports.take() for node in listeners} if authorizer else {}
-    behind = {node: ports.take() for node in listeners} if doors is not None else {}
-    before = {node: doors.open(f"broker-{node}", port) for node, port in behind.items()} if doors is not None else {}
+    proxied = {
+        "DOOR": _open_doors(doors, "broker", nodes=listeners, ports=ports),
+        "WORKER": _open_doors(worker_doors, "worker-broker", nodes=listeners, ports=ports),
+    }
     servers = []
     for node, port in listeners.items():
         data = folder / f"broker-{node}"
@@ -53,8 +57,9 @@ def build_brokers(
         config = _config(node, port=port, controller=controllers[node], voters=voters, data=data, brokers=count)
         if node in logins:
             config |= _authorize(config, port=logins[node])
-        if node in behind:
-            config |= _add_listener(config, "DOOR", port=behind[node], advertised=before[node])
+        for listener, opened in proxied.items():
+            if node in opened:
+                config |= _add_listener(config, listener, port=opened[node][0], advertised=opened[node][1])
         write_properties(data / "broker.properties", config)
         (data / "log4j2.properties").write_text(LOG4J2)
         servers.append(_server(node, port=port, data=data, libs=libs, folder=folder, full_jit=full_jit))
@@ -64,9 +69,18 @@ def build_brokers(
     if logins:
         where = ",".join(f"127.0.0.1:{port}" for port in logins.values())
         endpoint = replace(endpoint, login_servers=where, login_user=_USER, login_password=_PASSWORD)
-    if before:
-        endpoint = replace(endpoint, door_servers=",".join(f"127.0.0.1:{port}" for port in before.values()))
-    return endpoint, servers
+    proxies = {name: ",".join(f"127.0.0.1:{door}" for _, door in opened.values()) for name, opened in proxied.items()}
+    return replace(endpoint, door_servers=proxies["DOOR"], worker_servers=proxies["WORKER"]), servers
+
+
+def _open_doors(
+    doors: Doors | None, prefix: str, *, nodes: Iterable[int], ports: PortReservation
+) -> dict[int, tuple[int, int]]:
+    """Return by broker the port that it listens at and the one of the proxy before it; none without `doors`."""
+    if doors is None:
+        return {}
+    behind = {node: ports.take() for node in nodes}
+    return {node: (port, doors.open(f"{prefix}-{node}", port)) for node, port in behind.items()}
 
 
 def _add_listener(config: dict[str, str], name: str, *, port: int, advertised: int) -> dict[str, str]:

@@ -54,7 +54,11 @@ class Doors:
         server = Server(
             name="toxiproxy",
             kind="toxiproxy",
-            command=(str(program), "-host", "127.0.0.1", "-port", str(port), "-config", str(data / "doors.json")),
+            command=(
+                *(str(program), "-host", "127.0.0.1", "-port", str(port)),
+                # `GET /metrics` counts the bytes of closed connections: a test sees whether its fault met any traffic.
+                *("-proxy-metrics", "-config", str(data / "doors.json")),
+            ),
             log=folder / "logs" / "toxiproxy.log",
             data=data,
             port=port,
