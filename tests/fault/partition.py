@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack, contextmanager
 
-from seamark.change.failpoint import set_hook
+from seamark.connect.transport import Transport
 from tests.fault.toxic import DOWNSTREAM, UPSTREAM, Cut, Door, Link, Toxiproxy
 from tests.soak import offset_history
 from tests.soak.intents import check_intents, read_spooled
@@ -89,28 +89,33 @@ class Bystander:
         return [] if after == self._before else [f"I5: {self._lane.name} was {self._before} and is {after}"]
 
 
-_ACTS = {}
+class Sending:
+    """Calls a function right before the change of a thread sends a request: behind its intent and every look."""
 
+    def __init__(self, monkeypatch):
+        self._acts = {}
+        send = Transport.send
 
-def _dispatch(point, number):
-    act = _ACTS.get(threading.get_ident())
-    if act is not None:
-        act(point, number)
+        def watch(transport, url, request, **options):
+            act = self._acts.get(threading.get_ident())
+            if act is not None and request.writes:
+                act(request.path.rpartition("/")[2])
+            return send(transport, url, request, **options)
 
+        monkeypatch.setattr(Transport, "send", watch)
 
-@contextmanager
-def act_at(point, number, act):
-    """Call a function once when the change of this thread reaches a failpoint; gives the list of calls made."""
-    calls = []
+    @contextmanager
+    def act_before(self, verb, act):
+        """Call it once, before the first request of this thread with that verb."""
+        calls = []
 
-    def check(reached, at):
-        if (reached, at) == (point, number) and not calls:
-            calls.append(point)
-            act()
+        def check(found):
+            if found == verb and not calls:
+                calls.append(found)
+                act()
 
-    _ACTS[threading.get_ident()] = check
-    set_hook(_dispatch)
-    try:
-        yield calls
-    finally:
-        del _ACTS[threading.get_ident()]
+        self._acts[threading.get_ident()] = check
+        try:
+            yield
+        finally:
+            del self._acts[threading.get_ident()]
