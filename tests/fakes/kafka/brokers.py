@@ -207,6 +207,8 @@ class MemoryBrokers:
         self._on_commit = on_commit or (lambda owner, records: None)
         # A marker is None.
         self._logs: defaultdict[str, list[Message | None]] = defaultdict(list)
+        # When each marker was appended, by topic and offset.
+        self._marked_ms: dict[tuple[str, int], int] = {}
         self._holders: defaultdict[str, Holder] = defaultdict(Holder)
         self._open: list[Transaction] = []
 
@@ -247,6 +249,7 @@ class MemoryBrokers:
         transaction.is_open, transaction.is_aborted = False, is_aborted
         self._open.remove(transaction)
         for topic in transaction.first:
+            self._marked_ms[topic, len(self._logs[topic])] = int((self.now() + self.clock_offset) * 1000)
             self._logs[topic].append(None)
         if not is_aborted:
             self._on_commit(transaction.owner, transaction.records)
@@ -332,8 +335,10 @@ class MemoryBrokers:
     def find_offset(self, topic: str, at_ms: int) -> int:
         """The first offset with a record of that time or later; -1 if there is none."""
         with self.mutex:
-            log = self._logs[topic]
-            return next((n for n, one in enumerate(log) if one is not None and one.timestamp()[1] >= at_ms), -1)
+            for offset, one in enumerate(self._logs[topic]):
+                if (self._marked_ms[topic, offset] if one is None else one.timestamp()[1]) >= at_ms:
+                    return offset
+            return -1
 
     def fetch(self, topic: str, start: int, *, is_committed: bool) -> tuple[list[Message], int]:
         """The records from an offset on, and the offset after the last one that was looked at."""
