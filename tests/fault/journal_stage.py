@@ -101,7 +101,7 @@ class Stage:
         elif tail is not None:
             assert journal.open_heads()[0].note == tail.note
         # Nothing but the one entry in hand may be there without having been acknowledged.
-        former = len(self.before) + 2 * len(notes)
+        former = len(self.before) + len(notes)
         last = run.acknowledged[-1] if run.acknowledged else max(former - 1, 0)
         assert entries[-1].number - last in (0, 1)
 
