@@ -99,6 +99,7 @@ def run(monkeypatch):
 
         # The session below has no JVM that could register a data source; test_sessions.py does that with a real one.
         monkeypatch.setattr(copy_job, "register_sink", lambda _, sink: registered.append(sink))
+        monkeypatch.setattr(copy_job, "branch", lambda spark, _: spark)
         monkeypatch.setattr(copy_job, "TopicAdmin", target)
         monkeypatch.setattr(copy_job, "PartitionLog", target)
         monkeypatch.setattr(copy_job, "read_records", target.read_control)

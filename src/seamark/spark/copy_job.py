@@ -82,8 +82,6 @@ def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: O
     options = ends.read_sink_options(plan.target.topic)
     control_id = _prepare(plan, ends, options)
     register_sink(spark, CopySink)
-    # The limit of bytes per batch is changed while slices are copied: the caller's session keeps its own.
-    spark = branch(spark, {})
     ends_before = _read_ends(plan, options)
     if any(ends_before.values()):
         # Control records of another format version are refused before the process that wrote them is fenced.
@@ -92,6 +90,9 @@ def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: O
     before = _read_progress(plan, options)
     _check_target(plan, before, options)
     left = before.slices[before.done :]
+    if left:
+        # The limit of bytes per batch is changed while slices are copied: the caller's session keeps its own.
+        spark = branch(spark, {})
     limit = BatchLimit(spark)
     if left:
         begins = {one.partition: one.begin for one in left[0].ranges}
