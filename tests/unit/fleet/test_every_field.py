@@ -282,13 +282,13 @@ def put_step(body: dict[str, Any], number: int, step: Any) -> dict[str, Any]:
 
 
 @EACH
-def test_every_edit_of_a_step_that_is_signed_again_stays_with_its_action(kind, scenario, tmp_path, monkeypatch):
+def test_every_edit_of_a_step_that_is_signed_again_stays_with_its_action(kind, scenario, tmp_path):
     """Entries of a holder of the key: what is decoded belongs to its action and to the clusters of the plan."""
     seen: Counter[str] = Counter()
-    with open_example(kind, scenario, tmp_path / "x") as example:
+    with open_example(kind, scenario, tmp_path / "x") as example, pytest.MonkeyPatch.context() as patch:
         entries = build_entries(example.plan, tmp_path / "j")
         body = entries[0].body
-        resume = Resume(example, entries, monkeypatch)
+        resume = Resume(example, entries, patch)
         assert resume.judge(body) == "decoded"
         for number, step in find_steps(body):
             assert {*_find_schema(STEPS[step["kind"]]).codecs} == set(step["arguments"])
@@ -306,11 +306,11 @@ def test_every_edit_of_a_step_that_is_signed_again_stays_with_its_action(kind, s
 
 
 @EACH
-def test_random_edits_of_entries_are_refused(kind, scenario, tmp_path, monkeypatch):
-    with open_example(kind, scenario, tmp_path / "x") as example:
+def test_random_edits_of_entries_are_refused(kind, scenario, tmp_path):
+    with open_example(kind, scenario, tmp_path / "x") as example, pytest.MonkeyPatch.context() as patch:
         entries = build_entries(example.plan, tmp_path / "j")
         body = entries[0].body
-        resume = Resume(example, entries, monkeypatch)
+        resume = Resume(example, entries, patch)
         steps = [number for number, _ in find_steps(body)]
 
         @given(data=st.data())
@@ -334,6 +334,7 @@ class Resume:
         self.entries = entries
         self.context, self.world = example.changes._context, example.changes._world
         self.sent: list[HeldRecord] = []
+        # Undone before the example's own patches: in the other order, its function would stay for later tests.
         patch.setattr(
             seamark.kafka.exact_writer, "write_records", lambda config, records, **_: self.sent.extend(records)
         )
