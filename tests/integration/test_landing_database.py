@@ -16,7 +16,6 @@ import psycopg
 import pytest
 
 from seamark.database.landing import LandingDatabase
-from seamark.database.landing_rows import DeadLetter
 from seamark.database.landing_table import LandingTable
 from seamark.errors import (
     AuthorizationError,
@@ -128,9 +127,9 @@ def test_row_that_is_refused_is_buried_with_the_others_landed(build, read):
     def hand_over(sink):
         assert sink.copy([b"1,\n"]) is None
         refusal = sink.copy([b"7,\n8,\n2,123456789\n"])
-        assert ("too long" in refusal.reason, refusal.line) == (True, 3)
+        assert (refusal.reason, refusal.line) == ("words: value too long for type character varying(8)", 3)
         assert "duplicate key" in sink.copy([b"1,\n"]).reason
-        sink.bury([DeadLetter(6, None, "too long", b"k", b"\0v"), DeadLetter(7, None, "again", None, None)])
+        sink.bury([b'6,,"too long","\\x6b","\\x0076"\n7,,"again",,\n'])
 
     landed = database.land(Step(entry, end=9), hand_over, is_strict=False)
     assert (landed.rows, landed.dead) == (1, 2)
@@ -263,7 +262,7 @@ def test_text_is_utf8_whatever_the_session_speaks(build, read, dsn, place, monke
             sink._connection.execute("SET LOCAL client_encoding = 'LATIN1'")
         assert sink.copy(["1,h\u00e9\u6587\n".encode()]) is None
         if is_ours:
-            sink.bury([DeadLetter(6, None, "no \u6587", None, None)])
+            sink.bury(['6,,"no \u6587",,\n'.encode()])
 
     database.land(Step(entry, end=9), hand_over, is_strict=False)
     monkeypatch.delenv("PGCLIENTENCODING")
@@ -487,7 +486,10 @@ def test_missing_right_to_stage_rows_is_named(build, dsn, place):
         (entry,) = database.claim([FIRST])
         with pytest.raises(AuthorizationError) as error:
             database.land(Step(entry, end=9), write(b"1,5,false\n"), is_strict=True)
-        assert error.value.hint == f"mode: upsert needs a temporary table: GRANT TEMPORARY ON DATABASE {name}"
+        assert (
+            error.value.hint
+            == f"mode: upsert and dead letters need temporary tables: GRANT TEMPORARY ON DATABASE {name}"
+        )
     finally:
         with psycopg.connect(dsn, autocommit=True) as owner:
             owner.execute(f"DROP DATABASE {name} WITH (FORCE)")

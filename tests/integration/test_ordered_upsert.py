@@ -13,7 +13,6 @@ import pytest
 
 from seamark.database import landing_upsert
 from seamark.database.landing import LandingDatabase
-from seamark.database.landing_rows import DeadLetter
 from seamark.database.landing_table import LandingTable
 from seamark.errors import FormatVersionError
 from seamark.model.ledger_entry import Entry, Step
@@ -40,6 +39,10 @@ def schema(dsn):
     with psycopg.connect(dsn) as connection:
         connection.execute("DELETE FROM seamark_tombstones WHERE table_name = %s", [f"{name}.rows"])
         connection.execute(f"DROP SCHEMA {name} CASCADE")
+
+
+def quote(text):
+    return '"' + text.replace('"', '""') + '"'
 
 
 class Stage:
@@ -74,7 +77,7 @@ class Stage:
             if is_strict:
                 assert refused == []
             elif refused:
-                sink.bury(DeadLetter(offset, None, reason, None, None) for offset, reason in refused)
+                sink.bury(f"{offset},,{quote(reason)},,\n".encode() for offset, reason in refused)
             if before_commit is not None:
                 before_commit()
 

@@ -9,6 +9,7 @@ from uuid import uuid4
 import psycopg
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from seamark.pipelines.dead_letters import DeadLetters
 from seamark.pipelines.land_column import LandColumn
 from seamark.pipelines.landing import Landing
 from seamark.spark.land_job import LandEnds, run_landing
@@ -78,8 +79,13 @@ class LandStage(TopicStage):
             topic=self.topic,
             table=self.name,
             columns=columns,
-            **{"dead_letters": f"{self.name}_dead", **more},
+            **more,
         )
+
+    @property
+    def letters(self):
+        """Dead letters in a table of its own."""
+        return DeadLetters(f"{self.name}_dead")
 
     def run(self, spark, landing=None, **more):
         return run_landing(spark, landing or self.build(), self.ends, **more)

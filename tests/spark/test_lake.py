@@ -11,8 +11,9 @@ import pytest
 
 from seamark.errors import FencedError
 from seamark.model.spot import Edge
+from seamark.pipelines.dead_letters import DeadLetters
 from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Format, OnError
+from seamark.pipelines.landing import Format
 from tests.spark.lake_stage import COLUMNS, LAKES, open_lake_stage
 
 
@@ -132,7 +133,7 @@ def test_what_can_not_be_a_row_is_kept_with_its_reason(spark, open_stage):
     with open_stage(partitions=1) as stage:
         stage.produce([*rows(0, 50), *bad, *rows(50, 100)])
         seen = []
-        stage.run(spark, stage.build(columns, on_error=OnError.DEAD_LETTER, date_from="at"), on_batch=seen.append)
+        stage.run(spark, stage.build(columns, dead_letters=DeadLetters(), date_from="at"), on_batch=seen.append)
         table = stage.table().to_pyarrow_table().sort_by("number").to_pylist()
         assert [row["number"] for row in table if row["seamark_dead_letter"] is None] == list(range(100))
         dead = sorted(

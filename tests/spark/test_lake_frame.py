@@ -12,8 +12,9 @@ from deltalake import DeltaTable
 from seamark.lake.place import LakePlace
 from seamark.lake.table import LakeTable
 from seamark.model.ledger_entry import Entry, Step
+from seamark.pipelines.dead_letters import DeadLetters
 from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Landing, OnError, Store
+from seamark.pipelines.landing import Landing, Store
 from seamark.spark.lake_schema import make_fit
 from seamark.spark.lake_target import LakeTarget
 
@@ -65,7 +66,7 @@ DAYS = {
 
 
 def build(columns, **more):
-    more = {"store": Store.DELTA, "on_error": OnError.DEAD_LETTER, **more}
+    more = {"store": Store.DELTA, "dead_letters": DeadLetters(), **more}
     return Landing("events", topic="events", table="events", columns=columns, **more)
 
 
@@ -105,7 +106,7 @@ def test_what_is_of_no_known_year_is_a_dead_letter(spark, tmp_path, kind, values
 
 @pytest.mark.parametrize("value", [1_794_823_200_123_456, 9_223_372_036_854_776])
 def test_moment_of_no_known_year_stops_a_landing_that_may_not_go_on(spark, tmp_path, value):
-    landing = build((LandColumn("at", "timestamp"),), on_error=OnError.STOP, date_from="at")
+    landing = build((LandColumn("at", "timestamp"),), dead_letters=None, date_from="at")
     with pytest.raises(Exception, match="the record events-0@1 can't be a row of events"):
         land(build_records(spark.newSession(), [0, value]), landing, tmp_path)
 

@@ -9,9 +9,10 @@ import pytest
 from seamark.errors import RefusedError
 from seamark.lake.place import LakePlace
 from seamark.lake.table import LakeTable
+from seamark.pipelines.dead_letters import DeadLetters
 from seamark.pipelines.land_column import LandColumn
 from seamark.pipelines.land_table import build_lake_layout, build_lake_statements
-from seamark.pipelines.landing import Landing, OnError, Store
+from seamark.pipelines.landing import Landing, Store
 from seamark.spark.lake_schema import make_fit
 from seamark.spark.lake_target import LakeTarget
 
@@ -21,7 +22,7 @@ WORDS = (
 )
 COLUMNS = tuple(LandColumn(f"c{number}", word) for number, word in enumerate(WORDS))
 LANDING = Landing("orders", topic="orders", table="raw/orders", columns=COLUMNS, store=Store.DELTA)
-WHOLE = replace(LANDING, on_error=OnError.DEAD_LETTER, date_from=f"c{WORDS.index('timestamptz')}")
+WHOLE = replace(LANDING, dead_letters=DeadLetters(), date_from=f"c{WORDS.index('timestamptz')}")
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def test_table_is_read_as_it_was_made(table, landing):
 
 
 def test_table_with_more_columns_fits(lake, table):
-    make_fit(table, replace(LANDING, on_error=OnError.DEAD_LETTER))
+    make_fit(table, replace(LANDING, dead_letters=DeadLetters()))
     make_fit(table, replace(LANDING, columns=COLUMNS[:2]))
     assert len(table.read_layout().columns) == len(COLUMNS) + 1
 

@@ -14,7 +14,7 @@ from seamark.errors import FencedError, RefusedError
 from seamark.model.ledger_entry import OFFSET
 from seamark.model.spot import Edge
 from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Format, Landing, Mode, OnError
+from seamark.pipelines.landing import Format, Landing, Mode
 from seamark.spark.land_frame import REASON, build_land_frame
 from tests.spark.kafka_side import WAIT_SECONDS
 from tests.spark.land_stage import COLUMNS, open_land_stage
@@ -123,15 +123,15 @@ def test_what_can_not_be_a_row_is_kept_in_the_same_transaction(spark, open_stage
     ]
     with open_stage(partitions=1, table="part int, place bigint, number bigint, words varchar(8)") as stage:
         stage.produce([*rows(0, 50), *bad, *rows(50, 100)])
-        stage.run(spark, stage.build(on_error=OnError.DEAD_LETTER))
+        stage.run(spark, stage.build(dead_letters=stage.letters))
         assert stage.read("SELECT count(*), count(DISTINCT number) FROM {table}") == [(100, 100)]
         dead = stage.read("SELECT record_offset, reason, record_value FROM {table}_dead ORDER BY 1")
         assert [place for place, _, _ in dead] == list(range(50, 60))
         assert [reason for _, reason, _ in dead] == [
             *["its value is not JSON of these columns"] * 6,
             "it has no value",
-            'invalid byte sequence for encoding "UTF8": 0x00',
-            "value too long for type character varying(8)",
+            'words: invalid byte sequence for encoding "UTF8": 0x00',
+            "words: value too long for type character varying(8)",
             "its value is not JSON of these columns",
         ]
         assert dead[0][2] == b"{"
@@ -169,7 +169,7 @@ def test_record_that_may_not_replace_a_row_is_kept_or_named(spark, open_stage):
             stage.run(spark, stage.build(columns, **upsert))
         assert (stage.read("SELECT count(*) FROM {table}"), stage.read_ledger()) == ([(0,)], {0: 0})
         seen = []
-        stage.run(spark, stage.build(columns, on_error=OnError.DEAD_LETTER, **upsert), on_batch=seen.append)
+        stage.run(spark, stage.build(columns, dead_letters=stage.letters, **upsert), on_batch=seen.append)
         assert stage.read("SELECT * FROM {table} ORDER BY 1") == [(1, "b"), (3, "c")]
         dead = stage.read("SELECT record_offset, record_value FROM {table}_dead ORDER BY 1")
         assert dead == [(1, b'{"number": 2, "words": "no"}'), (3, b'{"number": 1, "words": "no"}')]
@@ -260,7 +260,7 @@ def test_changes_of_debezium_are_followed(spark, open_stage, schemas):
             key=("number",),
             format=Format.DEBEZIUM,
             schemas=schemas,
-            on_error=OnError.DEAD_LETTER,
+            dead_letters=stage.letters,
         )
         stage.produce(
             [

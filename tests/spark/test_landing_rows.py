@@ -12,10 +12,11 @@ from seamark.database.landing import LandingDatabase
 from seamark.database.landing_table import LandingTable
 from seamark.errors import RejectedError
 from seamark.model.ledger_entry import DELETED, OFFSET, Entry, Step
+from seamark.pipelines.dead_letters import DeadLetters
 from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Landing, Mode, OnError
+from seamark.pipelines.landing import Landing, Mode
 from seamark.spark.land_frame import KEY, REASON, TIMESTAMP, VALUE
-from seamark.spark.land_rows import RowWriter
+from seamark.spark.land_rows import write_rows
 
 FIRST = Entry("orders", "id", 0, next_offset=100)
 FAR = 10**16 * 40  # microseconds: the year 14645
@@ -43,10 +44,11 @@ def land(stack, place):
         database = LandingDatabase(stack.postgres.dsn, table, owner=f"pipeline/{place}")
         database.prepare()
         (entry,) = database.claim([FIRST])
+        step = Step(entry, end=1000)
         return database.land(
-            Step(entry, end=1000),
-            lambda sink: RowWriter(landing, sink, partition=0).write(batches),
-            is_strict=landing.on_error is OnError.STOP,
+            step,
+            lambda sink: write_rows(landing, sink, batches, step=step),
+            is_strict=landing.dead_letters is None,
         )
 
     return run
@@ -115,7 +117,7 @@ def test_record_that_would_replace_a_row_is_named(land, read):
 @pytest.mark.parametrize("more", [{}, {"mode": Mode.UPSERT, "key": ("id",)}])
 def test_refused_record_is_kept_as_it_was(land, read, more):
     batches = [build([]), build([(1, "a", None), (7, "b\n", "")]), build([(7, "c", None), (2, "d", None)], first=102)]
-    landed = land([*batches, build([(8, "", "")], first=104, reasons=["why"])], on_error=OnError.DEAD_LETTER, **more)
+    landed = land([*batches, build([(8, "", "")], first=104, reasons=["why"])], dead_letters=DeadLetters(), **more)
     assert (landed.rows, landed.dead) == (2, 3)
     assert read(columns="id, words") == [(1, "a"), (2, "d")]
     dead = read("dead", "record_offset, record_key, record_value, extract(year FROM record_timestamp)::int, reason")

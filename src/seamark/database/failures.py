@@ -96,11 +96,11 @@ def build_landing_error(error: psycopg.Error, table: str) -> SeamarkError:
 
 
 def build_staging_error(error: psycopg.Error, table: str, *, database: str) -> SeamarkError:
-    """The error for rows that would replace others, where no temporary table may be made for them."""
+    """The error for rows that need a stage, where the role can't create temporary tables."""
     return AuthorizationError(
         f"rows can't be landed in {table}",
         cause=_first_line(error),
-        hint=f"mode: upsert needs a temporary table: GRANT TEMPORARY ON DATABASE {database}",
+        hint=f"mode: upsert and dead letters need temporary tables: GRANT TEMPORARY ON DATABASE {database}",
         context={"table": table},
     )
 

@@ -150,8 +150,8 @@ class LandingDatabase:
             with self._open("") as connection:
                 runner = Runner(connection)
                 self._ledger.read(runner)
+                self._wait(connection, *(entry for entry, _ in wanted), act=self._ledger.hold)
                 for entry, is_kept in wanted:
-                    self._hold(connection, entry)
                     (self._ledger.place if is_kept else self._ledger.remove)(runner, entry)
         except psycopg.Error as error:
             failure = build_landing_error(error, self._ledger.table)
@@ -169,8 +169,8 @@ class LandingDatabase:
         landed = Landed(is_repeat=True)
         try:
             with self._open(self._name(step.entry)) as connection:
-                connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'")
                 found = self._hold(connection, step.entry)
+                connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'")
                 if found == step.after:
                     return landed
                 if found != step.entry:
@@ -211,8 +211,7 @@ class LandingDatabase:
 
     def _claim(self, first: Entry) -> Entry:
         with self._open(self._name(first)) as connection:
-            self._wait(connection, first, act=self._ledger.add)
-            self._hold(connection, first)
+            self._wait(connection, first, act=self._enter)
             found = self._ledger.claim(Runner(connection), first)
         if found is None:
             raise build_fenced(self._ledger.owner, first, None)
@@ -229,8 +228,9 @@ class LandingDatabase:
 
     def _build_failure(self, error: psycopg.Error) -> SeamarkError:
         """The error for rows that could not be landed. What replaces rows takes a right of the database, too."""
-        is_stage = bool(self._table.key) and isinstance(error, psycopg.errors.InsufficientPrivilege)
-        if is_stage and (database := self._find_without_temporary()):
+        needs_stage = bool(self._table.key or self._table.dead_letters)
+        is_denied = isinstance(error, psycopg.errors.InsufficientPrivilege)
+        if needs_stage and is_denied and (database := self._find_without_temporary()):
             return build_staging_error(error, self._table.name, database=database)
         return build_landing_error(error, self._table.name)
 
@@ -245,28 +245,43 @@ class LandingDatabase:
 
     def _hold(self, connection: psycopg.Connection[Any], entry: Entry) -> Entry | None:
         """Lock the row of an entry, and read it."""
-        return self._wait(connection, entry, act=self._ledger.hold)
+        return self._wait(connection, entry, act=self._ledger.hold)[0]
 
-    def _wait(self, connection: psycopg.Connection[Any], entry: Entry, *, act: Callable[[Runner, Entry], _T]) -> _T:
-        """Do what waits for whoever holds the entry. Who holds it and does nothing any more is ended."""
-        watch = ZombieWatch(self._name(entry), patience_seconds=self._zombie_seconds)
-        connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
+    def _wait(
+        self, connection: psycopg.Connection[Any], *entries: Entry, act: Callable[[Runner, Entry], _T]
+    ) -> list[_T]:
+        """Do what waits for whoever holds the entries, in their sequence. Who holds one and does nothing is ended.
+
+        The transaction begins again after each wait, so it must not have changed anything before.
+        """
+        watches = [ZombieWatch(self._name(entry), patience_seconds=self._zombie_seconds) for entry in entries]
         deadline = time.monotonic() + _HOLD_SECONDS
-        while time.monotonic() < deadline:
+        while True:
+            connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
+            done: list[_T] = []
             try:
-                with connection.transaction():
-                    return act(Runner(connection), entry)
+                for entry in entries:
+                    done.append(act(Runner(connection), entry))  # noqa: PERF401 - how many were done tells who waits
             except psycopg.errors.LockNotAvailable:
-                watch.look(connection)
+                # No savepoint: who waits for minutes would have hundreds.
+                connection.rollback()
+                watches[len(done)].look(connection)
             except psycopg.errors.UniqueViolation:
                 # Two entered it at once, and the other one was first: now it is found.
-                continue
-        raise DeadlineError(
-            f"the ledger's entry of {entry} was held by another session for {_HOLD_SECONDS:g} s",
-            cause=f"somebody has changed it in {self._ledger.table}, and has not ended their transaction",
-            hint="pg_stat_activity and pg_locks tell who",
-            context={"owner": self._ledger.owner},
-        )
+                connection.rollback()
+            else:
+                return done
+            if time.monotonic() >= deadline:
+                raise DeadlineError(
+                    f"the ledger's entry of {entries[len(done)]} was held by another session for {_HOLD_SECONDS:g} s",
+                    cause=f"somebody has changed it in {self._ledger.table}, and has not ended their transaction",
+                    hint="pg_stat_activity and pg_locks tell who",
+                    context={"owner": self._ledger.owner},
+                )
+
+    def _enter(self, runner: Runner, entry: Entry) -> None:
+        self._ledger.add(runner, entry)
+        self._ledger.hold(runner, entry)
 
     def _name(self, entry: Entry) -> str:
         return build_session_name(self._ledger.owner, *entry.key)

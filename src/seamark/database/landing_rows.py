@@ -1,32 +1,50 @@
-"""Rows of a landing into PostgreSQL: COPY, a staging table for what replaces rows, and a table of dead letters.
+"""Rows of a landing into PostgreSQL: COPY, a stage for what replaces rows or was refused, and a table of dead letters.
 
 Everything here is part of the caller's transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
+from seamark.database.constraints import read_constraints
 from seamark.database.landing_table import Landed, LandingTable, Refusal, build_refusal, build_table, list_names
-from seamark.database.landing_upsert import STAGE, Upsert
-from seamark.model.ledger_entry import Entry
+from seamark.database.landing_upsert import Upsert
+from seamark.database.refusals import Refusals
+from seamark.database.savepoints import Savepoints
+from seamark.database.stage_checks import STAGE, StageChecks, check_condition_error
+from seamark.model.ledger_entry import OFFSET, Entry
+
+_LETTERS = sql.Identifier("seamark_letters")
+LETTER_COLUMNS = ("record_offset", "record_timestamp", "reason", "record_key", "record_value")
+"""What `bury` takes of each record, as CSV."""
+_TYPES = """
+    SELECT a.attname, format_type(a.atttypid, a.atttypmod),
+           CASE WHEN t.typtype = 'e' THEN ARRAY(SELECT enumlabel::text FROM pg_enum WHERE enumtypid = t.oid) END
+    FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+    WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped
+"""
+
+# Those that are neither BEFORE nor INSTEAD OF, and are for INSERT.
+_LATE = """
+    SELECT EXISTS (SELECT FROM pg_trigger
+                   WHERE tgrelid = %s::regclass AND tgtype & 66 = 0 AND tgtype & 4 <> 0 AND tgenabled <> 'D')
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """A record that is no row, and why."""
+class ColumnType:
+    """The type of a column as PostgreSQL names it; `labels` are those of an enum."""
 
-    offset: int
-    timestamp: object
-    reason: str
-    key: bytes | None
-    value: bytes | None
+    name: str
+    labels: tuple[str, ...] | None = None
 
 
 class RowSink:
@@ -40,60 +58,121 @@ class RowSink:
         self._owner = owner
         self._entry = entry
         self._is_strict = is_strict
-        self._upsert = Upsert(connection, table, partition=entry.partition) if table.key else None
+        self._target = build_table(table.name)
+        self.savepoints = Savepoints(connection)
+        self._upsert = (
+            Upsert(connection, table, partition=entry.partition, savepoints=self.savepoints) if table.key else None
+        )
         self._copied = self._dead = 0
+        self.reasons: dict[str, int] = {}
+        # Arrow writes UTF-8, whatever the session speaks.
+        text = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv, ENCODING 'UTF8')")
+        self._into_stage = text.format(STAGE, list_names(table.staged))
+        self._statement = text.format(self._target, list_names(table.columns))
         if self._upsert is not None:
             self._upsert.make_stage()
-        target = build_table(table.name) if self._upsert is None else STAGE
-        # Arrow writes UTF-8, whatever the session speaks.
-        self._statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv, ENCODING 'UTF8')").format(
-            target, list_names(table.staged)
-        )
+            self._statement = self._into_stage
+        if not is_strict:
+            # A constraint that is checked at the commit could not be answered any more.
+            connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether all rows go to the stage first."""
+        return self._upsert is not None
 
     @property
     def landed(self) -> Landed:
         """What became of the records so far."""
-        if self._upsert is None:
-            return Landed(rows=self._copied, dead=self._dead)
-        return Landed(rows=self._upsert.landed.rows, deleted=self._upsert.landed.deleted, dead=self._dead)
+        found = Landed(rows=self._copied) if self._upsert is None else self._upsert.landed
+        return Landed(found.rows, found.deleted, self._dead, reasons=self.reasons)
 
-    def copy(self, texts: Iterable[Any]) -> Refusal | None:
+    @cached_property
+    def checks_late(self) -> bool:
+        """Whether rows may be refused at the end of a COPY: by a foreign key, or a trigger after the row."""
+        rows = self._connection.execute(_LATE, [self._target.as_string(self._connection)]).fetchall()
+        return bool(rows[0][0])
+
+    def read_types(self) -> dict[str, ColumnType]:
+        """Read the types of the table's columns."""
+        quoted = self._target.as_string(self._connection)
+        rows = self._connection.execute(_TYPES, [quoted]).fetchall()
+        return {name: ColumnType(kind, None if labels is None else tuple(labels)) for name, kind, labels in rows}
+
+    def make_stage(self) -> None:
+        """Make the temporary table that takes rows with the table's types and without its constraints."""
+        text = "CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {}, 0::bigint AS {} FROM {} LIMIT 0"
+        columns = list_names(self._table.columns)
+        self._connection.execute(sql.SQL(text).format(STAGE, columns, sql.Identifier(OFFSET), self._target))
+
+    def copy(self, texts: Iterable[Any], *, into_stage: bool = False, is_sure: bool = False) -> Refusal | None:
         """Take these rows, as CSV in parts. Gives why they were refused, all of them, if one can't be a row.
 
-        A strict sink spares the savepoint: nothing more can be done in the transaction after a refusal.
+        A strict sink spares the savepoint: nothing more can be done in the transaction after a refusal. So do rows of
+        which it is sure that they are taken.
+
+        Raises:
+            SavepointsSpentError: The transaction can't have one more savepoint.
         """
         try:
-            with nullcontext() if self._is_strict else self._connection.transaction():
-                count = self._copy(texts)
+            with nullcontext() if self._is_strict or is_sure else self.savepoints.open():
+                count = self._copy(self._into_stage if into_stage else self._statement, texts)
         except psycopg.Error as error:
+            if is_sure:
+                raise
             return build_refusal(error)
-        self._copied += count
+        if not into_stage:
+            self._copied += count
         return None
 
-    def bury(self, letters: Iterable[DeadLetter]) -> None:
-        """Keep records that are no rows. Where one is landed again, it is kept once."""
-        statement = sql.SQL(
-            "INSERT INTO {} (owner, topic, topic_id, partition_number, record_offset, record_timestamp, reason, "
-            "record_key, record_value) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) "
-            "ON CONFLICT (owner, topic_id, partition_number, record_offset) DO UPDATE SET reason = excluded.reason"
-        ).format(build_table(self._table.dead_letters))
-        whose = (self._owner, self._entry.topic, self._entry.topic_id, self._entry.partition)
-        rows = [(*whose, one.offset, one.timestamp, one.reason, one.key, one.value) for one in letters]
-        with self._connection.cursor() as cursor:
-            cursor.executemany(statement, rows)
-        self._dead += len(rows)
+    def find_refused(self) -> Refusals:
+        """Find the staged rows that the table would refuse when they are added. They are taken out of the stage."""
+        try:
+            with self.savepoints.open():
+                self._connection.execute(sql.SQL("ANALYZE {}").format(STAGE))
+                constraints = read_constraints(self._connection, self._table)
+                checks = StageChecks(self._connection, constraints)
+                checks.refuse_broken()
+                checks.refuse_orphans()
+                checks.refuse_duplicates()
+        except psycopg.Error as error:
+            check_condition_error(error)
+            return Refusals()
+        return checks.refused
 
-    def settle(self) -> Iterator[tuple[int, str]]:
-        """Bring the staged records into the table, once every row was taken.
+    def bury(self, texts: Iterable[Any]) -> None:
+        """Keep records that are no rows, as CSV of LETTER_COLUMNS. Where one is landed again, it is kept once."""
+        names = list_names(LETTER_COLUMNS)
+        dead = build_table(self._table.dead_letters)
+        text = "CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {} FROM {} LIMIT 0"
+        self._connection.execute(sql.SQL(text).format(_LETTERS, names, dead))
+        self._copy(sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv, ENCODING 'UTF8')").format(_LETTERS, names), texts)
+        statement = sql.SQL(
+            "INSERT INTO {} (owner, topic, topic_id, partition_number, {}) SELECT %s, %s, %s, %s, {} FROM {} "
+            "ON CONFLICT (owner, topic_id, partition_number, record_offset) DO UPDATE SET reason = excluded.reason"
+        ).format(dead, names, names, _LETTERS)
+        whose = (self._owner, self._entry.topic, self._entry.topic_id, self._entry.partition)
+        self._dead += self._connection.execute(statement, whose).rowcount
+        self._connection.execute(sql.SQL("DROP TABLE {}").format(_LETTERS))
+
+    def settle(self) -> Refusals:
+        """Bring the staged records of an upsert into the table, once every row was taken.
 
         Returns:
-            The offsets of the records that the table refuses, with the reason of each.
-        """
-        return iter(()) if self._upsert is None else self._upsert.settle()
+            The records that the table refuses.
 
-    def _copy(self, texts: Iterable[Any]) -> int:
+        Raises:
+            SavepointsSpentError: The refused records can't be told with 64 savepoints.
+        """
+        return Refusals() if self._upsert is None else self._upsert.settle()
+
+    def touch(self) -> None:
+        """Show whoever waits for the ledger's entry that this session is alive."""
+        self._connection.execute("SELECT 1")
+
+    def _copy(self, statement: sql.Composed, texts: Iterable[Any]) -> int:
         with self._connection.cursor() as cursor:
-            with cursor.copy(self._statement) as rows:
+            with cursor.copy(statement) as rows:
                 for text in texts:
                     rows.write(text)
             return cursor.rowcount

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import psycopg
 from psycopg import sql
@@ -15,7 +15,7 @@ from seamark.model.record_order import DEFAULT_TOMBSTONE_SECONDS, RECORD_MILLIS,
 # What PostgreSQL says of a row and not of itself: a value that it can't read, a constraint, one too large for an index
 # or too deep, and what a trigger raises.
 _OF_THE_ROW = ("22", "23", "54", "P0001")
-_LINE = re.compile(r", line (\d+)")
+_LINE = re.compile(r", line (\d+)(?:, column (.+?)(?::|$))?", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class LandingTable:
 
     @property
     def staged(self) -> tuple[str, ...]:
-        """The columns that a record has on its way."""
+        """The columns that a record has in the stage."""
         if not self.key:
-            return self.columns
+            return (*self.columns, OFFSET)
         more = (RECORD_MILLIS,) if any(term.column == RECORD_MILLIS for term in self.order) else ()
         return (*self.columns, OFFSET, DELETED, *more)
 
@@ -48,16 +48,18 @@ class Refusal:
 
     reason: str
     line: int | None = None
+    sqlstate: str = ""
 
 
 @dataclass(slots=True)
 class Landed:
-    """What became of the records of a range. `is_repeat`: somebody had landed it before."""
+    """What became of the records of a range. `is_repeat`: it was landed before. `reasons` are those of dead letters."""
 
     rows: int = 0
     deleted: int = 0
     dead: int = 0
     is_repeat: bool = False
+    reasons: dict[str, int] = field(default_factory=dict)
 
 
 def build_refusal(error: psycopg.Error) -> Refusal:
@@ -66,7 +68,9 @@ def build_refusal(error: psycopg.Error) -> Refusal:
         raise error
     found = _LINE.search(error.diag.context or "")
     reason = (error.diag.message_primary or str(error)).partition("\n")[0]
-    return Refusal(reason, int(found[1]) if found else None)
+    if found is None:
+        return Refusal(reason, sqlstate=error.sqlstate or "")
+    return Refusal(f"{found[2]}: {reason}" if found[2] else reason, int(found[1]), sqlstate=error.sqlstate or "")
 
 
 def build_table(name: str) -> sql.Identifier:

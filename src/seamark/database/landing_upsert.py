@@ -12,24 +12,35 @@ at the same time, and the result must not depend on who commits last. Three thin
 - A delete that finds no row can't see an older row that another transaction has inserted and not committed. Such a
   range takes the table's lock exclusively, and every other range takes it shared: nobody else is in between then.
   A range that ran into a deadlock, or has a record that the table refuses, is repeated exclusively, too.
+
+Records that the table refuses are found by what the catalog says of it (`stage_checks`), and only those that this
+doesn't explain by halves, with what is left of the transaction's savepoints.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
+from seamark.database.constraints import read_constraints
 from seamark.database.landing_halves import find_refused
-from seamark.database.landing_table import Landed, LandingTable, build_refusal, build_table, list_names
+from seamark.database.landing_table import Landed, LandingTable, Refusal, build_refusal, build_table, list_names
+from seamark.database.refusals import Refusals
+from seamark.database.savepoints import Savepoints
+from seamark.database.stage_checks import STAGE, StageChecks, check_condition_error
 from seamark.database.tombstones import Tombstones
 from seamark.model.ledger_entry import DELETED, OFFSET
 from seamark.model.record_order import ORDER_COLUMN, RECORD_MILLIS, OrderKind, OrderTerm
 
-STAGE = sql.Identifier("seamark_stage")
 _OFFSET, _DELETED, _ORDER = sql.Identifier(OFFSET), sql.Identifier(DELETED), sql.Identifier(ORDER_COLUMN)
+# Each round takes two savepoints, and leaves the rest for what the catalog doesn't explain.
+_MOST_ROUNDS = 8
+# A record that is refused makes room for the one before it, which is checked in its turn.
+_MOST_CHECKS = 1000
 
 
 class _NeedsExclusiveError(Exception):
@@ -39,8 +50,11 @@ class _NeedsExclusiveError(Exception):
 class Upsert:
     """The staged records of one range, and what they do to the table. Part of the caller's transaction."""
 
-    def __init__(self, connection: psycopg.Connection[Any], table: LandingTable, *, partition: int) -> None:
+    def __init__(
+        self, connection: psycopg.Connection[Any], table: LandingTable, *, partition: int, savepoints: Savepoints
+    ) -> None:
         self._connection = connection
+        self._savepoints = savepoints
         self._table = table
         self._partition = partition
         self._target = build_table(table.name)
@@ -56,35 +70,36 @@ class Upsert:
         columns = list_names(self._table.columns)
         self._connection.execute(sql.SQL(text).format(STAGE, columns, sql.SQL(", ").join(more), self._target))
 
-    def settle(self) -> Iterator[tuple[int, str]]:
+    def settle(self) -> Refusals:
         """Bring the staged records into the table.
 
         Returns:
-            The offsets of the records that the table refuses, with the reason of each. In the place of one that is
-            refused stands the record of its key before it, or the row as it was.
+            The records that the table refuses. In the place of one that is refused stands the record of its key before
+            it, or the row as it was.
+
+        Raises:
+            SavepointsSpentError: They can't be told with the savepoints of one transaction.
         """
         if not self._table.order:
-            yield from self._settle()
-            return
+            return self._settle(Refusals())
         # Other ranges may take longer than whoever waits for a ledger entry has patience.
         self._connection.execute("SET LOCAL lock_timeout = 0")
         try:
-            refused = self._settle_shared()
+            return self._settle_shared()
         except (_NeedsExclusiveError, psycopg.errors.DeadlockDetected):
             # The savepoint is gone, and with it the shared lock: to upgrade a lock that two hold would block both.
-            refused = self._settle_exclusively()
-        yield from refused
+            return self._settle_exclusively()
 
-    def _settle_shared(self) -> list[tuple[int, str]]:
+    def _settle_shared(self) -> Refusals:
         """Settle beside other ranges.
 
         One savepoint, and none within: whoever waits for a row of a savepoint that was released waits for the whole
         transaction, also after a rollback to an outer savepoint (seen with PostgreSQL 15), and would deadlock with the
         exclusive lock.
         """
-        with self._connection.transaction():
+        with self._savepoints.open():
             self._tombstones.lock(is_exclusive=False)
-            refused = list(self._refuse_forgotten())
+            refused = self._refuse_forgotten()
             try:
                 self._bring_in(None)
             except psycopg.errors.DeadlockDetected:
@@ -96,44 +111,112 @@ class Upsert:
                 raise _NeedsExclusiveError
             return refused
 
-    def _settle_exclusively(self) -> list[tuple[int, str]]:
+    def _settle_exclusively(self) -> Refusals:
         self._tombstones.lock(is_exclusive=True)
         self.landed = Landed()
-        return [*self._refuse_forgotten(), *self._settle()]
+        return self._settle(self._refuse_forgotten())
 
-    def _settle(self) -> Iterator[tuple[int, str]]:
-        if self._bring(None) is None:
-            return
-        keys = self._list_keys()
-        while keys:
-            left = []
-            for place, reason in self._bring_some([offsets[-1] for offsets in keys]):
-                yield keys[place].pop(), reason
-                if keys[place]:
-                    left.append(keys[place])
-            keys = left
+    def _settle(self, refused: Refusals) -> Refusals:
+        for _ in range(_MOST_ROUNDS):
+            refusal = self._bring(None)
+            if refusal is None:
+                return refused
+            if not (found := self._find_refused()):
+                break
+            refused.add_all(found)
+        self._refuse_by_halves(refused)
+        return refused
 
-    def _list_keys(self) -> list[list[int]]:
-        """Read the offsets of each key's records, the newest last."""
+    def _find_refused(self) -> Refusals:
+        """Find the records that the catalog explains, and take them out of the stage."""
+        try:
+            with self._savepoints.open():
+                self._connection.execute(sql.SQL("ANALYZE {}").format(STAGE))
+                constraints = read_constraints(self._connection, self._table)
+                checks = StageChecks(self._connection, constraints)
+                if not self._refuse_broken(checks):
+                    self._refuse_others(checks)
+        except psycopg.Error as error:
+            check_condition_error(error)
+            return Refusals()
+        return checks.refused
+
+    def _refuse_broken(self, checks: StageChecks) -> int:
+        return checks.refuse_broken_newest(list_names(self._table.key), self._sort("DESC"))
+
+    def _refuse_others(self, checks: StageChecks) -> None:
+        """Refuse what depends on other rows. Only if no rule explains it: the sequence of writing may make it right."""
+        older: sql.Composable = sql.SQL("")
+        if self._table.order:
+            older = sql.SQL(" AND (t.{0} IS NULL OR t.{0} <= s.{0})").format(_ORDER)
+        for _ in range(_MOST_CHECKS):
+            count = checks.refuse_held(self._choose(None), sql.SQL("{}{}").format(self._same(), older))
+            count += checks.refuse_taken(self._choose_applied(), self._table.key, self._sort("ASC"))
+            if not count:
+                return
+            self._refuse_broken(checks)
+
+    def _choose_applied(self) -> sql.Composed:
+        """One staged record of each key, without those that are older than the row or its delete."""
+        if not self._table.order:
+            return self._choose(None)
+        text = (
+            "(SELECT * FROM {chosen} s WHERE NOT EXISTS (SELECT FROM {target} t WHERE {same} AND t.{order} > s.{order})"
+            "{alive})"
+        )
+        return sql.SQL(text).format(
+            chosen=self._choose(None), target=self._target, same=self._same(), order=_ORDER, alive=self._is_alive()
+        )
+
+    def _refuse_by_halves(self, refused: Refusals) -> None:
+        """Bring records in piece by piece, until it is known which of them are refused."""
         # One record is looked for again and again from here on.
         self._connection.execute(sql.SQL("CREATE INDEX ON {} ({})").format(STAGE, _OFFSET))
         self._connection.execute(sql.SQL("ANALYZE {}").format(STAGE))
-        text = "SELECT array_agg({offset} ORDER BY {order}) FROM {stage} GROUP BY {key} ORDER BY {key}"
-        statement = sql.SQL(text).format(
-            offset=_OFFSET, order=self._sort("ASC"), stage=STAGE, key=list_names(self._table.key)
+        chosen = array("q")
+        with self._connection.cursor() as cursor:
+            text = sql.SQL("SELECT {} FROM {} s").format(_OFFSET, self._choose(None))
+            chosen.extend(offset for (offset,) in cursor.stream(text))
+        left = []
+        for place, reason in self._bring_some(chosen):
+            refused.add(chosen[place], reason)
+            left.append(self._list_older(chosen[place]))
+        while left := [older for older in left if older]:
+            found = self._bring_some([older[-1] for older in left])
+            for place, reason in found:
+                refused.add(left[place][-1], reason)
+            left = [left[place][:-1] for place, _ in found]
+
+    def _list_older(self, offset: int) -> list[int]:
+        """List the offsets of the records of a key before one of them, the newest last."""
+        text = (
+            "SELECT s.{offset} FROM {stage} s WHERE ({key}) = (SELECT {key} FROM {stage} WHERE {offset} = {number}) "
+            "ORDER BY {order}"
         )
-        return [offsets for (offsets,) in self._connection.execute(statement).fetchall()]
+        statement = sql.SQL(text).format(
+            offset=_OFFSET,
+            stage=STAGE,
+            key=list_names(self._table.key),
+            number=sql.Literal(offset),
+            order=self._sort("ASC"),
+        )
+        found = [number for (number,) in self._connection.execute(statement).fetchall()]
+        return found[: found.index(offset)]
 
-    def _bring_some(self, offsets: Sequence[int]) -> Iterator[tuple[int, str]]:
-        return find_refused(len(offsets), lambda first, end: self._bring(offsets[first:end]))
+    def _bring_some(self, offsets: Sequence[int]) -> list[tuple[int, str]]:
+        def take(first: int, end: int) -> str | None:
+            refusal = self._bring(offsets[first:end])
+            return None if refusal is None else refusal.reason
 
-    def _bring(self, offsets: Sequence[int] | None) -> str | None:
+        return list(find_refused(len(offsets), take))
+
+    def _bring(self, offsets: Sequence[int] | None) -> Refusal | None:
         """Bring these staged records into the table, all or none; None: the newest of each key. Gives why it can't."""
         try:
-            with self._connection.transaction():
+            with self._savepoints.open():
                 self._bring_in(offsets)
         except psycopg.Error as error:
-            return build_refusal(error).reason
+            return build_refusal(error)
         return None
 
     def _bring_in(self, offsets: Sequence[int] | None) -> None:
@@ -235,11 +318,12 @@ class Upsert:
         rows = self._connection.execute(text).fetchall()
         return int(rows[0][0]) - self.landed.deleted
 
-    def _refuse_forgotten(self) -> Iterator[tuple[int, str]]:
+    def _refuse_forgotten(self) -> Refusals:
         """Refuse records that may be older than a delete whose order is no longer kept."""
+        refused = Refusals()
         horizon = self._tombstones.read_horizon()
         if horizon is None:
-            return
+            return refused
         text = sql.SQL(
             "SELECT s.{offset} FROM {chosen} s WHERE NOT s.{deleted} AND s.{order} < {horizon}::numeric[] "
             "AND NOT EXISTS (SELECT FROM {target} t WHERE {same}){alive}"
@@ -256,8 +340,10 @@ class Upsert:
         reason = "it is older than the deletes that are remembered (to.tombstones), and its key has no row"
         # An older record of the same key takes the place of one that is refused, and is refused next.
         while found := [offset for (offset,) in self._connection.execute(text).fetchall()]:
-            yield from ((offset, reason) for offset in found)
+            for offset in found:
+                refused.add(offset, reason)
             self._drop(found)
+        return refused
 
     def _drop(self, offsets: Sequence[int]) -> None:
         statement = sql.SQL("DELETE FROM {} WHERE {} = ANY(%s)").format(STAGE, _OFFSET)

@@ -62,10 +62,19 @@ class DesiredColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class DesiredDeadLetters:
+    """What `on_error.dead_letter` says; an empty word is left to its default."""
+
+    table: str = ""
+    max: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class DesiredLanding:
     """A topic that is to be landed in a table. The words are those of the file, and not checked yet.
 
     `database` or `lake` is its name in the context. `every` is how often a batch is landed, in seconds; None: once.
+    Without `dead_letters`, a record that can't be a row stops the run.
     """
 
     name: str
@@ -83,8 +92,7 @@ class DesiredLanding:
     format: str = "json"
     schemas: bool = False
     start: str = "earliest"
-    on_error: str = "stop"
-    dead_letters: str = "seamark_dead_letters"
+    dead_letters: DesiredDeadLetters | None = None
     every: float | None = None
     records: int | None = None
 

@@ -8,7 +8,7 @@ from seamark.errors import RefusedError
 from seamark.model.record_order import ORDER_COLUMN
 from seamark.model.table_layout import TableLayout
 from seamark.pipelines.lake_column import DATE_COLUMN, DEAD_LETTER, DEAD_LETTER_TYPE, find_lake_type
-from seamark.pipelines.landing import Landing, OnError
+from seamark.pipelines.landing import Landing
 
 # Arrays compare term by term, and numeric holds bigint and microseconds exactly.
 _ORDER_TYPE = "numeric[]"
@@ -74,7 +74,7 @@ def build_lake_statements(landing: Landing, existing: TableLayout | None) -> tup
 def build_lake_layout(landing: Landing) -> TableLayout:
     """What a landing's table in a lake has at least."""
     columns = {column.name: find_lake_type(column) for column in landing.columns}
-    if landing.on_error is OnError.DEAD_LETTER:
+    if landing.dead_letters is not None:
         columns[DEAD_LETTER] = DEAD_LETTER_TYPE
     if landing.date_from:
         columns[DATE_COLUMN] = "date"

@@ -11,6 +11,7 @@ from seamark.errors import UsageError
 from seamark.model import strict
 from seamark.model.record_order import DEFAULT_TOMBSTONE_SECONDS, KAFKA_OFFSET, OrderTerm, build_terms
 from seamark.model.ref import build_pipeline_owner, find_mirror
+from seamark.pipelines.dead_letters import DEFAULT_TABLE, DeadLetters
 from seamark.pipelines.lake_column import DATE_COLUMN, find_lake_type
 from seamark.pipelines.land_column import LandColumn, Place
 
@@ -24,7 +25,6 @@ _KEYS = (
     "key",
     "format",
     "schemas",
-    "on_error",
     "dead_letters",
     "store",
     "date_from",
@@ -48,13 +48,6 @@ class Format(StrEnum):
     DEBEZIUM = "debezium"
 
 
-class OnError(StrEnum):
-    """What becomes of a record that can't be a row."""
-
-    STOP = "stop"
-    DEAD_LETTER = "dead-letter"
-
-
 class Store(StrEnum):
     """What the table is of."""
 
@@ -69,6 +62,7 @@ class Landing:
     `schemas` says whether JSON bears Connect's schemas around it, as with `schemas.enable=true`. `key` are the columns
     by which rows are replaced and deleted. `date_from` is the column by whose date a lake's table is parted. `order`
     decides which of two records of one key is newer; `tombstone_seconds` is how long the order of a delete is kept.
+    `dead_letters` says where records that can't be rows are kept; None: the first one stops the run.
     """
 
     name: str
@@ -79,8 +73,7 @@ class Landing:
     key: tuple[str, ...] = ()
     format: Format = Format.JSON
     schemas: bool = False
-    on_error: OnError = OnError.STOP
-    dead_letters: str = "seamark_dead_letters"
+    dead_letters: DeadLetters | None = None
     store: Store = Store.POSTGRESQL
     date_from: str = ""
     order: tuple[str, ...] = ()
@@ -117,6 +110,11 @@ class Landing:
                 f"the landing {self.name} can't be {self.mode} in a lake",
                 hint="land what happened (mode: append), and take the newest of each key where it is read",
             )
+        if self.dead_letters is not None and self.dead_letters.table:
+            raise UsageError(
+                f"the landing {self.name} has on_error.dead_letter.table, which belongs to a database",
+                hint="remove it: in a lake, dead letters are rows of the table, in the column seamark_dead_letter",
+            )
         if not _LAKE_TABLE.fullmatch(self.table):
             raise UsageError(f"a lake's table can't be {self.table!r}", hint="letters, digits, . - _ and /")
         kinds = {column.name: find_lake_type(column) for column in self.columns}
@@ -138,6 +136,13 @@ class Landing:
     def group(self) -> str:
         """The group of Kafka that gets its offsets, for those who watch lag."""
         return find_mirror(self.owner)
+
+    @property
+    def dead_letter_table(self) -> str:
+        """The table of its dead letters in PostgreSQL; empty where it has none."""
+        if self.dead_letters is None or self.store is not Store.POSTGRESQL:
+            return ""
+        return self.dead_letters.table or DEFAULT_TABLE
 
     @property
     def order_terms(self) -> tuple[OrderTerm, ...]:
@@ -169,8 +174,7 @@ class Landing:
             "key": list(self.key),
             "format": self.format.value,
             "schemas": self.schemas,
-            "on_error": self.on_error.value,
-            "dead_letters": self.dead_letters,
+            "dead_letters": None if self.dead_letters is None else self.dead_letters.to_dict(),
             "store": self.store.value,
             "date_from": self.date_from,
             "order": list(self.order),
@@ -190,8 +194,7 @@ class Landing:
             key=strict.read_texts(fields["key"], what="a table's key"),
             format=strict.read_word(fields["format"], words=Format, what="the format of a landing"),
             schemas=strict.read_truth(fields["schemas"], what="schemas"),
-            on_error=strict.read_word(fields["on_error"], words=OnError, what="on_error"),
-            dead_letters=strict.read_text(fields["dead_letters"], what="the table of dead letters"),
+            dead_letters=None if (letters := fields["dead_letters"]) is None else DeadLetters.from_dict(letters),
             store=strict.read_word(fields["store"], words=Store, what="the store of a landing"),
             date_from=strict.read_text(fields["date_from"], what="the column of dates"),
             order=strict.read_texts(fields["order"], what="an order"),

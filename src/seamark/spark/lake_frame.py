@@ -9,7 +9,7 @@ from pyspark.sql import functions as sf
 
 from seamark.model.ledger_entry import OFFSET
 from seamark.pipelines.lake_column import DATE_COLUMN, DEAD_LETTER, find_lake_type
-from seamark.pipelines.landing import Landing, OnError
+from seamark.pipelines.landing import Landing
 from seamark.spark.land_frame import KEY, PARTITION, REASON, TIMESTAMP, VALUE, build_land_frame
 
 _TURNED = "seamark_turned_"
@@ -36,7 +36,7 @@ def build_lake_frame(records: DataFrame, landing: Landing) -> DataFrame:
     doubtful = [name for name, kind in kinds.items() if name in changed or kind in _BOUNDS]
     reasons = [_build_reason(name, kinds[name], turned=columns[name]) for name in doubtful]
     told = turned.withColumn(REASON, reduce(sf.coalesce, [sf.col(REASON), *reasons]))
-    is_dead_letter = landing.on_error is OnError.DEAD_LETTER
+    is_dead_letter = landing.dead_letters is not None
     if landing.date_from:
         columns[DATE_COLUMN] = sf.to_date(columns[landing.date_from])
     if is_dead_letter:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from seamark.errors import RefusedError
 from seamark.pipelines.lake_column import DATE_COLUMN, DEAD_LETTER, find_lake_type
 from seamark.pipelines.land_table import build_lake_layout, build_lake_statements
-from seamark.pipelines.landing import Landing, OnError
+from seamark.pipelines.landing import Landing
 
 if TYPE_CHECKING:
     # Executors write files, and have no delta-rs.
@@ -44,7 +44,7 @@ _LETTER = pa.struct(
 def build_file_schema(landing: Landing) -> pa.Schema:
     """What stands in the data files."""
     fields = [pa.field(column.name, _find(find_lake_type(column))) for column in landing.columns]
-    if landing.on_error is OnError.DEAD_LETTER:
+    if landing.dead_letters is not None:
         fields.append(pa.field(DEAD_LETTER, _LETTER))
     return pa.schema(fields)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,11 +18,11 @@ from seamark.lake.files import DataFile, TableWriter
 from seamark.lake.place import LakePlace
 from seamark.model import strict
 from seamark.model.ledger_entry import OFFSET
+from seamark.pipelines.bad_records import BadRecords, build_refusal
 from seamark.pipelines.lake_column import DATE_COLUMN
-from seamark.pipelines.landing import Landing, OnError
+from seamark.pipelines.landing import Landing
 from seamark.spark.lake_schema import build_file_schema, build_table_schema
 from seamark.spark.land_frame import PARTITION, REASON
-from seamark.spark.land_refusal import build_refusal
 from seamark.spark.telling import tell
 
 # Spark does not show options whose names have this word.
@@ -34,6 +35,7 @@ class FilesMessage(WriterCommitMessage):
 
     files: tuple[DataFile, ...] = ()
     dead: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
 
 
 class LakeSink(DataSource):
@@ -53,12 +55,28 @@ class LakeSink(DataSource):
             Landing.from_dict(strict.read_json(self.options["landing"], what="a landing")),
             LakePlace.from_json(self.options[PLACE_OPTION]),
             told=self.options["told"],
+            offsets=int(self.options["offsets"]),
+            spent=int(self.options["spent"]),
         )
 
 
-def build_options(landing: Landing, place: LakePlace, *, told: Path) -> dict[str, str]:
-    """The options that `LakeSink` reads. `told` is a file of the driver's, for what its other process knows."""
-    return {"landing": json.dumps(landing.to_dict()), PLACE_OPTION: place.to_json(), "told": str(told)}
+def build_options(landing: Landing, place: LakePlace, *, told: Path, offsets: int, spent: int) -> dict[str, str]:
+    """The options that `LakeSink` reads.
+
+    Args:
+        landing: The pipeline.
+        place: The table.
+        told: A file of the driver's, for what its other process knows.
+        offsets: How many offsets the batch has.
+        spent: How many dead letters the run has written before.
+    """
+    return {
+        "landing": json.dumps(landing.to_dict()),
+        PLACE_OPTION: place.to_json(),
+        "told": str(told),
+        "offsets": str(offsets),
+        "spent": str(spent),
+    }
 
 
 @dataclass
@@ -68,6 +86,8 @@ class LakeWriter(DataSourceArrowWriter):
     landing: Landing
     place: LakePlace = field(repr=False)
     told: str
+    offsets: int
+    spent: int
 
     @tell
     def write(self, iterator: Iterator[pa.RecordBatch]) -> FilesMessage:
@@ -89,28 +109,30 @@ class LakeWriter(DataSourceArrowWriter):
         partition = DATE_COLUMN if self.landing.date_from else ""
         writer = TableWriter(self.place, build_file_schema(self.landing), partition=partition)
         schema = build_table_schema(self.landing)
-        dead = 0
+        bad = BadRecords(self.landing, spot=self.landing.topic, offsets=self.offsets, spent=self.spent)
         for batch in iterator:
             if not batch.num_rows:
                 continue
-            bad = pc.sum(pc.is_valid(batch.column(REASON))).as_py()
-            if bad and self.landing.on_error is OnError.STOP:
+            reasons = Counter(pc.drop_null(batch.column(REASON)).to_pylist())
+            if reasons and self.landing.dead_letters is None:
                 first = batch.filter(pc.is_valid(batch.column(REASON)))
                 raise build_refusal(
                     self.landing,
                     f"the record {self.landing.topic}-{first.column(PARTITION)[0]}@{first.column(OFFSET)[0]}",
                     reason=first.column(REASON)[0].as_py(),
                 )
-            dead += bad
+            bad.add(reasons, records=batch.num_rows)
             writer.write(batch.select(schema.names).cast(schema))
-        return FilesMessage(tuple(writer.close()), dead)
+        bad.end()
+        return FilesMessage(tuple(writer.close()), bad.dead, dict(bad.reasons))
 
     @tell
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Tell the driver's own process which files count: this runs in another one."""
         found = [one for one in messages if isinstance(one, FilesMessage)]
         files = [file.to_dict() for one in found for file in one.files]
-        Path(self.told).write_text(json.dumps({"files": files, "dead": sum(one.dead for one in found)}))
+        letters = [{"dead": one.dead, "reasons": one.reasons} for one in found]
+        Path(self.told).write_text(json.dumps({"files": files, "letters": letters}))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Nothing to do: no commit names the files."""

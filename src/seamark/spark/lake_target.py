@@ -14,6 +14,7 @@ from seamark.lake.landings import enter_landing
 from seamark.lake.place import LakePlace
 from seamark.lake.table import LakeTable, Position
 from seamark.model.ledger_entry import Entry, Step
+from seamark.pipelines.bad_records import WrittenLetters
 from seamark.pipelines.binding import Binding
 from seamark.pipelines.landing import BatchLanded, Landing
 from seamark.spark.lake_frame import build_lake_frame
@@ -29,6 +30,7 @@ class LakeTarget:
         self._landing = landing
         self._lake = lake
         self._table = LakeTable(lake.below(landing.table), owner=landing.owner)
+        self._letters = WrittenLetters(landing)
         self._seen: Position | None = None
         # Who watches must not take a commit of ours for another's.
         self._committing = threading.Lock()
@@ -75,7 +77,8 @@ class LakeTarget:
             # Spark begins with a batch even where there is nothing to read.
             return BatchLanded(number, rows=0, deleted=0, dead=0)
         told = folder / f"files-{number}"
-        options = build_options(self._landing, self._table.at, told=told)
+        offsets = sum(step.end - step.entry.next_offset for step in steps)
+        options = build_options(self._landing, self._table.at, told=told, offsets=offsets, spent=self._letters.written)
         with active_session(rows.sparkSession):
             rows.write.format(LakeSink.name()).mode("append").options(**options).save()
         found = json.loads(told.read_text(encoding="utf-8"))
@@ -84,5 +87,6 @@ class LakeTarget:
         with self._committing:
             seen = self._seen or self._table.read_position()
             self._seen = self._table.commit(files, [step.after for step in steps], seen=seen)
-        count = sum(file.rows for file in files)
-        return BatchLanded(number, rows=count - found["dead"], deleted=0, dead=found["dead"])
+        self._letters.add(found["letters"])
+        count, dead = sum(file.rows for file in files), sum(one["dead"] for one in found["letters"])
+        return BatchLanded(number, rows=count - dead, deleted=0, dead=dead)

@@ -9,7 +9,7 @@ from seamark.context.origin import Origin, OriginKind
 from seamark.context.reference import SecretReferences
 from seamark.database.landing import LandingDatabase
 from seamark.database.landing_table import LandingTable
-from seamark.pipelines.landing import Landing, OnError
+from seamark.pipelines.landing import Landing
 
 # Spark does not show options whose names have this word.
 URL_OPTION = "database.url"
@@ -31,5 +31,5 @@ def build_landing_table(landing: Landing) -> LandingTable:
         times=tuple(column.name for column in landing.columns if column.type.startswith("timestamp")),
         order=landing.order_terms,
         tombstone_seconds=landing.tombstone_seconds,
-        dead_letters=landing.dead_letters if landing.on_error is OnError.DEAD_LETTER else "",
+        dead_letters=landing.dead_letter_table,
     )

@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 from seamark.model.ledger_entry import DELETED, OFFSET
 from seamark.model.record_order import KAFKA_TIMESTAMP, RECORD_MILLIS
 from seamark.pipelines.land_column import LandColumn, Place
-from seamark.pipelines.landing import Format, Landing, Mode, OnError
+from seamark.pipelines.landing import Format, Landing, Mode
 
 PARTITION, TIMESTAMP = "seamark_partition", "seamark_timestamp"
 REASON, KEY, VALUE = "seamark_reason", "seamark_key", "seamark_value"
@@ -68,7 +68,7 @@ def build_land_frame(records: DataFrame, landing: Landing) -> DataFrame:
     more = [is_deleted.alias(DELETED)] if landing.mode is Mode.UPSERT else []
     if KAFKA_TIMESTAMP in landing.order:
         more.append(sf.unix_millis("timestamp").alias(RECORD_MILLIS))
-    if landing.on_error is OnError.DEAD_LETTER:
+    if landing.dead_letters is not None:
         # Of every record: PostgreSQL may refuse one later.
         more += [sf.col(name).alias(alias) for name, alias in _LETTER.items()]
     elif landing.needs_binding:

@@ -37,9 +37,13 @@ class RowLines:
                 return offset
         return None
 
+    def find_ends(self) -> tuple[int, int]:
+        """Find the offsets of its first and its last row."""
+        return self._parts[0][0][0].as_py(), self._parts[-1][0][-1].as_py()
+
     def describe(self) -> str:
         """From which offset to which its rows are."""
-        return f"from {self._parts[0][0][0]} to {self._parts[-1][0][-1]}"
+        return "from {} to {}".format(*self.find_ends())
 
     def _list_rows(self) -> Iterator[tuple[int, int]]:
         for offsets, breaks in self._parts:

@@ -1,54 +1,86 @@
-"""The rows of one task of a landing, from Arrow to CSV. A row that the database refuses is found by halves."""
+"""The rows of one task of a landing, from Arrow to CSV, and what becomes of those that the database refuses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
 from seamark.database.landing_halves import find_refused
-from seamark.database.landing_rows import DeadLetter, RowSink
+from seamark.database.landing_rows import RowSink
+from seamark.database.landing_table import Refusal
+from seamark.database.refusals import Refusals
+from seamark.database.savepoints import MOST, SavepointsSpentError
 from seamark.errors import RejectedError
-from seamark.model.ledger_entry import OFFSET
-from seamark.pipelines.landing import Landing, Mode, OnError
+from seamark.model.ledger_entry import OFFSET, Step
+from seamark.pipelines.bad_records import BadRecords, build_refusal
+from seamark.pipelines.landing import Landing
+from seamark.spark.land_checks import Check, build_check, judge
 from seamark.spark.land_database import build_landing_table
 from seamark.spark.land_frame import REASON
-from seamark.spark.land_letters import LetterKeep, build_letters
 from seamark.spark.land_lines import RowLines
-from seamark.spark.land_refusal import build_refusal
+from seamark.spark.land_spool import LETTER, Spool, build_letters, mark, set_reasons
 
 # Strings are quoted and nulls are not: that is how PostgreSQL tells an empty string from null.
 _PLAIN = csv.WriteOptions(include_header=False)
+Choose = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+def write_rows(
+    landing: Landing, sink: RowSink, batches: Iterable[pa.RecordBatch], *, step: Step, spent: int = 0
+) -> None:
+    """Hand the batches of one range to the database.
+
+    Args:
+        landing: The pipeline.
+        sink: Where the rows go.
+        batches: The records of the range, as `build_land_frame` gives them, in the sequence of their offsets.
+        step: The range.
+        spent: How many dead letters the run has written before.
+
+    Raises:
+        RejectedError: A record can't be a row, or too many can't.
+    """
+    if landing.dead_letters is None:
+        RowWriter(landing, sink, partition=step.entry.partition).write(batches)
+        return
+    bad = BadRecords(landing, spot=str(step.entry), offsets=step.end - step.entry.next_offset, spent=spent)
+    DeadLetterWriter(landing, sink, bad=bad).write(batches)
+    sink.reasons = dict(bad.reasons)
 
 
 class RowWriter:
-    """Hands the batches of one range to the database."""
+    """Hands the batches of one range to the database. The first record that can't be a row ends it."""
 
     def __init__(self, landing: Landing, sink: RowSink, *, partition: int) -> None:
         self._landing = landing
         self._sink = sink
         self._spot = f"{landing.topic}-{partition}"
-        self._names = list(build_landing_table(landing).staged)
+        table = build_landing_table(landing)
+        self._names = list(table.staged if sink.is_staged else table.columns)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write them all."""
-        if self._landing.on_error is OnError.STOP:
-            self._write_or_raise(batches)
-        else:
-            self._write_or_bury(batches)
+        """Write them all, in one COPY, which spares the database the beginnings and ends of many.
 
-    def _write_or_raise(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """In one COPY, which spares the database the beginnings and ends of many."""
+        Raises:
+            RejectedError: A record can't be a row.
+        """
         lines = RowLines()
         refusal = self._sink.copy(self._list_texts(batches, lines))
         if refusal is not None:
             offset = None if refusal.line is None else lines.find(refusal.line)
             which = f"a record of {self._spot}, {lines.describe()}," if offset is None else self._name(offset)
-            raise self._build_error(which, refusal.reason)
-        for offset, reason in self._sink.settle():
-            raise self._build_error(self._name(offset), reason)
+            raise build_refusal(self._landing, which, reason=refusal.reason)
+        try:
+            refused = self._sink.settle()
+        except SavepointsSpentError:
+            raise build_refusal(self._landing, f"a record of {self._spot}", reason=_SPENT) from None
+        for offset, reason in refused:
+            raise build_refusal(self._landing, self._name(offset), reason=reason)
 
     def _list_texts(self, batches: Iterable[pa.RecordBatch], lines: RowLines) -> Iterator[bytes]:
         """The batches as CSV. `lines` gets to know them, for the database tells of a line only."""
@@ -56,46 +88,176 @@ class RowWriter:
             if batch.column(REASON).null_count < batch.num_rows:
                 # No more than these two: others may hold what Python can't.
                 first = batch.filter(pc.is_valid(batch.column(REASON))).select([OFFSET, REASON]).slice(0, 1)
-                raise self._build_error(self._name(first.column(0)[0].as_py()), first.column(1)[0].as_py())
-            text = build_csv(batch.select(self._names))
-            lines.add(batch.select(list(dict.fromkeys([*self._names, OFFSET]))), text)
-            yield text
-
-    def _write_or_bury(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Dead letters come last, when no COPY is under way."""
-        dead: list[DeadLetter] = []
-        with LetterKeep() as keep:
-            for batch in batches:
-                bad = pc.is_valid(batch.column(REASON))
-                if pc.any(bad).as_py():
-                    dead += build_letters(batch.filter(bad))
-                    batch = batch.filter(pc.invert(bad))  # noqa: PLW2901 - what is left of it
-                dead += self._copy(batch)
-                if self._landing.mode is Mode.UPSERT:
-                    keep.add(batch)
-            dead += keep.find(dict(self._sink.settle()))
-        if dead:
-            self._sink.bury(dead)
-
-    def _copy(self, batch: pa.RecordBatch) -> list[DeadLetter]:
-        """Write a batch, and give those records of it that the database refuses."""
-
-        def take(first: int, end: int) -> str | None:
-            refusal = self._sink.copy([build_csv(batch.slice(first, end - first).select(self._names))])
-            return None if refusal is None else refusal.reason
-
-        refused = dict(find_refused(batch.num_rows, take))
-        if not refused:
-            return []
-        found = batch.take(pa.array(list(refused)))
-        says = pa.array(list(refused.values()), pa.string())
-        return build_letters(found.set_column(found.schema.get_field_index(REASON), REASON, says))
+                which, reason = self._name(first.column(0)[0].as_py()), first.column(1)[0].as_py()
+                raise build_refusal(self._landing, which, reason=reason)
+            yield build_lines(batch, self._names, lines)
 
     def _name(self, offset: int) -> str:
         return f"the record {self._spot}@{offset}"
 
-    def _build_error(self, which: str, reason: str) -> RejectedError:
-        return build_refusal(self._landing, which, reason=reason)
+
+_SPENT = f"PostgreSQL refuses more records than {MOST} savepoints of one transaction can tell apart"
+
+
+class DeadLetterWriter:
+    """Hands the batches of one range to the database. Records that can't be rows become dead letters.
+
+    Rows go straight to the table, in one COPY (upserts: to the stage), without those that are known to be bad. Only
+    after a refusal the range is repeated: each value is checked, all rows are staged, and the rows that the table's
+    constraints refuse are found by queries. What none of this explains, PostgreSQL itself tells, one record at a
+    time, with a savepoint for each.
+    """
+
+    def __init__(self, landing: Landing, sink: RowSink, *, bad: BadRecords) -> None:
+        self._landing = landing
+        self._sink = sink
+        self._bad = bad
+        table = build_landing_table(landing)
+        self._columns, self._staged = list(table.columns), list(table.staged)
+        self._names = self._staged if sink.is_staged else self._columns
+        self._kept = list(dict.fromkeys([*self._staged, *LETTER]))
+        self._types = sink.read_types()
+        self._checks: dict[str, Check] = {}
+        self._refused = Refusals()
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Write them all.
+
+        Raises:
+            RejectedError: Too many records are bad, or they can't be told apart.
+        """
+        with Spool() as spool:
+            texts = self._read(batches, spool)
+            refusal = self._sink.copy(texts)
+            # What COPY has left when it was refused.
+            for _ in texts:
+                self._sink.touch()
+            spool.close()
+            self._bad.end()
+            try:
+                if refusal is not None:
+                    self._repeat(spool)
+                self._refuse(self._sink.settle())
+            except SavepointsSpentError:
+                raise self._build_spent() from None
+            if self._bad.dead:
+                self._sink.bury(self._list_letters(spool))
+
+    def _read(self, batches: Iterable[pa.RecordBatch], spool: Spool) -> Iterator[bytes]:
+        """Read the range, keep its records, and give the rows of those that are not bad."""
+        for batch in filter(len, batches):
+            kept = batch.select(self._kept)
+            is_row = pc.is_null(kept.column(REASON))
+            if not pc.all(is_row).as_py():
+                # Apart from the others: their columns may hold what is no text.
+                self._keep(kept.filter(pc.invert(is_row)), spool)
+                kept = kept.filter(is_row)
+            kept, _ = self._judge(kept)
+            rows = _choose_rows(self._keep(kept, spool))
+            if rows.num_rows:
+                yield build_csv(rows.select(self._names))
+
+    def _keep(self, batch: pa.RecordBatch, spool: Spool) -> pa.RecordBatch:
+        spool.add(batch)
+        reasons = pc.drop_null(batch.column(REASON)).to_pylist()
+        self._bad.add(Counter(reasons), records=batch.num_rows)
+        return batch
+
+    def _judge(self, batch: pa.RecordBatch, *, is_thorough: bool = False) -> tuple[pa.RecordBatch, pa.Array]:
+        """Set the reasons of records with a value that PostgreSQL can't read; and tell which are good for sure."""
+        reasons, is_good = batch.column(REASON), pa.repeat(pa.scalar(True), batch.num_rows)
+        for name in self._columns:
+            good, bad = judge(self._find_check(batch, name), batch.column(name), is_thorough=is_thorough)
+            is_good = pc.and_(is_good, good)
+            for mask, reason in bad:
+                reasons = pc.coalesce(reasons, pc.if_else(mask, f"{name}: {reason}", pa.scalar(None, pa.string())))
+        return set_reasons(batch, reasons), is_good
+
+    def _find_check(self, batch: pa.RecordBatch, name: str) -> Check:
+        if name not in self._checks:
+            # A column that the table doesn't have is told by COPY.
+            kind = self._types.get(name)
+            self._checks[name] = Check() if kind is None else build_check(kind, batch.schema.field(name).type)
+        return self._checks[name]
+
+    def _repeat(self, spool: Spool) -> None:
+        """Find out which rows were refused, and write the others."""
+        doubtful = Refusals()
+        for batch in spool.read():
+            self._sink.touch()
+            judged, is_good = self._judge(_choose_rows(batch), is_thorough=True)
+            is_row = pc.is_null(judged.column(REASON))
+            bad = judged.filter(pc.invert(is_row))
+            self._refuse(zip(bad.column(OFFSET).to_pylist(), bad.column(REASON).to_pylist(), strict=True))
+            for offset in judged.column(OFFSET).filter(pc.and_not(is_row, is_good)).to_pylist():
+                doubtful.add(offset, "")
+        if not self._sink.is_staged:
+            self._sink.make_stage()
+        self._load(spool, lambda batch: _choose_rows(mark(batch, doubtful)), into_stage=True)
+        if len(doubtful):
+            self._load(spool, lambda batch: _choose_marked(mark(batch, doubtful)), into_stage=True)
+        if not self._sink.is_staged:
+            self._refuse(self._sink.find_refused())
+            self._load(spool, lambda batch: batch, into_stage=False)
+
+    def _load(
+        self, spool: Spool, choose: Choose, *, into_stage: bool, first: int = 0, end: int | None = None
+    ) -> None:
+        """Copy chosen rows that were not refused yet. A row that PostgreSQL can't take is refused, and left out."""
+        names = self._staged if into_stage else self._columns
+
+        def copy(first: int, end: int | None, lines: RowLines, *, is_sure: bool = False) -> Refusal | None:
+            texts = (
+                build_lines(rows, names, lines)
+                for batch in spool.read()
+                if (rows := choose(_choose_rows(mark(_cut(batch, first, end), self._refused)))).num_rows
+            )
+            if (head := next(texts, None)) is None:
+                return None
+            return self._sink.copy(chain([head], texts), into_stage=into_stage, is_sure=is_sure)
+
+        while (refusal := copy(first, end, lines := RowLines())) is not None:
+            offset = None if refusal.line is None else lines.find(refusal.line)
+            if offset is None:
+                self._halve(lines.find_ends(), lambda low, high: copy(low, high, RowLines()))
+                return
+            # PostgreSQL has read all rows before that line, and has taken them where nothing is checked at the end.
+            if into_stage or not self._sink.checks_late:
+                copy(first, offset, RowLines(), is_sure=True)
+            else:
+                self._load(spool, choose, into_stage=into_stage, first=first, end=offset)
+            self._refuse([(offset, refusal.reason)])
+            first = offset + 1
+
+    def _halve(self, ends: tuple[int, int], copy: Callable[[int, int], Refusal | None]) -> None:
+        """Copy rows piece by piece, where PostgreSQL doesn't tell the line of a row that it refuses."""
+        first, last = ends
+
+        def take(low: int, high: int) -> str | None:
+            refusal = copy(first + low, first + high)
+            return None if refusal is None else refusal.reason
+
+        self._refuse((first + place, reason) for place, reason in find_refused(last + 1 - first, take))
+
+    def _refuse(self, found: Iterable[tuple[int, str]]) -> None:
+        for offset, reason in found:
+            self._refused.add(offset, reason)
+            self._bad.add({reason: 1})
+
+    def _list_letters(self, spool: Spool) -> Iterator[bytes]:
+        for batch in spool.read():
+            dead = _choose_marked(mark(batch, self._refused))
+            if dead.num_rows:
+                yield build_csv(build_letters(dead))
+
+    def _build_spent(self) -> RejectedError:
+        word, count = self._bad.reasons.most_common(1)[0] if self._bad.reasons else (_SPENT, 0)
+        return RejectedError(
+            f"{self._bad.dead:,} of {self._bad.records:,} records of {self._bad.spot} can't be rows of "
+            f"{self._landing.table}, and there are more",
+            cause=f"{_SPENT}; the most common reason, of {count:,} records: {word}",
+            hint="correct the columns of the pipeline or the table, or make batches smaller: limits.records",
+        )
 
 
 def build_csv(batch: pa.RecordBatch) -> bytes:
@@ -108,3 +270,31 @@ def build_csv(batch: pa.RecordBatch) -> bytes:
     csv.write_csv(pa.RecordBatch.from_arrays(columns, names=batch.schema.names), out, _PLAIN)
     text: bytes = out.getvalue().to_pybytes()
     return text
+
+
+def build_lines(batch: pa.RecordBatch, names: list[str], lines: RowLines) -> bytes:
+    """Build the CSV of some columns, and note which line is which record."""
+    text = build_csv(batch.select(names))
+    lines.add(batch.select(list(dict.fromkeys([*names, OFFSET]))), text)
+    return text
+
+
+def _choose_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Choose the records that can be rows, as far as it is known."""
+    reasons = batch.column(REASON)
+    return batch if reasons.null_count == batch.num_rows else batch.filter(pc.is_null(reasons))
+
+
+def _choose_marked(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Choose the records that have a reason."""
+    return batch.filter(pc.is_valid(batch.column(REASON)))
+
+
+def _cut(batch: pa.RecordBatch, first: int, end: int | None) -> pa.RecordBatch:
+    """Cut the records from one offset to before another one out of a batch."""
+    offsets = batch.column(OFFSET)
+    if batch.num_rows and first > offsets[0].as_py():
+        batch = batch.filter(pc.greater_equal(offsets, first))
+    if end is not None and batch.num_rows:
+        batch = batch.filter(pc.less(batch.column(OFFSET), end))
+    return batch

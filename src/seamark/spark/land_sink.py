@@ -4,34 +4,39 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from seamark.database.landing_rows import RowSink
 from seamark.database.landing_table import Landed
-from seamark.errors import RefusedError, UsageError
+from seamark.errors import RefusedError, RejectedError, UsageError
 from seamark.model import strict
 from seamark.model.ledger_entry import Entry, Step
 from seamark.pipelines.binding import Binding
-from seamark.pipelines.landing import Landing, OnError
+from seamark.pipelines.landing import Landing
 from seamark.spark.land_binding import check_bound
 from seamark.spark.land_database import URL_OPTION, open_landing_database
 from seamark.spark.land_frame import PARTITION
-from seamark.spark.land_rows import RowWriter
+from seamark.spark.land_rows import write_rows
 from seamark.spark.telling import tell
 
 
 @dataclass(frozen=True, slots=True)
 class RangeMessage(WriterCommitMessage):
-    """What a task tells the driver. One without records does not know its partition, and tells nothing."""
+    """What a task tells the driver. One without records does not know its partition, and tells nothing.
+
+    `refusal` is the message, cause and hint of the error where its records can't be rows. It is told and not raised,
+    because Spark would run the task four times, and find the same each time.
+    """
 
     partition: int | None = None
     landed: Landed = field(default_factory=Landed)
+    refusal: tuple[str, str, str] | None = None
 
 
 class LandingSink(DataSource):
@@ -54,19 +59,27 @@ class LandingSink(DataSource):
             url=self.options[URL_OPTION],
             counts=self.options.get("counts", ""),
             binding=_read_binding(self.options.get("binding", "")),
+            spent=int(self.options.get("spent", "0")),
         )
 
 
 def build_options(
-    landing: Landing, steps: Sequence[Step], *, url: str, counts: Path, binding: Binding | None = None
+    landing: Landing,
+    steps: Sequence[Step],
+    *,
+    url: str,
+    counts: Path,
+    binding: Binding | None = None,
+    spent: int = 0,
 ) -> dict[str, str]:
-    """The options that `LandingSink` reads."""
+    """The options that `LandingSink` reads. `spent` is how many dead letters the run has written before."""
     spelled = [[astuple(one.entry), one.end] for one in steps]
     return {
         "landing": json.dumps(landing.to_dict()),
         "steps": json.dumps(spelled),
         "counts": str(counts),
         "binding": "" if binding is None else json.dumps(binding.to_dict()),
+        "spent": str(spent),
         URL_OPTION: url,
     }
 
@@ -80,6 +93,7 @@ class LandingWriter(DataSourceArrowWriter):
     url: str = field(repr=False)
     counts: str = ""
     binding: Binding | None = None
+    spent: int = 0
 
     @tell
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RangeMessage:
@@ -92,11 +106,23 @@ class LandingWriter(DataSourceArrowWriter):
         rows = _expect_one(chain([first], batches), partition)
         if self.binding is not None:
             rows = check_bound(rows, self.landing, self.binding, partition=partition)
-        landed = open_landing_database(self.landing, self.url).land(
-            self.steps[partition],
-            lambda sink: RowWriter(self.landing, sink, partition=partition).write(rows),
-            is_strict=self.landing.on_error is OnError.STOP,
-        )
+        step = self.steps[partition]
+        refusals: list[RejectedError] = []
+
+        def write(sink: RowSink) -> None:
+            try:
+                write_rows(self.landing, sink, rows, step=step, spent=self.spent)
+            except RejectedError as error:
+                refusals.append(error)
+                raise
+
+        try:
+            database = open_landing_database(self.landing, self.url)
+            landed = database.land(step, write, is_strict=self.landing.dead_letters is None)
+        except RejectedError as error:
+            if error not in refusals:
+                raise
+            return RangeMessage(partition, refusal=(error.message, error.cause, error.hint))
         return RangeMessage(partition, landed)
 
     @tell
@@ -104,7 +130,7 @@ class LandingWriter(DataSourceArrowWriter):
         """Tell the driver's own process what was landed: this runs in another one."""
         found = [one for one in messages if isinstance(one, RangeMessage) and one.partition is not None]
         if self.counts:
-            told = {one.partition: _to_dict(one.landed) for one in found}
+            told = {one.partition: {**asdict(one.landed), "refusal": one.refusal} for one in found}
             Path(self.counts).write_text(json.dumps(told), encoding="utf-8")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -125,7 +151,3 @@ def _expect_one(batches: Iterator[pa.RecordBatch], partition: int) -> Iterator[p
 
 def _read_binding(text: str) -> Binding | None:
     return Binding.from_dict(strict.read_json(text, what="a binding")) if text else None
-
-
-def _to_dict(landed: Landed) -> dict[str, Any]:
-    return {"rows": landed.rows, "deleted": landed.deleted, "dead": landed.dead, "is_repeat": landed.is_repeat}

@@ -11,8 +11,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from seamark.database.landing import build_fenced
-from seamark.errors import RefusedError
+from seamark.errors import RefusedError, RejectedError
 from seamark.model.ledger_entry import Entry, Step
+from seamark.pipelines.bad_records import WrittenLetters
 from seamark.pipelines.binding import Binding
 from seamark.pipelines.land_table import build_statements
 from seamark.pipelines.landing import BatchLanded, Landing
@@ -33,6 +34,7 @@ class TableTarget:
         self._url = url
         self._database = open_landing_database(landing, url)
         self._binding: Binding | None = None
+        self._letters = WrittenLetters(landing)
         self._purged_at = time.monotonic()
 
     def prepare(self, spark: SparkSession) -> None:
@@ -74,20 +76,29 @@ class TableTarget:
     def land(self, rows: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
         """Have each task land its range, and move over those without a record."""
         counts = folder / f"counts-{number}"
-        options = build_options(self._landing, steps, url=self._url, counts=counts, binding=self._binding)
+        options = build_options(
+            self._landing, steps, url=self._url, counts=counts, binding=self._binding, spent=self._letters.written
+        )
         try:
             with active_session(rows.sparkSession):
                 rows.write.format(LandingSink.name()).mode("append").options(**options).save()
         except PySparkException:
             self._refuse_others(steps)
             raise
-        self._settle(steps)
-        told = json.loads(counts.read_text(encoding="utf-8")).values() if counts.exists() else ()
+        # Not there where Spark had no task.
+        told = json.loads(counts.read_text(encoding="utf-8")) if counts.exists() else {}
         counts.unlink(missing_ok=True)
+        for _, one in sorted(told.items()):
+            if one["refusal"] is not None:
+                message, cause, hint = one["refusal"]
+                raise RejectedError(message, cause=cause, hint=hint)
+        self._settle(steps)
+        self._letters.add(told.values())
         if time.monotonic() - self._purged_at > _PURGE_SECONDS:
             self._database.purge_tombstones()
             self._purged_at = time.monotonic()
-        return BatchLanded(number, **{name: sum(one[name] for one in told) for name in ("rows", "deleted", "dead")})
+        names = ("rows", "deleted", "dead")
+        return BatchLanded(number, **{name: sum(one[name] for one in told.values()) for name in names})
 
     def _refuse_others(self, steps: Sequence[Step]) -> None:
         """Say that somebody else has taken or moved a partition, where that is why a batch has failed."""

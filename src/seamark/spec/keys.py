@@ -54,10 +54,16 @@ PIPELINE_KEYS: Mapping[str, str] = {
     "from": "The topic, and what its records are.",
     "to": "The database or the lake, and the table.",
     "columns": "The table's columns: name: TYPE, or name: {type, from}.",
-    "on_error": "What becomes of a record that can't be a row: stop, or dead-letter.",
-    "dead_letters": "The table of dead letters; by default seamark_dead_letters.",
+    "on_error": "What a record that can't be a row does: stop, or {dead_letter: {table, max}}.",
     "every": "How often a batch is landed, as 10s. Without it, what is there is landed once.",
     "limits": "How much a batch may have.",
+}
+ON_ERROR_KEYS: Mapping[str, str] = {
+    "dead_letter": "Keep such records in a table, with the reason, and continue.",
+}
+DEAD_LETTER_KEYS: Mapping[str, str] = {
+    "table": "The table, in the same database; by default seamark_dead_letters. Not for a lake.",
+    "max": "How many the run may keep: N records, or N% of each range. By default 10%.",
 }
 FROM_KEYS: Mapping[str, str] = {
     "topic": "The topic's name.",

@@ -8,14 +8,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from seamark.model.duration import parse_duration
-from seamark.model.spec import DesiredColumn, DesiredLanding
+from seamark.model.spec import DesiredColumn, DesiredDeadLetters, DesiredLanding
 from seamark.spec.fill import Filler
-from seamark.spec.keys import COLUMN_KEYS, FROM_KEYS, LIMIT_KEYS, PIPELINE_KEYS, TO_KEYS, check_keys
+from seamark.spec.keys import (
+    COLUMN_KEYS,
+    DEAD_LETTER_KEYS,
+    FROM_KEYS,
+    LIMIT_KEYS,
+    ON_ERROR_KEYS,
+    PIPELINE_KEYS,
+    TO_KEYS,
+    check_keys,
+)
 from seamark.spec.layers import require_table, require_text
 from seamark.spec.nodes import Document, Items, Node, Scalar, Table
 
 _SECTION = "pipelines"
 _KINDS = ("land",)
+_STOP = "stop"
 _TRUTHS = {"true": True, "false": False}
 _NUMBER = re.compile(r"[1-9][0-9]{0,11}")
 
@@ -42,12 +52,13 @@ class _Entry:
     filler: Filler
 
     def read(self, name: str, key: Scalar) -> DesiredLanding:
+        self._refuse_former()
         check_keys(self.table, self.document, PIPELINE_KEYS, what="a pipeline")
         kind = self.require("kind")
         if kind not in _KINDS:
             raise self.document.error(self.node("kind"), f"no pipeline is of kind {kind}", hint="kind: land")
-        source = self._below("from", FROM_KEYS, what="from")
-        target = self._below("to", TO_KEYS, what="to")
+        source = self.read_below("from", FROM_KEYS, what="from")
+        target = self.read_below("to", TO_KEYS, what="to")
         return DesiredLanding(
             name,
             self.document.place(key),
@@ -61,10 +72,36 @@ class _Entry:
             **target.read_names("key"),
             **target.read_names("order"),
             **target.read_duration("tombstones"),
-            **self.read_some("on_error", "dead_letters"),
+            dead_letters=self._read_letters(),
             **self.read_duration("every"),
             **self._read_limits(),
         )
+
+    def _refuse_former(self) -> None:
+        """Refuse the words that on_error had before, with those that it has now."""
+        if (found := self.table.entries.get("dead_letters")) is not None:
+            table = found[1].text if isinstance(found[1], Scalar) else "TABLE"
+            hint = f"on_error: {{dead_letter: {{table: {table}}}}}"
+            raise self.document.error(found[0], "dead_letters is a part of on_error", hint=hint)
+
+    def _read_letters(self) -> DesiredDeadLetters | None:
+        if "on_error" not in self.table.entries:
+            return None
+        node = self.node("on_error")
+        if not isinstance(node, Table):
+            word = self._text(node, "on_error")
+            if word == _STOP:
+                return None
+            hint = "on_error: stop, or on_error: {dead_letter: {table: TABLE, max: 10%}}"
+            raise self.document.error(node, f"on_error can't be {word}", hint=hint)
+        entry = self.read_below("on_error", ON_ERROR_KEYS, what="on_error")
+        if "dead_letter" not in entry.table.entries:
+            raise self.document.error(node, "dead_letter is missing here", hint="add dead_letter: {}")
+        letter = entry.node("dead_letter")
+        if isinstance(letter, Scalar) and letter.is_null:
+            return DesiredDeadLetters()
+        below = entry.read_below("dead_letter", DEAD_LETTER_KEYS, what="dead_letter")
+        return DesiredDeadLetters(**below.read_some("table", "max"))
 
     def node(self, key: str) -> Node:
         return self.table.entries[key][1]
@@ -77,7 +114,7 @@ class _Entry:
     def _text(self, node: Node, what: str) -> str:
         return self.filler.fill(require_text(node, self.document, what=what), self.document)
 
-    def _below(self, key: str, known: Mapping[str, str], *, what: str) -> _Entry:
+    def read_below(self, key: str, known: Mapping[str, str], *, what: str) -> _Entry:
         if key not in self.table.entries:
             raise self.document.error(self.table, f"{key} is missing here", hint=f"add {key}: {{…}}")
         table = require_table(self.node(key), self.document, what=what)
@@ -136,7 +173,7 @@ class _Entry:
     def _read_limits(self) -> dict[str, Any]:
         if "limits" not in self.table.entries:
             return {}
-        limits = self._below("limits", LIMIT_KEYS, what="limits")
+        limits = self.read_below("limits", LIMIT_KEYS, what="limits")
         if "records" not in limits.table.entries:
             return {}
         node = limits.node("records")

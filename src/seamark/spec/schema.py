@@ -14,11 +14,13 @@ from typing import Any
 from seamark.spec.keys import (
     COLUMN_KEYS,
     CONNECTOR_KEYS,
+    DEAD_LETTER_KEYS,
     EACH_KEYS,
     FILE_KEYS,
     FOLDER_KEYS,
     FROM_KEYS,
     LIMIT_KEYS,
+    ON_ERROR_KEYS,
     PIPELINE_KEYS,
     STATES,
     TO_KEYS,
@@ -110,13 +112,19 @@ def _build_pipeline() -> dict[str, Any]:
                 required=["table"],
             ),
             "columns": {"type": "object", "additionalProperties": {"anyOf": [text, column]}},
-            "on_error": {"enum": ["stop", "dead-letter"]},
-            "dead_letters": text,
+            "on_error": {"anyOf": [{"enum": ["stop"]}, _build_on_error()]},
             "every": text,
             "limits": _build_table(LIMIT_KEYS, {"records": _NUMBER}),
         },
         required=["kind", "from", "to", "columns"],
     )
+
+
+def _build_on_error() -> dict[str, Any]:
+    most = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]}
+    letter = _build_table(DEAD_LETTER_KEYS, {"table": {"type": "string"}, "max": most})
+    shapes = {"dead_letter": {"anyOf": [{"type": "null"}, letter]}}
+    return _build_table(ON_ERROR_KEYS, shapes, required=["dead_letter"])
 
 
 def _build_connectors() -> dict[str, Any]:

@@ -29,7 +29,7 @@ from seamark.model.group import Committed, GroupOffsets
 from seamark.model.ledger_entry import Entry
 from seamark.model.reading import Reading
 from seamark.model.ref import build_group_owner, is_group_owner, read_group_name
-from seamark.model.spec import DesiredColumn, DesiredConnector, DesiredLanding, Place, Spec
+from seamark.model.spec import DesiredColumn, DesiredConnector, DesiredDeadLetters, DesiredLanding, Place, Spec
 from seamark.model.spot import Bounds
 from seamark.model.topic import TopicStatus
 from seamark.report import OutputFormat, render_view
@@ -79,7 +79,7 @@ def test_landing_in_a_lake_has_no_dsn_and_delta_for_a_store():
         ({"date": "id"}, "has to.date, which belongs to a lake's table"),
         ({"mode": "replace"}, "mode can't be 'replace'"),
         ({"format": "avro"}, "format can't be 'avro'"),
-        ({"on_error": "skip"}, "on_error can't be 'skip'"),
+        ({"dead_letters": DesiredDeadLetters(max="some")}, "invalid value 'some' for on_error.dead_letter.max"),
         ({"start": "stable"}, "start can't be 'stable'"),
         ({"columns": (DesiredColumn("id", "int; DROP TABLE x"),)}, "can't be of type"),
         ({"mode": "upsert"}, "has no key"),

@@ -9,9 +9,10 @@ import pytest
 
 from seamark.errors import RefusedError
 from seamark.model.table_layout import TableLayout
+from seamark.pipelines.dead_letters import DeadLetters
 from seamark.pipelines.land_column import LandColumn
 from seamark.pipelines.land_table import build_lake_layout, build_lake_statements, build_statements
-from seamark.pipelines.landing import Landing, Mode, OnError, Store
+from seamark.pipelines.landing import Landing, Mode, Store
 
 COLUMNS = (LandColumn("id", "bigint"), LandColumn('od"d', "numeric(12, 2)"))
 LANDING = Landing("orders", topic="orders", table="shop.Orders", columns=COLUMNS)
@@ -40,7 +41,7 @@ LAKE = Landing(
 
 
 def test_table_of_a_lake_is_made_and_grows():
-    parted = replace(LAKE, date_from="at", on_error=OnError.DEAD_LETTER)
+    parted = replace(LAKE, date_from="at", dead_letters=DeadLetters())
     assert build_lake_statements(parted, None) == (
         (
             "CREATE TABLE raw/orders (id bigint, at timestamp, seamark_dead_letter struct, event_date date) "
@@ -49,7 +50,7 @@ def test_table_of_a_lake_is_made_and_grows():
     )
     few = TableLayout({"id": "bigint"})
     assert build_lake_statements(LAKE, few) == ("ALTER TABLE raw/orders ADD COLUMN at timestamp",)
-    for existing in (build_lake_layout(LAKE), build_lake_layout(replace(LAKE, on_error=OnError.DEAD_LETTER))):
+    for existing in (build_lake_layout(LAKE), build_lake_layout(replace(LAKE, dead_letters=DeadLetters()))):
         # A column that only the table has may stay.
         assert build_lake_statements(LAKE, existing) == ()
 

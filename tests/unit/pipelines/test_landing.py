@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from seamark.errors import UsageError
+from seamark.pipelines.dead_letters import DeadLetters
 from seamark.pipelines.lake_column import find_lake_type
 from seamark.pipelines.land_column import LandColumn, Place
-from seamark.pipelines.landing import Format, Landing, Mode, OnError, Store
+from seamark.pipelines.landing import Format, Landing, Mode, Store
 
 ORDERS = Landing(
     "orders",
@@ -92,8 +93,7 @@ def test_landing_survives_json():
         key=("id",),
         format=Format.DEBEZIUM,
         schemas=True,
-        on_error=OnError.DEAD_LETTER,
-        dead_letters="bad",
+        dead_letters=DeadLetters("bad", "5%"),
     )
     assert Landing.from_dict(json.loads(json.dumps(whole.to_dict()))) == whole
 
@@ -128,6 +128,7 @@ LAKE = replace(ORDERS, table="raw/orders", store=Store.DELTA, date_from="at")
     ("change", "words"),
     [
         ({"mode": Mode.UPSERT, "key": ("id",)}, "can't be upsert in a lake"),
+        ({"dead_letters": DeadLetters("bad")}, "dead_letter.table, which belongs to a database"),
         ({"table": "../orders"}, "a lake's table can't be"),
         ({"table": "/orders"}, "a lake's table can't be"),
         ({"date_from": "id"}, "names no column of moments: id"),

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from seamark.errors import SpecError
-from seamark.model.spec import DesiredColumn
+from seamark.model.spec import DesiredColumn, DesiredDeadLetters
 from seamark.spec import load_spec
 
 WHOLE = """
@@ -19,8 +19,7 @@ WHOLE = """
         columns:
           id: bigint
           amount: {type: "numeric(12, 2)", from: value.price.amount}
-        on_error: dead-letter
-        dead_letters: bad
+        on_error: {dead_letter: {table: bad, max: 5%}}
         every: 10s
         limits: {records: 5000}
 """
@@ -57,7 +56,7 @@ def test_every_word_of_a_landing_is_read(load):
         DesiredColumn("id", "bigint"),
         DesiredColumn("amount", "numeric(12, 2)", "value.price.amount"),
     )
-    assert (landing.start, landing.on_error, landing.dead_letters) == ("latest", "dead-letter", "bad")
+    assert (landing.start, landing.dead_letters) == ("latest", DesiredDeadLetters("bad", "5%"))
     assert (landing.every, landing.records) == (10.0, 5000)
     assert str(landing.place).endswith("pipelines.yaml:3:3")
 
@@ -65,7 +64,7 @@ def test_every_word_of_a_landing_is_read(load):
 def test_what_is_not_said_has_its_default(load):
     (landing,) = load(LEAST).landings
     assert (landing.mode, landing.key, landing.format, landing.schemas) == ("append", (), "json", False)
-    assert (landing.start, landing.on_error, landing.every, landing.records) == ("earliest", "stop", None, None)
+    assert (landing.start, landing.dead_letters, landing.every, landing.records) == ("earliest", None, None, None)
     assert load("connectors: []").landings == ()
     assert load("pipelines:").landings == ()
 
@@ -89,6 +88,11 @@ def test_what_is_not_said_has_its_default(load):
         ("        columns: {id: bigint}\n", "", "columns are missing here"),
         ("columns: {id: bigint}", "columns: {id: bigint}\n        every: soon", "every must be a length of time"),
         ("columns: {id: bigint}", "columns: {id: bigint}\n        limits: {records: 0}", "records must be a whole"),
+        ("kind: land", "kind: land\n        on_error: skip", "on_error can't be skip"),
+        ("kind: land", "kind: land\n        on_error: {}", "dead_letter is missing here"),
+        ("kind: land", "kind: land\n        on_error: {dead_letters: {}}", "on_error has no key dead_letters"),
+        ("kind: land", "kind: land\n        on_error: {dead_letter: bad}", "dead_letter must be a table"),
+        ("kind: land", "kind: land\n        on_error: {dead_letter: {most: 1}}", "dead_letter has no key most"),
     ],
 )
 def test_what_nobody_reads_is_refused_with_its_place(load, old, new, words):
@@ -109,3 +113,31 @@ def test_name_stands_once(load, tmp_path):
     load(LEAST)
     with pytest.raises(SpecError, match="pipeline orders is defined twice"):
         load_spec([tmp_path], environ={})
+
+
+@pytest.mark.parametrize(
+    ("words", "letters"),
+    [
+        ("stop", None),
+        ("{dead_letter: {}}", DesiredDeadLetters()),
+        ("{dead_letter: }", DesiredDeadLetters()),
+        ("{dead_letter: {max: 500}}", DesiredDeadLetters(max="500")),
+        ("{dead_letter: {table: bad}}", DesiredDeadLetters("bad")),
+    ],
+)
+def test_records_that_can_not_be_rows_stop_the_run_or_are_dead_letters(load, words, letters):
+    (landing,) = load(LEAST.replace("kind: land", f"kind: land\n        on_error: {words}")).landings
+    assert landing.dead_letters == letters
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("on_error: dead-letter", "on_error: {dead_letter: {table: TABLE, max: 10%}}"),
+        ("dead_letters: bad", "on_error: {dead_letter: {table: bad}}"),
+    ],
+)
+def test_former_form_of_on_error_is_refused_with_the_new_one(load, words, hint):
+    with pytest.raises(SpecError) as error:
+        load(LEAST.replace("kind: land", f"kind: land\n        {words}"))
+    assert hint in error.value.hint

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, TypeVar
 from seamark.context.secret import Secret
 from seamark.errors import NotFoundError, SpecError, UsageError
 from seamark.model.record_order import DEFAULT_TOMBSTONE_SECONDS
-from seamark.model.spec import DesiredLanding, Place
+from seamark.model.spec import DesiredDeadLetters, DesiredLanding, Place
 from seamark.model.spot import Edge
+from seamark.pipelines.dead_letters import DEFAULT_MAX, DeadLetters
 from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Format, Landing, Mode, OnError, Store
+from seamark.pipelines.landing import Format, Landing, Mode, Store
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -103,8 +104,7 @@ def build_declared(context: Context, desired: DesiredLanding) -> Declared:
             key=desired.key,
             format=_read_word(desired.format, Format, what="format"),
             schemas=desired.schemas,
-            on_error=_read_word(desired.on_error, OnError, what="on_error"),
-            dead_letters=desired.dead_letters,
+            dead_letters=_build_letters(desired.dead_letters),
             store=Store.DELTA if lake is not None else Store.POSTGRESQL,
             date_from=desired.date,
             order=desired.order,
@@ -130,6 +130,10 @@ def build_declared(context: Context, desired: DesiredLanding) -> Declared:
 def check_landings(context: Context, landings: Iterable[DesiredLanding]) -> tuple[str, ...]:
     """Refuse a pipeline that could not be run. Gives their names. Nobody is asked, and no secret is looked up."""
     return tuple(build_declared(context, one).landing.name for one in landings)
+
+
+def _build_letters(desired: DesiredDeadLetters | None) -> DeadLetters | None:
+    return None if desired is None else DeadLetters(desired.table, desired.max or DEFAULT_MAX)
 
 
 def _read_word(word: str, words: type[Word], *, what: str) -> Word:

@@ -14,9 +14,9 @@ from seamark.errors import JournalError
 from seamark.fleet.ownership import find_acts
 from seamark.model.format_version import VERSION_FIELD, StoredFormat, check_format
 from seamark.model.ref import build_pipeline_owner
-from seamark.model.spec import DesiredColumn, DesiredLanding, Place
+from seamark.model.spec import DesiredColumn, DesiredDeadLetters, DesiredLanding, Place
 
-FORMAT = StoredFormat("registered pipeline", 2)
+FORMAT = StoredFormat("registered pipeline", 3)
 
 
 def read_registered(journal: Callable[[], Journal]) -> dict[str, Any]:
@@ -55,7 +55,9 @@ def read_body(name: str, body: Mapping[str, Any]) -> DesiredLanding:
         fields = {key: value for key, value in body.items() if key != VERSION_FIELD}
         place = Place(_describe(name))
         names = {key: tuple(body[key]) for key in ("key", "order")}
-        return DesiredLanding(**{**fields, **names, "place": place, "columns": columns})
+        letters = None if body["dead_letters"] is None else DesiredDeadLetters(**body["dead_letters"])
+        more = {"place": place, "columns": columns, "dead_letters": letters}
+        return DesiredLanding(**{**fields, **names, **more})
     except (TypeError, KeyError) as error:
         raise JournalError(
             f"this seamark can't read the pipeline {name} of the journal",
