@@ -24,11 +24,13 @@ _CHANGED = """
 """
 _COLUMNS = """
     SELECT a.attname, a.attnotnull, format_type(a.atttypid, a.atttypmod), pg_get_expr(d.adbin, d.adrelid),
-           a.attidentity <> '' OR a.attgenerated <> ''
-    FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+           a.attidentity <> '' OR a.attgenerated <> '' OR t.typtype = 'd'
+    FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+    LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
-# The names of the columns of a key, in its sequence.
+# The names of the columns of a key, in its sequence. PostgreSQL looks for a foreign key in all rows, also in those that
+# row security hides from this role.
 _OWN, _OTHER = (
     f"ARRAY(SELECT attname::text FROM unnest(c.{key}) WITH ORDINALITY u(number, place) "  # noqa: S608 - our own words
     f"JOIN pg_attribute a ON a.attrelid = c.{relation} AND a.attnum = u.number ORDER BY u.place)"
@@ -40,7 +42,8 @@ _CHECKS = (
 )
 _FOREIGN = (
     f"SELECT c.conname, {_OWN}, c.confrelid::regclass::text, {_OTHER}, c.confrelid = c.conrelid "  # noqa: S608 - our own words
-    "FROM pg_constraint c WHERE c.conrelid = %s AND c.contype = 'f' AND c.confmatchtype = 's' ORDER BY c.conname"
+    "FROM pg_constraint c WHERE c.conrelid = %s AND c.contype = 'f' AND c.confmatchtype = 's' "
+    "AND NOT row_security_active(c.confrelid) ORDER BY c.conname"
 )
 _HOLDERS = (
     f"SELECT c.conname, r.relname, {_OTHER}, c.conrelid::regclass::text, {_OWN} "  # noqa: S608 - our own words
@@ -209,7 +212,8 @@ def _choose_checks(
     usable = []
     for check in checks:
         missing = [name for name in check[2] if name not in columns]
-        # A sequence would lose a number for each record, and a generated column needs the others first.
+        # A sequence would lose a number for each record, a generated column needs the others first, and a domain may
+        # have a default of its own.
         if all(not known[name][2] and "nextval(" not in (known[name][1] or "") for name in missing):
             usable.append(check)
             wanted |= dict.fromkeys(missing)

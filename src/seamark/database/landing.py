@@ -14,7 +14,7 @@ import psycopg
 
 from seamark.database.any_driver import Runner
 from seamark.database.failures import build_connect_error, build_landing_error, build_staging_error
-from seamark.database.landing_rows import RowSink, create_dead_letters
+from seamark.database.landing_rows import RowSink, create_dead_letters, read_repeat
 from seamark.database.landing_table import Landed, LandingTable, build_table
 from seamark.database.ledger import Ledger
 from seamark.database.session import build_patient_dsn
@@ -166,16 +166,16 @@ class LandingDatabase:
             FencedError: the ledger is elsewhere: another run has taken the partition, or its offset was moved.
         """
         is_moved = False
-        landed = Landed(is_repeat=True)
+        landed = Landed()
         try:
             with self._open(self._name(step.entry)) as connection:
                 found = self._hold(connection, step.entry)
                 connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s'")
                 if found == step.after:
-                    return landed
+                    return read_repeat(connection, self._table, owner=self._ledger.owner, step=step)
                 if found != step.entry:
                     raise build_fenced(self._ledger.owner, step.entry, found)
-                sink = RowSink(connection, self._table, owner=self._ledger.owner, entry=step.entry, is_strict=is_strict)
+                sink = RowSink(connection, self._table, owner=self._ledger.owner, step=step, is_strict=is_strict)
                 write(sink)
                 landed = sink.landed
                 self._ledger.move(Runner(connection), step.entry, to=step.end)

@@ -20,7 +20,7 @@ from seamark.database.landing_upsert import Upsert
 from seamark.database.refusals import Refusals
 from seamark.database.savepoints import Savepoints
 from seamark.database.stage_checks import STAGE, StageChecks, check_condition_error
-from seamark.model.ledger_entry import OFFSET, Entry
+from seamark.model.ledger_entry import OFFSET, Step
 
 _LETTERS = sql.Identifier("seamark_letters")
 LETTER_COLUMNS = ("record_offset", "record_timestamp", "reason", "record_key", "record_value")
@@ -32,11 +32,12 @@ _TYPES = """
     WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped
 """
 
-# Those that are neither BEFORE nor INSTEAD OF, and are for INSERT.
+# Triggers for INSERT: those that are neither BEFORE nor INSTEAD OF, and those that are before each row.
 _LATE = """
-    SELECT EXISTS (SELECT FROM pg_trigger
-                   WHERE tgrelid = %s::regclass AND tgtype & 66 = 0 AND tgtype & 4 <> 0 AND tgenabled <> 'D')
+    SELECT coalesce(bool_or(tgtype & 66 = 0), false) OR NOT coalesce(bool_or(tgtype & 3 = 3), false)
+    FROM pg_trigger WHERE tgrelid = %s::regclass AND tgtype & 4 <> 0 AND tgenabled <> 'D'
 """
+_BURIED = "owner = %s AND topic_id = %s AND partition_number = %s AND record_offset >= %s AND record_offset < %s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,13 @@ class RowSink:
     """Takes the rows of one range."""
 
     def __init__(
-        self, connection: psycopg.Connection[Any], table: LandingTable, *, owner: str, entry: Entry, is_strict: bool
+        self, connection: psycopg.Connection[Any], table: LandingTable, *, owner: str, step: Step, is_strict: bool
     ) -> None:
         self._connection = connection
         self._table = table
         self._owner = owner
-        self._entry = entry
+        self._step = step
+        self._entry = entry = step.entry
         self._is_strict = is_strict
         self._target = build_table(table.name)
         self.savepoints = Savepoints(connection)
@@ -64,6 +66,7 @@ class RowSink:
             Upsert(connection, table, partition=entry.partition, savepoints=self.savepoints) if table.key else None
         )
         self._copied = self._dead = 0
+        self.records = 0
         self.reasons: dict[str, int] = {}
         # Arrow writes UTF-8, whatever the session speaks.
         text = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv, ENCODING 'UTF8')")
@@ -85,11 +88,15 @@ class RowSink:
     def landed(self) -> Landed:
         """What became of the records so far."""
         found = Landed(rows=self._copied) if self._upsert is None else self._upsert.landed
-        return Landed(found.rows, found.deleted, self._dead, reasons=self.reasons)
+        return Landed(found.rows, found.deleted, self._dead, records=self.records, reasons=self.reasons)
 
     @cached_property
     def checks_late(self) -> bool:
-        """Whether rows may be refused at the end of a COPY: by a foreign key, or a trigger after the row."""
+        """Whether rows before the one that a COPY names may be refused, too.
+
+        Foreign keys and triggers after the row are checked at the end of the COPY. And without a trigger before the
+        row, PostgreSQL collects 1,000 rows before it adds them to the indexes, while it has checked later ones.
+        """
         rows = self._connection.execute(_LATE, [self._target.as_string(self._connection)]).fetchall()
         return bool(rows[0][0])
 
@@ -155,6 +162,20 @@ class RowSink:
         self._dead += self._connection.execute(statement, whose).rowcount
         self._connection.execute(sql.SQL("DROP TABLE {}").format(_LETTERS))
 
+    def read_buried(self) -> set[int]:
+        """Read the offsets of the range that dead letters have. There are none unless it is landed again."""
+        statement = sql.SQL("SELECT record_offset FROM {} WHERE " + _BURIED).format(
+            build_table(self._table.dead_letters)
+        )
+        with self._connection.cursor() as cursor:
+            return {offset for (offset,) in cursor.stream(statement, _list_bounds(self._owner, self._step))}
+
+    def remove_letters(self, offsets: Iterable[int]) -> None:
+        """Remove the dead letters of records that were landed again, and are rows now."""
+        statement = sql.SQL("DELETE FROM {} WHERE " + _BURIED + " AND record_offset = ANY(%s)")
+        dead = build_table(self._table.dead_letters)
+        self._connection.execute(statement.format(dead), [*_list_bounds(self._owner, self._step), list(offsets)])
+
     def settle(self) -> Refusals:
         """Bring the staged records of an upsert into the table, once every row was taken.
 
@@ -176,6 +197,24 @@ class RowSink:
                 for text in texts:
                     rows.write(text)
             return cursor.rowcount
+
+
+def read_repeat(connection: psycopg.Connection[Any], table: LandingTable, *, owner: str, step: Step) -> Landed:
+    """Read what is known of a range that was landed before: its dead letters, with the most common reasons."""
+    landed = Landed(is_repeat=True, records=step.end - step.entry.next_offset)
+    if table.dead_letters:
+        statement = sql.SQL(
+            "SELECT reason, count(*), sum(count(*)) OVER () FROM {} WHERE " + _BURIED + " GROUP BY reason "
+            "ORDER BY 2 DESC LIMIT 100"
+        ).format(build_table(table.dead_letters))
+        for reason, count, total in connection.execute(statement, _list_bounds(owner, step)).fetchall():
+            landed.reasons[reason] = count
+            landed.dead = int(total)
+    return landed
+
+
+def _list_bounds(owner: str, step: Step) -> list[Any]:
+    return [owner, step.entry.topic_id, step.entry.partition, step.entry.next_offset, step.end]
 
 
 def create_dead_letters(connection: psycopg.Connection[Any], name: str) -> None:

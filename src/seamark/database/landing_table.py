@@ -53,12 +53,16 @@ class Refusal:
 
 @dataclass(slots=True)
 class Landed:
-    """What became of the records of a range. `is_repeat`: it was landed before. `reasons` are those of dead letters."""
+    """What became of the records of a range. `reasons` are those of dead letters.
+
+    `is_repeat`: it was landed before, and only its dead letters are counted.
+    """
 
     rows: int = 0
     deleted: int = 0
     dead: int = 0
     is_repeat: bool = False
+    records: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
 
 

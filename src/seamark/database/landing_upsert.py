@@ -151,10 +151,16 @@ class Upsert:
             older = sql.SQL(" AND (t.{0} IS NULL OR t.{0} <= s.{0})").format(_ORDER)
         for _ in range(_MOST_CHECKS):
             count = checks.refuse_held(self._choose(None), sql.SQL("{}{}").format(self._same(), older))
-            count += checks.refuse_taken(self._choose_applied(), self._table.key, self._sort("ASC"))
+            count += self._refuse_taken(checks, is_kept=False)
+            if not count and not len(checks.refused):
+                # Nothing else explains it: a value isn't free yet where it is written.
+                count = self._refuse_taken(checks, is_kept=True)
             if not count:
                 return
             self._refuse_broken(checks)
+
+    def _refuse_taken(self, checks: StageChecks, *, is_kept: bool) -> int:
+        return checks.refuse_taken(self._choose_applied(), self._table.key, self._sort("ASC"), is_kept=is_kept)
 
     def _choose_applied(self) -> sql.Composed:
         """One staged record of each key, without those that are older than the row or its delete."""

@@ -16,7 +16,11 @@ MOST = 64
 
 
 class SavepointsSpentError(Exception):
-    """The transaction can't have one more savepoint."""
+    """The transaction can't have one more savepoint. `reason` is the last one for which PostgreSQL refused rows."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class Savepoints:
@@ -25,6 +29,7 @@ class Savepoints:
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
         self.used = 0
+        self._reason = ""
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -34,7 +39,11 @@ class Savepoints:
             SavepointsSpentError: The transaction has had 64.
         """
         if self.used >= MOST:
-            raise SavepointsSpentError
+            raise SavepointsSpentError(self._reason)
         self.used += 1
-        with self._connection.transaction():
-            yield
+        try:
+            with self._connection.transaction():
+                yield
+        except psycopg.Error as error:
+            self._reason = error.diag.message_primary or ""
+            raise

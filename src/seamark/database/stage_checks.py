@@ -18,6 +18,9 @@ from seamark.model.ledger_entry import DELETED, OFFSET
 
 STAGE = sql.Identifier("seamark_stage")
 _OFFSET, _DELETED = sql.Identifier(OFFSET), sql.Identifier(DELETED)
+# Each round finds what the one before has caused. What is left after so many is found by PostgreSQL.
+_MOST_ROUNDS = 100
+_SEVERAL = 2
 # What the statements below call the offset of a record, and the number of its reason.
 _TAKE = "DELETE FROM {stage} USING ({found}) found WHERE {stage}.{offset} = found.seamark_at RETURNING {stage}.{offset}"
 
@@ -72,29 +75,51 @@ class StageChecks:
                 offset=_OFFSET, stage=STAGE, target=self._target, is_set=key.is_set("s"), match=key.match("s", "o")
             )
             # One that is refused may be what another one refers to.
-            while taken := self._take(found, key.reason):
+            for _ in range(_MOST_ROUNDS):
+                if not (taken := self._take(found, key.reason)):
+                    break
                 count += taken
         return count
 
     def refuse_duplicates(self) -> int:
-        """Refuse records whose unique values a row or an earlier record has. Returns how many."""
-        count = 0
-        for index in self._constraints.uniques:
-            mine = sql.SQL("SELECT {} AS seamark_at, {} FROM {} WHERE {}").format(
+        """Refuse records whose unique values a row or an earlier record has. Returns how many.
+
+        With several indexes, an earlier record may be refused itself, and then leaves its values to a later one. So a
+        record is refused only for an earlier one that is the first with its values in every index; the first record
+        that is left always has only such ones before it, so that each round finds some.
+        """
+        uniques = self._constraints.uniques
+        mine = [
+            sql.SQL("SELECT {} AS seamark_at, {} FROM {} WHERE {}").format(
                 _OFFSET, index.build_terms(), build_rows(self._constraints, STAGE), index.predicate
             )
-            count += self._take(self._find_in_table(index, mine), index.reason)
-            count += self._take(_find_repeated(index, mine, order=sql.SQL("seamark_at")), index.reason)
+            for index in uniques
+        ]
+        pairs = list(zip(uniques, mine, strict=True))
+        count = sum(self._take(self._find_in_table(index, rows), index.reason) for index, rows in pairs)
+        order = sql.SQL("seamark_at")
+        for _ in range(_MOST_ROUNDS):
+            taken = 0
+            for index, rows in pairs:
+                others = [_find_repeated(one, more, order=order) for one, more in pairs if one is not index]
+                taken += self._take(_find_repeated(index, rows, order=order, others=others), index.reason)
+            count += taken
+            if len(pairs) < _SEVERAL or not taken:
+                break
         return count
 
-    def refuse_taken(self, chosen: sql.Composable, key: Sequence[str], oldest_first: sql.Composable) -> int:
+    def refuse_taken(
+        self, chosen: sql.Composable, key: Sequence[str], oldest_first: sql.Composable, *, is_kept: bool
+    ) -> int:
         """Refuse chosen records of upserts whose unique values a row of another key has. Returns how many.
 
         Args:
             chosen: A query of the records that would be written or deleted, one per key.
             key: The columns of the key.
             oldest_first: How records are sorted; of two with the same values the earlier one stays.
+            is_kept: Whether a row counts that a chosen record replaces. Its values are free only after that.
         """
+        gone = sql.SQL("d.{} AND ").format(_DELETED) if is_kept else sql.SQL("")
         count = 0
         names = [sql.Identifier(name) for name in key]
         rows = build_rows(self._constraints, sql.SQL("seamark_chosen"))
@@ -114,7 +139,7 @@ class StageChecks:
             text = (
                 "SELECT s.seamark_at FROM ({mine}) s WHERE EXISTS (SELECT FROM (SELECT {key}, {terms} FROM {target} "
                 "WHERE {predicate}) t WHERE {same} AND ({tkey}) <> ({skey}) AND NOT EXISTS "
-                "(SELECT FROM seamark_chosen d WHERE d.{deleted} AND ({dkey}) = ({tkey})))"
+                "(SELECT FROM seamark_chosen d WHERE {gone}({dkey}) = ({tkey})))"
             )
             taken = sql.SQL(text).format(
                 mine=mine,
@@ -123,7 +148,7 @@ class StageChecks:
                 target=self._target,
                 predicate=index.predicate,
                 same=index.build_same("s", "t"),
-                deleted=_DELETED,
+                gone=gone,
                 **{f"{alias}key": _qualify(names, alias) for alias in "std"},
             )
             repeated = _find_repeated(index, mine, order=oldest_first)
@@ -207,13 +232,23 @@ def check_condition_error(error: psycopg.Error) -> None:
         raise error
 
 
-def _find_repeated(index: UniqueIndex, mine: sql.Composable, *, order: sql.Composable) -> sql.Composed:
+def _find_repeated(
+    index: UniqueIndex, mine: sql.Composable, *, order: sql.Composable, others: Sequence[sql.Composable] = ()
+) -> sql.Composed:
+    """Find records with the values of an earlier one, unless that one is among `others`."""
     text = (
-        "SELECT seamark_at FROM (SELECT seamark_at, row_number() OVER (PARTITION BY {names} ORDER BY {order}) AS place "
-        "FROM ({mine}) s WHERE {counts}) placed WHERE place > 1"
+        "SELECT seamark_at FROM (SELECT seamark_at, first_value(seamark_at) OVER same AS seamark_first "
+        "FROM ({mine}) s WHERE {counts} WINDOW same AS (PARTITION BY {names} ORDER BY {order})) placed "
+        "WHERE seamark_at <> seamark_first{first}"
     )
+    first: sql.Composable = sql.SQL("")
+    if others:
+        doubtful = sql.SQL(" UNION ALL ").join(sql.SQL("({})").format(other) for other in others)
+        first = sql.SQL(" AND NOT EXISTS (SELECT FROM ({}) o WHERE o.seamark_at = placed.seamark_first)").format(
+            doubtful
+        )
     return sql.SQL(text).format(
-        names=sql.SQL(", ").join(index.names), order=order, mine=mine, counts=index.build_counts()
+        names=sql.SQL(", ").join(index.names), order=order, mine=mine, counts=index.build_counts(), first=first
     )
 
 

@@ -103,6 +103,11 @@ class Landing:
             self._check_lake(names)
         elif self.date_from:
             raise UsageError(f"the landing {self.name} has to.date, which belongs to a lake's table")
+        if self.table == self.dead_letter_table:
+            raise UsageError(
+                f"the landing {self.name} has its rows and its dead letters in one table: {self.table}",
+                hint="name another table in on_error.dead_letter.table",
+            )
 
     def _check_lake(self, names: list[str]) -> None:
         if self.mode is not Mode.APPEND:

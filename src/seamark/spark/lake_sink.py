@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from seamark.errors import UnreachableError, UsageError
+from seamark.errors import RejectedError, UnreachableError, UsageError
 from seamark.lake.files import DataFile, TableWriter
 from seamark.lake.place import LakePlace
 from seamark.model import strict
@@ -34,8 +34,10 @@ class FilesMessage(WriterCommitMessage):
     """What a task tells the driver."""
 
     files: tuple[DataFile, ...] = ()
+    records: int = 0
     dead: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
+    refusal: tuple[str, str, str] | None = None
 
 
 class LakeSink(DataSource):
@@ -98,6 +100,9 @@ class LakeWriter(DataSourceArrowWriter):
         """
         try:
             return self._write(iterator)
+        except RejectedError as error:
+            # Told and not raised: Spark would run the task four times, and find the same each time.
+            return FilesMessage(refusal=(error.message, error.cause, error.hint))
         except OSError as error:
             raise UnreachableError(
                 f"{self.place.url} could not be written",
@@ -124,15 +129,16 @@ class LakeWriter(DataSourceArrowWriter):
             bad.add(reasons, records=batch.num_rows)
             writer.write(batch.select(schema.names).cast(schema))
         bad.end()
-        return FilesMessage(tuple(writer.close()), bad.dead, dict(bad.reasons))
+        return FilesMessage(tuple(writer.close()), bad.records, bad.dead, dict(bad.reasons))
 
     @tell
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Tell the driver's own process which files count: this runs in another one."""
         found = [one for one in messages if isinstance(one, FilesMessage)]
         files = [file.to_dict() for one in found for file in one.files]
-        letters = [{"dead": one.dead, "reasons": one.reasons} for one in found]
-        Path(self.told).write_text(json.dumps({"files": files, "letters": letters}))
+        refusals = [one.refusal for one in found if one.refusal is not None]
+        letters = [{"records": one.records, "dead": one.dead, "reasons": one.reasons} for one in found]
+        Path(self.told).write_text(json.dumps({"files": files, "letters": letters, "refusals": refusals}))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Nothing to do: no commit names the files."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from seamark.errors import RejectedError
 from seamark.lake.files import DataFile
 from seamark.lake.landings import enter_landing
 from seamark.lake.place import LakePlace
@@ -83,10 +84,13 @@ class LakeTarget:
             rows.write.format(LakeSink.name()).mode("append").options(**options).save()
         found = json.loads(told.read_text(encoding="utf-8"))
         told.unlink()
+        for message, cause, hint in found["refusals"]:
+            raise RejectedError(message, cause=cause, hint=hint)
+        # Before the commit: if too many are bad, nothing of the batch is landed.
+        self._letters.add(found["letters"])
         files = [DataFile(**one) for one in found["files"]]
         with self._committing:
             seen = self._seen or self._table.read_position()
             self._seen = self._table.commit(files, [step.after for step in steps], seen=seen)
-        self._letters.add(found["letters"])
         count, dead = sum(file.rows for file in files), sum(one["dead"] for one in found["letters"])
         return BatchLanded(number, rows=count - dead, deleted=0, dead=dead)

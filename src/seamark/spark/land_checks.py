@@ -274,4 +274,7 @@ def _is_string(kind: pa.DataType) -> bool:
 
 
 def _as_text(values: pa.Array) -> pa.Array:
+    """The texts that CSV has, see `build_csv`: times are in UTC there."""
+    if pa.types.is_timestamp(values.type):
+        values = pc.cast(values, pa.timestamp("us", "UTC"))
     return values if _is_string(values.type) else pc.cast(values, pa.string())

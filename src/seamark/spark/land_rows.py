@@ -50,7 +50,7 @@ def write_rows(
         return
     bad = BadRecords(landing, spot=str(step.entry), offsets=step.end - step.entry.next_offset, spent=spent)
     DeadLetterWriter(landing, sink, bad=bad).write(batches)
-    sink.reasons = dict(bad.reasons)
+    sink.records, sink.reasons = bad.records, dict(bad.reasons)
 
 
 class RowWriter:
@@ -77,8 +77,8 @@ class RowWriter:
             raise build_refusal(self._landing, which, reason=refusal.reason)
         try:
             refused = self._sink.settle()
-        except SavepointsSpentError:
-            raise build_refusal(self._landing, f"a record of {self._spot}", reason=_SPENT) from None
+        except SavepointsSpentError as error:
+            raise build_refusal(self._landing, f"a record of {self._spot}", reason=error.reason or _SPENT) from None
         for offset, reason in refused:
             raise build_refusal(self._landing, self._name(offset), reason=reason)
 
@@ -138,8 +138,10 @@ class DeadLetterWriter:
                 if refusal is not None:
                     self._repeat(spool)
                 self._refuse(self._sink.settle())
-            except SavepointsSpentError:
-                raise self._build_spent() from None
+            except SavepointsSpentError as error:
+                raise self._build_spent(error.reason) from None
+            if buried := self._sink.read_buried():
+                self._sink.remove_letters(self._list_landed(spool, buried))
             if self._bad.dead:
                 self._sink.bury(self._list_letters(spool))
 
@@ -148,20 +150,20 @@ class DeadLetterWriter:
         for batch in filter(len, batches):
             kept = batch.select(self._kept)
             is_row = pc.is_null(kept.column(REASON))
+            reasons: Counter[str] = Counter()
             if not pc.all(is_row).as_py():
                 # Apart from the others: their columns may hold what is no text.
-                self._keep(kept.filter(pc.invert(is_row)), spool)
+                dead = kept.filter(pc.invert(is_row))
+                spool.add(dead)
+                reasons = _count_reasons(dead)
                 kept = kept.filter(is_row)
             kept, _ = self._judge(kept)
-            rows = _choose_rows(self._keep(kept, spool))
+            spool.add(kept)
+            # The whole batch at once: of a part of it all may be bad.
+            self._bad.add(reasons + _count_reasons(kept), records=batch.num_rows)
+            rows = _choose_rows(kept)
             if rows.num_rows:
                 yield build_csv(rows.select(self._names))
-
-    def _keep(self, batch: pa.RecordBatch, spool: Spool) -> pa.RecordBatch:
-        spool.add(batch)
-        reasons = pc.drop_null(batch.column(REASON)).to_pylist()
-        self._bad.add(Counter(reasons), records=batch.num_rows)
-        return batch
 
     def _judge(self, batch: pa.RecordBatch, *, is_thorough: bool = False) -> tuple[pa.RecordBatch, pa.Array]:
         """Set the reasons of records with a value that PostgreSQL can't read; and tell which are good for sure."""
@@ -200,9 +202,7 @@ class DeadLetterWriter:
             self._refuse(self._sink.find_refused())
             self._load(spool, lambda batch: batch, into_stage=False)
 
-    def _load(
-        self, spool: Spool, choose: Choose, *, into_stage: bool, first: int = 0, end: int | None = None
-    ) -> None:
+    def _load(self, spool: Spool, choose: Choose, *, into_stage: bool, first: int = 0, end: int | None = None) -> None:
         """Copy chosen rows that were not refused yet. A row that PostgreSQL can't take is refused, and left out."""
         names = self._staged if into_stage else self._columns
 
@@ -240,9 +240,14 @@ class DeadLetterWriter:
         self._refuse((first + place, reason) for place, reason in find_refused(last + 1 - first, take))
 
     def _refuse(self, found: Iterable[tuple[int, str]]) -> None:
-        for offset, reason in found:
-            self._refused.add(offset, reason)
-            self._bad.add({reason: 1})
+        counts: Counter[str] = Counter()
+        try:
+            for offset, reason in found:
+                self._refused.add(offset, reason)
+                counts[reason] += 1
+        finally:
+            # All at once, so that an error names how many they are; also those before the savepoints were spent.
+            self._bad.add(counts)
 
     def _list_letters(self, spool: Spool) -> Iterator[bytes]:
         for batch in spool.read():
@@ -250,12 +255,16 @@ class DeadLetterWriter:
             if dead.num_rows:
                 yield build_csv(build_letters(dead))
 
-    def _build_spent(self) -> RejectedError:
-        word, count = self._bad.reasons.most_common(1)[0] if self._bad.reasons else (_SPENT, 0)
+    def _list_landed(self, spool: Spool, buried: set[int]) -> Iterator[int]:
+        for batch in spool.read():
+            landed = _choose_rows(mark(batch, self._refused)).column(OFFSET).to_pylist()
+            yield from buried.intersection(landed)
+
+    def _build_spent(self, reason: str) -> RejectedError:
         return RejectedError(
             f"{self._bad.dead:,} of {self._bad.records:,} records of {self._bad.spot} can't be rows of "
             f"{self._landing.table}, and there are more",
-            cause=f"{_SPENT}; the most common reason, of {count:,} records: {word}",
+            cause=f"{_SPENT}; {self._bad.describe_most_common() or f'the last reason: {reason}'}",
             hint="correct the columns of the pipeline or the table, or make batches smaller: limits.records",
         )
 
@@ -277,6 +286,10 @@ def build_lines(batch: pa.RecordBatch, names: list[str], lines: RowLines) -> byt
     text = build_csv(batch.select(names))
     lines.add(batch.select(list(dict.fromkeys([*names, OFFSET]))), text)
     return text
+
+
+def _count_reasons(batch: pa.RecordBatch) -> Counter[str]:
+    return Counter(pc.drop_null(batch.column(REASON)).to_pylist())
 
 
 def _choose_rows(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
 from seamark.errors import RejectedError, UsageError
@@ -105,12 +103,72 @@ def test_reasons_take_bounded_memory():
     assert (bad.dead, bad.records) == (1000, 1000)
 
 
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [
+        ('n: value "99999999999" is out of range for type integer', 'n: value "…" is out of range for type integer'),
+        ('n: "1e400" is out of range for type double precision', 'n: "…" is out of range for type double precision'),
+        ('d: invalid input syntax for type inet: "relation "x""', "d: invalid input syntax for type inet"),
+        (
+            'new row for relation "rows" violates check constraint "one"',
+            'new row for relation "rows" violates check constraint "one"',
+        ),
+    ],
+)
+def test_error_shows_no_values(reason, word):
+    bad = build("1")
+    with pytest.raises(RejectedError) as error:
+        bad.add({reason: 2}, records=5)
+    assert error.value.cause == f"the most common reason, of 2 records: {word}"
+
+
+def test_most_common_reason_is_one_that_is_known():
+    bad = build("100%")
+    for number in range(1000):
+        bad.add({f"reason {number}": 1 + (number == 7)}, records=2)
+    assert bad.describe_most_common() == "the most common reason, of 2 records: reason 7"
+
+
+def count(records, dead, **reasons):
+    return {"records": records, "dead": dead, "reasons": reasons or {"a": dead}}
+
+
+def test_small_ranges_are_counted_together():
+    written = WrittenLetters(build_landing("10%"))
+    for _ in range(10):
+        written.add([count(100, 100)])
+    with pytest.raises(RejectedError) as error:
+        written.add([count(100, 1)])
+    assert error.value.message.startswith("1,001 of 1,100 records of orders can't be rows of orders")
+    assert error.value.cause == "the most common reason, of 1,001 records: a"
+
+
+def test_share_is_not_thinned_by_what_was_good_before():
+    written = WrittenLetters(build_landing("10%"))
+    written.add([count(10**9, 0)])
+    with pytest.raises(RejectedError):
+        written.add([count(100, 100)] * 11)
+
+
+def test_small_ranges_that_are_all_bad_end_a_run_with_a_number_too():
+    written = WrittenLetters(build_landing("1000000"))
+    with pytest.raises(RejectedError, match="10,000 of 10,000 records of orders"):
+        written.add([count(100, 100)] * 100)
+    WrittenLetters(build_landing("100%")).add([count(100, 100)] * 100)
+
+
+def test_reasons_of_a_run_take_bounded_memory():
+    written = WrittenLetters(build_landing("1000000"))
+    for number in range(1000):
+        written.add([count(20_000, 1, **{f"reason {number}": 1})])
+    assert len(written._reasons) == 101
+
+
 def test_number_counts_for_all_partitions_and_batches_of_a_run():
     written = WrittenLetters(build_landing("100"))
-    written.add([{"dead": 60, "reasons": {"a": 60}}, {"dead": 40, "reasons": Counter(b=40)}])
+    written.add([count(100, 60), count(100, 40, b=40)])
     assert written.written == 100
     with pytest.raises(RejectedError) as error:
-        written.add([{"dead": 50, "reasons": {"b": 50}}])
+        written.add([count(100, 50, b=50)])
     assert "150 records of this run" in error.value.message
     assert error.value.cause == "the most common reason, of 90 records: b"
-    WrittenLetters(build_landing("1%")).add([{"dead": 10**9, "reasons": {"a": 1}}])
