@@ -82,9 +82,10 @@ class Bulk(TopicStage):
         self.log = next(Path(server.log) for server in stack.servers if server.kind == "postgres")
         self.ends = LandEnds({"kafka.bootstrap.servers": kafka.servers}, url=self.dsn)
         self.tables = []
-        self.produce(
+        values = (
             {"number": number, "words": "long words" + "!" * (number % EACH == EACH // 2)} for number in range(RECORDS)
         )
+        self.produce(values, **{"queue.buffering.max.messages": RECORDS})
 
     def land(self, spark, rule, *, most="10%"):
         """Land the topic in a new table. Gives its name, and what was measured."""

@@ -200,8 +200,8 @@ def test_column_without_a_default_that_records_do_not_have_refuses_all(place):
 
 
 TRIGGER = (
-    "CREATE FUNCTION judge() RETURNS trigger LANGUAGE plpgsql AS "
-    "$$ BEGIN IF new.words = 'no' THEN RAISE EXCEPTION 'not this one'; END IF; RETURN new; END $$",
+    """CREATE FUNCTION judge() RETURNS trigger LANGUAGE plpgsql AS
+       $$ BEGIN IF new.words = 'no' THEN RAISE EXCEPTION 'not this one'; END IF; RETURN new; END $$""",
     "CREATE TRIGGER judge {} INSERT ON rows FOR EACH ROW EXECUTE FUNCTION judge()",
 )
 

@@ -63,23 +63,47 @@ JSON = st.recursive(
     st.one_of(st.none(), st.booleans(), st.floats(), st.integers(), st.text(max_size=5)),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
     max_leaves=6,
-).map(lambda value: json.dumps(value))
+).map(json.dumps)
 WORDS = st.sampled_from(
-    ["now", "today", "-infinity", "epoch", "nan", "NaN", "inf", "Infinity", "", " ", "-", "true", "no way", "abc"]
-    + ["1700000000000", "1700000000", "17000001231", "Jan 5 2026", "J2451187", "allballs", "20260105", "\\x6", "\\x6F"]
-    + ["\\\\", "a\\", "\\\\x", '"\\u0000"', '"\\ud800"', '{"a": 1e5000}', '{"a": 01}', "[1,]", "[" * 50, "{}x", "﻿{}"]
-    + ["0x1p3", "1e400", "1e-400", "3.5e38", "ab  ", "abcd ", "ab\0", "\0", "é́é", "sad", "Sad", "::1", "300.1.1.1"]
-    + [
-        "{6f9619ff-8b86-d011-b42d-00c04fc964ff}",
-        "6f9619ff8b86d011b42d00c04fc964ff",
-        "6f96-19ff8b86d011b42d00c04fc964ff",
+    [
+        *["now", "today", "-infinity", "epoch", "nan", "NaN", "inf", "Infinity", "", " ", "-", "true", "no way", "abc"],
+        *[
+            "1700000000000",
+            "1700000000",
+            "17000001231",
+            "Jan 5 2026",
+            "J2451187",
+            "allballs",
+            "20260105",
+            "\\x6",
+            "\\x6F",
+        ],
+        *[
+            "\\\\",
+            "a\\",
+            "\\\\x",
+            '"\\u0000"',
+            '"\\ud800"',
+            '{"a": 1e5000}',
+            '{"a": 01}',
+            "[1,]",
+            "[" * 50,
+            "{}x",
+            "﻿{}",
+        ],
+        *["0x1p3", "1e400", "1e-400", "3.5e38", "ab  ", "abcd ", "ab\0", "\0", "é́é", "sad", "Sad", "::1", "300.1.1.1"],
+        *[
+            "{6f9619ff-8b86-d011-b42d-00c04fc964ff}",
+            "6f9619ff8b86d011b42d00c04fc964ff",
+            "6f96-19ff8b86d011b42d00c04fc964ff",
+        ],
+        *[
+            "6f9619ff-8b86-d011-b42d-00c04fc964f",
+            "6f9619f-f8b86-d011-b42d-00c04fc964ff",
+            "{6f9619ff8b86d011b42d00c04fc964ff",
+        ],
+        *["2026-02-29", "2024-02-29", "2026-02-30", "2026-13-45T99", "31-12-2026", "12-31-2026", "1999.001", "99.995"],
     ]
-    + [
-        "6f9619ff-8b86-d011-b42d-00c04fc964f",
-        "6f9619f-f8b86-d011-b42d-00c04fc964ff",
-        "{6f9619ff8b86d011b42d00c04fc964ff",
-    ]
-    + ["2026-02-29", "2024-02-29", "2026-02-30", "2026-13-45T99", "31-12-2026", "12-31-2026", "1999.001", "99.995"]
 )
 TEXTS = st.one_of(WORDS, NUMBERS, TIMES, JSON, st.text(max_size=6), st.uuids().map(str))
 INTEGERS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([2**31, 2**31 - 1, -(2**31), -(2**15), 2**15]))
@@ -104,9 +128,12 @@ class Server:
         """Whether COPY takes these values, all of them."""
         text = build_csv(pa.RecordBatch.from_arrays([values], names=["value"]))
         try:
-            with self.connection.transaction(force_rollback=True), self.connection.cursor() as cursor:
-                with cursor.copy(f"COPY {self.names[kind]} FROM STDIN (FORMAT csv, ENCODING 'UTF8')") as rows:
-                    rows.write(text)
+            with (
+                self.connection.transaction(force_rollback=True),
+                self.connection.cursor() as cursor,
+                cursor.copy(f"COPY {self.names[kind]} FROM STDIN (FORMAT csv, ENCODING 'UTF8')") as rows,
+            ):
+                rows.write(text)
         except psycopg.DataError:
             return False
         return True

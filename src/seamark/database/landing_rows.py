@@ -37,7 +37,9 @@ _LATE = """
     SELECT coalesce(bool_or(tgtype & 66 = 0), false) OR NOT coalesce(bool_or(tgtype & 3 = 3), false)
     FROM pg_trigger WHERE tgrelid = %s::regclass AND tgtype & 4 <> 0 AND tgenabled <> 'D'
 """
-_BURIED = "owner = %s AND topic_id = %s AND partition_number = %s AND record_offset >= %s AND record_offset < %s"
+_IN_RANGE = sql.SQL(
+    "owner = %s AND topic_id = %s AND partition_number = %s AND record_offset >= %s AND record_offset < %s"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,17 +166,16 @@ class RowSink:
 
     def read_buried(self) -> set[int]:
         """Read the offsets of the range that dead letters have. There are none unless it is landed again."""
-        statement = sql.SQL("SELECT record_offset FROM {} WHERE " + _BURIED).format(
-            build_table(self._table.dead_letters)
-        )
+        dead = build_table(self._table.dead_letters)
+        statement = sql.SQL("SELECT record_offset FROM {} WHERE {}").format(dead, _IN_RANGE)
         with self._connection.cursor() as cursor:
             return {offset for (offset,) in cursor.stream(statement, _list_bounds(self._owner, self._step))}
 
     def remove_letters(self, offsets: Iterable[int]) -> None:
         """Remove the dead letters of records that were landed again, and are rows now."""
-        statement = sql.SQL("DELETE FROM {} WHERE " + _BURIED + " AND record_offset = ANY(%s)")
         dead = build_table(self._table.dead_letters)
-        self._connection.execute(statement.format(dead), [*_list_bounds(self._owner, self._step), list(offsets)])
+        statement = sql.SQL("DELETE FROM {} WHERE {} AND record_offset = ANY(%s)").format(dead, _IN_RANGE)
+        self._connection.execute(statement, [*_list_bounds(self._owner, self._step), list(offsets)])
 
     def settle(self) -> Refusals:
         """Bring the staged records of an upsert into the table, once every row was taken.
@@ -203,10 +204,10 @@ def read_repeat(connection: psycopg.Connection[Any], table: LandingTable, *, own
     """Read what is known of a range that was landed before: its dead letters, with the most common reasons."""
     landed = Landed(is_repeat=True, records=step.end - step.entry.next_offset)
     if table.dead_letters:
-        statement = sql.SQL(
-            "SELECT reason, count(*), sum(count(*)) OVER () FROM {} WHERE " + _BURIED + " GROUP BY reason "
-            "ORDER BY 2 DESC LIMIT 100"
-        ).format(build_table(table.dead_letters))
+        text = (
+            "SELECT reason, count(*), sum(count(*)) OVER () FROM {} WHERE {} GROUP BY reason ORDER BY 2 DESC LIMIT 100"
+        )
+        statement = sql.SQL(text).format(build_table(table.dead_letters), _IN_RANGE)
         for reason, count, total in connection.execute(statement, _list_bounds(owner, step)).fetchall():
             landed.reasons[reason] = count
             landed.dead = int(total)

@@ -22,7 +22,7 @@ def build_landing(most):
 
 @pytest.mark.parametrize("most", ["", "0", "-1", "0%", "101%", "100.1%", "ten", "1,000", "5 %", "%", "1e3", "٣"])
 def test_limit_that_can_not_be_one_is_refused(most):
-    with pytest.raises(UsageError, match="on_error.dead_letter.max") as error:
+    with pytest.raises(UsageError, match=r"on_error\.dead_letter\.max") as error:
         DeadLetters(max=most)
     assert error.value.hint == "write max: 1000 or max: 10%"
 
