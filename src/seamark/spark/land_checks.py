@@ -72,8 +72,9 @@ def build_check(kind: ColumnType, arrow: pa.DataType) -> Check:
     """Build the check of a column of PostgreSQL for values of a type of Arrow."""
     if pa.types.is_integer(arrow) and kind.name in _RANGES:
         low, high = _RANGES[kind.name]
-        outside = (_is_outside(low, high), f"value out of range for type {kind.name}")
-        return Check(bad=(outside,), good=_all, is_text=False)
+        is_outside = _is_outside(low, high)
+        outside = (is_outside, f"value out of range for type {kind.name}")
+        return Check(bad=(outside,), good=_invert(is_outside), is_text=False)
     if (pa.types.is_boolean(arrow) and kind.name == "boolean") or (
         (pa.types.is_floating(arrow) or pa.types.is_integer(arrow)) and kind.name == "double precision"
     ):
