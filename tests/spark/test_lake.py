@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from seamark.errors import FencedError
+from seamark.errors import FencedError, RejectedError
 from seamark.model.spot import Edge
 from seamark.pipelines.dead_letters import DeadLetters
 from seamark.pipelines.land_column import LandColumn
@@ -156,6 +156,25 @@ def test_bad_record_stops_the_landing_and_commits_nothing(spark, open_stage):
         with pytest.raises(Exception, match=rf"the record {stage.topic}-0@50 can't be a row of raw/events"):
             stage.run(spark)
         assert stage.read("number") == []
+        assert stage.read_ledger() == {0: 0}
+
+
+def test_bad_records_of_small_ranges_are_counted_together_before_the_commit(spark, open_stage):
+    with open_stage(partitions=3) as stage:
+        stage.produce([b"{"] * 1200)
+        with pytest.raises(RejectedError) as error:
+            stage.run(spark, stage.build(dead_letters=DeadLetters()))
+        assert error.value.message.startswith(f"1,200 of 1,200 records of {stage.topic} can't be rows")
+        assert stage.read_ledger() == {0: 0, 1: 0, 2: 0}
+        assert stage.table().to_pyarrow_table().num_rows == 0
+
+
+def test_range_with_too_many_bad_records_stops_the_run_at_its_first_attempt(spark, open_stage):
+    with open_stage(partitions=1) as stage:
+        stage.produce([b"{"] * 1001)
+        with pytest.raises(RejectedError) as error:
+            stage.run(spark, stage.build(dead_letters=DeadLetters()))
+        assert error.value.cause.endswith("of 1,001 records: its value is not JSON of these columns")
         assert stage.read_ledger() == {0: 0}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from seamark.errors import FencedError, RefusedError
+from seamark.errors import FencedError, RefusedError, RejectedError
 from seamark.model.ledger_entry import OFFSET
 from seamark.model.spot import Edge
 from seamark.pipelines.land_column import LandColumn
@@ -157,6 +157,18 @@ def test_record_is_named_though_texts_before_it_have_lines(spark, open_stage):
         with pytest.raises(Exception, match=rf"the record {stage.topic}-0@300 can't be a row of {stage.name}"):
             stage.run(spark)
         assert stage.read("SELECT count(*) FROM {table}") == [(0,)]
+
+
+def test_bad_records_of_small_ranges_are_counted_together(spark, open_stage):
+    with open_stage(partitions=3) as stage:
+        stage.produce([b"{"] * 1200)
+        with pytest.raises(RejectedError) as error:
+            stage.run(spark, stage.build(dead_letters=stage.letters))
+        assert error.value.message.startswith(f"1,200 of 1,200 records of {stage.topic} can't be rows of {stage.name}")
+        assert error.value.cause == "the most common reason, of 1,200 records: its value is not JSON of these columns"
+        # Each range was within its limit, and had its own transaction.
+        assert stage.read("SELECT count(*) FROM {table}_dead") == [(1200,)]
+        assert stage.read_ledger() == stage.read_ends()
 
 
 def test_record_that_may_not_replace_a_row_is_kept_or_named(spark, open_stage):
