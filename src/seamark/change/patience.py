@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from seamark.change.world import Clock
-from seamark.errors import SeamarkError
+from seamark.errors import DeadlineError, SeamarkError, UnsettledError
 
 T = TypeVar("T")
 
@@ -34,3 +34,18 @@ def ask_again(
             if not error.retryable or clock.now() >= deadline:
                 raise
         clock.sleep(every_seconds)
+
+
+def plan_patiently(ask: Callable[[], T], clock: Clock) -> T:
+    """Return what planning reads with `ask`, and wait for the end of a rebalance.
+
+    The client of changes gives up a request after the 20 s in which a write may be sent. Reads of a plan have no such
+    limit: Connect answers 500 or 409 for as long as a rebalance is expected, and many changes at once keep it going.
+    A cluster that doesn't answer at all is no `DeadlineError` and isn't waited for.
+    """
+    return ask_again(
+        lambda: ask_again(ask, clock, seconds=PLAN_SECONDS, on=UnsettledError),
+        clock,
+        seconds=REBALANCE_SECONDS,
+        on=DeadlineError,
+    )

@@ -8,13 +8,12 @@ from typing import Any
 from seamark.change.action import Action, Reads
 from seamark.change.actor import Actor
 from seamark.change.identity import Identity
-from seamark.change.patience import PLAN_SECONDS, ask_again
+from seamark.change.patience import plan_patiently
 from seamark.change.plan import Plan
 from seamark.change.prepare import Prepared, prepare
 from seamark.change.prepare import build_preconditions as prepare_preconditions
 from seamark.change.snapshot import SnapshotWorld
 from seamark.change.world import Port, World
-from seamark.errors import UnsettledError
 from seamark.fleet.planned import Planned
 from seamark.model.plugin_keys import PLUGIN_KEYS
 
@@ -79,9 +78,7 @@ class Planner:
     ) -> Prepared:
         """Derive everything from actions. What a rebalance hides is waited for, though not for long."""
         chosen = reads or self.open_reads(len(actions))
-        return ask_again(
-            lambda: prepare(actions, chosen, known=known), self._world.clock, seconds=PLAN_SECONDS, on=UnsettledError
-        )
+        return plan_patiently(lambda: prepare(actions, chosen, known=known), self._world.clock)
 
     def _identify(self, prepared: Prepared) -> Identity:
         """Return which clusters the steps act on. A plan without steps acts on none."""

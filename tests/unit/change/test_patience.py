@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.change.patience import ask_again
-from seamark.errors import RefusedError, UnreachableError, UnsettledError
+from seamark.change.patience import PLAN_SECONDS, REBALANCE_SECONDS, ask_again, plan_patiently
+from seamark.errors import DeadlineError, RefusedError, UnreachableError, UnsettledError
 
 
 class Clock:
@@ -51,3 +51,29 @@ def test_what_asking_does_not_mend_is_raised_at_once(error):
     with pytest.raises(type(error)):
         ask_again(answers, Clock(), seconds=10, on=UnsettledError)
     assert answers.asked == 1
+
+
+def test_plan_waits_for_a_rebalance_longer_than_for_an_unknown_state():
+    """A request that was not ready in time is read again for a minute, a state that can't be told for 20 s."""
+    for error, seconds in (
+        (DeadlineError("not ready"), REBALANCE_SECONDS),
+        (UnsettledError("UNASSIGNED"), PLAN_SECONDS),
+    ):
+        clock = Clock()
+        with pytest.raises(type(error)):
+            plan_patiently(raising(error), clock)
+        assert seconds <= clock.now() < seconds + 1
+
+
+def test_plan_does_not_wait_for_a_cluster_that_does_not_answer():
+    clock = Clock()
+    with pytest.raises(UnreachableError):
+        plan_patiently(raising(UnreachableError("connection refused")), clock)
+    assert clock.now() == 0
+
+
+def raising(error):
+    def ask():
+        raise error
+
+    return ask

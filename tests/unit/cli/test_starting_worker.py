@@ -105,7 +105,7 @@ def desk(request, tmp_path, monkeypatch):
             fake.add_connector(name, CONFIG)
         made = Desk(fake, tmp_path, facts)
         # The client has waited already.
-        monkeypatch.setattr("seamark.fleet.spec_plan.plans.PLAN_SECONDS", 0.1)
+        monkeypatch.setattr("seamark.change.patience.PLAN_SECONDS", 0.1)
         monkeypatch.setattr(LeftOffsets, "write", lambda _, records: made.written.extend(records))
         yield made
 

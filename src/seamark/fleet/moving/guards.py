@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from seamark.change.patience import PLAN_SECONDS, ask_again
+from seamark.change.patience import plan_patiently
 from seamark.change.steps.offsets import QUIET_SECONDS
 from seamark.change.steps.read import find_run_state, read_run_state
-from seamark.errors import RefusedError, UnsettledError
+from seamark.errors import RefusedError
 from seamark.model.connector import Connector
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def require_run_state(connector: Connector, world: World) -> str:
     state = None if connector.status is None else find_run_state(connector.status)
     if state is None:
         read = partial(read_run_state, world, connector.cluster, connector.name)
-        state = ask_again(read, world.clock, seconds=PLAN_SECONDS, on=UnsettledError)
+        state = plan_patiently(read, world.clock)
     if state is None:
         raise RefusedError(
             f"nobody can tell whether {connector.owner} is meant to run; nothing was changed",

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from seamark.change.journal import Journal
-from seamark.change.patience import PLAN_SECONDS, ask_again
+from seamark.change.patience import plan_patiently
 from seamark.change.snapshot import SnapshotWorld
 from seamark.change.world import World
-from seamark.errors import RefusedError, UnsettledError, UsageError
+from seamark.errors import RefusedError, UsageError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.validation import check_configs
 from seamark.fleet.landings.declared import check_landings
@@ -133,7 +133,7 @@ class SpecPlans:
 
     def _ask(self, build: Callable[[], Planned]) -> Planned:
         """Build a plan, and build it anew where a rebalance hid what it needs to know."""
-        return ask_again(build, self._world.clock, seconds=PLAN_SECONDS, on=UnsettledError)
+        return plan_patiently(build, self._world.clock)
 
     def _destroy_once(self, spec: Spec, *, title: str, names: Sequence[str], adopt: bool) -> Planned:
         desired = build_desired(spec, self._clusters)
