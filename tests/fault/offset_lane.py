@@ -64,7 +64,7 @@ ZOMBIE_SECONDS = 12
 # What a plan is refused with while a rebalance shows the connector UNASSIGNED.
 UNTOLD = "nobody can tell whether"
 # What a person is told to do about a change whose write nobody can tell the end of.
-UNSETTLED = "journal unlock --force"
+UNSETTLED = "--id NONCE --force"
 # The workers that stand still, by URL: nobody shall wait for their answers.
 ASLEEP = set()
 HASTY = Timing(read_seconds=4)

@@ -293,7 +293,7 @@ def test_a_connector_that_runs_again_says_nothing_about_a_write_without_an_outco
     assert outcome == Outcome.UNKNOWN
     assert result.ending is None
     error = next(step.error for step in result.steps if step.number == NUMBER)
-    assert "is not stopped any more" in error.cause
+    assert "was started again and reads on" in error.cause
     assert stage.operator().recovery.abandon(change, force=True).ending is not None
     stage.apply_plan(plan_undo(stage.operator().recovery, change))
     assert values(stage) == [b"old"] * RECORDS

@@ -14,7 +14,7 @@ from seamark.change.settle import Settled
 from seamark.change.step import Outcome, Step
 from seamark.change.task import Task, Tasks, build_tasks
 from seamark.change.walk import Walk
-from seamark.errors import SeamarkError, UnknownOutcomeError
+from seamark.errors import SeamarkError, UndecidableError, UnknownOutcomeError
 from seamark.model.entry import EntryKind
 from seamark.model.result import GOOD, ChangeResult
 
@@ -144,10 +144,9 @@ class Recovery:
 
 
 def _build_moved_on(step: Step) -> SeamarkError:
-    return UnknownOutcomeError(
+    return UndecidableError(
         f"can't tell whether this was carried out: {step.describe()}",
-        cause=f"{step.subject} is not stopped any more, and reads on: what it holds now says nothing about the write",
-        hint="compare its output; then close the change with seamark journal unlock --force, and undo it if you want",
+        cause=f"{step.subject} was started again and reads on, so its offsets now say nothing about the write",
     )
 
 
