@@ -30,6 +30,7 @@ OFFSET_STACK = (
     "test_offset_strangers.py",
     "test_offset_zombies.py",
     "test_partition_connect.py",
+    "test_partition_kafka.py",
     "test_partition_worker.py",
 )
 # Each of these has a stack of its own.

@@ -22,6 +22,7 @@
     │   ├── DeadlineError                  it did not end within its deadline
     │   └── UnsettledError                 a rebalance hides what is meant to be
     ├── UnknownOutcomeError           1    it may or may not have happened; look before you repeat it
+    │   └── UndecidableError               no later look can tell: a person decides
     ├── RejectedError                 1    the other side understood and said no
     │   ├── NotFoundError                  the thing is not there
     │   └── AlreadyExistsError             the thing is there already
@@ -177,6 +178,10 @@ class UnsettledError(UnreachableError):
 
 class UnknownOutcomeError(SeamarkError):
     """The request may or may not have been carried out. Read the state before you repeat it."""
+
+
+class UndecidableError(UnknownOutcomeError):
+    """Whether it was carried out can't be read from the state any more: a person decides."""
 
 
 class RejectedError(SeamarkError):

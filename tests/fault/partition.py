@@ -70,7 +70,10 @@ def find_violations(lane, recorder):
     changes, spooled = lane.read_changes(), read_spooled(lane.folder)
     wrong = [f"I1: {words}" for words in check_intents(changes, recorder.read(lane), spooled)]
     told = {change for change, _, _ in spooled}
-    return wrong + [f"I7: {words}" for words in offset_history.find_breaks(changes, spooled=told)]
+    # A person closed it and was told that nobody can tell how a step ended.
+    unsettled = tuple(change.id for change in changes if change.entries[-1].body.get("unsettled"))
+    broken = [words for words in offset_history.find_breaks(changes, spooled=told) if not words.startswith(unsettled)]
+    return wrong + [f"I7: {words}" for words in broken]
 
 
 class Bystander:

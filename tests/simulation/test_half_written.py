@@ -263,3 +263,37 @@ def test_a_fault_at_every_call_leaves_all_or_tells():
                 assert len(set(values(stage))) == 1, (at, kind)
                 assert stage.state() == "RUNNING"
     assert closed > len(CALLS) * 5
+
+
+def find_outcome_append():
+    """The call that writes the outcome of the write."""
+    return next(number for number, call in enumerate(CALLS, start=1) if call is Call.APPEND and number > WRITES[-1])
+
+
+@pytest.mark.parametrize("is_back", [True, False], ids=["back-where-it-was", "as-written"])
+def test_a_connector_that_runs_again_says_nothing_about_a_write_without_an_outcome(is_back):
+    """The journal fails behind the write, so the connector is started without it, and reads on to where it was."""
+    stage = set_stage()
+    with pytest.raises(JournalError, match="done without it: resume connector"):
+        stage.apply(LANE, faults=(Fault(find_outcome_append(), Kind.JOURNAL_FAILS),))
+    change = stage.change
+    assert stage.state() == "RUNNING"
+    assert NUMBER not in dict(stage.outcomes(change))
+    if is_back:
+        stage.cluster.positions.update({record.place: record for record in OLD})
+        stage.invariants.touch("orders", "position", {})
+
+    result = stage.operator().recovery.resume(change)
+
+    outcome = dict(stage.outcomes(change))[NUMBER]
+    if not is_back:
+        assert outcome == Outcome.DONE
+        return
+    # It was written, and its records were delivered again: "did not happen" would be wrong.
+    assert outcome == Outcome.UNKNOWN
+    assert result.ending is None
+    error = next(step.error for step in result.steps if step.number == NUMBER)
+    assert "was started again and reads on" in error.cause
+    assert stage.operator().recovery.abandon(change, force=True).ending is not None
+    stage.apply_plan(plan_undo(stage.operator().recovery, change))
+    assert values(stage) == [b"old"] * RECORDS

@@ -11,10 +11,10 @@ from seamark.change.journal import JournalWriter
 from seamark.change.past import Past, read_past
 from seamark.change.precondition import is_position
 from seamark.change.settle import Settled
-from seamark.change.step import Outcome
+from seamark.change.step import Outcome, Step
 from seamark.change.task import Task, Tasks, build_tasks
 from seamark.change.walk import Walk
-from seamark.errors import UnknownOutcomeError
+from seamark.errors import SeamarkError, UndecidableError, UnknownOutcomeError
 from seamark.model.entry import EntryKind
 from seamark.model.result import GOOD, ChangeResult
 
@@ -103,12 +103,31 @@ class Recovery:
             writer.append(EntryKind.NOTE, {"step": task.number, "note": "a part of it is written: all of it is again"})
             walk.repeat(task, intent)
             return None
+        if settled[0] is Outcome.DID_NOT_HAPPEN and not self._is_still_quiesced(past, walk.tasks, task):
+            settled = Outcome.UNKNOWN, _build_moved_on(task.step)
         again = (again or task.always) and (settled[0] is Outcome.DID_NOT_HAPPEN or unsure)
         write_outcome(writer, task, settled, again=again)
         if again:
             return None
         past.outcomes[task.number] = settled[0]
         return settled
+
+    def _is_still_quiesced(self, past: Past, tasks: Tasks, task: Task) -> bool:
+        """Whether an owner whose position was to be written is still as the steps before the write left it.
+
+        One that runs again reads on from what was written, and can be back where it was before the write. It is started
+        without an entry where the journal failed behind the write (`WithoutJournal`), or by somebody else.
+        """
+        if not is_position(task.step):
+            return True
+        for other in tasks.of_lane(task.lane):
+            intent = past.intent_of(other.number)
+            is_premise = other.number < task.number and other.step.acts and other.step.subject == task.step.subject
+            if not is_premise or is_position(other.step) or past.outcomes.get(other.number) not in GOOD:
+                continue
+            if intent is not None and self.executor.settler.check_standing(other.step, intent)[0] is not Outcome.DONE:
+                return False
+        return True
 
     def _check_premise(self, past: Past, task: Task, walk: Walk, writer: JournalWriter) -> None:
         """What was done before the crash must still stand, or the rest has lost its ground."""
@@ -122,6 +141,13 @@ class Recovery:
         if outcome not in GOOD:
             walk.record(task, outcome, intent=intent, error=error)
             write_outcome(writer, task, (outcome, error))
+
+
+def _build_moved_on(step: Step) -> SeamarkError:
+    return UndecidableError(
+        f"can't tell whether this was carried out: {step.describe()}",
+        cause=f"{step.subject} was started again and reads on, so its offsets now say nothing about the write",
+    )
 
 
 def _find_settled(past: Past, tasks: Tasks, task: Task) -> Settled | None:

@@ -15,7 +15,14 @@ from seamark.cli.confirm import confirm, consent_options
 from seamark.cli.options import option, put_options
 from seamark.cli.progress import StepLines
 from seamark.cli.session import Session
-from seamark.errors import FencedError, InterruptedRunError, JournalError, SeamarkError, UnknownOutcomeError
+from seamark.errors import (
+    FencedError,
+    InterruptedRunError,
+    JournalError,
+    SeamarkError,
+    UndecidableError,
+    UnknownOutcomeError,
+)
 from seamark.model.effect import Sign
 from seamark.model.permission import find_confirmation
 from seamark.model.result import UNSETTLED, ChangeResult, Outcome
@@ -146,14 +153,25 @@ def build_errors(result: ChangeResult) -> tuple[tuple[SeamarkError, ...], int]:
 
 def _build_open(result: ChangeResult) -> UnknownOutcomeError:
     unsettled = [step for step in result.steps if step.outcome in UNSETTLED]
+    undecidable = [step.error for step in unsettled if isinstance(step.error, UndecidableError)]
     said = [f"{step.words}: {step.error.message if step.error else step.outcome}" for step in unsettled]
+    said += [error.cause for error in undecidable]
     # A connector that stays stopped must not be found out by chance.
     said += [f"left: {', '.join(result.left)}"] if result.left else []
     return UnknownOutcomeError(
         f"change {result.change} is open: it is not known how it ended",
         cause="; ".join(said),
-        hint=build_way_out(result.change),
+        hint=_build_decision(result.change) if undecidable else build_way_out(result.change),
         context={"change": result.change},
+    )
+
+
+def _build_decision(change: str) -> str:
+    """The commands for a change that `resume` can never finish."""
+    return (
+        "compare the connector's output with what the change was to do; "
+        f"seamark journal unlock {change} --id NONCE --force closes it (NONCE: seamark journal show {change}), "
+        f"seamark journal undo {change} then puts it back"
     )
 
 

@@ -13,7 +13,7 @@ from seamark.change.actor import Actor
 from seamark.cli.carry_out import run_change
 from seamark.cli.main import execute
 from seamark.cli.session import Session
-from seamark.errors import JournalError, RejectedError, UnreachableError
+from seamark.errors import JournalError, RejectedError, UndecidableError, UnreachableError
 from seamark.model.entry import Ending
 from seamark.model.result import ChangeResult, Outcome, StepResult
 from tests.unit.cli.stubs import NOON, Terminal
@@ -361,6 +361,14 @@ def test_an_open_change_names_both_ways_out(desk):
         "error: change 01ID is open: it is not known how it ended\ncause: do s0: silence\nhint:  nothing is lost: "
         "seamark journal resume 01ID finishes it, seamark journal undo 01ID puts it back\n"
     )
+
+
+def test_an_open_change_that_no_resume_can_finish_names_the_decision(desk):
+    error = UndecidableError("can't tell whether this was carried out: do s0", cause="it reads on")
+    ended = run_ready(desk, result(ending=None, steps=(step(Outcome.UNKNOWN, error=error),)))
+    assert "cause: do s0: can't tell whether this was carried out: do s0; it reads on\n" in ended.err
+    assert "seamark journal unlock 01ID --id NONCE --force closes it" in ended.err
+    assert "finishes it" not in ended.err
 
 
 def test_an_open_change_says_what_it_left(desk):
