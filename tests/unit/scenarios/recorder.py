@@ -24,12 +24,12 @@ class Recorder:
         """Add a comment: what happens outside of seamark."""
         self._sections.append(self._normalizer.normalize(f"# {words}\n"))
 
-    def add_command(self, command: str, ended: Outcome) -> None:
-        """Add a command with its exit code and both outputs."""
+    def add_command(self, command: str, ended: Outcome, *, is_raw: bool = False) -> None:
+        """Add a command with its exit code and both outputs. Raw JSON keeps its order of keys and its layout."""
         parts = [f"$ {command}\nexit code: {ended.code}\n"]
         for name, output in (("stdout", ended.out), ("stderr", ended.err)):
             if output:
-                shown = format_output(output)
+                shown = output if is_raw else format_output(output)
                 parts.append(f"--- {name}\n{shown}" + ("" if shown.endswith("\n") else "\n"))
         self._sections.append(self._normalizer.normalize("".join(parts)))
 

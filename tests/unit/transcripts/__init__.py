@@ -1,0 +1,1 @@
+"""Environments of the transcripts that `python -m tools.transcripts` records."""

@@ -1,0 +1,1 @@
+"""Recorded outputs of the command line on the fakes of the unit tier."""

@@ -1,0 +1,1 @@
+"""How far one command line goes through the code."""
