@@ -145,7 +145,7 @@ class Bench(Generic[S, V]):
         names = [leg.name for leg in self.legs]
         asked = {name for ratio in self.ratios for name in (ratio.over, ratio.under)}
         asked |= {growth.leg for growth in self.growths} | {limit.leg for limit in self.limits}
-        has_gauge = bool(self.limits) or any(claim.gauge for claim in (*self.ratios, *self.growths))
+        has_gauge = any(claim.gauge for claim in self.claims)
         claims = [claim.name for claim in self.claims]
         faults = {
             "two legs have one name": len(set(names)) < len(names),

@@ -63,6 +63,8 @@ def _render_bench(bench: Bench[Any, Any], records: Sequence[Record]) -> str:
         lines += ["No result is recorded yet.", ""]
         return "\n".join(lines)
     last = records[-1]
+    if (measured := tuple(last.sizes)) != bench.choose_sizes(quick=last.quick):
+        lines += [f"The latest result is older than this description: it was measured at {_list_sizes(measured)}.", ""]
     lines += _render_claims(bench, last)
     for claim in _list_recorded(bench, records):
         lines += [f"![{claim.name} over time, against its bar]({_plot_path(bench, claim)})", ""]
@@ -104,7 +106,7 @@ def _render_past(records: Sequence[Record]) -> list[str]:
         [
             record.date,
             record.commit,
-            ", ".join(f"{size:,}" for size in record.sizes),
+            _list_sizes(record.sizes),
             "; ".join(f"{name} {_figure(figure)}" for name, figure in record.build_figures().items()),
             "yes" if record.held else "**no**",
             "quick" if record.quick else str(max(map(len, record.pairs.values()), default=0)),
@@ -163,6 +165,10 @@ def _interval(claim: Claim, record: Record) -> str:
 def _plot_path(bench: Bench[Any, Any], claim: Claim) -> Path:
     slug = re.sub(r"[^a-z0-9]+", "-", claim.name.lower()).strip("-")
     return PLOTS / f"{bench.name}-{slug}.svg"
+
+
+def _list_sizes(sizes: Sequence[int]) -> str:
+    return ", ".join(f"{size:,}" for size in sizes)
 
 
 def _figure(value: float) -> str:

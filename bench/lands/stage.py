@@ -15,7 +15,7 @@ from uuid import uuid4
 import psycopg
 from confluent_kafka import Producer
 
-from bench.copies.session import choose_path, open_spark, read_jvm_pid
+from bench.copies.session import open_spark, read_jvm_pid
 from bench.copies.topics import Topics
 from bench.harness.definition import Prepared, WrongResultError
 from seamark.devstack import StackSpec, start_stack
@@ -135,7 +135,6 @@ def open_stage(records: int) -> Iterator[Prepared[Stage]]:
         from seamark.spark.lake_conf import DELTA_CONF  # noqa: PLC0415 - the list of benches needs no Arrow
 
         with open_spark(DELTA_CONF) as spark, TemporaryDirectory(prefix="seamark-bench-lake-") as folder:
-            choose_path(spark, is_default=False)
             jvm = read_jvm_pid(spark)
             stage = Stage(topics.servers, stack.postgres, spark, topic=topic, records=records, folder=Path(folder))
             pids = {server.name: server.pid for server in stack.servers if server.kind == "broker"}

@@ -117,6 +117,13 @@ def test_claim_without_a_recorded_figure_has_no_plot() -> None:
     assert "b over a" not in files[PAGE]
 
 
+def test_result_of_another_size_than_the_bench_has_now_says_so() -> None:
+    record = make_record()
+    said = "The latest result is older than this description: it was measured at 1."
+    assert said not in build_report([record], benches=[build_bench(Stage({}))])[PAGE]
+    assert said in build_report([record], benches=[build_bench(Stage({}), sizes=(2_000,))])[PAGE]
+
+
 def test_gauges_are_reported_beside_the_legs_that_have_them() -> None:
     stage = Stage({"a": [1.0], "b": [1.0]})
     bench = build_bench(stage, read_gauges=lambda _: {"p99 s": 2.5})
