@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from bench.lands.rows import Expected
+
 VERSIONS = 10
 # Of 180 records of a round: 10 * 100 versions are 100 inserts and 900 updates, which is half of 1,800 records.
 UPDATED, INSERTED, DELETED = 100, 71, 9
@@ -55,6 +57,12 @@ class Changes:
         for number in range(VERSIONS):
             for block in range(self.blocks):
                 yield from self._list_block(number, block)
+
+    def build_expected(self) -> Expected:
+        """Build what the table has in the end: of each row its newest version."""
+        left = list(self.list_left())
+        version = f"CASE WHEN id < {self.updated} THEN {VERSIONS} ELSE 1 END"
+        return Expected(len(left), sum(left), note=f"concat('version ', {version})")
 
     def list_left(self) -> Iterator[int]:
         """Yield the ids of the rows that the table has in the end."""

@@ -49,6 +49,7 @@ class Stage:
     records: int
     changes_topic: str
     changes: Changes
+    changes_expected: Expected
     folder: Path
     table: str = ""
     fresh_topic: str = ""
@@ -162,6 +163,7 @@ def _fill(stack: Stack, topics: Topics, records: int) -> Iterator[Prepared[Stage
             records=records,
             changes_topic=changes_topic,
             changes=changes,
+            changes_expected=changes.build_expected(),
             folder=Path(folder),
         )
         pids = {server.name: server.pid for server in stack.servers if server.kind == "broker"}

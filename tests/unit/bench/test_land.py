@@ -20,7 +20,7 @@ from bench.lands.copy_rows import copy_rows
 from bench.lands.freshness import Delays, Freshness, Order, build_id, build_percentile, measure_freshness
 from bench.lands.rows import PARTITIONS, Expected
 from bench.lands.stage import Landed, Stage, check_table
-from bench.lands.streams import BATCHES, P50, P99, build_expected, build_landing, build_statements, land_fresh
+from bench.lands.streams import BATCHES, P50, P99, build_landing, build_statements, land_fresh
 
 RECORDS = 18_000
 CHANGES = Changes(RECORDS)
@@ -114,6 +114,7 @@ def make_stage(**more: Any) -> Stage:
         records=10,
         changes_topic="changes",
         changes=CHANGES,
+        changes_expected=CHANGES.build_expected(),
         folder=nobody,
         table="bench_t",
     )
@@ -182,7 +183,7 @@ def test_right_table_passes_and_each_fault_is_seen(monkeypatch: pytest.MonkeyPat
 
 
 def test_changes_are_checked_by_their_newest_versions(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = build_expected(make_stage())
+    expected = CHANGES.build_expected()
     left = list(CHANGES.list_left())
     assert (expected.rows, expected.ids) == (len(left), sum(left)) == (RECORDS * 0.4, sum(apply(list(CHANGES))))
     assert f"CASE WHEN id < {CHANGES.updated} THEN 10 ELSE 1 END" in expected.is_right
