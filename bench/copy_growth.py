@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from bench.copies.legs import build_ranges, copy_ours
+from bench.copies.legs import copy_ours, prepare_ours
 from bench.copies.session import read_live_heap, reset_peak
 from bench.copies.stage import Copied, Shape, Stage, check_copy, open_stage
 from bench.fleets.child import read_peak_bytes
 from bench.harness.definition import Bench, Direction, Growth, Leg, Prepared, Quantity, Ratio
-from seamark.fleet.copies.slicing import choose_limits
 
 SIZES = (500_000, 2_000_000, 8_000_000)
 RECORD = 100
@@ -36,17 +35,9 @@ def open_copies(size: int) -> Iterator[Prepared[Stage]]:
 def copy_whole(stage: Stage) -> Copied:
     """The topic of that size, and what the driver held of it: Python's most, and what the JVM had to keep."""
     reset_peak()
-    copied = copy_as_planned(stage, WHOLE)
+    copied = copy_ours(stage, WHOLE)
     most = read_peak_bytes()
     return replace(copied, read_gauges=lambda: {HELD: (most + read_live_heap(stage.spark)) / _MEGABYTE})
-
-
-def copy_as_planned(stage: Stage, shape: Shape) -> Copied:
-    """In slices as the planner cuts them: so many records for each task."""
-    ranges = build_ranges(stage.find_source(shape))
-    size = sum(one.size for one in ranges) * shape.size
-    limits = choose_limits(ranges, targets=shape.targets, size_bytes=size, slice_records=None)
-    return copy_ours(stage, shape, limits=limits)
 
 
 def read_gauges(copied: Copied) -> Mapping[str, float]:
@@ -55,15 +46,12 @@ def read_gauges(copied: Copied) -> Mapping[str, float]:
 
 
 def _build_leg(name: str, run: Callable[[Stage], Copied], shape: Shape) -> Leg[Stage, Copied]:
-    def prepare(stage: Stage) -> None:
-        stage.renew_target(shape)
-
-    return Leg(name, run=run, prepare=prepare)
+    return Leg(name, run=run, prepare=lambda stage: prepare_ours(stage, shape))
 
 
 def _build_count_leg(count: int) -> Leg[Stage, Copied]:
     shape = Shape(RECORD, sources=count, targets=count)
-    return _build_leg(_name(count), lambda stage: copy_as_planned(stage, shape), shape)
+    return _build_leg(_name(count), lambda stage: copy_ours(stage, shape), shape)
 
 
 def _build_ratio(over: int, under: int) -> Ratio:

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import httpx2
 
-from bench.copies.legs import CODEC, READ_TUNED, WRITE_TUNED
+from bench.copies.legs import CODEC, READ, WRITE
 from bench.copies.stage import Copied, Kept, Shape, Stage
 from bench.harness.definition import BenchError, Leg
 
@@ -103,9 +103,9 @@ def build_mirror_leg(shape: Shape) -> Leg[Stage, Copied]:
 
 
 def build_config(servers: str, topic: str, *, alias: str) -> dict[str, str]:
-    """MirrorMaker with exactly-once, its clients set as those of the tuned leg."""
-    consumer = {key.removeprefix("kafka."): value for key, value in READ_TUNED.items()}
-    producer = {key.removeprefix("kafka."): value for key, value in WRITE_TUNED.items()}
+    """MirrorMaker with exactly-once, its clients set as those of the other legs."""
+    consumer = {key.removeprefix("kafka."): value for key, value in READ.items()}
+    producer = {key.removeprefix("kafka."): value for key, value in WRITE.items()}
     return {
         "connector.class": CLASS,
         "tasks.max": str(TASKS),

@@ -30,9 +30,6 @@ _POOL_CONFS = {
         (f"{pool}.evictorThreadRunInterval", _EVICTED_SECONDS),
     )
 }
-V1_LIST = "spark.sql.sources.useV1SourceList"
-# Spark's own default, in which the Kafka source takes the older path.
-V1_DEFAULT = "avro,csv,json,kafka,orc,parquet,text"
 
 
 @contextmanager
@@ -48,13 +45,6 @@ def open_spark(more: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
         yield session
     finally:
         session.stop()
-
-
-def choose_path(spark: SparkSession, *, is_default: bool) -> None:
-    """Have Kafka read and written by the path that Spark takes by default, or by the newer one."""
-    from seamark.spark.session import CONFS  # noqa: PLC0415
-
-    spark.conf.set(V1_LIST, V1_DEFAULT if is_default else CONFS[V1_LIST])
 
 
 def read_jvm_pid(spark: SparkSession) -> int:

@@ -10,28 +10,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from bench.copies.session import choose_path, open_spark, read_jvm_pid
+from bench.copies.session import open_spark, read_jvm_pid
 from bench.copies.sums import Sums, count_disorder, read_sums
 from bench.copies.topics import Topics
-from bench.harness.definition import Prepared, WrongResultError
+from bench.harness.definition import BenchError, Prepared, WrongResultError
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from seamark.pipelines.copy_plan import CopyPlan
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is copied: records of so many bytes, from so many partitions to so many."""
+    """Record size, partitions of the source and of the target, and replication factor of the target."""
 
     size: int
     sources: int = 6
     targets: int = 6
+    replication_factor: int = 1
 
     def __str__(self) -> str:
-        """As it stands in the names of legs."""
+        """Return the shape as it is part of the names of legs."""
         size = f"{self.size} B" if self.size < 1024 else f"{self.size // 1024} KiB"
-        return size if self.sources == self.targets else f"{size}, {self.sources} to {self.targets}"
+        counts = f", {self.sources} to {self.targets}" if self.sources != self.targets else ""
+        replicas = f", RF {self.replication_factor}" if self.replication_factor > 1 else ""
+        return size + counts + replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,8 @@ class Kept:
 class Copied:
     """What a leg did. `counted` is what it says itself; None where it says nothing.
 
+    `slices` is how many slices its plan has; 0 for a leg without a plan.
+
     `read_gauges` is asked when the run was checked, and takes none of its time.
     """
 
@@ -63,6 +70,7 @@ class Copied:
     target: str
     kept: Kept
     counted: int | None = None
+    slices: int = 0
     read_gauges: Callable[[], Mapping[str, float]] = dict
 
 
@@ -78,6 +86,8 @@ class Stage:
     topics: Topics
     sources: Mapping[tuple[int, int], Source]
     target: str = ""
+    # The plan of the next copy by `run_copy`.
+    plan: CopyPlan | None = None
     # What goes on beside the bench until its run is over.
     endings: list[Callable[[], None]] = field(default_factory=list)
 
@@ -89,7 +99,7 @@ class Stage:
         """Delete the target of the last run, and make one for the next."""
         self.end_others()
         self.topics.delete([self.target])
-        self.target = self.topics.make(shape.targets, name=name)
+        self.target = self.topics.make(shape.targets, name=name, replication_factor=shape.replication_factor)
         return self.target
 
     def end_others(self) -> None:
@@ -104,7 +114,6 @@ def check_copy(stage: Stage, copied: Copied) -> None:
     wanted = stage.find_source(copied.shape).sums
     if copied.counted is not None and copied.counted != wanted.records:
         raise WrongResultError(f"{copied.counted} records are said to be copied, and there are {wanted.records}")
-    choose_path(stage.spark, is_default=False)
     found = read_sums(stage.spark, stage.servers, copied.target)
     compare_sums(found, wanted, kept=copied.kept)
     if copied.kept.order and (late := count_disorder(stage.spark, stage.servers, copied.target)):
@@ -122,14 +131,17 @@ def compare_sums(found: Sums, wanted: Sums, *, kept: Kept) -> None:
 
 
 @contextmanager
-def open_stage(records: Mapping[tuple[int, int], int], *, workers: int) -> Iterator[Prepared[Stage]]:
+def open_stage(records: Mapping[tuple[int, int], int], *, workers: int, brokers: int = 1) -> Iterator[Prepared[Stage]]:
     """Fill a source for each pair of record size and partitions. With SEAMARK_DEVSTACK, on a running stack."""
     path = os.environ.get("SEAMARK_DEVSTACK")
     if path:
-        with _fill(load_stack(Path(path)), records) as prepared:
+        stack = load_stack(Path(path))
+        if (found := sum(server.kind == "broker" for server in stack.servers)) < brokers:
+            raise BenchError(f"the stack has {found} brokers, and the bench needs {brokers}")
+        with _fill(stack, records) as prepared:
             yield prepared
         return
-    spec = StackSpec(brokers=1, workers=workers, exactly_once=True, full_jit=True)
+    spec = StackSpec(brokers=brokers, workers=workers, exactly_once=True, full_jit=True)
     with start_stack(spec, name="copies") as stack, _fill(stack, records) as prepared:
         yield prepared
 
@@ -138,7 +150,6 @@ def open_stage(records: Mapping[tuple[int, int], int], *, workers: int) -> Itera
 def _fill(stack: Stack, records: Mapping[tuple[int, int], int]) -> Iterator[Prepared[Stage]]:
     servers = stack.kafka.bootstrap_servers
     with Topics(servers) as topics, open_spark() as spark:
-        choose_path(spark, is_default=False)
         stage = Stage(
             servers,
             cluster_id=stack.kafka.cluster_id,

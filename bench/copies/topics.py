@@ -39,10 +39,12 @@ class Topics:
     ) -> None:
         self.delete(list(self._made))
 
-    def make(self, partitions: int, *, name: str = "") -> str:
-        """A new topic with one copy of each partition."""
+    def make(self, partitions: int, *, name: str = "", replication_factor: int = 1) -> str:
+        """Create a topic, and return its name once all partitions have leaders."""
         called = name or f"bench-copy-{uuid4().hex[:8]}"
-        new = NewTopic(called, partitions, 1, config=_CONFIGS)
+        # The brokers' default may ask for more replicas than the topic has.
+        configs = {**_CONFIGS, "min.insync.replicas": str(max(1, replication_factor - 1))}
+        new = NewTopic(called, partitions, replication_factor, config=configs)
         self._admin.create_topics([new])[called].result(_SECONDS)
         self._made.add(called)
         # A topic that is made may have no leader yet: who asks then is refused.

@@ -41,7 +41,10 @@ class Quantity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A claim: a quantity of the leg `over`, divided by that of the leg `under`, against a bar."""
+    """A claim: a quantity of the leg `over`, divided by that of the leg `under`, against a bar.
+
+    `gauge` names what the legs measured themselves, and takes the place of `quantity`.
+    """
 
     name: str
     over: str
@@ -49,6 +52,7 @@ class Ratio:
     bar: float
     direction: Direction = Direction.AT_LEAST
     quantity: Quantity = Quantity.SECONDS
+    gauge: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,8 @@ class Bench(Generic[S, V]):
     quick_pairs: int = 3
     # Smaller sizes for a quick run, where the others take too long for it.
     quick_sizes: tuple[int, ...] = ()
+    # A shorter run of a leg measures mostly its start and end. Quick runs are exempt.
+    least_seconds: float = 0.0
     # Runs of each leg before the first pair. A JVM that compiles as it goes needs many, also in a quick run.
     warmups: int = 1
 
@@ -139,7 +145,7 @@ class Bench(Generic[S, V]):
         names = [leg.name for leg in self.legs]
         asked = {name for ratio in self.ratios for name in (ratio.over, ratio.under)}
         asked |= {growth.leg for growth in self.growths} | {limit.leg for limit in self.limits}
-        has_gauge = bool(self.limits) or any(growth.gauge for growth in self.growths)
+        has_gauge = any(claim.gauge for claim in self.claims)
         claims = [claim.name for claim in self.claims]
         faults = {
             "two legs have one name": len(set(names)) < len(names),

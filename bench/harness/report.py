@@ -63,8 +63,10 @@ def _render_bench(bench: Bench[Any, Any], records: Sequence[Record]) -> str:
         lines += ["No result is recorded yet.", ""]
         return "\n".join(lines)
     last = records[-1]
+    if (measured := tuple(last.sizes)) != bench.choose_sizes(quick=last.quick):
+        lines += [f"The latest result is older than this description: it was measured at {_list_sizes(measured)}.", ""]
     lines += _render_claims(bench, last)
-    for claim in bench.claims:
+    for claim in _list_recorded(bench, records):
         lines += [f"![{claim.name} over time, against its bar]({_plot_path(bench, claim)})", ""]
     lines += _render_legs(last)
     for name, growth in last.growth.items():
@@ -86,11 +88,17 @@ def _render_claims(bench: Bench[Any, Any], last: Record) -> list[str]:
 
 def _render_legs(last: Record) -> list[str]:
     processes = list(dict.fromkeys(name for used in last.cpu_seconds.values() for name in used))
+    gauges = list(dict.fromkeys(name for measured in last.gauges.values() for name in measured))
     rows = [
-        [leg, _figure(seconds), *(_figure(last.cpu_seconds[leg][name]) for name in processes)]
+        [
+            leg,
+            _figure(seconds),
+            *(_figure(last.cpu_seconds[leg][name]) for name in processes),
+            *(_figure(found) if (found := last.gauges.get(leg, {}).get(name)) is not None else "" for name in gauges),
+        ]
         for leg, seconds in last.seconds.items()
     ]
-    return _table(["leg, one run", "seconds", *(f"CPU s, {name}" for name in processes)], rows)
+    return _table(["leg, one run", "seconds", *(f"CPU s, {name}" for name in processes), *gauges], rows)
 
 
 def _render_past(records: Sequence[Record]) -> list[str]:
@@ -98,6 +106,7 @@ def _render_past(records: Sequence[Record]) -> list[str]:
         [
             record.date,
             record.commit,
+            _list_sizes(record.sizes),
             "; ".join(f"{name} {_figure(figure)}" for name, figure in record.build_figures().items()),
             "yes" if record.held else "**no**",
             "quick" if record.quick else str(max(map(len, record.pairs.values()), default=0)),
@@ -106,17 +115,23 @@ def _render_past(records: Sequence[Record]) -> list[str]:
         ]
         for record in reversed(records)
     ]
-    return _table(["date", "commit", "figures", "held", "pairs", "versions", "machine"], rows)
+    return _table(["date", "commit", "sizes", "figures", "held", "pairs", "versions", "machine"], rows)
 
 
 def _build_plots(bench: Bench[Any, Any], records: Sequence[Record]) -> dict[Path, str]:
     files = {}
-    for claim in bench.claims:
+    for claim in _list_recorded(bench, records):
         points = [point for record in records if (point := _build_point(claim, record)) is not None]
         files[_plot_path(bench, claim)] = render_history(
             f"{bench.name}: {claim.name}", points, bar=claim.bar, bar_text=f"bar {_claimed(claim)}"
         )
     return files
+
+
+def _list_recorded(bench: Bench[Any, Any], records: Sequence[Record]) -> list[Claim]:
+    """List the claims that have a figure: a new claim has none before its first recorded run."""
+    known = {name for record in records for name in record.build_figures()}
+    return [claim for claim in bench.claims if claim.name in known]
 
 
 def _build_point(claim: Claim, record: Record) -> Point | None:
@@ -150,6 +165,10 @@ def _interval(claim: Claim, record: Record) -> str:
 def _plot_path(bench: Bench[Any, Any], claim: Claim) -> Path:
     slug = re.sub(r"[^a-z0-9]+", "-", claim.name.lower()).strip("-")
     return PLOTS / f"{bench.name}-{slug}.svg"
+
+
+def _list_sizes(sizes: Sequence[int]) -> str:
+    return ", ".join(f"{size:,}" for size in sizes)
 
 
 def _figure(value: float) -> str:

@@ -37,7 +37,11 @@ class GrowthResult(Strict):
 
 
 class BenchResult(Strict):
-    """One bench run. `held` is true when every claim is on the right side of its bar and nothing was wrong."""
+    """One bench run.
+
+    `held` is true if every claim is on the right side of its bar, every leg lasted `least_seconds`, and nothing was
+    wrong. `gauges` are the medians of what the legs measured themselves.
+    """
 
     bench: str
     ratios: dict[str, float] = {}
@@ -48,6 +52,8 @@ class BenchResult(Strict):
     growth: dict[str, GrowthResult] = {}
     limits: dict[str, float] = {}
     seconds: dict[str, float] = {}
+    least_seconds: float = 0.0
+    gauges: dict[str, dict[str, float]] = {}
     warmup_seconds: dict[str, list[float]] = {}
     cpu_seconds: dict[str, dict[str, float]] = {}
     sizes: list[int] = []
@@ -60,13 +66,19 @@ class BenchResult(Strict):
         return {**self.ratios, **{name: growth.exponent for name, growth in self.growth.items()}, **self.limits}
 
     def misses(self) -> list[str]:
-        """A sentence for each claim that does not hold."""
+        """A sentence for each claim that does not hold, and for each leg that was too short."""
         figures = self.build_figures()
-        return [
+        missed = [
             f"{name} is {figures[name]:g}, the bar is {self.directions[name].value.replace('_', ' ')} {bar:g}"
             for name, bar in self.bars.items()
             if name in figures and not self.directions[name].is_held(figures[name], bar)
         ]
+        short = [
+            f"{leg} lasted {seconds:g} s, and must last at least {self.least_seconds:g} s: give the bench a larger size"
+            for leg, seconds in self.seconds.items()
+            if seconds < self.least_seconds
+        ]
+        return missed + short
 
     def as_line(self) -> str:
         """One line of JSON."""
@@ -95,8 +107,7 @@ def build_result(bench: Bench[Any, Any], series: Sequence[Series], *, quick: boo
     growth = {growth.name: _build_growth(growth, series) for growth in bench.growths}
     measured = {limit.name: [run.gauges[limit.gauge] for run in last.runs[limit.leg]] for limit in bench.limits}
     limits = {name: _rounded(median(values)) for name, values in measured.items()}
-    figures = {**ratios, **{name: fit.exponent for name, fit in growth.items()}, **limits}
-    return BenchResult(
+    result = BenchResult(
         bench=bench.name,
         ratios=ratios,
         bars={claim.name: claim.bar for claim in bench.claims},
@@ -106,24 +117,30 @@ def build_result(bench: Bench[Any, Any], series: Sequence[Series], *, quick: boo
         growth=growth,
         limits=limits,
         seconds={leg: _rounded(median([run.seconds for run in runs])) for leg, runs in last.runs.items()},
+        least_seconds=0.0 if quick else bench.least_seconds,
+        gauges={leg: found for leg, runs in last.runs.items() if (found := _build_gauges(runs))},
         warmup_seconds={leg: [_rounded(run.seconds) for run in runs] for leg, runs in last.warmups.items()},
         cpu_seconds={leg: _build_cpu(runs) for leg, runs in last.runs.items()},
         sizes=[one.size for one in series],
         quick=quick,
-        held=all(claim.direction.is_held(figures[claim.name], claim.bar) for claim in bench.claims),
+        held=True,
     )
+    return result.model_copy(update={"held": not result.misses()})
 
 
 def _build_paired(ratio: Ratio, series: Series) -> list[float]:
-    over = [_quantity(run, ratio.quantity) for run in series.runs[ratio.over]]
-    under = [_quantity(run, ratio.quantity) for run in series.runs[ratio.under]]
+    over = [_read_quantity(run, ratio) for run in series.runs[ratio.over]]
+    under = [_read_quantity(run, ratio) for run in series.runs[ratio.under]]
     if not all(under):
-        raise BenchError(f"{ratio.name}: a run of {ratio.under} took no {ratio.quantity.value}; let it do more")
+        of = ratio.gauge or ratio.quantity.value
+        raise BenchError(f"{ratio.name}: a run of {ratio.under} took no {of}; let it do more")
     return [above / below for above, below in zip(over, under, strict=True)]
 
 
-def _quantity(run: Run, quantity: Quantity) -> float:
-    return run.seconds if quantity is Quantity.SECONDS else sum(run.cpu_seconds.values())
+def _read_quantity(run: Run, ratio: Ratio) -> float:
+    if ratio.gauge is not None:
+        return run.gauges[ratio.gauge]
+    return run.seconds if ratio.quantity is Quantity.SECONDS else sum(run.cpu_seconds.values())
 
 
 def _build_growth(growth: Growth, series: Sequence[Series]) -> GrowthResult:
@@ -144,6 +161,10 @@ def _build_interval_result(values: Sequence[float]) -> IntervalResult:
     return IntervalResult(
         low=_rounded(interval.low), high=_rounded(interval.high), coverage=_rounded(interval.coverage)
     )
+
+
+def _build_gauges(runs: Sequence[Run]) -> dict[str, float]:
+    return {name: _rounded(median([run.gauges[name] for run in runs])) for name in runs[0].gauges}
 
 
 def _build_cpu(runs: Sequence[Run]) -> dict[str, float]:

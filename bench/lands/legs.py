@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from bench.lands.stage import COLUMNS, PARTITIONS, Landed, Stage
+from bench.lands.rows import COLUMNS, PARTITIONS, SCHEMA
+from bench.lands.stage import Landed, Stage
 from seamark.pipelines.landing import Mode
 
 if TYPE_CHECKING:
@@ -83,7 +84,6 @@ def build_rows(stage: Stage) -> DataFrame:
     options = build_source_options({"kafka.bootstrap.servers": stage.servers})
     reader = stage.spark.read.format("kafka").options(**{**options, "includeHeaders": "false"})
     places = json.dumps({stage.topic: list(range(PARTITIONS))})
-    schema = "id bigint, customer string, amount double, placed_at string, note string"
-    parsed = sf.from_json(sf.col("value").cast("string"), schema).alias("row")
+    parsed = sf.from_json(sf.col("value").cast("string"), SCHEMA).alias("row")
     names = [f"row.{column.name}" for column in COLUMNS]
     return reader.option("assign", places).load().select(parsed).select(*names)

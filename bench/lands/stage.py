@@ -1,12 +1,12 @@
-"""A broker with a filled topic, a PostgreSQL, one Spark session, and an empty table for each run."""
+"""A broker with filled topics, a PostgreSQL, one Spark session, and an empty table for each run."""
 
 from __future__ import annotations
 
-import json
+import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -15,11 +15,12 @@ from uuid import uuid4
 import psycopg
 from confluent_kafka import Producer
 
-from bench.copies.session import choose_path, open_spark, read_jvm_pid
+from bench.copies.session import open_spark, read_jvm_pid
 from bench.copies.topics import Topics
 from bench.harness.definition import Prepared, WrongResultError
-from seamark.devstack import StackSpec, start_stack
-from seamark.pipelines.land_column import LandColumn
+from bench.lands.changes import Changes
+from bench.lands.rows import COLUMNS, PARTITIONS, Expected, build_value
+from seamark.devstack import Stack, StackSpec, load_stack, start_stack
 from seamark.pipelines.landing import Landing, Mode, Store
 
 if TYPE_CHECKING:
@@ -28,18 +29,12 @@ if TYPE_CHECKING:
     from seamark.devstack.stack import PostgresEndpoint
     from seamark.lake.place import LakePlace
 
-PARTITIONS = 6
-COLUMNS = (
-    LandColumn("id", "bigint"),
-    LandColumn("customer", "text"),
-    LandColumn("amount", "double precision"),
-    LandColumn("placed_at", "timestamptz"),
-    LandColumn("note", "text"),
-)
+# The last two columns are the order of a row: ours, and the rival's.
 _TABLE = (
     "id bigint PRIMARY KEY, customer text, amount double precision, placed_at timestamptz, note text, "
-    "_seamark_order numeric[]"
+    "_seamark_order numeric[], ordered_at bigint"
 )
+_TOMBSTONES = "seamark_tombstones"
 
 
 @dataclass(slots=True)
@@ -49,10 +44,15 @@ class Stage:
     servers: str
     postgres: PostgresEndpoint
     spark: SparkSession
+    topics: Topics
     topic: str
     records: int
+    changes_topic: str
+    changes: Changes
+    changes_expected: Expected
     folder: Path
     table: str = ""
+    fresh_topic: str = ""
 
     @property
     def lake(self) -> LakePlace:
@@ -77,9 +77,19 @@ class Stage:
             if former:
                 connection.execute(f"DROP TABLE {former}")
             connection.execute(f"CREATE TABLE {self.table} ({_TABLE})")
+            # Deletes of the tables of earlier runs.
+            found = connection.execute("SELECT to_regclass(%s)", [_TOMBSTONES]).fetchone()
+            if found and found[0]:
+                connection.execute(f"TRUNCATE {_TOMBSTONES}")
         with psycopg.connect(self.postgres.dsn, autocommit=True) as connection:
             # What the last run left to be written is not this one's.
             connection.execute("CHECKPOINT")
+
+    def renew_fresh(self) -> None:
+        """Create an empty table, and an empty topic for the records that are produced while a leg runs."""
+        self.renew_table()
+        self.topics.delete([self.fresh_topic])
+        self.fresh_topic = self.topics.make(PARTITIONS)
 
     def renew_lake(self) -> None:
         """A new name for a table of the lake, and the last one's files gone."""
@@ -89,75 +99,103 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """What a leg did."""
+    """What a leg did. Without `expected`, the table must have a row for each record of the topic."""
 
     table: str
     is_lake: bool = False
+    expected: Expected | None = None
+    gauges: Mapping[str, float] = field(default_factory=dict)
 
 
 def check_table(stage: Stage, landed: Landed) -> None:
-    """Every record is a row, and what it was."""
-    numbers = stage.records * (stage.records - 1) // 2
-    found = _read_lake(stage, landed) if landed.is_lake else _read_table(stage, landed)
-    if found != (stage.records, numbers, stage.records):
-        raise WrongResultError(f"the table has {found[0]} rows, {found[2]} of them right, of {stage.records}")
+    """Check that the table has the rows that it must have, each with the values of its record."""
+    expected = landed.expected or Expected(stage.records, stage.records * (stage.records - 1) // 2)
+    read = _read_lake if landed.is_lake else _read_table
+    count, ids, right = read(stage, landed.table, expected.is_right)
+    if (count, ids, right) != (expected.rows, expected.ids, expected.rows):
+        raise WrongResultError(f"the table has {count} rows, {right} of them right, of {expected.rows}")
 
 
-def _read_lake(stage: Stage, landed: Landed) -> tuple[int, int, int]:
+def _read_lake(stage: Stage, table: str, is_right: str) -> tuple[int, int, int]:
     from pyspark.sql import functions as sf  # noqa: PLC0415
 
-    rows = stage.spark.read.format("delta").load(str(stage.folder / landed.table))
-    is_right = sf.expr(
-        "customer = concat('customer ', id % 5000) AND amount = id / 8.0 AND note IS NULL AND placed_at IS NOT NULL"
-    )
-    count, total, right = rows.select(sf.count("*"), sf.sum("id"), sf.count(sf.when(is_right, 1))).collect()[0]
-    return count, total, right
+    rows = stage.spark.read.format("delta").load(str(stage.folder / table))
+    right = sf.count(sf.when(sf.expr(is_right), 1))
+    count, total, fitting = rows.select(sf.count("*"), sf.sum("id"), right).collect()[0]
+    return count, total or 0, fitting
 
 
-def _read_table(stage: Stage, landed: Landed) -> tuple[int, int, int]:
+def _read_table(stage: Stage, table: str, is_right: str) -> tuple[int, int, int]:
     with psycopg.connect(stage.postgres.dsn) as connection:
-        found = connection.execute(
-            f"SELECT count(*), sum(id), count(*) FILTER (WHERE customer = 'customer ' || id % 5000 "  # noqa: S608
-            f"AND amount = id / 8.0 AND note IS NULL AND placed_at IS NOT NULL) FROM {landed.table}"
-        ).fetchall()[0]
-    return found[0], int(found[1]), found[2]
+        query = f"SELECT count(*), sum(id), count(*) FILTER (WHERE {is_right}) FROM {table}"  # noqa: S608
+        count, total, right = connection.execute(query.encode()).fetchall()[0]
+    return count, int(total or 0), right
 
 
 @contextmanager
 def open_stage(records: int) -> Iterator[Prepared[Stage]]:
-    """Fill the topic, and open Spark."""
-    spec = StackSpec(brokers=1, workers=0, postgres=True, full_jit=True)
-    with start_stack(spec, name="lands") as stack, Topics(stack.kafka.bootstrap_servers) as topics:
-        topic = topics.make(PARTITIONS)
-        _fill(topics.servers, topic, records)
-        if stack.postgres is None:
-            raise WrongResultError("the stack has no PostgreSQL")
-        from seamark.spark.lake_conf import DELTA_CONF  # noqa: PLC0415 - the list of benches needs no Arrow
-
-        with open_spark(DELTA_CONF) as spark, TemporaryDirectory(prefix="seamark-bench-lake-") as folder:
-            choose_path(spark, is_default=False)
-            jvm = read_jvm_pid(spark)
-            stage = Stage(topics.servers, stack.postgres, spark, topic=topic, records=records, folder=Path(folder))
-            pids = {server.name: server.pid for server in stack.servers if server.kind == "broker"}
-            versions = {"kafka": stack.kafka.version, "spark": spark.version}
-            families = {"Spark Python": jvm}
-            families |= {server.name: server.pid for server in stack.servers if server.kind == "postgres"}
-            yield Prepared(stage, pids={**pids, "Spark JVM": jvm}, families=families, versions=versions)
+    """Fill the topics, and open Spark. With SEAMARK_DEVSTACK, on a running stack."""
+    with ExitStack() as opened:
+        path = os.environ.get("SEAMARK_DEVSTACK")
+        spec = StackSpec(brokers=1, workers=0, postgres=True, full_jit=True)
+        stack = load_stack(Path(path)) if path else opened.enter_context(start_stack(spec, name="lands"))
+        topics = opened.enter_context(Topics(stack.kafka.bootstrap_servers))
+        yield opened.enter_context(_fill(stack, topics, records))
 
 
-def _fill(servers: str, topic: str, records: int) -> None:
+@contextmanager
+def _fill(stack: Stack, topics: Topics, records: int) -> Iterator[Prepared[Stage]]:
+    if stack.postgres is None:
+        raise WrongResultError("the stack has no PostgreSQL")
+    topic, changes_topic, changes = topics.make(PARTITIONS), topics.make(PARTITIONS), Changes(records)
+    _produce(topics.servers, topic, (Record(number, build_value(number)) for number in range(records)))
+    _produce(topics.servers, changes_topic, _list_changes(changes))
+    from seamark.spark.lake_conf import DELTA_CONF  # noqa: PLC0415 - the list of benches needs no Arrow
+
+    with open_spark(DELTA_CONF) as spark, TemporaryDirectory(prefix="seamark-bench-lake-") as folder:
+        jvm = read_jvm_pid(spark)
+        stage = Stage(
+            topics.servers,
+            stack.postgres,
+            spark,
+            topics=topics,
+            topic=topic,
+            records=records,
+            changes_topic=changes_topic,
+            changes=changes,
+            changes_expected=changes.build_expected(),
+            folder=Path(folder),
+        )
+        pids = {server.name: server.pid for server in stack.servers if server.kind == "broker"}
+        versions = {"kafka": stack.kafka.version, "spark": spark.version}
+        families = {"Spark Python": jvm}
+        families |= {server.name: server.pid for server in stack.servers if server.kind == "postgres"}
+        yield Prepared(stage, pids={**pids, "Spark JVM": jvm}, families=families, versions=versions)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record to produce. The partition follows from the id; a key and a timestamp only changes have."""
+
+    id: int
+    value: bytes | None
+    key: bytes | None = None
+    timestamp_ms: int = 0
+
+
+def _list_changes(changes: Changes) -> Iterator[Record]:
+    for one in changes:
+        value = build_value(one.id, note=f"version {one.version}") if one.version else None
+        yield Record(one.id, value, key=b"%d" % one.id, timestamp_ms=one.timestamp_ms)
+
+
+def _produce(servers: str, topic: str, records: Iterable[Record]) -> None:
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "compression.type": "lz4"})
-    for number in range(records):
-        value = {
-            "id": number,
-            "customer": f"customer {number % 5000}",
-            "amount": number / 8,
-            "placed_at": f"2026-11-16T10:{number % 60:02}:00Z",
-            "note": None,
-        }
+    for one in records:
+        partition, timestamp = one.id % PARTITIONS, one.timestamp_ms
         while True:
             try:
-                producer.produce(topic, value=json.dumps(value).encode(), partition=number % PARTITIONS)
+                producer.produce(topic, key=one.key, value=one.value, partition=partition, timestamp=timestamp)
                 break
             except BufferError:
                 producer.poll(0.1)

@@ -202,6 +202,27 @@ def test_a_ratio_of_cpu_seconds_needs_some() -> None:
     assert "took no cpu_seconds" in result.error
 
 
+def test_ratio_of_a_gauge_compares_what_the_legs_measured() -> None:
+    stage = Stage({"a": [1.0], "b": [100.0]})
+    # The runs go a b, a b, b a, a b: warm-up first.
+    seen = iter([9.0, 1.0, 6.0, 2.0, 4.0, 4.0, 10.0, 2.0])
+    bench = build_bench(stage, read_gauges=lambda _: {"p99": next(seen)})
+    ratio = dataclasses.replace(bench.ratios[0], gauge="p99")
+    result = run(dataclasses.replace(bench, ratios=(ratio,)), stage, quick=True)
+    assert result.pairs == {"a over b": [3.0, 1.0, 5.0]}
+    assert result.gauges == {"a": {"p99": 6.0}, "b": {"p99": 2.0}}
+
+
+def test_leg_that_is_too_short_is_a_miss_of_a_whole_run_only() -> None:
+    stage = Stage({"a": [20.0], "b": [19.9]})
+    bench = build_bench(stage, least_seconds=20.0)
+    result = run(bench, stage)
+    assert not result.held
+    assert result.misses() == ["b lasted 19.9 s, and must last at least 20 s: give the bench a larger size"]
+    assert result.error is None, "it is recorded all the same"
+    assert run(bench, stage, quick=True).held
+
+
 def test_cpu_seconds_are_told_by_leg_and_process() -> None:
     stage = Stage({"a": [1.0], "b": [1.0]})
     bench = build_bench(stage)
@@ -231,6 +252,7 @@ def test_cpu_seconds_are_told_by_leg_and_process() -> None:
         ({"ratios": (Ratio("r", over="a", under="z", bar=1),)}, "no leg is called z"),
         ({"limits": (Limit("l", leg="y", gauge="MB", bar=1),)}, "no leg is called y"),
         ({"limits": (Limit("l", leg="a", gauge="MB", bar=1),)}, "nobody reads the gauges"),
+        ({"ratios": (Ratio("r", over="a", under="b", bar=1, gauge="MB"),)}, "nobody reads the gauges"),
         ({"ratios": (Ratio("r", over="a", under="b", bar=1), Ratio("r", over="b", under="a", bar=1))}, "two claims"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from bench.harness.catalog import load_benches
-from bench.harness.definition import BenchError, Growth, Limit
+from bench.harness.definition import BenchError, Growth, Limit, Ratio
 from bench.harness.execute import execute_bench
 from bench.harness.record import ROOT, Record, append_record, build_record, read_commit, read_records
 from bench.harness.report import PAGE, PLOTS, build_report, write_report
@@ -88,8 +89,9 @@ def test_report_shows_the_last_result_and_all_before_it() -> None:
     page = build_report(records, benches=[build_bench(Stage({}))])[PAGE]
     assert "| a over b | at least 0.7 | 0.9 | 0.9 to 0.9 (94%) | yes |" in page
     rows = [line for line in page.splitlines() if line.startswith("| 2026-11-")]
-    assert [row.split(" | ")[3] for row in rows] == ["yes", "**no**"]
-    assert [row.split(" | ")[4] for row in rows] == ["5", "quick"]
+    assert [row.split(" | ")[2] for row in rows] == ["1", "1"]
+    assert [row.split(" | ")[4] for row in rows] == ["yes", "**no**"]
+    assert [row.split(" | ")[5] for row in rows] == ["5", "quick"]
     assert "(performance/fake-a-over-b.svg)" in page
 
 
@@ -104,6 +106,34 @@ def test_plot_has_a_mark_for_each_result_and_a_shape_for_a_miss() -> None:
     description = tree.find(f"{SVG}desc")
     assert description is not None
     assert "0.5, not held" in (description.text or "")
+
+
+def test_claim_without_a_recorded_figure_has_no_plot() -> None:
+    bench = build_bench(Stage({}))
+    new = dataclasses.replace(bench, ratios=(*bench.ratios, Ratio("b over a", over="b", under="a", bar=1.0)))
+    files = build_report([make_record()], benches=[new])
+    assert PLOTS / "fake-a-over-b.svg" in files
+    assert PLOTS / "fake-b-over-a.svg" not in files
+    assert "b over a" not in files[PAGE]
+
+
+def test_result_of_another_size_than_the_bench_has_now_says_so() -> None:
+    record = make_record()
+    said = "The latest result is older than this description: it was measured at 1."
+    assert said not in build_report([record], benches=[build_bench(Stage({}))])[PAGE]
+    assert said in build_report([record], benches=[build_bench(Stage({}), sizes=(2_000,))])[PAGE]
+
+
+def test_gauges_are_reported_beside_the_legs_that_have_them() -> None:
+    stage = Stage({"a": [1.0], "b": [1.0]})
+    bench = build_bench(stage, read_gauges=lambda _: {"p99 s": 2.5})
+    outcome = execute_bench(bench, quick=True, note=lambda _: None, clock=stage.clock)
+    result = outcome.result.model_copy(update={"gauges": {"a": {"p99 s": 2.5}}})
+    page = build_report([build_record(result, commit="c", date="d", versions={})], benches=[bench])[PAGE]
+    head, legs = page.split("| leg, one run | ")[1].split("\n", 1)
+    assert head.endswith(" | p99 s |")
+    rows = [line for line in legs.splitlines() if line.startswith(("| a |", "| b |"))]
+    assert [row.split(" | ")[-1] for row in rows] == ["2.5 |", " |"]
 
 
 def test_growth_is_reported_with_its_sizes() -> None:
