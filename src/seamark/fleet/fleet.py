@@ -172,7 +172,7 @@ class Fleet:
             self.context,
             clusters=self._clusters,
             connectors=self.connectors,
-            world=lambda: self._world,
+            open_records=lambda cluster, name: self._world.records(cluster, name),  # noqa: PLW0108 - opened late
             planner=lambda: self._planner,
         )
 
@@ -188,7 +188,13 @@ class Fleet:
         """The topics: reading them, and planning what is done to them."""
         from seamark.fleet.brokers.topics import Topics  # noqa: PLC0415
 
-        return Topics(self.context, clusters=self._clusters, world=self._world, planner=lambda: self._planner)
+        return Topics(
+            self.context,
+            clusters=self._clusters,
+            kafka=self._world.kafka,
+            clock=self._world.clock,
+            planner=lambda: self._planner,
+        )
 
     @cached_property
     @permits(Permission.READ)
@@ -196,7 +202,12 @@ class Fleet:
         """The consumer groups: reading them, moving them, deleting them."""
         from seamark.fleet.brokers.groups import Groups  # noqa: PLC0415
 
-        return Groups(clusters=self._clusters, world=self._world, planner=lambda: self._planner)
+        return Groups(
+            clusters=self._clusters,
+            kafka=self._world.kafka,
+            clock=self._world.clock,
+            planner=lambda: self._planner,
+        )
 
     @cached_property
     @permits(Permission.READ)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from seamark.fleet.moving.relocation import Relocations
     from seamark.fleet.moving.verbs import OffsetMoves
     from seamark.fleet.planner import Planner
+    from seamark.fleet.planning import PlanningWorld
     from seamark.fleet.positions.stores import OffsetStores
-    from seamark.fleet.world import FleetWorld
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class OffsetServices:
     clusters: Clusters
     connectors: Connectors
     stores: Callable[[], OffsetStores]
-    world: Callable[[], FleetWorld]
+    world: Callable[[], PlanningWorld]
     actor: Callable[[], Actor]
     planner: Callable[[], Planner]
     groups: Callable[[], Groups]
