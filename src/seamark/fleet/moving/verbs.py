@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from seamark.change.fanout import fan_out
 from seamark.change.world import OFFSETS
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.connector_life.connectors import Connectors
     from seamark.fleet.moment.plans import Moments
-    from seamark.fleet.moving.relocation import Relocations
     from seamark.fleet.planning import PlanningWorld
     from seamark.fleet.positions.stores import OffsetStores
 
@@ -48,6 +47,21 @@ class Care:
     wait_seconds: float | None = None
 
 
+class RelocationPlans(Protocol):
+    """Plans another offsets topic for a source."""
+
+    def plan(
+        self,
+        connector: Connector,
+        topic: str | None,
+        *,
+        accepts_zombies: bool = False,
+        wait_seconds: float | None = None,
+    ) -> Planned:
+        """Plan that a source stores its offsets in that topic; None is the topic of its workers."""
+        ...
+
+
 class OffsetMoves:
     """The verbs that move offsets. `fleet.offsets` has them by the same names."""
 
@@ -60,7 +74,7 @@ class OffsetMoves:
         world: Callable[[], PlanningWorld],
         plans: Callable[[], OffsetPlans],
         groups: Callable[[], Groups],
-        relocations: Callable[[], Relocations],
+        relocations: Callable[[], RelocationPlans],
         moments: Callable[[], Moments],
     ) -> None:
         self._clusters = clusters
