@@ -12,7 +12,7 @@ from tools.structure.tree import Definition, Tree, Use
 LONGEST = 600
 SHORTEST = 60
 MOST_SIBLINGS = 30
-_OUTSIDE = ("tests",)
+_OUTSIDE = {"tests", GONE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def read_figures(tree: Tree, uses: Iterable[Use], placement: Placement, *, merge
     loaded = {name: tree.find_loaded(name) for name in tree.modules}
     for use in uses:
         user, used = find(use.user), find(use.used)
-        if user != used and GONE not in {user, used}:
+        if user != used and not {user.partition(".")[0], used.partition(".")[0]} & _OUTSIDE:
             importers[used].add(user)
             if use.user.module == use.used.module or use.used in loaded[use.user.module]:
                 edges[user].add(used)
@@ -86,7 +86,7 @@ def _read_sizes(
             if not name.startswith("__"):
                 names[target, name] += 1
         lines[own_target] += max(rest, 0)
-    outside = [target for target in lines if target == GONE or target.partition(".")[0] in _OUTSIDE]
+    outside = [target for target in lines if target.partition(".")[0] in _OUTSIDE]
     for target in outside:
         del lines[target]
     return lines, names
