@@ -23,11 +23,9 @@ T = TypeVar("T")
 class Clusters:
     """The Connect clusters of one context, by name."""
 
-    def __init__(
-        self, context: Context, *, build_client: Callable[[ConnectSettings], ConnectPort] | None = None
-    ) -> None:
+    def __init__(self, context: Context, *, build_client: Callable[[ConnectSettings], ConnectPort]) -> None:
         self._context = context
-        self._build_client = build_client or self._build_connect_client
+        self._build_client = build_client
         self._clients: dict[str, ConnectPort] = {}
         self.types = PluginTypes(self.client)
         self._lock = Lock()
@@ -74,9 +72,6 @@ class Clusters:
             clients, self._clients = list(self._clients.values()), {}
         for client in clients:
             client.close()
-
-    def _build_connect_client(self, settings: ConnectSettings) -> ConnectPort:
-        return build_connect_client(settings, read_config_names=find_config_reader(self._context, settings))
 
     def _bind(self, question: Callable[[ConnectPort], T], name: str) -> Callable[[], T]:
         return lambda: question(self.client(name))

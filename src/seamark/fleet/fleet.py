@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from seamark.fleet.brokers.groups import Groups
     from seamark.fleet.brokers.topics import Topics
     from seamark.fleet.changes import Changes
+    from seamark.fleet.connector_life.lifecycle import Lifecycle
     from seamark.fleet.connector_life.plans import ConnectorPlans
     from seamark.fleet.copies.copies import Copies
     from seamark.fleet.doctor import Doctor
@@ -138,7 +139,7 @@ class Fleet:
     @permits(Permission.READ)
     def connectors(self) -> Connectors:
         """The connectors of every cluster: reading them, and planning what is done to them."""
-        return Connectors(self._clusters, plans=lambda: self._plans)
+        return Connectors(self._clusters, plans=lambda: self._plans, lifecycle=lambda: self._lifecycle)
 
     @cached_property
     @permits(Permission.READ)
@@ -172,7 +173,7 @@ class Fleet:
             self.context,
             clusters=self._clusters,
             connectors=self.connectors,
-            world=lambda: self._world,
+            open_records=lambda cluster, name: self._world.records(cluster, name),  # noqa: PLW0108 - opened late
             planner=lambda: self._planner,
         )
 
@@ -180,7 +181,16 @@ class Fleet:
     @permits(Permission.READ)
     def imports(self) -> Imports:
         """What `connect-offsets --import` writes, in a context of one worker."""
-        return self._offset_services.imports
+        from seamark.fleet.kip199.plans import Imports  # noqa: PLC0415
+
+        services = self._offset_services
+        return Imports(
+            clusters=self._clusters,
+            world=services.world(),
+            stores=services.stores,
+            plans=lambda: services.plans,
+            planner=services.planner,
+        )
 
     @cached_property
     @permits(Permission.READ)
@@ -188,7 +198,13 @@ class Fleet:
         """The topics: reading them, and planning what is done to them."""
         from seamark.fleet.brokers.topics import Topics  # noqa: PLC0415
 
-        return Topics(self.context, clusters=self._clusters, world=self._world, planner=lambda: self._planner)
+        return Topics(
+            self.context,
+            clusters=self._clusters,
+            kafka=self._world.kafka,
+            clock=self._world.clock,
+            planner=lambda: self._planner,
+        )
 
     @cached_property
     @permits(Permission.READ)
@@ -196,7 +212,12 @@ class Fleet:
         """The consumer groups: reading them, moving them, deleting them."""
         from seamark.fleet.brokers.groups import Groups  # noqa: PLC0415
 
-        return Groups(clusters=self._clusters, world=self._world, planner=lambda: self._planner)
+        return Groups(
+            clusters=self._clusters,
+            kafka=self._world.kafka,
+            clock=self._world.clock,
+            planner=lambda: self._planner,
+        )
 
     @cached_property
     @permits(Permission.READ)
@@ -226,8 +247,14 @@ class Fleet:
     def landings(self) -> Landings:
         """Landings of topics in tables: what a run would do, running them on Spark, how far they are."""
         from seamark.fleet.landings.landings import Landings  # noqa: PLC0415
+        from seamark.fleet.spec_plan.source import read_spec  # noqa: PLC0415
 
-        return Landings(self.context, kafka=self._world.kafka, read_registered=self._read_registered)
+        return Landings(
+            self.context,
+            kafka=self._world.kafka,
+            read_registered=self._read_registered,
+            load=lambda paths, allow_python: read_spec(paths, allow_python=allow_python).landings,
+        )
 
     @permits(Permission.READ)
     def lag(self, *, seconds: bool = True) -> Reading[GroupLag]:
@@ -522,18 +549,25 @@ class Fleet:
 
     @cached_property
     def _plans(self) -> ConnectorPlans:
+        from seamark.fleet.connector_life.leftovers import Leftovers  # noqa: PLC0415
         from seamark.fleet.connector_life.plans import ConnectorPlans  # noqa: PLC0415
 
         return ConnectorPlans(
             self.context,
             clusters=self._clusters,
             planner=self._planner,
-            build_kafka=lambda: self._build_kafka(self.context.kafka),
-            former=self._former,
+            leftovers=Leftovers(lambda: self._build_kafka(self.context.kafka), self._former),
         )
+
+    @cached_property
+    def _lifecycle(self) -> Lifecycle:
+        from seamark.fleet.connector_life.lifecycle import Lifecycle  # noqa: PLC0415
+
+        return Lifecycle(self.context, clusters=self._clusters, plans=lambda: self._plans)
 
     @property
     def _offset_services(self) -> OffsetServices:
+        from seamark.fleet.moving.relocation import Relocations  # noqa: PLC0415
         from seamark.fleet.moving.services import OffsetServices  # noqa: PLC0415
 
         # New for each plan, with a world that reads each offsets topic once.
@@ -548,6 +582,13 @@ class Fleet:
             planner=lambda: self._planner,
             groups=lambda: self.groups,
             journal=self._find_journal,
+            relocations=lambda: Relocations(
+                self.context,
+                clusters=self._clusters,
+                world=lambda: world,
+                stores=lambda: world.stores,
+                planner=lambda: self._planner,
+            ),
         )
 
     @cached_property

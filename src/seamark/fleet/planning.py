@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from seamark.change.world import Port
+from seamark.change.world import Port, World
 
 if TYPE_CHECKING:
     from seamark.change.copy_port import CopyPort
     from seamark.context import ConnectSettings, Context
     from seamark.fleet.clusters import Clusters
-    from seamark.fleet.ports import ConnectPort
+    from seamark.fleet.ports import BrokersPort, ConnectPort
+
+
+class PlanningWorld(World, Protocol):
+    """The running systems as a plan of offsets reads them."""
+
+    def kafka(self) -> BrokersPort:
+        """Return the brokers of the context, with all that can be read of them."""
+        ...
+
+    def expect_connectors(self, names: Iterable[str]) -> None:
+        """Announce the connectors that a plan is about: one scan of their topic then reads all of them."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

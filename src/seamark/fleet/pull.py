@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from seamark.errors import SeamarkError, UsageError
 from seamark.fleet.pull_files import build_diff, write_files
@@ -25,11 +25,22 @@ from seamark.spec.layers import Shared
 from seamark.spec.load import load_definitions, read_shared
 
 if TYPE_CHECKING:
-    from seamark.fleet.fleet import Fleet
+    from seamark.context import Context
+    from seamark.fleet.connector_life.connectors import Connectors
+
+
+class PulledFleet(Protocol):
+    """What a pull reads: a context and its connectors."""
+
+    @property
+    def context(self) -> Context: ...
+
+    @property
+    def connectors(self) -> Connectors: ...
 
 
 def read_pull(
-    fleet: Fleet,
+    fleet: PulledFleet,
     folder: Path,
     *,
     environ: Mapping[str, str],

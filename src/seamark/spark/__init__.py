@@ -19,12 +19,10 @@ from seamark.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from seamark.spark.session import open_session, register
-    from seamark.spark.sink import KafkaSink
 
-__all__ = ["KafkaSink", "open_session", "register"]
+__all__ = ["open_session", "register"]
 
 _HOMES = {
-    "KafkaSink": "seamark.spark.sink",
     "open_session": "seamark.spark.session",
     "register": "seamark.spark.session",
 }

@@ -15,7 +15,6 @@ from pyspark.sql.datasource import DataSource
 from seamark.errors import ConfigurationError
 from seamark.model.sensitive import mask_value
 from seamark.model.spark_security import build_auth_conf, find_open_connections
-from seamark.spark.sink import KafkaSink
 from seamark.spark.submitted import build_paths, read_submitted
 
 MASTER_VARIABLE = "SEAMARK_SPARK_MASTER"
@@ -111,7 +110,10 @@ def _check_secrets(keys: Iterable[str]) -> None:
 
 def register(spark: SparkSession) -> SparkSession:
     """Tell a session of the sink `seamark.kafka`; gives the session back."""
-    register_sink(spark, KafkaSink)
+    # As Spark itself finds it: sessions are below the sink, which is built on them.
+    from pyspark_seamark import DefaultSource  # noqa: PLC0415
+
+    register_sink(spark, DefaultSource)
     return spark
 
 

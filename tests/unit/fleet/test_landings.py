@@ -114,7 +114,7 @@ def test_state_is_told_by_ledger_and_brokers(landed, state, behind):
 
 
 def test_landing_with_lost_records_is_not_run():
-    landings = Landings(CONTEXT, kafka=lambda: pytest.fail("nobody is asked"))
+    landings = Landings(CONTEXT, kafka=lambda: pytest.fail("nobody is asked"), load=lambda paths, allow_python: ())
     with pytest.raises(RefusedError, match="were deleted before orders has landed them") as error:
         landings.run(build_plan({0: 4, 1: 30}))
     assert error.value.cause == "partition 0: 6"

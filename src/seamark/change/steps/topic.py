@@ -43,7 +43,7 @@ class TopicAction(StandaloneStep):
 
 
 class TopicGuard(Protocol):
-    """Tells whether a topic may be deleted."""
+    """Tells whether a topic may be deleted, and what more partitions do."""
 
     def check_delete(self, name: str) -> None:
         """Refuse to delete a topic that is internal or in use.
@@ -51,6 +51,10 @@ class TopicGuard(Protocol):
         Raises:
             RefusedError: it must not be deleted.
         """
+        ...
+
+    def read_grow_notes(self, topic: TopicStatus) -> tuple[str, ...]:
+        """Return which users of a topic are affected if it gets more partitions."""
         ...
 
 

@@ -35,8 +35,8 @@ from seamark.model.ref import render_group
 from seamark.model.spot import Spot
 
 if TYPE_CHECKING:
+    from seamark.change.world import Clock
     from seamark.fleet.ports import BrokersPort
-    from seamark.fleet.world import FleetWorld
 
 _NO_GROUP = "DEAD"
 
@@ -44,9 +44,12 @@ _NO_GROUP = "DEAD"
 class Groups:
     """The consumer groups of a context. Whatever changes one is a plan, which `fleet.apply` carries out."""
 
-    def __init__(self, *, clusters: Clusters, world: FleetWorld, planner: Callable[[], Planner]) -> None:
+    def __init__(
+        self, *, clusters: Clusters, kafka: Callable[[], BrokersPort], clock: Clock, planner: Callable[[], Planner]
+    ) -> None:
         self._clusters = clusters
-        self._world = world
+        self._open_kafka = kafka
+        self._clock = clock
         self._planner = planner
 
     def all(self) -> Reading[GroupEntry]:
@@ -69,7 +72,7 @@ class Groups:
         bounds = self._kafka.read_bounds(committed)
         ends = {spot: found.latest for spot, found in bounds.found.items()}
         behind = [(spot, held.offset) for spot, held in committed.items() if count_lag(held, ends.get(spot))]
-        now_ms = round(self._world.clock.now() * 1000)
+        now_ms = round(self._clock.now() * 1000)
         delays = pick_delays(committed, read_delays(self._kafka, behind, ends, now_ms=now_ms) if behind else {})
         owners = read_owners(self._clusters)
         notes = [f"{topic}-{number}: {error.message}" for (topic, number), error in bounds.failures.items()]
@@ -142,7 +145,7 @@ class Groups:
 
     @property
     def _kafka(self) -> BrokersPort:
-        return self._world.kafka()
+        return self._open_kafka()
 
     def _find_targets(
         self,
@@ -167,7 +170,7 @@ class Groups:
                 length = timedelta(seconds=parse_duration(back) if isinstance(back, str) else back)
             except ValueError:
                 raise UsageError(f"{back!r} is not a length of time", hint="such as 90s, 1h or 2d") from None
-        return datetime.fromtimestamp(self._world.clock.now(), tz=UTC) - length
+        return datetime.fromtimestamp(self._clock.now(), tz=UTC) - length
 
     def _read_source(self, name: str, source: str | Path, chosen: Sequence[Chosen]) -> dict[Spot, int]:
         if isinstance(source, Path):

@@ -38,7 +38,7 @@ def _find_keeper(name: str, context: Context) -> str:
 
 
 class FleetTopicGuard:
-    """Tells whether topics of a context may be deleted."""
+    """Tells whether topics of a context may be deleted, and what more partitions do."""
 
     def __init__(self, context: Context, *, clusters: Clusters, kafka: Callable[[], BrokersPort]) -> None:
         self._context = context
@@ -55,6 +55,10 @@ class FleetTopicGuard:
         for topic in found:
             refuse_own(topic, self._context)
             refuse_used(topic, read_users(topic, clusters=self._clusters, kafka=self._kafka()))
+
+    def read_grow_notes(self, topic: TopicStatus) -> tuple[str, ...]:
+        """Return which users of a topic are affected if it gets more partitions."""
+        return build_grow_notes(topic, read_users(topic, clusters=self._clusters, kafka=self._kafka()))
 
 
 def refuse_used(topic: TopicStatus, users: TopicUsers) -> None:

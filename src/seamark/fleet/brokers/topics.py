@@ -27,9 +27,9 @@ from seamark.model.topic import TopicSize, TopicStatus
 from seamark.model.topic_report import TopicReport
 
 if TYPE_CHECKING:
+    from seamark.change.world import Clock
     from seamark.context import Context
     from seamark.fleet.ports import BrokersPort
-    from seamark.fleet.world import FleetWorld
     from seamark.model.topic_health import TopicHealth
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -39,11 +39,18 @@ class Topics:
     """The topics of a context. Whatever changes one is a plan, which `fleet.apply` carries out."""
 
     def __init__(
-        self, context: Context, *, clusters: Clusters, world: FleetWorld, planner: Callable[[], Planner]
+        self,
+        context: Context,
+        *,
+        clusters: Clusters,
+        kafka: Callable[[], BrokersPort],
+        clock: Clock,
+        planner: Callable[[], Planner],
     ) -> None:
         self._context = context
         self._clusters = clusters
-        self._world = world
+        self._open_kafka = kafka
+        self._clock = clock
         self._planner = planner
 
     def all(self, *, sizes: bool = False) -> Reading[TopicReport]:
@@ -97,7 +104,7 @@ class Topics:
         """
         from seamark.fleet.brokers.topic_health import read_topic_health  # noqa: PLC0415
 
-        now = self._world.clock.now()
+        now = self._clock.now()
         return read_topic_health(self._context, kafka=self._kafka, clusters=self._clusters, now=now)
 
     def create(
@@ -157,7 +164,7 @@ class Topics:
 
     @property
     def _kafka(self) -> BrokersPort:
-        return self._world.kafka()
+        return self._open_kafka()
 
     def _build(self, title: str, step: Action, *, notes: tuple[str, ...] = ()) -> Planned:
         return self._planner().plan(title, [step], notes=notes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from seamark.errors import NotFoundError, PartialError, SeamarkError, UsageError
 from seamark.fleet.clusters import Clusters
@@ -23,15 +23,30 @@ Owners = str | Connector | Iterable[str | Connector]
 """Whom a verb is for: NAME, CLUSTER/NAME, a connector as it was read, or several of them."""
 
 
+class LifecyclePlans(Protocol):
+    """Plans the verbs that change a connector together with its offsets."""
+
+    def create(self, name: str, given: Mapping[str, Any], path: Path, *, cluster: str | None, state: str) -> Planned:
+        """Plan a new connector that continues from the offsets in a file."""
+        ...
+
+    def rename(self, connector: Connector, name: str, *, accept_loss: bool) -> Planned:
+        """Plan another name for a connector."""
+        ...
+
+
 class Connectors:
     """Every connector of every Connect cluster of a context.
 
     The verbs (create, change, set, delete, rename, pause, resume, stop, restart) each give a plan and change nothing.
     """
 
-    def __init__(self, clusters: Clusters, *, plans: Callable[[], ConnectorPlans]) -> None:
+    def __init__(
+        self, clusters: Clusters, *, plans: Callable[[], ConnectorPlans], lifecycle: Callable[[], LifecyclePlans]
+    ) -> None:
         self._clusters = clusters
         self._plans = plans
+        self._lifecycle = lifecycle
 
     def all(self, *, cluster: str | None = None) -> Reading[Connector]:
         """All connectors, or those of one cluster. Sorted by name within each cluster.
@@ -106,7 +121,7 @@ class Connectors:
             UnsupportedError: a worker is older than 3.7, and the state is not RUNNING.
         """
         if offsets is not None:
-            return self._plans().create_with_offsets(name, config, offsets, cluster=cluster, state=state)
+            return self._lifecycle().create(name, config, offsets, cluster=cluster, state=state)
         return self._plans().create(name, config, cluster=cluster, state=state)
 
     def change(self, owner: str | Connector, config: Mapping[str, Any]) -> Planned:
@@ -131,7 +146,7 @@ class Connectors:
                 can tell what it holds. The cause says which.
             AlreadyExistsError: there is one of that name.
         """
-        return self._plans().rename(self._resolve(owner), name, accept_loss=accept_loss)
+        return self._lifecycle().rename(self._resolve(owner), name, accept_loss=accept_loss)
 
     def pause(self, owners: Owners) -> Planned:
         """Plan that connectors wait; their tasks stay where they are."""

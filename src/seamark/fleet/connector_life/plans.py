@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from seamark.change.action import Action
 from seamark.change.image import find_typed, split_secrets
@@ -14,20 +13,33 @@ from seamark.connect.capability import Capability
 from seamark.errors import AlreadyExistsError, NotFoundError, RefusedError, UsageError
 from seamark.fleet.clusters import Clusters
 from seamark.fleet.connector_life.config import build_config
-from seamark.fleet.connector_life.leftovers import Leftovers, build_topic_note
+from seamark.fleet.connector_life.leftovers import build_topic_note
 from seamark.fleet.connector_life.plugin_type import find_type
 from seamark.fleet.planned import Planned
 from seamark.fleet.planner import Planner
 from seamark.fleet.policy import refuse_name, refuse_violations
-from seamark.fleet.ports import KafkaPort
-from seamark.model.connector import Connector
+from seamark.fleet.ports import ConnectPort
+from seamark.model.connector import Connector, ConnectorType
 
 if TYPE_CHECKING:
-    from seamark.context import Context
-    from seamark.fleet.positions.former import FormerOffsets
+    from seamark.context import ConnectSettings, Context
 
 STATES = ("RUNNING", "PAUSED", "STOPPED")
 _VERBS = {"RUNNING": "resume", "PAUSED": "pause", "STOPPED": "stop"}
+
+
+class LeftoverReader(Protocol):
+    """Reads what connectors leave behind, and what a new one finds of its name."""
+
+    def before_create(
+        self, name: str, config: Mapping[str, str], *, kind: ConnectorType, settings: ConnectSettings
+    ) -> tuple[str, ...]:
+        """Return notes on the offsets and the group of that name that exist already."""
+        ...
+
+    def after_delete(self, connector: Connector, *, client: ConnectPort, settings: ConnectSettings) -> tuple[str, ...]:
+        """Return notes on what a deleted connector leaves behind."""
+        ...
 
 
 class ConnectorPlans:
@@ -39,13 +51,12 @@ class ConnectorPlans:
         *,
         clusters: Clusters,
         planner: Planner,
-        build_kafka: Callable[[], KafkaPort],
-        former: FormerOffsets,
+        leftovers: LeftoverReader,
     ) -> None:
         self._context = context
         self._clusters = clusters
         self.planner = planner
-        self.leftovers = Leftovers(build_kafka, former)
+        self.leftovers = leftovers
 
     def create(self, name: str, given: Mapping[str, Any], *, cluster: str | None, state: str) -> Planned:
         """The plan of a new connector."""
@@ -67,22 +78,6 @@ class ConnectorPlans:
             [CreateConnector(where, name, config, state=state.upper())],
             notes=self.leftovers.before_create(name, config, kind=kind, settings=settings),
         )
-
-    def create_with_offsets(
-        self, name: str, given: Mapping[str, Any], path: Path, *, cluster: str | None, state: str
-    ) -> Planned:
-        """The plan of a new connector that goes on from what a file says."""
-        from seamark.fleet.moving.create import plan_create_with_offsets  # noqa: PLC0415
-
-        return plan_create_with_offsets(
-            self, name, given, path, cluster=cluster, state=state, clusters=self._clusters, context=self._context
-        )
-
-    def rename(self, connector: Connector, name: str, *, accept_loss: bool) -> Planned:
-        """The plan of another name."""
-        from seamark.fleet.connector_life.rename import plan_rename  # noqa: PLC0415
-
-        return plan_rename(self, connector, name, clusters=self._clusters, accept_loss=accept_loss)
 
     def change(self, connector: Connector, given: Mapping[str, Any]) -> Planned:
         """The plan of a whole new config."""

@@ -32,11 +32,11 @@ from seamark.pipelines.copy_plan import CopyPlan
 
 if TYPE_CHECKING:
     from seamark.change.actor import Actor
+    from seamark.change.world import World
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.copies.ports import CopyLogs
     from seamark.fleet.planned import Planned
     from seamark.fleet.ports import BrokersPort
-    from seamark.fleet.world import FleetWorld
     from seamark.model.copy_reader import CarriedReader
     from seamark.model.copy_registration import Registration
     from seamark.pipelines.verification import Verification
@@ -53,7 +53,7 @@ class Copies:
         route: CopyRoute,
         *,
         clusters: Clusters,
-        world: FleetWorld,
+        world: World,
         actor: Callable[[], Actor],
         delete_topic: Callable[[str], Planned],
     ) -> None:
@@ -105,10 +105,7 @@ class Copies:
                 cause="their workers read and write one Kafka cluster",
                 hint=f"make them there anew; seamark copy readers {known.plan.id} tells where each reader goes on",
             )
-        context = self.route.source.context
-        planner = CutoverPlanner(
-            context, clusters=self._clusters, world=self._world, planner=self.route.source.planner()
-        )
+        planner = CutoverPlanner(self.route.source, clusters=self._clusters, world=self._world)
         return planner.plan(known.plan, wish or CutoverWish(), name=name_copy(known.plan.id, control_topic))
 
     def readers(

@@ -17,10 +17,9 @@ from seamark.fleet.planned import Planned
 from seamark.fleet.policy import check_config_writes
 
 if TYPE_CHECKING:
-    from seamark.context import Context
+    from seamark.change.world import World
     from seamark.fleet.clusters import Clusters
-    from seamark.fleet.planner import Planner
-    from seamark.fleet.world import FleetWorld
+    from seamark.fleet.copies.place import CopyPlace
     from seamark.pipelines.copy_plan import CopyPlan
 
 _UNTIL = "it can be undone until somebody writes to the new topic"
@@ -37,11 +36,12 @@ _OTHERS = (
 class CutoverPlanner:
     """Makes the plans of cut-overs in one context."""
 
-    def __init__(self, context: Context, *, clusters: Clusters, world: FleetWorld, planner: Planner) -> None:
-        self._context = context
+    def __init__(self, place: CopyPlace, *, clusters: Clusters, world: World) -> None:
+        self._context = place.context
+        self._open_kafka = place.open_kafka
+        self._planner = place.planner()
         self._clusters = clusters
         self._world = world
-        self._planner = planner
 
     def plan(self, copy: CopyPlan, wish: CutoverWish, *, name: str) -> Planned:
         """Plan to turn everybody from the source of a copy to its target. `name` is what steps call the copy.
@@ -55,7 +55,7 @@ class CutoverPlanner:
         seen = cutover.read(reads)
         needs = cutover.needs(seen)
         check_config_writes(needs.configs, self._clusters, self._context)
-        access = build_rights_notes(needs.rights, context=self._context, brokers=self._world.kafka)
+        access = build_rights_notes(needs.rights, context=self._context, brokers=self._open_kafka)
         return self._planner.plan(
             _build_title(cutover),
             [cutover],
@@ -65,7 +65,7 @@ class CutoverPlanner:
         )
 
     def _gather(self, copy: CopyPlan, wish: CutoverWish, *, name: str) -> tuple[CutOver, tuple[str, ...]]:
-        source, target, kafka = copy.source.topic, copy.target.topic, self._world.kafka()
+        source, target, kafka = copy.source.topic, copy.target.topic, self._open_kafka()
         status = find_topic(kafka, source)
         if status is None or find_topic(kafka, target) is None:
             gone = source if status is None else target

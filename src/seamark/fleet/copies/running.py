@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from seamark.change.actor import Actor
+from seamark.change.world import Clock
 from seamark.fleet.copies.looks import check_cluster, count_behind, find_target_debris, read_ends
 from seamark.fleet.copies.pace import CopyEvents, CopyPace
 from seamark.fleet.copies.place import CopyRoute
@@ -16,7 +17,6 @@ from seamark.fleet.copies.registry import KnownPlan, read_body, register
 from seamark.fleet.copies.slicing import choose_limits, read_time_index
 from seamark.fleet.copies.spark_ends import build_ends
 from seamark.fleet.spark_session import SparkWish, build_copy_work, open_spark
-from seamark.fleet.world import SystemClock
 from seamark.model.copy_registration import Registration
 from seamark.pipelines.copy_plan import CopyPlan
 from seamark.pipelines.copy_planner import extend_plan
@@ -67,7 +67,7 @@ class CopyRun:
         route: CopyRoute,
         *,
         actor: Actor,
-        clock: SystemClock,
+        clock: Clock,
         control_topic: str,
         ensure_target: Callable[[CopyPlan, bool], CopyPlan],
         events: CopyEvents,

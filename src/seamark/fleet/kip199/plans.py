@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from seamark.errors import RefusedError, SeamarkError, UnsupportedError
 from seamark.fleet.kip199.actions import WriteOffsetsFile
+from seamark.fleet.kip199.standalone_file import StandaloneFile
 from seamark.fleet.kip199.targets import PairChange, build_notes, build_targets
 from seamark.fleet.kip199.topic_plan import TopicImport, find_reason
 from seamark.fleet.moving.plans import merge
@@ -20,12 +21,12 @@ from seamark.report.words import render_count
 
 if TYPE_CHECKING:
     from seamark.change.action import Action
+    from seamark.change.world import World
     from seamark.context import ConnectSettings
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.moving.plans import OffsetPlans
     from seamark.fleet.planner import Planner
     from seamark.fleet.positions.stores import OffsetStores
-    from seamark.fleet.world import FleetWorld
 
 _NO_FILE = JavaMap((), 0)
 
@@ -47,7 +48,7 @@ class Imports:
         self,
         *,
         clusters: Clusters,
-        world: FleetWorld,
+        world: World,
         stores: Callable[[], OffsetStores],
         plans: Callable[[], OffsetPlans],
         planner: Callable[[], Planner],
@@ -70,7 +71,7 @@ class Imports:
         return self._plan_topic(settings, wanted, title)
 
     def _plan_file(self, settings: ConnectSettings, wanted: Mapping[str, Sequence[Offset]], title: str) -> ImportPlan:
-        port = self._world.offset_file(settings.name)
+        port = StandaloneFile(settings)
         content, path = port.read(), str(port.path)
         java_map = _NO_FILE if content is None else read_java_map(content, name=path)
         pairs, targets = build_targets(build_file_reading(java_map, store=f"file {path}", owners=wanted), wanted)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from seamark.change.world import OFFSETS, WORKER_URLS
 from seamark.errors import RefusedError, SeamarkError
 from seamark.fleet.kip199.actions import ImportOffsets
 from seamark.fleet.kip199.targets import PairChange, Target, build_notes, build_targets
@@ -15,9 +16,9 @@ from seamark.model.offset import Offset, spell_identity
 from seamark.offsets.grouping import build_home
 
 if TYPE_CHECKING:
+    from seamark.change.world import World
     from seamark.context import ConnectSettings
     from seamark.fleet.ports import ConnectPort
-    from seamark.fleet.world import FleetWorld
     from seamark.offsets.grouping import Home
     from seamark.offsets.topic_store import TopicStore
 
@@ -47,7 +48,7 @@ class TopicImport:
         settings: ConnectSettings,
         *,
         client: ConnectPort,
-        world: FleetWorld,
+        world: World,
         store: TopicStore,
     ) -> None:
         self._settings = settings
@@ -100,7 +101,7 @@ class TopicImport:
         """What an import means for connectors that are there: their tasks may read another topic than the workers'."""
         pairs = []
         for name, offsets in wanted.items():
-            held = self._world.offsets(self._settings.name, name).read([one.partition for one in offsets])
+            held = self._world.use(OFFSETS)(self._settings.name, name).read([one.partition for one in offsets])
             pairs += [
                 PairChange(name, one.partition, found.offset, one.offset)
                 for one, found in zip(offsets, held, strict=True)
@@ -109,10 +110,10 @@ class TopicImport:
 
     def _are_down(self) -> bool:
         """Whether nobody is in the worker group, on two looks."""
-        if self._world.worker_urls(self._settings.name):
+        if self._world.use(WORKER_URLS)(self._settings.name):
             return False
         self._world.clock.sleep(_BETWEEN_SECONDS)
-        return not self._world.worker_urls(self._settings.name)
+        return not self._world.use(WORKER_URLS)(self._settings.name)
 
     def _build_hidden(self, error: SeamarkError) -> RefusedError:
         return RefusedError(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from seamark.context.secret import Secret
@@ -50,22 +48,6 @@ class Declared:
     def url(self) -> str:
         """The DSN of its database, not to be shown. It is looked up now: who only looks at a file needs no secret."""
         return self.dsn.reveal() if self.dsn is not None else ""
-
-
-def read_declared(
-    context: Context, paths: Sequence[Path], *, names: Sequence[str] = (), allow_python: bool = False
-) -> tuple[Declared, ...]:
-    """The landings of these files, or those of them that are named."""
-    from seamark.spec import load_spec  # noqa: PLC0415
-
-    spec = load_spec(paths, environ=os.environ, allow_python=allow_python)
-    return choose_declared(
-        context,
-        spec.landings,
-        names=names,
-        missing="no file declares the pipeline",
-        hint="look at -f, and at the section pipelines: there",
-    )
 
 
 def choose_declared(

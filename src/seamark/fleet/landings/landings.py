@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seamark.errors import NotFoundError
 from seamark.fleet.access import build_access, check_permission
 from seamark.fleet.lakes import open_lake
-from seamark.fleet.landings.declared import Declared, choose_declared, read_declared
+from seamark.fleet.landings.declared import Declared, choose_declared
 from seamark.fleet.landings.registered import read_body
 from seamark.fleet.landings.status import LandPlan, build_standings
 from seamark.fleet.landings.targets import open_target
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from seamark.context import Context
     from seamark.fleet.ports import BrokersPort
     from seamark.model.ledger_entry import Entry
+    from seamark.model.spec import DesiredLanding
     from seamark.model.topic import TopicStatus
     from seamark.pipelines.outage import OnWait
     from seamark.spark.land_job import OnBatch
@@ -36,18 +37,26 @@ class Landings:
         context: Context,
         *,
         kafka: Callable[[], BrokersPort],
+        load: Callable[[Sequence[Path], bool], Iterable[DesiredLanding]],
         read_registered: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self._context = context
         self._kafka = kafka
         self._read_registered = read_registered
+        self._load = load
 
     def declared(
         self, paths: Sequence[Path] = (), *, names: Sequence[str] = (), allow_python: bool = False
     ) -> tuple[Declared, ...]:
         """The landings of these files, without files those that were applied; or those of them that are named."""
         if paths:
-            return read_declared(self._context, paths, names=names, allow_python=allow_python)
+            return choose_declared(
+                self._context,
+                self._load(paths, allow_python),
+                names=names,
+                missing="no file declares the pipeline",
+                hint="look at -f, and at the section pipelines: there",
+            )
         return choose_declared(
             self._context,
             [read_body(name, body) for name, body in sorted(self._read_registered().items())],

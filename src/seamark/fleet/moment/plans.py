@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from seamark.fleet.connector_life.connectors import Connectors
     from seamark.fleet.moving.verbs import Care
     from seamark.fleet.planner import Planner
+    from seamark.fleet.planning import PlanningWorld
     from seamark.fleet.ports import BrokersPort
     from seamark.fleet.positions.stores import OffsetStores
-    from seamark.fleet.world import FleetWorld
     from seamark.offsets.meaning import Meaning
 
 # Whoever has hundreds of partitions looks at the first ones; `-o json` has all.
@@ -90,7 +90,7 @@ class Moments:
         clusters: Clusters,
         connectors: Connectors,
         stores: Callable[[], OffsetStores],
-        world: Callable[[], FleetWorld],
+        world: Callable[[], PlanningWorld],
         groups: Callable[[], Groups],
         journal: Callable[[], Journal],
         planner: Callable[[], Planner],

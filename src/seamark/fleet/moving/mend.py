@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.connector_life.connectors import Connectors
     from seamark.fleet.planner import Planner
+    from seamark.fleet.planning import PlanningWorld
     from seamark.fleet.positions.stores import OffsetStores
-    from seamark.fleet.world import FleetWorld
     from seamark.model.access import Right
 
 _LEVEL_NOTE = (
@@ -53,7 +53,7 @@ class OffsetMends:
         clusters: Clusters,
         connectors: Connectors,
         stores: Callable[[], OffsetStores],
-        world: Callable[[], FleetWorld],
+        world: Callable[[], PlanningWorld],
         planner: Callable[[], Planner],
     ) -> None:
         self._context = context

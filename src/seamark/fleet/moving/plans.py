@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from seamark.change.identity import merge_identities
 from seamark.change.prepare import merge_needs
 from seamark.change.steps.stopped import build_config_pin
+from seamark.change.world import OFFSETS
 from seamark.errors import RefusedError, UsageError
 from seamark.fleet.moving.access import build_rights_notes
 from seamark.fleet.moving.actions import ChangeOffsets, is_same
@@ -27,14 +28,19 @@ if TYPE_CHECKING:
     from seamark.context import Context
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.planner import Planner
-    from seamark.fleet.world import FleetWorld
+    from seamark.fleet.planning import PlanningWorld
 
 
 class OffsetPlans:
     """Plans for the offsets of connectors. Nothing is changed here; `fleet.apply` does it."""
 
     def __init__(
-        self, context: Context, *, clusters: Clusters, world: Callable[[], FleetWorld], planner: Callable[[], Planner]
+        self,
+        context: Context,
+        *,
+        clusters: Clusters,
+        world: Callable[[], PlanningWorld],
+        planner: Callable[[], Planner],
     ) -> None:
         self._context = context
         self._clusters = clusters
@@ -64,7 +70,7 @@ class OffsetPlans:
         meaning = read_meaning(connector, client)
         refuse_wrong(connector, meaning, offsets)
         world = self._world()
-        port = world.offsets(connector.cluster, connector.name)
+        port = world.use(OFFSETS)(connector.cluster, connector.name)
         held = port.read([found.partition for found in offsets])
         needed = [(found, wanted) for found, wanted in zip(held, offsets, strict=True) if not is_same(found, wanted)]
         reads = self._planner().open_reads(1).over(world)

@@ -19,8 +19,8 @@ from seamark.offsets.codec import decode_key
 if TYPE_CHECKING:
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.planner import Planner
+    from seamark.fleet.planning import PlanningWorld
     from seamark.fleet.positions.stores import OffsetStores
-    from seamark.fleet.world import FleetWorld
 
 
 class OffsetPurges:
@@ -31,7 +31,7 @@ class OffsetPurges:
         *,
         clusters: Clusters,
         stores: Callable[[], OffsetStores],
-        world: Callable[[], FleetWorld],
+        world: Callable[[], PlanningWorld],
         planner: Callable[[], Planner],
     ) -> None:
         self._clusters = clusters

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.planner import Planner
+    from seamark.fleet.planning import PlanningWorld
     from seamark.fleet.positions.stores import OffsetStores
-    from seamark.fleet.world import FleetWorld
     from seamark.model.topic import TopicStatus
 
 _ELSEWHERE = ("producer.override.bootstrap.servers", "consumer.override.bootstrap.servers")
@@ -40,7 +40,7 @@ class Relocations:
         context: Context,
         *,
         clusters: Clusters,
-        world: Callable[[], FleetWorld],
+        world: Callable[[], PlanningWorld],
         stores: Callable[[], OffsetStores],
         planner: Callable[[], Planner],
     ) -> None:

@@ -14,16 +14,14 @@ if TYPE_CHECKING:
     from seamark.fleet.brokers.groups import Groups
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.connector_life.connectors import Connectors
-    from seamark.fleet.kip199.plans import Imports
     from seamark.fleet.moment.plans import Moments
     from seamark.fleet.moving.mend import OffsetMends
     from seamark.fleet.moving.plans import OffsetPlans
     from seamark.fleet.moving.purge import OffsetPurges
-    from seamark.fleet.moving.relocation import Relocations
-    from seamark.fleet.moving.verbs import OffsetMoves
+    from seamark.fleet.moving.verbs import OffsetMoves, RelocationPlans
     from seamark.fleet.planner import Planner
+    from seamark.fleet.planning import PlanningWorld
     from seamark.fleet.positions.stores import OffsetStores
-    from seamark.fleet.world import FleetWorld
 
 
 @dataclass(frozen=True)
@@ -34,11 +32,12 @@ class OffsetServices:
     clusters: Clusters
     connectors: Connectors
     stores: Callable[[], OffsetStores]
-    world: Callable[[], FleetWorld]
+    world: Callable[[], PlanningWorld]
     actor: Callable[[], Actor]
     planner: Callable[[], Planner]
     groups: Callable[[], Groups]
     journal: Callable[[], Journal]
+    relocations: Callable[[], RelocationPlans]
 
     @cached_property
     def plans(self) -> OffsetPlans:
@@ -59,7 +58,7 @@ class OffsetServices:
             world=self.world,
             plans=lambda: self.plans,
             groups=self.groups,
-            relocations=lambda: self.relocations,
+            relocations=self.relocations,
             moments=lambda: self.moments,
         )
 
@@ -78,28 +77,6 @@ class OffsetServices:
             journal=self.journal,
             planner=self.planner,
             write=self.moves.write,
-        )
-
-    @cached_property
-    def relocations(self) -> Relocations:
-        """Other topics for a connector's offsets."""
-        from seamark.fleet.moving.relocation import Relocations  # noqa: PLC0415
-
-        return Relocations(
-            self.context, clusters=self.clusters, world=self.world, stores=self.stores, planner=self.planner
-        )
-
-    @cached_property
-    def imports(self) -> Imports:
-        """What `connect-offsets --import` writes."""
-        from seamark.fleet.kip199.plans import Imports  # noqa: PLC0415
-
-        return Imports(
-            clusters=self.clusters,
-            world=self.world(),
-            stores=self.stores,
-            plans=lambda: self.plans,
-            planner=self.planner,
         )
 
     @cached_property

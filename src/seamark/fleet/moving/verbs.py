@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from seamark.change.fanout import fan_out
+from seamark.change.world import OFFSETS
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnsupportedError, UsageError
 from seamark.fleet.moving.left_source import build_left_notes, read_left
 from seamark.fleet.moving.made_anew import SavedTopics
@@ -30,9 +31,8 @@ if TYPE_CHECKING:
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.connector_life.connectors import Connectors
     from seamark.fleet.moment.plans import Moments
-    from seamark.fleet.moving.relocation import Relocations
+    from seamark.fleet.planning import PlanningWorld
     from seamark.fleet.positions.stores import OffsetStores
-    from seamark.fleet.world import FleetWorld
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,21 @@ class Care:
     wait_seconds: float | None = None
 
 
+class RelocationPlans(Protocol):
+    """Plans another offsets topic for a source."""
+
+    def plan(
+        self,
+        connector: Connector,
+        topic: str | None,
+        *,
+        accepts_zombies: bool = False,
+        wait_seconds: float | None = None,
+    ) -> Planned:
+        """Plan that a source stores its offsets in that topic; None is the topic of its workers."""
+        ...
+
+
 class OffsetMoves:
     """The verbs that move offsets. `fleet.offsets` has them by the same names."""
 
@@ -56,10 +71,10 @@ class OffsetMoves:
         clusters: Clusters,
         connectors: Connectors,
         stores: Callable[[], OffsetStores],
-        world: Callable[[], FleetWorld],
+        world: Callable[[], PlanningWorld],
         plans: Callable[[], OffsetPlans],
         groups: Callable[[], Groups],
-        relocations: Callable[[], Relocations],
+        relocations: Callable[[], RelocationPlans],
         moments: Callable[[], Moments],
     ) -> None:
         self._clusters = clusters
@@ -208,7 +223,7 @@ class OffsetMoves:
                 connector = self._connectors.one(source)
             except NotFoundError as missing:
                 return self._read_left(source, missing), None, build_left_notes(source)
-            held = self._world().offsets(connector.cluster, connector.name).read_all()
+            held = self._world().use(OFFSETS)(connector.cluster, connector.name).read_all()
             offsets = tuple(Offset(found.partition, found.offset) for found in held if found.offset is not None)
         if not offsets:
             raise NotFoundError(f"{source} holds no offsets", hint="seamark offsets show OWNER shows what one holds")
@@ -265,13 +280,13 @@ class OffsetMoves:
 
     def _open_sink(self, connector: Connector) -> SinkTargets:
         world = self._world()
-        held = world.offsets(connector.cluster, connector.name).read_all()
+        held = world.use(OFFSETS)(connector.cluster, connector.name).read_all()
         kafka = self._stores().find_brokers(connector) if self._stores().has_brokers else None
         return SinkTargets(connector.owner, held=held, kafka=kafka, now=world.clock.now())
 
     def _open_source(self, connector: Connector) -> SourceTargets:
         meaning = read_meaning(connector, self._clusters.client(connector.cluster))
-        held = self._world().offsets(connector.cluster, connector.name).read_all()
+        held = self._world().use(OFFSETS)(connector.cluster, connector.name).read_all()
         return SourceTargets(connector.owner, meaning=meaning, held=held)
 
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from seamark.fleet.clusters import Clusters
     from seamark.fleet.connector_life.connectors import Connectors
     from seamark.fleet.planner import Planner
-    from seamark.fleet.world import FleetWorld
     from seamark.model.connector import Connector
 
 
@@ -75,13 +74,13 @@ class Skips:
         *,
         clusters: Clusters,
         connectors: Connectors,
-        world: Callable[[], FleetWorld],
+        open_records: Callable[[str, str], SinkRecords],
         planner: Callable[[], Planner],
     ) -> None:
         self._context = context
         self._clusters = clusters
         self._connectors = connectors
-        self._world = world
+        self._open_records = open_records
         self._planner = planner
 
     def find(self, owner: str, *, at: Place | None = None) -> Poison | None:
@@ -205,4 +204,4 @@ class Skips:
         return connector
 
     def _records(self, connector: Connector) -> SinkRecords:
-        return self._world().records(connector.cluster, connector.name)
+        return self._open_records(connector.cluster, connector.name)

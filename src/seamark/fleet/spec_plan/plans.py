@@ -159,7 +159,7 @@ class SpecPlans:
         if not spec.topics:
             return TopicPart()
         if is_whole:
-            return plan_topics(spec.topics, reads=self._planner.open_reads(1), clusters=self._clusters)
+            return plan_topics(spec.topics, reads=self._planner.open_reads(1))
         assembly.notes.append(f"topics are left out of a plan by names: {shorten([one.name for one in spec.topics])}")
         return TopicPart()
 

@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from seamark.change.action import Reads, StepSeen, is_met
 from seamark.change.locks import topic_lock
 from seamark.change.snapshot import SnapshotWorld
-from seamark.change.steps.topic import CreateTopic, TopicAction
+from seamark.change.steps.topic import TOPIC_GUARD, CreateTopic, TopicAction
 from seamark.change.steps.topic_change import AlterTopicConfig, GrowTopic
 from seamark.change.steps.topic_image import read_topic
 from seamark.change.world import World
 from seamark.errors import RefusedError, UsageError
-from seamark.fleet.brokers.topic_safety import build_copy_hint, build_grow_notes
-from seamark.fleet.brokers.topic_users import read_users
-from seamark.fleet.clusters import Clusters
-from seamark.fleet.world import FleetWorld
+from seamark.fleet.brokers.topic_safety import build_copy_hint
 from seamark.model.effect import Effect
 from seamark.model.spec import DesiredTopic
 from seamark.model.topic import TopicStatus
@@ -40,7 +37,7 @@ class TopicPart:
         return tuple(one.build_effect(seen) for one, seen in zip(self.steps, self.seen, strict=True))
 
 
-def plan_topics(topics: Sequence[DesiredTopic], *, reads: Reads, clusters: Clusters) -> TopicPart:
+def plan_topics(topics: Sequence[DesiredTopic], *, reads: Reads) -> TopicPart:
     """Compare every topic with what is there. Nothing is asked where the spec names none."""
     _refuse_twice(topics)
     world = reads.world
@@ -51,7 +48,7 @@ def plan_topics(topics: Sequence[DesiredTopic], *, reads: Reads, clusters: Clust
         present = read_topic(looking, wanted.name)
         steps += _build_steps(wanted, present)
         if present is not None and wanted.partitions is not None and wanted.partitions > len(present.partitions):
-            notes += _read_grow_notes(present, world, clusters)
+            notes += reads.use(TOPIC_GUARD).read_grow_notes(present)
     seen = [StepSeen(step.intend(looking), frozenset({topic_lock(step.name)})) for step in steps]
     needed = [(step, one) for step, one in zip(steps, seen, strict=True) if not is_met(one.intent)]
     lasting = [note for step, one in needed for note in step.notes(one)]
@@ -103,9 +100,3 @@ def _refuse_twice(topics: Sequence[DesiredTopic]) -> None:
                 hint="take one of them out",
             )
         places[topic.name] = topic
-
-
-def _read_grow_notes(topic: TopicStatus, world: World, clusters: Clusters) -> tuple[str, ...]:
-    if not isinstance(world, FleetWorld):
-        return ()
-    return build_grow_notes(topic, read_users(topic, clusters=clusters, kafka=world.kafka()))

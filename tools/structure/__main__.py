@@ -1,0 +1,87 @@
+"""`python -m tools.structure check | figures`.
+
+`check` applies the layer contract of the packages to come to today's tree, through the map, and compares the number of
+violations with `baseline`, which may only fall. It also fails if a module or definition isn't placed exactly once. Exit
+codes: 0 as expected, 1 otherwise, 64 wrong use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from tools.structure.contract import PACKAGES, Violation, find_violations
+from tools.structure.figures import Figures, read_figures
+from tools.structure.placement import FOLDER, Placement, find_problems, read_placement
+from tools.structure.tree import ROOT, Tree, read_tree
+
+USAGE_EXIT = 64
+SOURCES = FOLDER.parents[1] / "src" / ROOT
+BASELINE = "baseline"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(USAGE_EXIT, f"error: {message}\n")
+
+
+def main(arguments: Sequence[str] | None = None, *, sources: Path = SOURCES, folder: Path = FOLDER) -> int:
+    """Run one command on a source tree and return its exit code."""
+    options = _build_parser().parse_args(arguments)
+    tree, placement = read_tree(sources), read_placement(folder)
+    if problems := find_problems(tree, placement, packages=PACKAGES):
+        print("\n".join(problems))
+        print(f"error: the map doesn't place everything exactly once: {len(problems)} problems")
+        return 1
+    if options.command == "figures":
+        return _show_figures(tree, placement)
+    found = find_violations(tree.find_uses(), placement)
+    return _compare(found, int((folder / BASELINE).read_text(encoding="utf-8")))
+
+
+def _build_parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="python -m tools.structure", description="Check the map of the new structure.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("check", help="compare the violations of the new layer contract with the baseline")
+    commands.add_parser("figures", help="print the figures of the tree after the move and after the merge")
+    return parser
+
+
+def _compare(found: Sequence[Violation], allowed: int) -> int:
+    if len(found) == allowed:
+        return 0
+    print("\n".join(map(str, found)))
+    if len(found) > allowed:
+        print(f"error: {len(found)} violations of the layer contract, and {BASELINE} allows {allowed}")
+    else:
+        print(f"error: only {len(found)} violations are left: write {len(found)} into tools/structure/{BASELINE}")
+    return 1
+
+
+def _show_figures(tree: Tree, placement: Placement) -> int:
+    uses = tree.find_uses()
+    for violation in find_violations(uses, placement):
+        print(violation)
+    for title, merged in (("after the move", False), ("after the merge", True)):
+        _show(title, read_figures(tree, uses, placement, merged=merged), listed=merged)
+    return 0
+
+
+def _show(title: str, figures: Figures, *, listed: bool) -> None:
+    print(f"{title}: {figures.modules} modules, core has {figures.core_lines} lines")
+    share = 100 * len(figures.single) / figures.modules
+    print(f"  {len(figures.single)} with a single importer ({share:.0f} %), {len(figures.short)} short")
+    print(f"  long: {figures.long or 'none'}, crowded: {figures.crowded or 'none'}")
+    print(f"  {len(figures.clashes)} clashing names, {len(figures.cycles)} import cycles")
+    if listed:
+        print("  short:", *figures.short, sep="\n    ")
+        print("  clashing names:", *figures.clashes, sep="\n    ")
+        print("  import cycles:", *(" ".join(cycle) for cycle in figures.cycles), sep="\n    ")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
