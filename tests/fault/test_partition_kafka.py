@@ -228,39 +228,6 @@ def run_cutting(lane, link, cut):
         kill_quietly(operator)
 
 
-def test_commit_whose_answer_is_lost_is_found_by_resume(make_lanes, link, recorder, bystander):
-    """The brokers commit the transaction of an intent, and the tool never hears of it."""
-    (lane,) = make_lanes("source")
-    with hold([lane], ["before-intent:3"]) as operators:
-        link.note_bytes()
-        link.cut(SLOW)
-        let_go(operators)
-        # Each round trip takes 1.5 s, and an entry that isn't written within 25 s ends the command.
-        wait_until(
-            lambda: has_intent(lane, 3) or operators[0].poll() is not None,
-            "the intent was committed",
-            seconds=90,
-            every_seconds=0.1,
-        )
-        # Its answer is on the way for 1.5 s.
-        link.cut(ANSWERS_LOST)
-        ended = read_all([lane], operators)
-    requests = recorder.read(lane, "offsets")
-    link.heal()
-    counted = check_hit(link, ANSWERS_LOST)
-    assert "unknown whether it is written" in ended[0].said, ended
-    assert requests == [], "it wrote offsets without the word of its journal"
-    settled = settle_all([lane], ended, recorder, bystander)
-    report("commit", [lane], ended, settled, counted)
-    assert settled[0][1] > 0, "nothing was left to resume"
-
-
-def has_intent(lane, number):
-    """Whether the newest change has a committed intent of a step, as the test reads it past the link."""
-    entries = lane.read_changes()[-1].entries
-    return any(str(entry.kind) == "intent" and entry.body["step"] == number for entry in entries)
-
-
 @pytest.mark.parametrize("is_told", [True, False], ids=["healed", "cut-to-the-end"])
 def test_holder_behind_a_cut_is_taken_over_and_acts_no_more(make_lanes, link, recorder, bystander, is_told):
     """Somebody else resumes the change while its holder is cut off and still tries to write.

@@ -265,9 +265,9 @@ def test_a_fault_at_every_call_leaves_all_or_tells():
     assert closed > len(CALLS) * 5
 
 
-def find_outcome_append():
-    """The call that writes the outcome of the write."""
-    return next(number for number, call in enumerate(CALLS, start=1) if call is Call.APPEND and number > WRITES[-1])
+def find_append(place):
+    """The call that writes the outcome of the write (0), or an entry behind it."""
+    return [number for number, call in enumerate(CALLS, start=1) if call is Call.APPEND and number > WRITES[-1]][place]
 
 
 @pytest.mark.parametrize("is_back", [True, False], ids=["back-where-it-was", "as-written"])
@@ -275,7 +275,7 @@ def test_a_connector_that_runs_again_says_nothing_about_a_write_without_an_outco
     """The journal fails behind the write, so the connector is started without it, and reads on to where it was."""
     stage = set_stage()
     with pytest.raises(JournalError, match="done without it: resume connector"):
-        stage.apply(LANE, faults=(Fault(find_outcome_append(), Kind.JOURNAL_FAILS),))
+        stage.apply(LANE, faults=(Fault(find_append(0), Kind.JOURNAL_FAILS),))
     change = stage.change
     assert stage.state() == "RUNNING"
     assert NUMBER not in dict(stage.outcomes(change))
@@ -297,3 +297,20 @@ def test_a_connector_that_runs_again_says_nothing_about_a_write_without_an_outco
     assert stage.operator().recovery.abandon(change, force=True).ending is not None
     stage.apply_plan(plan_undo(stage.operator().recovery, change))
     assert values(stage) == [b"old"] * RECORDS
+
+
+def test_a_write_with_an_outcome_stays_done_if_the_connector_runs_again():
+    """The journal fails right behind the outcome: where the connector reads on to is nobody else's change."""
+    stage = set_stage()
+    with pytest.raises(JournalError, match="done without it: resume connector"):
+        stage.apply(LANE, faults=(Fault(find_append(1), Kind.JOURNAL_FAILS),))
+    change = stage.change
+    assert dict(stage.outcomes(change))[NUMBER] == Outcome.DONE
+    stage.cluster.positions.update({record.place: record for record in OLD})
+    stage.invariants.touch("orders", "position", {})
+
+    result = stage.operator().recovery.resume(change)
+
+    assert dict(stage.outcomes(change))[NUMBER] == Outcome.DONE
+    assert result.ending is not None
+    assert stage.state() == "RUNNING"

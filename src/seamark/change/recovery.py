@@ -134,6 +134,9 @@ class Recovery:
         intent = past.intent_of(task.number)
         if intent is None or task.step.drifts or _is_let_go(past, walk.tasks, task):
             return
+        if not self._is_still_quiesced(past, walk.tasks, task):
+            # It reads on from what was written, so nobody else needs to have changed it.
+            return
         outcome, error = self.executor.settler.check_standing(task.step, intent)
         if outcome is Outcome.UNKNOWN and error is not None:
             # Nobody can see now; that takes nothing away from what was seen then.
