@@ -14,6 +14,7 @@ from typing import Any
 from tests.unit.scenarios.environment import open_environment
 from tests.unit.transcripts.environments import ENVIRONMENTS, cut_off, find_value, prepare
 from tools.transcripts.cases import Case
+from tools.transcripts.tree import reset_help_options
 
 # Columns are as wide as the paths in them, so the folder's path has one length on every machine.
 _FOLDER_LENGTH = 100
@@ -25,6 +26,7 @@ class SetupError(Exception):
 
 def play_all(cases: Iterable[Case]) -> str:
     """Play cases one after another, and return their transcripts as one text."""
+    reset_help_options()
     return "\n".join(play(case) for case in cases)
 
 

@@ -40,6 +40,21 @@ def read_commands() -> tuple[CommandInfo, ...]:
     return (*found, CommandInfo((CONNECT_OFFSETS,), _read_options(connect_offsets), is_group=False))
 
 
+def reset_help_options() -> None:
+    """Let every command build its help option anew.
+
+    Click keeps it with the names of the first context that asks (since 8.1.8). A context that wasn't made by `root` has
+    `--help` alone, and whoever used one in this process before would be seen in the transcripts.
+    """
+    found: list[click.Command] = [root, connect_offsets]
+    with click.Context(root) as context:
+        for command in found:
+            command._help_option = None  # noqa: SLF001 - Click has no other way
+            if isinstance(command, click.Group):
+                below = [command.get_command(context, name) for name in command.list_commands(context)]
+                found += [one for one in below if one is not None]
+
+
 def find_command(commands: tuple[CommandInfo, ...], words: tuple[str, ...]) -> CommandInfo:
     """Return the command of a command line.
 
