@@ -39,11 +39,11 @@ def prepare_ours(stage: Stage, shape: Shape) -> None:
 
 def copy_ours(stage: Stage, shape: Shape) -> Copied:
     """`run_copy` of the plan, to the last control record."""
-    from seamark.spark.copy_job import CopyEnds, run_copy  # noqa: PLC0415 - the list of benches needs no Spark
-
     plan = stage.plan
     if plan is None:
         raise BenchError("the copy has no plan")
+    from seamark.spark.copy_job import CopyEnds, run_copy  # noqa: PLC0415 - the list of benches needs no Spark
+
     servers = {"kafka.bootstrap.servers": stage.servers}
     ends = CopyEnds(
         {**servers, **READ},

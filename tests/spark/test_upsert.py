@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from seamark.errors import RefusedError
+from seamark.errors import RefusedError, RejectedError
 from seamark.pipelines.land_column import LandColumn
 from seamark.pipelines.landing import Format, Mode
 from seamark.pipelines.routing import Rule, hash_key
@@ -94,8 +94,9 @@ def test_record_timestamp_can_be_the_order(spark, ordered):
 
 def test_record_without_an_order_is_a_bad_record(spark, ordered):
     ordered.produce([{"id": 1, "words": "a"}])
-    with pytest.raises(Exception, match=r"it has no version, which to\.order names"):
+    with pytest.raises(RejectedError, match="can't be a row of") as error:
         ordered.run(spark, ordered.build(BY_VALUE, order=("version",), **UPSERT))
+    assert "it has no version, which to.order names" in error.value.cause
 
 
 def test_key_of_the_value_needs_an_order(spark, unordered):
