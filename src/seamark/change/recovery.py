@@ -116,7 +116,7 @@ class Recovery:
         """Whether an owner whose position was to be written is still as the steps before the write left it.
 
         One that runs again reads on from what was written, and can be back where it was before the write. It is started
-        without an entry where the journal failed behind the write (`WithoutJournal`), or by somebody else.
+        without an entry where the journal failed after the write (`WithoutJournal`), or by another operator.
         """
         if not is_position(task.step):
             return True
@@ -135,7 +135,7 @@ class Recovery:
         if intent is None or task.step.drifts or _is_let_go(past, walk.tasks, task):
             return
         if not self._is_still_quiesced(past, walk.tasks, task):
-            # It reads on from what was written, so nobody else needs to have changed it.
+            # The connector itself has moved on from what was written: that is no change by another operator.
             return
         outcome, error = self.executor.settler.check_standing(task.step, intent)
         if outcome is Outcome.UNKNOWN and error is not None:

@@ -250,7 +250,7 @@ class LandingDatabase:
     def _wait(
         self, connection: psycopg.Connection[Any], *entries: Entry, act: Callable[[Runner, Entry], _T]
     ) -> list[_T]:
-        """Do what waits for whoever holds the entries, in their sequence. Who holds one and does nothing is ended.
+        """Run `act` on each entry, in their order, and wait for sessions that lock one. An idle session is terminated.
 
         The transaction begins again after each wait, so it must not have changed anything before.
         """
@@ -263,19 +263,19 @@ class LandingDatabase:
                 for entry in entries:
                     done.append(act(Runner(connection), entry))  # noqa: PERF401 - how many were done tells who waits
             except psycopg.errors.LockNotAvailable:
-                # No savepoint: who waits for minutes would have hundreds.
+                # No savepoint: a wait of minutes would need hundreds.
                 connection.rollback()
                 watches[len(done)].look(connection)
             except psycopg.errors.UniqueViolation:
-                # Two entered it at once, and the other one was first: now it is found.
+                # Another session inserted it first: the next attempt finds it.
                 connection.rollback()
             else:
                 return done
             if time.monotonic() >= deadline:
                 raise DeadlineError(
                     f"the ledger's entry of {entries[len(done)]} was held by another session for {_HOLD_SECONDS:g} s",
-                    cause=f"somebody has changed it in {self._ledger.table}, and has not ended their transaction",
-                    hint="pg_stat_activity and pg_locks tell who",
+                    cause=f"a transaction that changed it in {self._ledger.table} is still open",
+                    hint="find its session in pg_stat_activity and pg_locks",
                     context={"owner": self._ledger.owner},
                 )
 

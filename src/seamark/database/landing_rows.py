@@ -189,7 +189,7 @@ class RowSink:
         return Refusals() if self._upsert is None else self._upsert.settle()
 
     def touch(self) -> None:
-        """Show whoever waits for the ledger's entry that this session is alive."""
+        """Show sessions that wait for the ledger's entry that this session is active."""
         self._connection.execute("SELECT 1")
 
     def _copy(self, statement: sql.Composed, texts: Iterable[Any]) -> int:

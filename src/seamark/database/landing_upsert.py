@@ -74,8 +74,8 @@ class Upsert:
         """Bring the staged records into the table.
 
         Returns:
-            The records that the table refuses. In the place of one that is refused stands the record of its key before
-            it, or the row as it was.
+            The records that the table rejects. For the key of such a record, the table has the previous record of that
+            key, or the row as it was.
 
         Raises:
             SavepointsSpentError: They can't be told with the savepoints of one transaction.

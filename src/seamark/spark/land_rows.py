@@ -152,7 +152,7 @@ class DeadLetterWriter:
             is_row = pc.is_null(kept.column(REASON))
             reasons: Counter[str] = Counter()
             if not pc.all(is_row).as_py():
-                # Apart from the others: their columns may hold what is no text.
+                # Separate from the good records: columns of bad ones may hold bytes that are not UTF-8.
                 dead = kept.filter(pc.invert(is_row))
                 spool.add(dead)
                 reasons = _count_reasons(dead)
