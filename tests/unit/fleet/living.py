@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from threading import RLock
 
 from seamark.change.file_journal import FileJournal
 from seamark.connect import Validation
@@ -40,25 +41,31 @@ class LivingConnect:
         # The PASSWORD keys of plugins, or the error of the worker, by class.
         self.passwords = {}
         self.calls = Counter()
+        # Lanes of one change delete connectors while another lists them.
+        self._lock = RLock()
 
     def add(self, name, config, *, state="RUNNING", failed=()):
-        self.configs[name] = {"name": name, **config}
-        self.states[name] = state
-        self.failed_tasks[name] = set(failed)
+        with self._lock:
+            self.configs[name] = {"name": name, **config}
+            self.states[name] = state
+            self.failed_tasks[name] = set(failed)
 
     # --- reads
 
     def read_connectors(self):
         self._called("read_connectors", "")
-        return tuple(self._build(name) for name in sorted(self.configs))
+        with self._lock:
+            return tuple(self._build(name) for name in sorted(self.configs))
 
     def read_names(self):
         self._called("read_names", "")
-        return tuple(sorted(self.configs))
+        with self._lock:
+            return tuple(sorted(self.configs))
 
     def read_statuses(self):
         self._called("read_statuses", "")
-        return {name: self._build(name).status for name in self.configs}
+        with self._lock:
+            return {name: self._build(name).status for name in self.configs}
 
     def validate_config(self, plugin, config):
         self._called("validate_config", config["name"])
@@ -67,18 +74,21 @@ class LivingConnect:
 
     def read_connector(self, name):
         self._called("read_connector", name)
-        self._require(name)
-        return self._build(name)
+        with self._lock:
+            self._require(name)
+            return self._build(name)
 
     def read_config(self, name):
         self._called("read_config", name)
-        self._require(name)
-        return dict(self.configs[name])
+        with self._lock:
+            self._require(name)
+            return dict(self.configs[name])
 
     def read_status(self, name):
         self._called("read_status", name)
-        self._require(name)
-        return self._build(name).status
+        with self._lock:
+            self._require(name)
+            return self._build(name).status
 
     def read_offsets(self, name, url=None):
         self._called("read_offsets", name)
@@ -120,8 +130,9 @@ class LivingConnect:
 
     def delete_connector(self, name):
         self._called("delete", name)
-        self._require(name)
-        del self.configs[name], self.states[name]
+        with self._lock:
+            self._require(name)
+            del self.configs[name], self.states[name]
 
     def pause(self, name):
         self._change_state("pause", name, "PAUSED")
