@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from seamark.devstack.fake_connect import JDBC_SOURCE
+from tests.fakes.connect import JDBC_SOURCE
 
 CLUSTERS = tuple(f"shard-{number:02d}" for number in range(20))
 # As many as a team has in one file before it looks for them with a search.

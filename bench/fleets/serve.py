@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from bench.fleets.child import receive_order, say_ready
-from seamark.devstack.fake_connect import FakeConnect
+from tests.fakes.connect import FakeConnect
 
 
 def main() -> None:

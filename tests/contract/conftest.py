@@ -18,8 +18,8 @@ import pytest
 from seamark.connect import ConnectClient
 from seamark.connect.capability import Capability, build_capabilities
 from seamark.devstack import Stack
-from seamark.devstack.fake_connect import FakeConnect
 from tests.contract.targets import FAKE, FAKE_OLD, REAL_NEW, REAL_OLD, Target, TargetSpec
+from tests.fakes.connect import FakeConnect
 
 
 def pytest_configure(config: pytest.Config) -> None:

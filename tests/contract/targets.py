@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from seamark.connect import ConnectClient, Timing
-from seamark.devstack.fake_connect import FILE_SINK, FILE_SOURCE, FakeConnect, texts
 from seamark.errors import NotFoundError, SeamarkError
 from seamark.model.connector import ConnectorStatus, State
+from tests.fakes.connect import FILE_SINK, FILE_SOURCE, FakeConnect, texts
 
 T = TypeVar("T")
 # A rebalance on a busy machine takes seconds; what is not there after this is not coming.

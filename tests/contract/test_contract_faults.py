@@ -9,19 +9,6 @@ import time
 import pytest
 
 from seamark.connect import ConnectClient, Timing
-from seamark.devstack.fake_connect import (
-    JDBC_SOURCE,
-    Answer,
-    Change,
-    Delay,
-    Drop,
-    FakeConnect,
-    Page,
-    Raw,
-    Redirect,
-    texts,
-)
-from seamark.devstack.fake_connect.plugins import REFUSING_SOURCE
 from seamark.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -36,6 +23,19 @@ from seamark.model.connector import State
 from seamark.model.health import Health, build_health
 from seamark.model.offset import Offset
 from tests.contract.targets import Target
+from tests.fakes.connect import (
+    JDBC_SOURCE,
+    Answer,
+    Change,
+    Delay,
+    Drop,
+    FakeConnect,
+    Page,
+    Raw,
+    Redirect,
+    texts,
+)
+from tests.fakes.connect.plugins import REFUSING_SOURCE
 
 pytestmark = pytest.mark.fake_only
 SOON = Timing(deadline_seconds=0.4, first_pause_seconds=0.01, longest_pause_seconds=0.05)

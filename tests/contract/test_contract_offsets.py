@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.devstack.fake_connect import texts
 from seamark.errors import RejectedError, UnknownOutcomeError, UsageError
 from seamark.model.connector import State
 from seamark.model.offset import Offset
 from tests.contract.targets import TEN_LINES, Target
+from tests.fakes.connect import texts
 
 pytestmark = pytest.mark.needs("WRITE_OFFSETS")
 

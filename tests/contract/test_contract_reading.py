@@ -7,11 +7,11 @@ from urllib.parse import quote
 import pytest
 
 from seamark.connect import Capability
-from seamark.devstack.fake_connect import FILE_SINK, FILE_SOURCE, JDBC_SOURCE, texts
 from seamark.errors import NotFoundError, RejectedError, UsageError
 from seamark.model.connector import Connector, ConnectorType, State
 from seamark.model.health import Health, build_health
 from tests.contract.targets import SOURCE_END, TEN_LINES, Target
+from tests.fakes.connect import FILE_SINK, FILE_SOURCE, JDBC_SOURCE, texts
 
 
 def test_every_worker_tells_its_version_and_its_kafka_cluster(target: Target):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.devstack.fake_connect import texts
 from seamark.errors import NotFoundError, UnsupportedError
 from seamark.model.offset import Offset
 from tests.contract.targets import Target
+from tests.fakes.connect import texts
 
 pytestmark = [pytest.mark.old_only, pytest.mark.quirk(17)]
 NOT_ALLOWED = (405, "HTTP 405 Method Not Allowed")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from seamark.connect import Timing, is_same_config
-from seamark.devstack.fake_connect import FILE_SOURCE, texts
 from seamark.errors import (
     AlreadyExistsError,
     DeadlineError,
@@ -16,6 +15,7 @@ from seamark.errors import (
 )
 from seamark.model.connector import State
 from tests.contract.targets import TEN_LINES, Target
+from tests.fakes.connect import FILE_SOURCE, texts
 
 SOON = Timing(deadline_seconds=1.0, first_pause_seconds=0.05, longest_pause_seconds=0.2)
 

@@ -11,8 +11,8 @@ import pytest
 
 from seamark.connect import ConnectClient
 from seamark.connect.timing import Timing
-from seamark.devstack.fake_connect import FILE_SOURCE
 from seamark.errors import SeamarkError
+from tests.fakes.connect import FILE_SOURCE
 from tests.simulation.test_like_connect import TRACES, run_simulated
 from tests.simulation.traces import VERBS, build_trace, run_trace
 

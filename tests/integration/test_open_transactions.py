@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer
 
-from seamark.devstack.fake_connect import FILE_SOURCE
 from seamark.model.finding import Severity
 from seamark.model.spot import Edge
+from tests.fakes.connect import FILE_SOURCE
 from tests.integration.offset_rig import OffsetRig
 from tests.integration.waits import wait_for
 

@@ -16,11 +16,11 @@ from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.connect import ConnectClient
 from seamark.context import open_context
-from seamark.devstack.fake_connect import FILE_SOURCE
 from seamark.errors import NotFoundError, RefusedError
 from seamark.fleet.positions.export_file import check_export
 from seamark.fleet.setup import make_setup
 from seamark.model.key_hash import choose_partition
+from tests.fakes.connect import FILE_SOURCE
 from tests.integration.waits import await_topic, wait_for
 
 PARTITIONS = 5

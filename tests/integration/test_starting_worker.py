@@ -24,9 +24,9 @@ from seamark.connect import ConnectClient, Timing
 from seamark.context import open_context
 from seamark.devstack import StackSpec, start_stack
 from seamark.devstack.control import ask
-from seamark.devstack.fake_connect import FILE_SOURCE
 from seamark.errors import UnreachableError
 from seamark.fleet.setup import make_setup
+from tests.fakes.connect import FILE_SOURCE
 from tests.integration.waits import wait_for
 
 pytestmark = pytest.mark.timeout(600)

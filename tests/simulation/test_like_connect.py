@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from seamark.connect import ConnectClient, Timing
-from seamark.devstack.fake_connect import FILE_SOURCE, FakeConnect
+from tests.fakes.connect import FILE_SOURCE, FakeConnect
 from tests.simulation.faults import Process
 from tests.simulation.run import Simulation
 from tests.simulation.scenario import Scenario

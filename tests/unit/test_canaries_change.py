@@ -16,11 +16,11 @@ import pytest
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.context import load_contexts
-from seamark.devstack.fake_connect import FakeConnect
-from seamark.devstack.fake_connect.faults import Answer
 from seamark.errors import SeamarkError
 from seamark.fleet.fleet import Fleet
 from seamark.report.formats import OutputFormat
+from tests.fakes.connect import FakeConnect
+from tests.fakes.connect.faults import Answer
 from tests.unit.fleet.builders import EmptyScan, StubKafka
 
 CANARIES = [f"canary{number:02d}feather" for number in range(50)]

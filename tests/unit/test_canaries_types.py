@@ -12,13 +12,13 @@ import pytest
 
 from seamark.change.image import hide_secrets
 from seamark.connect import Validation
-from seamark.devstack.fake_connect import FakeConnect, PluginSpec
-from seamark.devstack.fake_connect.faults import Answer, Change
 from seamark.errors import RefusedError, UnreachableError
 from seamark.model.connector import ConnectorStatus, State, Task
 from seamark.model.plugin_keys import PLUGIN_KEYS
 from seamark.model.sensitive import MASK, mask_config, mask_value
 from seamark.report.formats import OutputFormat
+from tests.fakes.connect import FakeConnect, PluginSpec
+from tests.fakes.connect.faults import Answer, Change
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
 from tests.unit.test_canaries_change import REST_PASSWORD, Desk
 

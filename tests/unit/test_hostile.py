@@ -9,10 +9,10 @@ import pytest
 
 from seamark.change.plan import Plan
 from seamark.context import open_context
-from seamark.devstack.fake_connect import FakeConnect
 from seamark.errors import RefusedError, SeamarkError
 from seamark.fleet.fleet import Fleet
 from seamark.model.connector import Connector
+from tests.fakes.connect import FakeConnect
 from tests.unit.fleet.builders import EmptyScan, StubKafka
 from tests.unit.fleet.living import register
 from tests.unit.model.hostile import HOSTILE

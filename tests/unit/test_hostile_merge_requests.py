@@ -23,8 +23,8 @@ from seamark.change.plan import _hash
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.context import open_context
-from seamark.devstack.fake_connect import S3_SINK, FakeConnect
 from seamark.fleet.fleet import Fleet
+from tests.fakes.connect import S3_SINK, FakeConnect
 from tests.unit.change.brokers import FakeBrokers
 from tests.unit.cli.stubs import Outcome
 from tests.unit.fleet.builders import EmptyScan, StubKafka

@@ -22,6 +22,15 @@ def test_package_is_typed():
     assert Path(seamark.__file__).with_name("py.typed").exists()
 
 
+def test_wheel_has_no_fake():
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
+        "packages"
+    ]
+    modules = [path.relative_to(ROOT) for package in packages for path in (ROOT / package).rglob("*.py")]
+    assert len(modules) > 100
+    assert [path for path in modules if "fake" in str(path)] == []
+
+
 def test_every_public_name_can_be_reached():
     assert all(getattr(seamark, name) is not None for name in seamark.__all__)
 

@@ -16,9 +16,9 @@ from bench.fleets.rounds import build_rounds, write_files
 from bench.harness.definition import WrongResultError
 from seamark.change.steps import apply_connector
 from seamark.change.steps.await_running import AwaitRunning
-from seamark.devstack.fake_connect import Answer, FakeConnect, texts
 from seamark.model.pace import FLEET_PACE
 from seamark.spec import load_spec
+from tests.fakes.connect import Answer, FakeConnect, texts
 
 SIZE = 20
 

@@ -17,7 +17,7 @@ import pytest
 from seamark.cli import complete
 from seamark.cli.main import root
 from seamark.cli.session import Session
-from seamark.devstack.fake_connect import FakeConnect
+from tests.fakes.connect import FakeConnect
 from tests.unit.cli.stubs import run_seamark
 from tests.unit.fleet.living import SOURCE, SOURCE_CONFIG, open_living_fleet
 from tests.unit.fleet.operating import W1, W2, OperatedConnect

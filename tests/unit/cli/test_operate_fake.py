@@ -12,8 +12,8 @@ from seamark.change.file_journal import FileJournal
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.connect import ConnectClient
-from seamark.devstack.fake_connect import FILE_SOURCE, FakeConnect
 from seamark.fleet.fleet import Fleet
+from tests.fakes.connect import FILE_SOURCE, FakeConnect
 from tests.unit.cli.stubs import Outcome as Ended
 from tests.unit.fleet.builders import EmptyScan, StubKafka
 from tests.unit.fleet.living import living_context

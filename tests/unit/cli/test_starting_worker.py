@@ -13,10 +13,10 @@ from seamark.change.file_journal import FileJournal
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.connect import ConnectClient, Timing
-from seamark.devstack.fake_connect import FILE_SOURCE, FakeConnect
 from seamark.fleet.clusters import find_config_reader
 from seamark.fleet.fleet import Fleet
 from seamark.fleet.moving.left_offsets import LeftOffsets
+from tests.fakes.connect import FILE_SOURCE, FakeConnect
 from tests.unit.change.brokers import FakeBrokers
 from tests.unit.cli.stubs import Outcome as Ended
 from tests.unit.fleet.builders import StubKafka

@@ -11,8 +11,8 @@ import pytest
 
 from seamark.connect import ConnectClient
 from seamark.connect.boards import ConfigBoard, SharedReading, StatusBoard
-from seamark.devstack.fake_connect import FakeConnect
 from seamark.errors import NotFoundError
+from tests.fakes.connect import FakeConnect
 
 READERS = 8
 

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from seamark.connect import ConnectClient, Timing
-from seamark.devstack.fake_connect import Answer, Change, FakeConnect, Page, texts
 from seamark.errors import DevstackError, NotFoundError, UnreachableError, UnsupportedError
+from tests.fakes.connect import Answer, Change, FakeConnect, Page, texts
 
 SOON = Timing(deadline_seconds=0.3, first_pause_seconds=0.01, longest_pause_seconds=0.02)
 

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from seamark.connect import ConnectClient, Timing
-from seamark.devstack.fake_connect import FakeConnect
+from tests.fakes.connect import FakeConnect
 
 
 def bare(url):

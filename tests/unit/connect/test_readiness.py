@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from seamark.connect import ConnectClient, Timing
-from seamark.devstack.fake_connect import Answer, FakeConnect, Raw, texts
 from seamark.errors import NotFoundError, UnreachableError, UnsettledError
+from tests.fakes.connect import Answer, FakeConnect, Raw, texts
 
 SHORT = Timing(deadline_seconds=0.6, first_pause_seconds=0.02, longest_pause_seconds=0.1)
 LONG = Timing(deadline_seconds=20.0, first_pause_seconds=0.02, longest_pause_seconds=0.1)

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from seamark.connect import ConnectClient, Timing
-from seamark.devstack.fake_connect import Delay, FakeConnect
 from seamark.errors import DeadlineError, NotFoundError
+from tests.fakes.connect import Delay, FakeConnect
 
 DEADLINE_SECONDS = 10
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.devstack.fake_connect import FakeConnect, Page
 from seamark.devstack.servers.connect import _has_started
+from tests.fakes.connect import FakeConnect, Page
 
 
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.0", "3.8.1", "3.5.2"])

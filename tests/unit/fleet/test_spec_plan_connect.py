@@ -7,7 +7,7 @@ import pytest
 
 import seamark
 from seamark.change.precondition import build_preconditions
-from seamark.devstack.fake_connect import FILE_SINK, FILE_SOURCE, FakeConnect
+from tests.fakes.connect import FILE_SINK, FILE_SOURCE, FakeConnect
 from tests.unit.fleet.builders import EmptyScan, StubKafka
 
 PASSWORD = "hunter2-canary"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from seamark.change.file_journal import FileJournal
-from seamark.devstack.fake_connect import FILE_SOURCE, FakeConnect
-from seamark.devstack.fake_connect.faults import Answer, Drop
 from seamark.errors import RejectedError, UnknownOutcomeError, UnreachableError
 from seamark.fleet.fleet import Fleet
+from tests.fakes.connect import FILE_SOURCE, FakeConnect
+from tests.fakes.connect.faults import Answer, Drop
 from tests.unit.fleet.builders import EmptyScan, StubKafka
 from tests.unit.fleet.living import SOURCE_CONFIG, living_context
 from tests.unit.scenarios.environment import Environment

@@ -7,10 +7,10 @@ from collections import Counter
 from contextlib import contextmanager
 
 from seamark.change.file_journal import FileJournal
-from seamark.devstack.fake_connect import FakeConnect
-from seamark.devstack.fake_connect.state import FakeState
 from seamark.fleet.fleet import Fleet
 from seamark.model.group import Committed
+from tests.fakes.connect import FakeConnect
+from tests.fakes.connect.state import FakeState
 from tests.unit.fleet.builders import StubKafka
 from tests.unit.fleet.copying import FakeLogs
 from tests.unit.fleet.living import living_context

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from seamark.devstack.fake_connect import texts
-from seamark.devstack.fake_connect.message import Refusal, Reply, build_json
-from seamark.devstack.fake_connect.plugins import (
+from tests.fakes.connect import texts
+from tests.fakes.connect.message import Refusal, Reply, build_json
+from tests.fakes.connect.plugins import (
     PluginSpec,
     build_validation,
     find_errors,
@@ -15,7 +15,7 @@ from seamark.devstack.fake_connect.plugins import (
     find_plugin,
     require_plugin,
 )
-from seamark.devstack.fake_connect.worker import Call
+from tests.fakes.connect.worker import Call
 
 _CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 _LEVELS = ("OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL")

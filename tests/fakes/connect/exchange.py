@@ -8,12 +8,12 @@ import time
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from seamark.devstack.fake_connect import routes
-from seamark.devstack.fake_connect.faults import Answer, Change, Delay, Drop, Faults, Page, Raw, Redirect
-from seamark.devstack.fake_connect.message import Recorded, Reply, Request
-from seamark.devstack.fake_connect.starting import Starts
-from seamark.devstack.fake_connect.state import FakeState
-from seamark.devstack.fake_connect.worker import Setup
+from tests.fakes.connect import routes
+from tests.fakes.connect.faults import Answer, Change, Delay, Drop, Faults, Page, Raw, Redirect
+from tests.fakes.connect.message import Recorded, Reply, Request
+from tests.fakes.connect.starting import Starts
+from tests.fakes.connect.state import FakeState
+from tests.fakes.connect.worker import Setup
 
 
 class Dropped(Exception):  # noqa: N818 - it is what was asked for

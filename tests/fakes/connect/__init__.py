@@ -10,10 +10,10 @@ The contract tests run the same cases against it and against real clusters, so i
 
 from __future__ import annotations
 
-from seamark.devstack.fake_connect import texts
-from seamark.devstack.fake_connect.faults import Answer, Change, Delay, Drop, Fault, Faults, Page, Raw, Redirect
-from seamark.devstack.fake_connect.plugins import FILE_SINK, FILE_SOURCE, JDBC_SOURCE, S3_SINK, PluginSpec
-from seamark.devstack.fake_connect.server import FakeConnect
+from tests.fakes.connect import texts
+from tests.fakes.connect.faults import Answer, Change, Delay, Drop, Fault, Faults, Page, Raw, Redirect
+from tests.fakes.connect.plugins import FILE_SINK, FILE_SOURCE, JDBC_SOURCE, S3_SINK, PluginSpec
+from tests.fakes.connect.server import FakeConnect
 
 __all__ = [
     "FILE_SINK",

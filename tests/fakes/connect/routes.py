@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from seamark.devstack.fake_connect import admin, connectors, offsets
-from seamark.devstack.fake_connect.message import (
+from tests.fakes.connect import admin, connectors, offsets
+from tests.fakes.connect.message import (
     Refusal,
     Reply,
     Request,
@@ -16,8 +16,8 @@ from seamark.devstack.fake_connect.message import (
     not_allowed,
     split_target,
 )
-from seamark.devstack.fake_connect.state import FakeState
-from seamark.devstack.fake_connect.worker import Call, Setup
+from tests.fakes.connect.state import FakeState
+from tests.fakes.connect.worker import Call, Setup
 
 Version = tuple[int, int]
 _FIRST: Version = (0, 0)

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
-from seamark.devstack.fake_connect import texts
+from tests.fakes.connect import texts
 
 JSON = "application/json"
 

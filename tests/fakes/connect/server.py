@@ -13,14 +13,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
-from seamark.devstack.fake_connect.exchange import Dropped, Exchange
-from seamark.devstack.fake_connect.faults import Faults
-from seamark.devstack.fake_connect.message import Recorded, Reply, Request, split_target
-from seamark.devstack.fake_connect.plugins import FILE_SOURCE, PluginSpec, default_plugins, find_plugin
-from seamark.devstack.fake_connect.starting import Starts
-from seamark.devstack.fake_connect.state import FakeState, Shown
-from seamark.devstack.fake_connect.worker import Setup
 from seamark.errors import DevstackError
+from tests.fakes.connect.exchange import Dropped, Exchange
+from tests.fakes.connect.faults import Faults
+from tests.fakes.connect.message import Recorded, Reply, Request, split_target
+from tests.fakes.connect.plugins import FILE_SOURCE, PluginSpec, default_plugins, find_plugin
+from tests.fakes.connect.starting import Starts
+from tests.fakes.connect.state import FakeState, Shown
+from tests.fakes.connect.worker import Setup
 
 # A test looks at its last requests; a simulation makes millions.
 _REQUESTS_KEPT = 10_000

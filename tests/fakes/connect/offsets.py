@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from seamark.devstack.fake_connect import texts
-from seamark.devstack.fake_connect.message import Refusal, Reply, build_json
-from seamark.devstack.fake_connect.plugins import FILE_SOURCE
-from seamark.devstack.fake_connect.state import FakeConnector, OffsetMap
-from seamark.devstack.fake_connect.worker import Call
+from tests.fakes.connect import texts
+from tests.fakes.connect.message import Refusal, Reply, build_json
+from tests.fakes.connect.plugins import FILE_SOURCE
+from tests.fakes.connect.state import FakeConnector, OffsetMap
+from tests.fakes.connect.worker import Call
 
 _LARGEST_LONG = 2**63 - 1
 

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from seamark.devstack.fake_connect import texts
-from seamark.devstack.fake_connect.message import Reply, Request, build_error, build_json
-from seamark.devstack.fake_connect.state import FakeState
+from tests.fakes.connect import texts
+from tests.fakes.connect.message import Reply, Request, build_error, build_json
+from tests.fakes.connect.state import FakeState
 
 _DIRECT = frozenset({"status", "topics", "pause", "resume"})
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from seamark.devstack.fake_connect import texts
-from seamark.devstack.fake_connect.message import Refusal, Reply, build_json, to_strings
-from seamark.devstack.fake_connect.plugins import find_errors, require_plugin
-from seamark.devstack.fake_connect.state import FakeConnector, Shown
-from seamark.devstack.fake_connect.worker import Call
+from tests.fakes.connect import texts
+from tests.fakes.connect.message import Refusal, Reply, build_json, to_strings
+from tests.fakes.connect.plugins import find_errors, require_plugin
+from tests.fakes.connect.state import FakeConnector, Shown
+from tests.fakes.connect.worker import Call
 
 _STATES = {"running": "RUNNING", "paused": "PAUSED", "stopped": "STOPPED"}
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from seamark.devstack.fake_connect import texts
-from seamark.devstack.fake_connect.message import Reply, Request, build_error, build_page
+from tests.fakes.connect import texts
+from tests.fakes.connect.message import Reply, Request, build_error, build_page
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from seamark.devstack.fake_connect.plugins import FILE_SOURCE, PluginSpec
+from tests.fakes.connect.plugins import FILE_SOURCE, PluginSpec
 
 OffsetMap = dict[str, Any]
 

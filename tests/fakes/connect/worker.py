@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from seamark.devstack.fake_connect import texts
-from seamark.devstack.fake_connect.message import Refusal, Request
-from seamark.devstack.fake_connect.plugins import PluginSpec, find_plugin
-from seamark.devstack.fake_connect.state import FakeConnector, FakeState, Shown
+from tests.fakes.connect import texts
+from tests.fakes.connect.message import Refusal, Request
+from tests.fakes.connect.plugins import PluginSpec, find_plugin
+from tests.fakes.connect.state import FakeConnector, FakeState, Shown
 
 LEADER = 0
 
