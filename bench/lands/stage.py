@@ -35,6 +35,11 @@ _TABLE = (
     "_seamark_order numeric[], ordered_at bigint"
 )
 _TOMBSTONES = "seamark_tombstones"
+# The leg `delta` writes with Delta's own writer.
+_DELTA_CONF = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
 
 
 @dataclass(slots=True)
@@ -150,9 +155,7 @@ def _fill(stack: Stack, topics: Topics, records: int) -> Iterator[Prepared[Stage
     topic, changes_topic, changes = topics.make(PARTITIONS), topics.make(PARTITIONS), Changes(records)
     _produce(topics.servers, topic, (Record(number, build_value(number)) for number in range(records)))
     _produce(topics.servers, changes_topic, _list_changes(changes))
-    from seamark.spark.lake_conf import DELTA_CONF  # noqa: PLC0415 - the list of benches needs no Arrow
-
-    with open_spark(DELTA_CONF) as spark, TemporaryDirectory(prefix="seamark-bench-lake-") as folder:
+    with open_spark(_DELTA_CONF) as spark, TemporaryDirectory(prefix="seamark-bench-lake-") as folder:
         jvm = read_jvm_pid(spark)
         stage = Stage(
             topics.servers,

@@ -5,18 +5,48 @@
 The lake is that of the current context.
 """
 
+from urllib.parse import urlsplit
+
 import seamark
 from seamark.fleet.lakes import open_lake
 from seamark.spark import open_session
-from seamark.spark.lake_conf import build_lake_conf, build_table_path
+
+# Delta's own reader needs these, and its jars on Spark's class path. Landing needs neither.
+DELTA_CONF = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+def build_conf(lake):
+    """Return what Spark needs to read the lake. The settings of S3 apply to the lake's bucket only."""
+    if not lake.is_s3:
+        return DELTA_CONF
+    bucket = f"spark.hadoop.fs.s3a.bucket.{urlsplit(lake.url).netloc}"
+    found = {
+        f"{bucket}.endpoint": lake.endpoint,
+        f"{bucket}.endpoint.region": lake.region or "us-east-1",
+        # A server that isn't AWS has no host name for each bucket.
+        f"{bucket}.path.style.access": "true" if lake.endpoint else "",
+        f"{bucket}.access.key": lake.access_key,
+        f"{bucket}.secret.key": lake.secret_key,
+    }
+    return {**DELTA_CONF, **{key: value for key, value in found.items() if value}}
+
+
+def build_path(lake, table):
+    """Return the path of a table as Spark's readers take it."""
+    place = lake.below(table)
+    return f"s3a://{place.path}" if place.is_s3 else place.path
 
 
 def main():
     with seamark.open() as fleet:
         lake = open_lake(fleet.context.lakes["lake"])
-    spark = open_session(app="lake query", conf={**build_lake_conf(lake), "spark.log.level": "ERROR"})
+    # open_session keeps the keys of S3 off the command line of Spark's JVM.
+    spark = open_session(app="lake query", conf={**build_conf(lake), "spark.log.level": "ERROR"})
     for name in ("player", "purchase"):
-        spark.read.format("delta").load(build_table_path(lake, f"raw/{name}")).createOrReplaceTempView(name)
+        spark.read.format("delta").load(build_path(lake, f"raw/{name}")).createOrReplaceTempView(name)
     spark.sql(
         """
         SELECT event_date, count(*) AS purchases, sum(price) AS spent, max_by(player.name, price) AS highest

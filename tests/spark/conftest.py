@@ -13,13 +13,17 @@ import pytest
 
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
 from seamark.spark import open_session
-from seamark.spark.lake_conf import DELTA_CONF
 from seamark.spark.session import active_session
 from tests.spark.kafka_side import KafkaSide
 
 ROOT = Path(__file__).parents[2]
 # The Python of the environment, without the environment.
 BARE = sys._base_executable
+# Delta's own reader checks the tables that seamark writes.
+DELTA_CONF = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
 SPARK = StackSpec(brokers=1, workers=1, spark=True, spark_workers=2, postgres=True, s3=True)
 
 
