@@ -220,9 +220,6 @@ class Action(ABC):
     kind: ClassVar[str]
     # What a role must allow; `needs_permission` sets it.
     permissions: ClassVar[frozenset[Permission]]
-    # Actions of a lower phase are done before those of a higher one: a sink that runs before its topic would have the
-    # brokers create another one.
-    phase: ClassVar[int] = 1
     # Whether an undo leaves the resource alone where it is already as it should be: a rewound source that has caught up
     # is one. Elsewhere somebody else has changed the resource since, and the undo is out of date.
     reaches_by_itself: ClassVar[bool] = False

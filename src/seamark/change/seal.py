@@ -53,10 +53,6 @@ class KeyRing:
         """Every key, the current one first."""
         return (self.current, *self.previous)
 
-    def find_named(self, name: str) -> SealKey | None:
-        """Return the key of a name, as seals have it."""
-        return next((key for key in self.keys if key.name == name), None)
-
     def find_previous(self, fingerprint: str) -> SealKey | None:
         """Return the previous key of a fingerprint."""
         return next((key for key in self.previous if key.fingerprint == fingerprint), None)

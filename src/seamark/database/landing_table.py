@@ -48,7 +48,6 @@ class Refusal:
 
     reason: str
     line: int | None = None
-    sqlstate: str = ""
 
 
 @dataclass(slots=True)
@@ -73,8 +72,8 @@ def build_refusal(error: psycopg.Error) -> Refusal:
     found = _LINE.search(error.diag.context or "")
     reason = (error.diag.message_primary or str(error)).partition("\n")[0]
     if found is None:
-        return Refusal(reason, sqlstate=error.sqlstate or "")
-    return Refusal(f"{found[2]}: {reason}" if found[2] else reason, int(found[1]), sqlstate=error.sqlstate or "")
+        return Refusal(reason)
+    return Refusal(f"{found[2]}: {reason}" if found[2] else reason, int(found[1]))
 
 
 def build_table(name: str) -> sql.Identifier:

@@ -578,7 +578,6 @@ class Fleet:
             self.connectors,
             stores=lambda: world.stores,
             world=lambda: world,
-            actor=lambda: self._actor,
             planner=lambda: self._planner,
             groups=lambda: self.groups,
             journal=self._find_journal,

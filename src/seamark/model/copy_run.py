@@ -31,11 +31,6 @@ class Checksum:
         """Of many records, by their hashes; of negative ones, as Spark has them, the bits are taken."""
         return cls(sum(hashes) & _MASK, reduce(xor, hashes, 0) & _MASK)
 
-    def add(self, hashed: int) -> Checksum:
-        """With one more record, by its hash; of a negative one, as Spark has them, the bits are taken."""
-        bits = hashed & _MASK
-        return Checksum((self.sum + bits) & _MASK, self.xor ^ bits)
-
     def combine(self, other: Checksum) -> Checksum:
         """The checksum of two sets of records together."""
         return Checksum((self.sum + other.sum) & _MASK, self.xor ^ other.xor)

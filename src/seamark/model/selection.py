@@ -10,7 +10,6 @@ from fnmatch import fnmatchcase
 from seamark.errors import UsageError
 from seamark.model.connector import Connector, State
 from seamark.model.health import Health, build_health
-from seamark.model.ref import parse_owner
 
 _GLOB = re.compile(r"[*?\[]")
 
@@ -53,22 +52,13 @@ class Selection:
         globs = tuple(name for name in self.names if is_pattern(name))
         return tuple(found for found in connectors if self._fits_name(found, plain, globs) and self._fits_state(found))
 
-    def fits(self, owner: str) -> bool:
-        """Whether a connector of that name, NAME or CLUSTER/NAME, is meant, whatever its state."""
-        both = (owner, parse_owner(owner).name)
-        return self._fits_text(
-            both, frozenset(self.plain_names), tuple(name for name in self.names if is_pattern(name))
-        )
-
     def find_missing(self, connectors: Sequence[Connector]) -> tuple[str, ...]:
         """The plain names that no connector has. A glob or an expression may fit nothing."""
         known = {name for connector in connectors for name in (connector.name, connector.owner)}
         return tuple(name for name in self.plain_names if name not in known)
 
     def _fits_name(self, connector: Connector, plain: frozenset[str], globs: Sequence[str]) -> bool:
-        return self._fits_text((connector.name, connector.owner), plain, globs)
-
-    def _fits_text(self, both: tuple[str, str], plain: frozenset[str], globs: Sequence[str]) -> bool:
+        both = (connector.name, connector.owner)
         if not self.names and not self.expressions and self.listed is None:
             return True
         if not plain.isdisjoint(both):

@@ -11,7 +11,6 @@ from typing import Any
 
 from seamark.errors import UsageError
 from seamark.model.offset import OffsetKey, OffsetMap
-from seamark.offsets.java_double import SHORTEST_SINCE
 from seamark.offsets.java_hash import order_as_hash_map
 from seamark.offsets.plain_bytes import match_plain_key, match_plain_map, read_plain_map
 from seamark.offsets.reading import NotJsonError, TooLargeError, read_json
@@ -34,11 +33,6 @@ def encode_rest_key(connector: str, partition: OffsetMap, *, java: int = DEFAULT
     return encode_key(connector, as_rest_map(partition), java=java)
 
 
-def encode_rest_value(offset: OffsetMap | None, *, java: int = DEFAULT_JAVA) -> bytes | None:
-    """The value the REST API writes."""
-    return encode_value(None if offset is None else as_rest_map(offset), java=java)
-
-
 def as_rest_map(fields: OffsetMap) -> OffsetMap:
     """A map as the REST API holds it: written and read once by Connect's converter, in the order of a HashMap."""
     try:
@@ -46,19 +40,6 @@ def as_rest_map(fields: OffsetMap) -> OffsetMap:
     except NotJsonError as failure:
         raise UsageError("Connect can't read this map back once it is written", cause=str(failure)) from failure
     return order_as_hash_map(read)
-
-
-def foretell_keys(connector: str, partition: OffsetMap) -> tuple[bytes, ...]:
-    """Every key that a worker may be expected to write for this partition, the likeliest first.
-
-    The REST spelling, which is also that of a task with a HashMap; the fields as they are given; both as another Java
-    spells their doubles. In most cases they are one and the same.
-    """
-    keys: dict[bytes, None] = {}
-    for java in (DEFAULT_JAVA, SHORTEST_SINCE):
-        for fields in (as_rest_map(partition), partition):
-            keys.setdefault(encode_key(connector, fields, java=java))
-    return tuple(keys)
 
 
 def decode_key(raw: bytes | None) -> DecodedKey:

@@ -30,15 +30,13 @@ class Missing(StrEnum):
 class TargetPosition:
     """Where to go on in one target partition.
 
-    `to_read` copied records lie there and behind, `replayed` of them again. `decided_by` is the source partition whose
-    next record lies there; None if the reader has had all.
+    `to_read` copied records lie there and behind, `replayed` of them again.
     """
 
     target: int
     offset: int
     to_read: int
     replayed: Span
-    decided_by: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +130,9 @@ def translate_all(
 def _find_position(copied: CopyMap, target: int, vector: _Vector, answers: Answers) -> TargetPosition:
     places = copied.locate(target, vector.offsets, answers=answers)
     had = sum((place.before for place in places.values()), Span(0, 0))
-    waiting = [(place.position, source) for source, place in places.items() if place.position is not None]
-    offset, decided_by = min(waiting, default=(copied.ends[target], None))
+    offset = min(
+        (place.position for place in places.values() if place.position is not None), default=copied.ends[target]
+    )
     # Every record before the position has been had, else the position would be there. The rest of them is replayed.
     below = copied.count_below(target, position=offset)
     return TargetPosition(
@@ -141,7 +140,6 @@ def _find_position(copied: CopyMap, target: int, vector: _Vector, answers: Answe
         offset,
         to_read=copied.count(target) - below,
         replayed=had.shift(-below),
-        decided_by=decided_by,
     )
 
 

@@ -13,12 +13,10 @@ if TYPE_CHECKING:
     from seamark.report.render import render_view
     from seamark.report.safety import escape
     from seamark.report.sparkline import render_sparkline
-    from seamark.report.terminal import Reporter, SilentReporter, TerminalReporter
+    from seamark.report.terminal import TerminalReporter
 
 __all__ = [
     "OutputFormat",
-    "Reporter",
-    "SilentReporter",
     "TerminalReporter",
     "escape",
     "render_sparkline",
@@ -27,8 +25,6 @@ __all__ = [
 
 _LAZY = {
     "OutputFormat": "seamark.report.formats",
-    "Reporter": "seamark.report.terminal",
-    "SilentReporter": "seamark.report.terminal",
     "TerminalReporter": "seamark.report.terminal",
     "escape": "seamark.report.safety",
     "render_sparkline": "seamark.report.sparkline",

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from seamark.errors import SeamarkError
 from seamark.report.formats import OutputFormat
@@ -29,32 +29,6 @@ class ColorMode(StrEnum):
     AUTO = "auto"
     ALWAYS = "always"
     NEVER = "never"
-
-
-class Reporter(Protocol):
-    """Whoever is told what was found and what happened."""
-
-    def show(self, view: View[Any]) -> None:
-        """An answer."""
-
-    def note(self, text: str) -> None:
-        """Something worth knowing that is not data."""
-
-    def fail(self, error: SeamarkError) -> None:
-        """Something that went wrong."""
-
-
-class SilentReporter:
-    """Tells nobody: for library use and tests."""
-
-    def show(self, view: View[Any]) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
-
-    def fail(self, error: SeamarkError) -> None:
-        """Nothing."""
 
 
 @dataclass(slots=True)

@@ -73,11 +73,6 @@ def test_a_connector_is_picked_by_any_of_the_ways_and_by_no_other(names, listed)
     assert picked == {owner for way in ways for owner in owners(way.pick(CONNECTORS))}
 
 
-@pytest.mark.parametrize(("owner", "fits"), [("game/log-a", True), ("log-a", True), ("lake/x", True), ("x", False)])
-def test_a_name_alone_can_be_asked_for(owner, fits):
-    assert build_selection(["log-*"], listed=["lake/x"]).fits(owner) is fits
-
-
 # --- through the command line
 
 

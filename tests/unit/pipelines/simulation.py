@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -111,9 +112,6 @@ def _part(found):
 
 
 def _build_run(pair, found):
-    checksum = Checksum()
-    for offset, _ in found:
-        checksum = checksum.add(hash((pair, offset)))
     return Run(
         *pair,
         len(found),
@@ -121,7 +119,7 @@ def _build_run(pair, found):
         last_source=found[-1][0],
         first_target=found[0][1],
         last_target=found[-1][1],
-        checksum=checksum,
+        checksum=Checksum.of(array("q", (hash((pair, offset)) for offset, _ in found))),
     )
 
 

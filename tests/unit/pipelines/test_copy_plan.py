@@ -9,10 +9,9 @@ import pytest
 
 from seamark.errors import RefusedError, UsageError
 from seamark.model.topic import TopicConfig
-from seamark.pipelines.copy_plan import CopyPlan, TopicEnd, dump_plan, load_plan
+from seamark.pipelines.copy_plan import TopicEnd, dump_plan, load_plan
 from seamark.pipelines.copy_planner import CopyRequest, extend_plan, plan_copy
 from seamark.pipelines.cutting import Limits, TimeMark
-from seamark.pipelines.explanation import explain
 from seamark.pipelines.probe import probe_samples
 from seamark.pipelines.routing import Routing, Rule
 from seamark.pipelines.slices import OffsetRange
@@ -162,54 +161,3 @@ def test_a_plan_is_extended_by_what_came_since():
         extend_plan(plan, ends | {3: 199}, {}, limits=Limits(40))
     with pytest.raises(UsageError, match="other partitions"):
         extend_plan(plan, ends | {12: 5}, {}, limits=Limits(40))
-
-
-def test_an_explanation_says_it_in_words():
-    told = explain(plan_copy(REQUEST))
-    assert told.title == "copy orders (12 partitions) to orders-6 (6)"
-    facts = {fact.name: (fact.value, fact.why) for fact in told.facts}
-    assert facts["target"] == ("orders-6 in cluster cluster-a, 6 partitions, 3 copies", "a new topic")
-    assert facts["offsets"][0] == "1200"
-    assert facts["slices"] == ("3", "the largest has 480 offsets")
-    assert facts["shuffle"] == ("yes", "up to 2 source partitions feed a target")
-    assert facts["placing"][0] == "murmur2"
-    assert "counted before the cut-over" in facts["replay"][0]
-    assert {one.key for one in told.held} == KNOWN
-    assert told.copied == ()
-
-
-def test_an_explanation_without_a_shuffle_promises_no_replay():
-    target = replace(TARGET, partitions=24)
-    facts = {fact.name: (fact.value, fact.why) for fact in explain(plan_copy(replace(REQUEST, target=target))).facts}
-    assert facts["shuffle"] == ("no", "every target partition is fed by one source partition")
-    assert facts["replay"][0] == "no record"
-
-
-def test_an_explanation_of_a_refused_plan_has_its_reasons():
-    told = explain(plan_copy(replace(REQUEST, probe=probe_samples([(1, b"a")], partitions=12))))
-    assert {fact.name: fact.value for fact in told.facts}["placing"] == "unknown"
-    assert len(told.refusals) == 1
-
-
-@pytest.mark.parametrize(
-    ("rule", "modulus", "shape", "why"),
-    [
-        (Rule.MURMUR2, 0, (6, 5), "any source partition may feed any target"),
-        (Rule.MURMUR2, 1, (6, 12), "any source partition may feed any target"),
-        (Rule.MURMUR2, 3, (6, 12), "up to 2 source partitions feed a target"),
-        (Rule.PARTITION, 0, (8, 3), "up to 3 source partitions feed a target"),
-    ],
-)
-def test_shuffles_are_explained(rule, modulus, shape, why):
-    plan = CopyPlan(
-        id="p",
-        made_at="",
-        source=replace(SOURCE, partitions=shape[0]),
-        target=replace(TARGET, partitions=shape[1]),
-        routing=Routing(rule, *shape, modulus=modulus),
-        evidence="",
-        ranges=(),
-        slices=(),
-        configs=(),
-    )
-    assert next(fact.why for fact in explain(plan).facts if fact.name == "shuffle") == why

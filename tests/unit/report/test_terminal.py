@@ -5,7 +5,7 @@ import io
 import pytest
 
 from seamark.errors import SeamarkError
-from seamark.report import OutputFormat, SilentReporter, TerminalReporter
+from seamark.report import OutputFormat, TerminalReporter
 from seamark.report.terminal import ColorMode, can_color
 from seamark.report.views.connectors import build_connectors_view
 from tests.unit.cli.stubs import NOON, Terminal, connector
@@ -79,11 +79,3 @@ def test_a_closed_stream_is_no_terminal():
     stream = Terminal()
     stream.close()
     assert not can_color(stream, ColorMode.AUTO, {})
-
-
-def test_silence_takes_everything(capfd):
-    silent = SilentReporter()
-    silent.show(build_connectors_view([], {}))
-    silent.note("x")
-    silent.fail(SeamarkError("x"))
-    assert capfd.readouterr() == ("", "")

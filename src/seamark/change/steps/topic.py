@@ -27,7 +27,6 @@ SETTLE_SECONDS = 30.0
 class TopicAction(StandaloneStep):
     """What every step on one topic shares: it locks the topic, and comes before what uses the topic."""
 
-    phase: ClassVar[int] = 0
     settle_seconds: ClassVar[float] = SETTLE_SECONDS
 
     name: str

@@ -8,7 +8,6 @@ from seamark.fleet.copies.draft import CopyDraft
 from seamark.fleet.copies.readers import CopyReader
 from seamark.model.topic_report import TopicUser
 from seamark.pipelines.copy_plan import CopyPlan
-from seamark.pipelines.explanation import Explanation, explain
 from seamark.pipelines.target_configs import ConfigChoice
 from seamark.report.listing import Column, Listing, View
 from seamark.report.text import Line, Screen, Span, Style, line
@@ -43,7 +42,7 @@ def build_draft_view(draft: CopyDraft) -> View[CopyDraft]:
 
 
 def _build_lines(draft: CopyDraft, screen: Screen) -> Iterator[Line]:
-    plan, told = draft.plan, explain(draft.plan)
+    plan = draft.plan
     state = "new" if not plan.target.topic_id else "there already"
     yield line(
         Span(f"Copy {plan.id}", Style.STRONG),
@@ -54,10 +53,10 @@ def _build_lines(draft: CopyDraft, screen: Screen) -> Iterator[Line]:
     yield line(f"  {_render_placing(plan)}")
     yield from _build_users(draft)
     yield from _build_after(draft)
-    yield from _build_configs(told, screen)
-    notes = (*told.notes, *draft.notes, *draft.users.notes)
+    yield from _build_configs(plan, screen)
+    notes = (*plan.notes, *draft.notes, *draft.users.notes)
     yield from (line(Span("  ! ", Style.WARN), note) for note in notes)
-    yield from (line(Span("  ✗ refused: ", Style.BAD), refusal) for refusal in told.refusals)
+    yield from (line(Span("  ✗ refused: ", Style.BAD), refusal) for refusal in plan.refusals)
     yield line("Nothing was changed.")
 
 
@@ -122,15 +121,17 @@ def _build_after(draft: CopyDraft) -> Iterator[Line]:
     yield line(f"  after cut-over: no record is skipped; {again}{must}")
 
 
-def _build_configs(told: Explanation, screen: Screen) -> Iterator[Line]:
-    if told.held:
+def _build_configs(plan: CopyPlan, screen: Screen) -> Iterator[Line]:
+    held = [choice for choice in plan.configs if choice.value != choice.final]
+    copied = [choice for choice in plan.configs if choice.value == choice.final]
+    if held:
         yield line(Span("  configs of the target until the cut-over", Style.STRONG))
-    yield from (_build_config(choice) for choice in told.held)
-    if told.copied and screen.wide:
+    yield from (_build_config(choice) for choice in held)
+    if copied and screen.wide:
         yield line(Span("  configs as those of the source", Style.STRONG))
-        yield from (line(f"    {choice.key}={choice.value}") for choice in told.copied)
-    elif told.copied:
-        yield line(Span(f"  {render_count(len(told.copied), 'config')} as the source has it: -o wide", Style.MUTED))
+        yield from (line(f"    {choice.key}={choice.value}") for choice in copied)
+    elif copied:
+        yield line(Span(f"  {render_count(len(copied), 'config')} as the source has it: -o wide", Style.MUTED))
 
 
 def _build_config(choice: ConfigChoice) -> Line:

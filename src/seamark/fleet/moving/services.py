@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from seamark.change.actor import Actor
     from seamark.change.journal import Journal
     from seamark.context import Context
     from seamark.fleet.brokers.groups import Groups
@@ -33,7 +32,6 @@ class OffsetServices:
     connectors: Connectors
     stores: Callable[[], OffsetStores]
     world: Callable[[], PlanningWorld]
-    actor: Callable[[], Actor]
     planner: Callable[[], Planner]
     groups: Callable[[], Groups]
     journal: Callable[[], Journal]

@@ -202,10 +202,3 @@ class Assembly:
 def _config_of(image: Mapping[str, object] | None) -> Mapping[str, object]:
     found = image["config"] if image else {}
     return found if isinstance(found, Mapping) else {}
-
-
-def _group(differences: Sequence[Difference]) -> dict[str, list[Difference]]:
-    groups: dict[str, list[Difference]] = {}
-    for difference in differences:
-        groups.setdefault(difference.cluster, []).append(difference)
-    return groups

@@ -9,7 +9,6 @@ from seamark.errors import SeamarkError
 from seamark.model.connector import Connector, State, Task
 from seamark.model.health import Health, build_health
 from seamark.model.plugin_keys import PLUGIN_KEYS, find_plugins
-from seamark.model.reading import Reading
 from seamark.model.sensitive import mask_config
 from seamark.model.trace import clean_trace, fold_trace
 from seamark.report.listing import Column, Listing, View
@@ -125,11 +124,6 @@ def build_connector_view(connector: Connector) -> View[Connector]:
         body=lambda: _build_body(connector),
         lines=lambda screen: _build_lines(connector, screen),
     )
-
-
-def build_reading_view(reading: Reading[Connector]) -> View[Connector]:
-    """A reading of connectors as it came."""
-    return build_connectors_view(reading.items, reading.failures)
 
 
 def build_heading(connector: Connector, *more: str) -> Line:
