@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from seamark.errors import SeamarkError
-from seamark.kafka.failures import build_connection_error, build_error
 from seamark.kafka.opening import open_client
 from seamark.kafka.reading import OF_NO_CONCERN, build_reader_config
 from seamark.kafka.wait import ConnectionEvents
@@ -101,8 +99,8 @@ def _read_round(consumer: Any, topic: str, want: _Round, events: ConnectionEvent
             spent += len(message)
             if want.take(message.partition(), message.offset()):
                 yield message.partition(), message.key()
-        if not batch and (hopeless := events.find_hopeless()) is not None:
-            raise build_connection_error(hopeless, action=f"read the topic {topic}", subject=topic, was_late=False)
+        if not batch:
+            events.check_readable(topic)
         if done := before - want.left:
             consumer.pause([TopicPartition(topic, partition) for partition in done])
 
@@ -112,14 +110,4 @@ def _take_event(message: Any, want: _Round, topic: str, events: ConnectionEvents
     if error.name() == "_PARTITION_EOF":
         want.left.discard(message.partition())
     elif error.name() not in OF_NO_CONCERN:
-        raise _translate(error, topic, events)
-
-
-def _translate(error: Any, topic: str, events: ConnectionEvents) -> SeamarkError:
-    return build_error(
-        error,
-        action=f"read the topic {topic}",
-        subject=topic,
-        operation="READ and DESCRIBE",
-        last_event=events.last,
-    )
+        raise events.build_read_error(error, topic)

@@ -8,9 +8,9 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from seamark.errors import DeadlineError, NotFoundError, SeamarkError
+from seamark.errors import DeadlineError, NotFoundError
 from seamark.kafka.clocks import Clocks
-from seamark.kafka.failures import build_connection_error, build_error, is_passing
+from seamark.kafka.failures import is_passing
 from seamark.kafka.opening import open_client
 from seamark.kafka.reading import ANSWER_SECONDS, OF_NO_CONCERN, POLL_SECONDS, build_reader_config
 from seamark.kafka.wait import ConnectionEvents
@@ -125,7 +125,7 @@ class PartitionLog:
                 if error.name() == "_PARTITION_EOF":
                     reached = max(reached, message.offset())
                 elif error.name() not in OF_NO_CONCERN:
-                    raise self._translate(error)
+                    raise self._events.build_read_error(error, self.topic)
                 continue
             if message.offset() >= end:
                 break
@@ -152,7 +152,7 @@ class PartitionLog:
             except KafkaException as failure:
                 # What the connections said comes only when somebody polls.
                 self._edge.poll(0)
-                error = self._translate(failure.args[0])
+                error = self._events.build_read_error(failure.args[0], self.topic)
                 patience = _NEW_TOPIC_SECONDS if isinstance(error, NotFoundError) else _ANSWER_SECONDS
                 may_pass = isinstance(error, NotFoundError) or is_passing(error)
                 if not may_pass or self._clocks.now() - began_at > patience:
@@ -171,11 +171,7 @@ class PartitionLog:
                 self._ask(partial(client.list_topics, self.topic, timeout=_ANSWER_SECONDS))
 
     def _check_hope(self, reached: int, *, end: int, deadline: float) -> None:
-        hopeless = self._events.find_hopeless()
-        if hopeless is not None:
-            raise build_connection_error(
-                hopeless, action=f"read the topic {self.topic}", subject=self.topic, was_late=False
-            )
+        self._events.check_readable(self.topic)
         if self._clocks.now() > deadline:
             raise DeadlineError(
                 f"could not read the topic {self.topic} to its end: nothing came for {self._patience_seconds:g} s",
@@ -183,15 +179,6 @@ class PartitionLog:
                 hint="the brokers end such a transaction after some seconds: check that they all run, and try again",
                 context={"subject": self.topic, "offset": str(reached), "end": str(end)},
             )
-
-    def _translate(self, error: Any) -> SeamarkError:
-        return build_error(
-            error,
-            action=f"read the topic {self.topic}",
-            subject=self.topic,
-            operation="READ and DESCRIBE",
-            last_event=self._events.last,
-        )
 
 
 def _build_record(message: Any) -> LogRecord:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from seamark.errors import DeadlineError, SeamarkError
-from seamark.kafka.failures import build_connection_error, build_error
+from seamark.errors import DeadlineError
 from seamark.kafka.opening import open_client
 from seamark.kafka.reading import ANSWER_SECONDS, OF_NO_CONCERN, POLL_SECONDS, build_reader_config
 from seamark.kafka.wait import ConnectionEvents
@@ -88,7 +87,7 @@ class RecordReader:
                     # For a reader of committed records the log ends where an open transaction begins.
                     return
                 elif error.name() not in OF_NO_CONCERN:
-                    raise self._translate(error, topic)
+                    raise self._events.build_read_error(error, topic)
         self._events.end_call(is_answered=True)
 
     def _ask(self, question: Callable[[], Any], topic: str) -> Any:
@@ -99,27 +98,16 @@ class RecordReader:
         except KafkaException as failure:
             # What the connections said comes only when somebody polls.
             self._consumer.poll(0)
-            raise self._translate(failure.args[0], topic) from None
+            raise self._events.build_read_error(failure.args[0], topic) from None
 
     def _check_hope(self, topic: str, *, deadline: float) -> None:
-        hopeless = self._events.find_hopeless()
-        if hopeless is not None:
-            raise build_connection_error(hopeless, action=f"read the topic {topic}", subject=topic, was_late=False)
+        self._events.check_readable(topic)
         if time.monotonic() > deadline:
             raise DeadlineError(
                 f"could not read the topic {topic}: nothing came for {_ANSWER_SECONDS:g} s",
                 hint="check that the brokers run, and try again",
                 context={"subject": topic},
             )
-
-    def _translate(self, error: Any, topic: str) -> SeamarkError:
-        return build_error(
-            error,
-            action=f"read the topic {topic}",
-            subject=topic,
-            operation="READ and DESCRIBE",
-            last_event=self._events.last,
-        )
 
 
 def _build_record(message: Any) -> WholeRecord:

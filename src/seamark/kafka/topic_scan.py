@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from seamark.errors import DeadlineError, SeamarkError
-from seamark.kafka.failures import build_connection_error, build_error
 from seamark.kafka.log_offsets import LogOffsetsAdmin
 from seamark.kafka.opening import open_client
 from seamark.kafka.reading import OF_NO_CONCERN, QUEUE_BACKOFF
@@ -110,21 +109,11 @@ class TopicScan:
 
     def translate(self, error: Any) -> SeamarkError:
         """Our error for one of the client's."""
-        return build_error(
-            error,
-            action=f"read the topic {self.topic}",
-            subject=self.topic,
-            operation="READ and DESCRIBE",
-            last_event=self._events.last,
-        )
+        return self._events.build_read_error(error, self.topic)
 
     def check_hope(self) -> None:
         """Raise where the connections say that waiting is of no use."""
-        hopeless = self._events.find_hopeless()
-        if hopeless is not None:
-            raise build_connection_error(
-                hopeless, action=f"read the topic {self.topic}", subject=self.topic, was_late=False
-            )
+        self._events.check_readable(self.topic)
 
     def build_late(self, left: Mapping[int, int]) -> DeadlineError:
         """The error for partitions from which nothing came."""

@@ -8,7 +8,8 @@ from concurrent.futures import Future, wait
 from threading import Lock
 from typing import Any
 
-from seamark.kafka.failures import IMMEDIATE
+from seamark.errors import SeamarkError
+from seamark.kafka.failures import IMMEDIATE, build_connection_error, build_error
 
 # Log lines and connection errors come only when somebody polls. Ten times a second is soon enough
 # for a person and costs nothing.
@@ -65,6 +66,26 @@ class ConnectionEvents:
                 return self._fatal
             is_down = self._down_since is not None and time.monotonic() - self._down_since > _GRACE_SECONDS
             return self._last if is_down else None
+
+    def check_readable(self, topic: str) -> None:
+        """Check that waiting for records of a topic can succeed.
+
+        Raises:
+            SeamarkError: the brokers are down, or refuse the connection.
+        """
+        hopeless = self.find_hopeless()
+        if hopeless is not None:
+            raise build_connection_error(hopeless, action=f"read the topic {topic}", subject=topic, was_late=False)
+
+    def build_read_error(self, error: Any, topic: str) -> SeamarkError:
+        """Return our error for one of the client's that came while a topic was read."""
+        return build_error(
+            error,
+            action=f"read the topic {topic}",
+            subject=topic,
+            operation="READ and DESCRIBE",
+            last_event=self.last,
+        )
 
 
 def wait_for(

@@ -11,6 +11,7 @@ from seamark.errors import (
     UnreachableError,
 )
 from seamark.kafka.failures import build_error
+from seamark.kafka.wait import ConnectionEvents
 from tests.unit.kafka.fakes import FakeError
 
 
@@ -57,3 +58,27 @@ def test_a_timeout_with_a_login_refused_before_it_is_a_login_problem():
 
 def test_secrets_in_the_text_are_masked():
     assert build("INVALID_CONFIG", "sasl.jaas password=hunter2").cause == "sasl.jaas password=(sensitive)"
+
+
+def test_read_of_a_topic_names_the_acl_operations():
+    error = ConnectionEvents().build_read_error(FakeError("TOPIC_AUTHORIZATION_FAILED"), "orders")
+    assert isinstance(error, AuthorizationError)
+    assert error.message == "not allowed to read the topic orders"
+    assert error.hint == "grant READ and DESCRIBE on the topic orders to the principal of this context"
+
+
+def test_read_that_timed_out_reports_the_error_of_the_connection():
+    events = ConnectionEvents()
+    events.record(FakeError("_TRANSPORT", "connection refused"))
+    error = events.build_read_error(FakeError("_TIMED_OUT"), "orders")
+    assert isinstance(error, UnreachableError)
+    assert "connection refused" in error.cause
+
+
+def test_read_ends_at_once_if_the_brokers_refuse_the_connection():
+    events = ConnectionEvents()
+    events.check_readable("orders")
+    events.record(FakeError("_SSL", "certificate has expired"))
+    with pytest.raises(AuthenticationError) as caught:
+        events.check_readable("orders")
+    assert "read the topic orders" in caught.value.message
