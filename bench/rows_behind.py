@@ -18,7 +18,7 @@ from seamark.devstack import Stack, StackSpec, load_stack, start_stack
 from seamark.model.connector import Connector, ConnectorType
 from seamark.model.distance import Certainty, Counted
 from seamark.model.offset import Offset
-from seamark.offsets.meaning import rows_behind
+from seamark.offsets.meaning.behind import rows_behind
 
 ROWS = 5_000_000
 # Where the offset stands, in hundredths of the table.

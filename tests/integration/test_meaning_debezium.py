@@ -20,7 +20,8 @@ from seamark.devstack.control import ask
 from seamark.devstack.jars import read_jars
 from seamark.model.distance import Certainty, Fixed, Unit
 from seamark.model.meaning import Harm, Order
-from seamark.offsets.meaning import database_url, find_meaning, rows_behind
+from seamark.offsets.meaning import find_meaning
+from seamark.offsets.meaning.behind import database_url, rows_behind
 from seamark.offsets.meaning.debezium_postgres import show_lsn
 from tests.integration.meaning_stage import check_stores
 from tests.integration.test_own_connector import find_plugin_path

@@ -14,7 +14,7 @@ from seamark.model.distance import Certainty, FileBytes, LogRange, Unit, settle
 from seamark.model.finding import Severity
 from seamark.model.meaning import Harm, Order
 from seamark.model.offset import Offset
-from seamark.offsets.meaning import measure_behind, rows_behind
+from seamark.offsets.meaning.behind import measure_behind, rows_behind
 from tests.integration.meaning_stage import Stage
 from tests.integration.rest import call_until
 from tests.integration.waits import wait_for

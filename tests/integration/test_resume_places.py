@@ -13,7 +13,7 @@ import pytest
 from seamark.database import Database
 from seamark.model.distance import settle
 from seamark.model.offset import Offset
-from seamark.offsets.meaning import measure_behind
+from seamark.offsets.meaning.behind import measure_behind
 from tests.integration.meaning_stage import Stage, check_stores
 from tests.integration.test_meanings import (
     FILE_SOURCE,

@@ -21,7 +21,7 @@ from seamark.errors import AuthenticationError, AuthorizationError, NotFoundErro
 from seamark.model.connector import Connector, ConnectorType
 from seamark.model.distance import Certainty, Distance, Mark, TableRows, Unit
 from seamark.model.offset import Offset
-from seamark.offsets.meaning import rows_behind
+from seamark.offsets.meaning.behind import rows_behind
 
 PLUGIN = "io.aiven.connect.jdbc.JdbcSourceConnector"
 ROWS = 2000

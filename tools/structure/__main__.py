@@ -1,8 +1,9 @@
-"""`python -m tools.structure check | figures`.
+"""`python -m tools.structure check | figures | move [--dry-run] | same COMMIT`.
 
 `check` applies the layer contract of the packages to come to today's tree, through the map, and compares the number of
-violations with `baseline`, which may only fall. It also fails if a module or definition isn't placed exactly once. Exit
-codes: 0 as expected, 1 otherwise, 64 wrong use.
+violations with `baseline`, which may only fall. It also fails if a module or definition isn't placed exactly once.
+`move` moves everything to its `moved_to`, and `same` shows that the definitions are those of a commit before the move.
+Exit codes: 0 as expected, 1 otherwise, 64 wrong use.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ from typing import NoReturn
 
 from tools.structure.contract import PACKAGES, Violation, find_violations
 from tools.structure.figures import Figures, read_figures
+from tools.structure.move import Move, MoveError
+from tools.structure.names import Names
 from tools.structure.placement import FOLDER, Placement, find_problems, read_placement
+from tools.structure.same import find_differences
+from tools.structure.split import SplitError, follow_helpers
 from tools.structure.tree import ROOT, Tree, read_tree
 
 USAGE_EXIT = 64
-SOURCES = FOLDER.parents[1] / "src" / ROOT
+REPOSITORY = FOLDER.parents[1]
 BASELINE = "baseline"
 
 
@@ -29,16 +34,20 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE_EXIT, f"error: {message}\n")
 
 
-def main(arguments: Sequence[str] | None = None, *, sources: Path = SOURCES, folder: Path = FOLDER) -> int:
-    """Run one command on a source tree and return its exit code."""
+def main(arguments: Sequence[str] | None = None, *, root: Path = REPOSITORY, folder: Path = FOLDER) -> int:
+    """Run one command on a repository and return its exit code."""
     options = _build_parser().parse_args(arguments)
-    tree, placement = read_tree(sources), read_placement(folder)
+    if options.command == "same":
+        return _show_differences(root, options.commit)
+    tree, placement = read_tree(root / "src" / ROOT), read_placement(folder)
     if problems := find_problems(tree, placement, packages=PACKAGES):
         print("\n".join(problems))
         print(f"error: the map doesn't place everything exactly once: {len(problems)} problems")
         return 1
     if options.command == "figures":
         return _show_figures(tree, placement)
+    if options.command == "move":
+        return _move(root, folder, Names(tree, follow_helpers(tree, placement)), is_dry=options.dry_run)
     found = find_violations(tree.find_uses(), placement)
     return _compare(found, int((folder / BASELINE).read_text(encoding="utf-8")))
 
@@ -48,7 +57,33 @@ def _build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("check", help="compare the violations of the new layer contract with the baseline")
     commands.add_parser("figures", help="print the figures of the tree after the move and after the merge")
+    move = commands.add_parser("move", help="move every module and definition to its place")
+    move.add_argument("--dry-run", action="store_true", help="write nothing")
+    same = commands.add_parser("same", help="compare the definitions with those of a commit before the move")
+    same.add_argument("commit", help="the commit whose map was applied")
     return parser
+
+
+def _move(root: Path, folder: Path, names: Names, *, is_dry: bool) -> int:
+    move = Move(root, names, folder)
+    try:
+        moved = move.build()
+    except (MoveError, SplitError) as error:
+        print(f"error: {error}")
+        return 1
+    if not is_dry:
+        move.write(moved)
+    for line in names.notes.lines:
+        print(f"note: {line}")
+    renamed = sum(old != new for old, new in moved.renamed.items())
+    print(f"{renamed} files renamed, {len(moved.texts)} written, {len(moved.split)} changed by split definitions")
+    return 0
+
+
+def _show_differences(root: Path, commit: str) -> int:
+    differences, count = find_differences(root, commit)
+    print("\n".join([*differences, f"{count} definitions compared, {len(differences)} differ"]))
+    return 1 if differences else 0
 
 
 def _compare(found: Sequence[Violation], allowed: int) -> int:

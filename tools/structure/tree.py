@@ -97,37 +97,43 @@ def read_tree(folder: Path) -> Tree:
         parts = path.relative_to(folder).with_suffix("").parts
         is_package = parts[-1] == "__init__"
         name = ".".join(parts[:-1] if is_package else parts) or ROOT
-        text = path.read_text(encoding="utf-8")
-        module = Module(name, is_package, ast.parse(text, str(path)).body, text.count("\n"))
-        for statement in _flatten(module.body):
-            for defined in _find_defined(statement):
-                size = (statement.end_lineno or statement.lineno) - statement.lineno + 1
-                module.definitions[defined] = module.definitions.get(defined, 0) + size
-            module.imported.update(_find_imported(statement, module))
-        for statement in _flatten(module.body, typing=False):
-            module.loaded.update(bound for bound, _ in _find_imported(statement, module))
-        modules[name] = module
+        modules[name] = read_module(path, name)
     return Tree(modules)
 
 
-def _flatten(body: Iterable[ast.stmt], *, typing: bool = True) -> Iterator[ast.stmt]:
+def read_module(path: Path, name: str) -> Module:
+    """Read one file as the module of a name."""
+    text = path.read_text(encoding="utf-8")
+    module = Module(name, path.stem == "__init__", ast.parse(text, str(path)).body, text.count("\n"))
+    for statement in flatten(module.body):
+        for defined in find_defined(statement):
+            size = (statement.end_lineno or statement.lineno) - statement.lineno + 1
+            module.definitions[defined] = module.definitions.get(defined, 0) + size
+        module.imported.update(_find_imported(statement, module))
+    for statement in flatten(module.body, typing=False):
+        module.loaded.update(bound for bound, _ in _find_imported(statement, module))
+    return module
+
+
+def flatten(body: Iterable[ast.stmt], *, typing: bool = True) -> Iterator[ast.stmt]:
     """Yield module-level statements, those in conditions and handlers too; under TYPE_CHECKING only with `typing`."""
     for statement in body:
         match statement:
             case ast.If(test=ast.Name(id="TYPE_CHECKING")) if not typing:
-                yield from _flatten(statement.orelse, typing=typing)
+                yield from flatten(statement.orelse, typing=typing)
             case ast.If():
                 yield ast.copy_location(ast.Expr(statement.test), statement)
-                yield from _flatten([*statement.body, *statement.orelse], typing=typing)
+                yield from flatten([*statement.body, *statement.orelse], typing=typing)
             case ast.Try():
                 handled = [inner for handler in statement.handlers for inner in handler.body]
                 inner = [*statement.body, *handled, *statement.orelse, *statement.finalbody]
-                yield from _flatten(inner, typing=typing)
+                yield from flatten(inner, typing=typing)
             case _:
                 yield statement
 
 
-def _find_defined(statement: ast.stmt) -> Iterator[str]:
+def find_defined(statement: ast.stmt) -> Iterator[str]:
+    """Yield the names that a module-level statement defines."""
     match statement:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             yield statement.name
@@ -151,13 +157,14 @@ def _find_imported(statement: ast.stmt, module: Module) -> Iterator[tuple[str, D
                 bound = alias.name if alias.asname else ROOT
                 yield alias.asname or ROOT, Definition(_cut_root(bound))
     elif isinstance(statement, ast.ImportFrom):
-        source = _find_source(statement, module)
+        source = find_source(statement, module)
         if source is not None:
             for alias in statement.names:
                 yield alias.asname or alias.name, Definition(source, alias.name)
 
 
-def _find_source(statement: ast.ImportFrom, module: Module) -> str | None:
+def find_source(statement: ast.ImportFrom, module: Module) -> str | None:
+    """Return the module of the tree that a statement imports from; None if it is no part of the tree."""
     if not statement.level:
         source = statement.module or ""
         return _cut_root(source) if source == ROOT or source.startswith(f"{ROOT}.") else None
@@ -182,8 +189,8 @@ class _Uses(ast.NodeVisitor):
         self._named: set[str] = set()
 
     def collect(self) -> set[tuple[Definition, Definition]]:
-        for statement in _flatten(self._module.body):
-            self._users = tuple(_find_defined(statement)) or ("",)
+        for statement in flatten(self._module.body):
+            self._users = tuple(find_defined(statement)) or ("",)
             if not isinstance(statement, ast.Import | ast.ImportFrom):
                 self.visit(statement)
         self._users = ("",)

@@ -21,7 +21,7 @@ from seamark.errors import (
     UnreachableError,
 )
 from seamark.model.distance import Certainty, Distance, Fixed, LogRange, Mark, TableRows, Unit
-from seamark.offsets.meaning import measure_behind
+from seamark.offsets.meaning.behind import measure_behind
 
 ROWS = Distance(Unit.ROWS, TableRows(("t",), number_column="id", after=Mark(1)))
 

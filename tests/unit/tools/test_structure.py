@@ -57,14 +57,14 @@ def plant(tmp_path):
 
     def run(modules=None, placed=None, split=(), baseline=0, command="check"):
         for name, text in {**MODULES, **(modules or {})}.items():
-            path = tmp_path / "src" / f"{name}.py"
+            path = tmp_path / "src" / "seamark" / f"{name}.py"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         rows = [f"{old},{new},{new}" for old, new in (MAP if placed is None else placed).items()]
         (tmp_path / "map.csv").write_text("\n".join(["module,moved_to,merged_into", *rows, ""]))
         (tmp_path / "split.csv").write_text("\n".join(["module,name,moved_to,merged_into", *split, ""]))
         (tmp_path / "baseline").write_text(f"{baseline}\n")
-        return main([command], sources=tmp_path / "src", folder=tmp_path)
+        return main([command], root=tmp_path, folder=tmp_path)
 
     return run
 
@@ -197,7 +197,7 @@ def test_figures_are_of_the_merged_modules(plant, capsys):
 
 def test_uses_are_read_by_definition(plant, tmp_path):
     plant()
-    uses = read_tree(tmp_path / "src").find_uses()
+    uses = read_tree(tmp_path / "src" / "seamark").find_uses()
     assert uses == {
         Use(Definition("moving", "move"), Definition("model", "Offset")),
         Use(Definition("life", "start"), Definition("model", "LIMIT")),

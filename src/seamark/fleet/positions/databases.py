@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from seamark.errors import SeamarkError
-from seamark.offsets.meaning import database_url
+from seamark.offsets.meaning.behind import database_url
 
 if TYPE_CHECKING:
     from seamark.context import Context

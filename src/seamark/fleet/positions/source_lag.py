@@ -19,7 +19,8 @@ from seamark.model.distance import Certainty, Counted, Distance
 from seamark.model.offset import Offset
 from seamark.model.reading import Reading
 from seamark.model.source_lag import PartitionLag, SourceLag
-from seamark.offsets.meaning import Meaning, database_url, find_meaning, measure_behind
+from seamark.offsets.meaning import Meaning, find_meaning
+from seamark.offsets.meaning.behind import database_url, measure_behind
 
 if TYPE_CHECKING:
     from seamark.context import Context

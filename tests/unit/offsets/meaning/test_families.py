@@ -7,7 +7,8 @@ import pytest
 from seamark.model.distance import Certainty, Counted, FileBytes, Fixed, LogRange, Unit, WalBytes, settle
 from seamark.model.finding import Severity
 from seamark.model.meaning import Harm, Order
-from seamark.offsets.meaning import database_url, find_meaning
+from seamark.offsets.meaning import find_meaning
+from seamark.offsets.meaning.behind import database_url
 from seamark.offsets.meaning.debezium_postgres import show_lsn
 
 FILE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
