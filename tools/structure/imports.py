@@ -120,9 +120,11 @@ def _rewrite_from(node: ast.ImportFrom, names: Names, *, importing: str, module:
 
 
 def build_statements(found: Iterable[tuple[Imported, str]], names: Names, *, importing: str) -> list[str]:
-    """Return one statement for each module that names come from, without those of the importing module itself."""
+    """Return the statements that import names, without those of the importing module itself."""
     sources: dict[str, list[str]] = {}
     for imported, bound in found:
         if imported.source != importing or f"{imported.source}.{imported.name}" in names.modules:
-            sources.setdefault(imported.source, []).append(build_alias(imported.name, bound))
-    return [f"from {source} import {', '.join(aliases)}" for source, aliases in sources.items()]
+            # A renamed one is alone, as the import sorter would have it; it would keep one of the comments only.
+            renamed = bound if bound != imported.name else ""
+            sources.setdefault(f"{imported.source} {renamed}", []).append(build_alias(imported.name, bound))
+    return [f"from {source.split()[0]} import {', '.join(aliases)}" for source, aliases in sources.items()]

@@ -187,18 +187,31 @@ class _Uses(ast.NodeVisitor):
         self._scopes: list[dict[str, Definition | None]] = []
         self._found: set[tuple[Definition, Definition]] = set()
         self._named: set[str] = set()
+        self._plain: set[tuple[str, str]] = set()
+        """Users and the modules that they import by `import a.b`."""
 
     def collect(self) -> set[tuple[Definition, Definition]]:
         for statement in flatten(self._module.body):
             self._users = tuple(find_defined(statement)) or ("",)
-            if not isinstance(statement, ast.Import | ast.ImportFrom):
+            if isinstance(statement, ast.Import):
+                self._keep_plain(statement)
+            elif not isinstance(statement, ast.ImportFrom):
                 self.visit(statement)
         self._users = ("",)
         for name, target in self._module.imported.items():
             # Re-exports, and imports for their effect alone.
             if name not in self._named:
                 self._add(target)
+        used = {target.module for _, target in self._found}
+        for user, module in self._plain:
+            if module in self._tree.modules and module not in used:
+                self._found.add((Definition(self._module.name, user), Definition(module)))
         return self._found
+
+    def _keep_plain(self, statement: ast.Import) -> None:
+        for alias in statement.names:
+            if alias.name.startswith(f"{ROOT}.") and not alias.asname:
+                self._plain.update((user, _cut_root(alias.name)) for user in self._users)
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
@@ -250,6 +263,8 @@ class _Uses(ast.NodeVisitor):
         self.visit(node.func)
 
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+        if isinstance(node, ast.Import):
+            self._keep_plain(node)
         for name, target in _find_imported(node, self._module):
             self._add(target)
             if self._scopes:

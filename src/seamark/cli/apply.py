@@ -64,10 +64,10 @@ def apply(
 def _compare(what: SpecOptions, planned: Planned, path: Path) -> None:
     if not what.paths:
         raise UsageError("--expect compares the plan of spec files", hint="pass the files with -f PATH")
-    from seamark.fleet.plan_file import read_plan_file  # noqa: PLC0415
     from seamark.fleet.registration import check_expected  # noqa: PLC0415
+    from seamark.fleet.review import read_saved_plan  # noqa: PLC0415
 
-    check_expected(planned.plan, read_plan_file(path))
+    check_expected(planned.plan, read_saved_plan(path))
 
 
 def _review(fleet: Fleet, what: SpecOptions, trial: RunOptions, *, prune: bool) -> Planned:
@@ -77,6 +77,6 @@ def _review(fleet: Fleet, what: SpecOptions, trial: RunOptions, *, prune: bool) 
         raise UsageError(
             "a saved plan is applied as it is", hint="give --prune, --adopt and --allow-python to seamark plan"
         )
-    from seamark.fleet.plan_file import read_plan_file  # noqa: PLC0415
+    from seamark.fleet.review import read_saved_plan  # noqa: PLC0415
 
-    return fleet.review(read_plan_file(Path(what.names[0])), validate=trial.validate)
+    return fleet.review(read_saved_plan(Path(what.names[0])), validate=trial.validate)

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-import seamark.fleet.action_kinds  # noqa: F401 - plans are decoded here
 from seamark.change.codec import decode_fields, encode_fields
 from seamark.change.identity import ConnectIdentity
 from seamark.change.journal import Journal

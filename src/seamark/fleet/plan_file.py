@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import seamark.fleet.action_kinds  # noqa: F401 - plans are decoded here
 from seamark.change.codec import find_masked
 from seamark.change.plan import Plan
 from seamark.errors import SeamarkError, UsageError

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+import seamark.fleet.action_kinds  # noqa: F401 - plans are decoded here
 from seamark.change.plan import Plan
 from seamark.change.precondition import BEFORE, aspect_of, is_expected
 from seamark.change.step import Step
 from seamark.errors import RefusedError
-from seamark.fleet.plan_file import find_masked_keys
+from seamark.fleet.plan_file import find_masked_keys, read_plan_file
 
 _AGAIN = "make the plan anew"
+
+
+def read_saved_plan(path: Path) -> Plan:
+    """Read a plan file; every kind of action is known here."""
+    return read_plan_file(path)
 
 
 def refuse_hidden(plan: Plan) -> None:

@@ -114,6 +114,12 @@ def test_tree_that_keeps_the_contract_passes(plant, capsys):
         ),
         # For its effect alone.
         ("life", "from seamark import moving  # noqa: F401\n", "upward: connectors -> offsets: life -> moving"),
+        ("life", "import seamark.moving  # noqa: F401\n", "upward: connectors -> offsets: life -> moving"),
+        (
+            "life",
+            "def start():\n    import seamark.moving\n",
+            "upward: connectors -> offsets: life:start -> moving",
+        ),
     ],
 )
 def test_planted_violation_is_found(plant, capsys, module, text, violation):

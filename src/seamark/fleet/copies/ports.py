@@ -12,7 +12,7 @@ Sample = tuple[int, bytes | None]
 
 
 class Hold(Protocol):
-    """The registration of one plan, in the hand of one driver. `seamark.kafka.copy_registry.RegistryHold` is it."""
+    """The registration of one plan, held by one driver. `seamark.kafka.copy_registry.RegistryHold` is it."""
 
     def read(self) -> Registration | None:
         """The newest generation."""
