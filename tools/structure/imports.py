@@ -35,9 +35,7 @@ class PythonFile:
 
     def rewrite(self, names: Names) -> str:
         """Return the text after the move."""
-        edits = [
-            edit for node in ast.walk(ast.parse(self.text)) for edit in self._rewrite_statement(node, names=names)
-        ]
+        edits = [edit for node in ast.walk(ast.parse(self.text)) for edit in self._rewrite_statement(node, names=names)]
         parts, at = [], 0
         for edit in sorted(edits):
             parts += [names.rewrite_text(self.text[at : edit.start], importing=self.importing), edit.text]

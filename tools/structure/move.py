@@ -121,7 +121,7 @@ class Move:
         docstrings = self._read_docstrings()
         for package in sorted(self.names.packages):
             path = self._find_path(build_full(package))
-            if package == TESTS or path.startswith(f"{TESTS}/") and path not in moved.texts:
+            if path.startswith(f"{TESTS}/") and path not in moved.texts:
                 continue
             if path not in moved.texts:
                 moved.texts[path] = f'"""{_find(docstrings, build_full(package))}"""\n'
@@ -200,14 +200,14 @@ class Move:
             moved.texts["pyproject.toml"] = head + path.read_text(encoding="utf-8")
 
     def _apply_edits(self, moved: Moved) -> None:
-        """Apply what no rule can do: `edits.toml` has a path after the move, an old text that occurs once, a new one."""
+        """Apply what no rule can do: `edits.toml` has a path after the move, a text that occurs there once, a new one."""
         path = self.folder / "edits.toml"
         edits = tomllib.loads(path.read_text(encoding="utf-8")).get("edit", []) if path.exists() else []
         for edit in edits:
             text = moved.texts.get(edit["path"]) or (self.root / edit["path"]).read_text(encoding="utf-8")
             if text.count(edit["old"]) != 1:
                 raise MoveError(f"edits.toml: {edit['path']} has {text.count(edit['old'])} times {edit['old']!r}")
-            moved.texts[edit["path"]] = text.replace(edit["old"], edit["new"])
+            moved.texts[edit["path"]] = text.replace(edit["old"], edit["new"].removeprefix("\n"))
 
     def _find_old_path(self, module: Module) -> str:
         place = build_path(module.name, is_package=module.is_package)

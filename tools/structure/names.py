@@ -56,7 +56,7 @@ class Names:
         """The packages after the move, without the name of the root package."""
         targets = {place.moved_to for place in self.placement.modules.values()}
         targets |= {place.moved_to for place in self.placement.splits.values()}
-        parents = set()
+        parents: set[str] = set()
         for target in targets - {GONE, ROOT}:
             parts = target.split(".")
             parents.update(".".join(parts[:length]) for length in range(1, len(parts)))
@@ -88,21 +88,22 @@ class Names:
             return None
         if name in module.definitions:
             return Imported(self.find_definition(Definition(source, name)), name)
-        kept = self.find_module(source)
-        inner = name if source == ROOT else f"{source}.{name}"
         # A package that imports its own module binds no other thing by that name.
         is_other = module.imported.get(name, Definition(source, name)) != Definition(source, name)
+        inner = name if source == ROOT else f"{source}.{name}"
         if not is_other and inner in self.tree.modules:
             return self._find_submodule(inner)
+        kept = self.find_module(source)
         if kept is not None and not (is_other and _breaks(importing, kept)):
             return Imported(kept, name)
-        found = self.tree.find(Definition(source, name))
-        if found is None or (found.module == source and not found.name):
-            self.notes.add(f"{source}: dissolved, and {name} is imported from it")
+        return self._find_original(Definition(source, name))
+
+    def _find_original(self, exported: Definition) -> Imported | None:
+        found = self.tree.find(exported)
+        if found is None or found == Definition(exported.module):
+            self.notes.add(f"{exported.module}: dissolved, and {exported.name} is imported from it")
             return None
-        if not found.name:
-            return self._find_submodule(found.module)
-        return Imported(self.find_definition(found), found.name)
+        return Imported(self.find_definition(found), found.name) if found.name else self._find_submodule(found.module)
 
     def _find_submodule(self, old: str) -> Imported | None:
         new = self.find_module(old)

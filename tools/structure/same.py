@@ -20,7 +20,17 @@ from tools.structure.contract import TESTS
 from tools.structure.names import Names, build_full, build_path
 from tools.structure.placement import GONE, read_placement
 from tools.structure.split import follow_helpers
-from tools.structure.tree import ROOT, Definition, Module, Tree, find_defined, find_source, flatten, read_module, read_tree
+from tools.structure.tree import (
+    ROOT,
+    Definition,
+    Module,
+    Tree,
+    find_defined,
+    find_source,
+    flatten,
+    read_module,
+    read_tree,
+)
 
 Dumps = Mapping[Definition, Sequence[str]]
 # An `__init__` names its lazy modules in these; the move may change the first.
