@@ -200,7 +200,7 @@ class Move:
             moved.texts["pyproject.toml"] = head + path.read_text(encoding="utf-8")
 
     def _apply_edits(self, moved: Moved) -> None:
-        """Apply what no rule can do: `edits.toml` has a path after the move, a text that occurs there once, a new one."""
+        """Apply what no rule can do: `edits.toml` has a path after the move, a text that it has once, and a new one."""
         path = self.folder / "edits.toml"
         edits = tomllib.loads(path.read_text(encoding="utf-8")).get("edit", []) if path.exists() else []
         for edit in edits:
@@ -299,7 +299,7 @@ def format_files(root: Path, moved: Moved) -> None:
     changed = sorted(path for path in moved.texts if path.endswith(".py"))
     split = sorted(moved.split & {*changed})
     for command in (
-        ["check", "--quiet", "--select", "F401", "--fix", *split] if split else [],
+        ["check", "--quiet", "--select", "F401,TC005", "--fix", *split] if split else [],
         ["check", "--quiet", "--select", "I", "--fix", *changed],
         ["format", "--quiet", *changed],
     ):

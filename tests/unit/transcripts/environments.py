@@ -144,11 +144,10 @@ class LandEnvironment(PipelineEnvironment):
         self.write("lake/pipelines.yaml", LAKE_PIPELINE)
         for name in ("seamark-env.tar.gz", "seamark-main.py"):
             self.write(f"pack/{name}", "")
-        landings = "seamark.fleet.landings"
-        self.patch.setattr(f"{landings}.targets.open_database", lambda declared: self.database)
-        self.patch.setattr(f"{landings}.landings.require_spark", lambda: None)
-        self.patch.setattr(f"{landings}.landings.open_spark", lambda wish, work: nullcontext())
-        self.patch.setattr(f"{landings}.compaction.open_table", lambda declared: declared.landing.table)
+        self.patch.setattr("seamark.fleet.landings.targets.open_database", lambda declared: self.database)
+        self.patch.setattr("seamark.fleet.landings.landings.require_spark", lambda: None)
+        self.patch.setattr("seamark.fleet.landings.landings.open_spark", lambda wish, work: nullcontext())
+        self.patch.setattr("seamark.fleet.landings.compaction.open_table", lambda declared: declared.landing.table)
         # Both modules import what the unit tier has not: pyspark, and pyarrow.
         job = SimpleNamespace(DEFAULT_RECORDS=600_000, LandEnds=lambda *_, **__: None, run_landing=self.land)
         self.patch.setitem(sys.modules, "seamark.spark.land_job", job)
@@ -247,8 +246,10 @@ class Noon(datetime):
 
 def prepare(env):
     """Remove what differs between machines, and what an earlier transcript has left in this process."""
-    for module in ("fleet.offsets", "fleet.offset_verbs", "report.views.offsets", "report.views.offsets_lists"):
-        env.patch.setattr(f"seamark.{module}.datetime", Noon)
+    env.patch.setattr("seamark.fleet.offsets.datetime", Noon)
+    env.patch.setattr("seamark.fleet.offset_verbs.datetime", Noon)
+    env.patch.setattr("seamark.report.views.offsets.datetime", Noon)
+    env.patch.setattr("seamark.report.views.offsets_lists.datetime", Noon)
     env.patch.setattr("seamark.demo.needs._CHECKS", {need: lambda: None for need in Need})
     # What is known of a plugin hides values.
     PLUGIN_KEYS.forget()
