@@ -37,7 +37,7 @@ class ReturnReader(MoveGroup):
     def describe(self) -> str:
         return f"let {self.subject} go on in {self.source}, where it stood"
 
-    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+    def undo(self, intent: Intent) -> CanNotUndo:
         del intent
         return CanNotUndo(f"{self.source} may have new records by then: seamark copy cutover does it anew")
 
@@ -93,7 +93,7 @@ class CarryReader(Step):
 
     def undo(self, intent: Intent) -> Step | CanNotUndo | None:
         back = self._read_move(intent).undo(intent)
-        if not isinstance(back, MoveGroup):
+        if isinstance(back, CanNotUndo):
             return back
         ends = {int(partition): end for partition, end in intent.extra["ends"].items()}
         return ReturnReader(back.group, back.positions, self.copy, self.source, self.target, ends)

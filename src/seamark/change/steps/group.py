@@ -130,7 +130,7 @@ class MoveGroup(GroupAction):
         )
         return Observed.BETWEEN if known else Observed.FOREIGN
 
-    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+    def undo(self, intent: Intent) -> MoveGroup | CanNotUndo:
         before = load_positions(intent.before or {})
         commits = {
             (topic, number): commit
