@@ -7,6 +7,7 @@ uses is compared too: a name that means another definition than before is a diff
 from __future__ import annotations
 
 import ast
+import copy
 import io
 import subprocess
 import tarfile
@@ -33,7 +34,7 @@ from tools.structure.tree import (
 )
 
 Dumps = Mapping[Definition, Sequence[str]]
-# An `__init__` names its lazy modules in these; the move may change the first.
+# Names leave it with their definitions.
 _EXPORTS = "__all__"
 
 
@@ -177,7 +178,7 @@ def _dump_tree(tree: Tree, canonical: _Canonical) -> Dumps:
             last = defined or (last if is_text else ())
             if _EXPORTS in defined:
                 continue
-            dump = ast.dump(canonical.visit(statement))
+            dump = ast.dump(canonical.visit(copy.deepcopy(statement)))
             for name in last or ("",):
                 place = canonical.place(Definition(module.name, name))
                 if place is not None:

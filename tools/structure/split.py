@@ -114,8 +114,8 @@ def _cut_exports(text: str, gone: set[str]) -> str:
     for statement in ast.parse(text).body:
         if "__all__" in find_defined(statement):
             start, end = find_span(text, statement)
-            names = "|".join(map(re.escape, sorted(gone))) or "$^"
-            return text[:start] + re.sub(rf"\"(?:{names})\"(?:, ?)?", "", text[start:end]) + text[end:]
+            names = rf'"(?:{"|".join(map(re.escape, sorted(gone))) or "$^"})"'
+            return text[:start] + re.sub(rf",\s*{names}|{names},?\s*", "", text[start:end]) + text[end:]
     return text
 
 
