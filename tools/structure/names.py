@@ -194,7 +194,8 @@ class Names:
         return "`, `".join(full)
 
     def _rewrite_bare(self, match: re.Match[str]) -> str:
-        return self._find_path(match[1]) or match[0]
+        # With the root's folder it is a match of the other pattern.
+        return match[0] if match[1].startswith(f"{ROOT}/") else self._find_path(match[1]) or match[0]
 
     def _rewrite_folder(self, match: re.Match[str]) -> str:
         found = self._find_path(match[1])

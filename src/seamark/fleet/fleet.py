@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from seamark.fleet.connector_life.lifecycle import Lifecycle
     from seamark.fleet.connector_life.plans import ConnectorPlans
     from seamark.fleet.copies.copies import Copies
-    from seamark.fleet.doctor import Doctor
+    from seamark.fleet.doctor.doctor import Doctor
     from seamark.fleet.identity import Identities
     from seamark.fleet.journal import Journal
     from seamark.fleet.kip199.plans import Imports
@@ -275,7 +275,7 @@ class Fleet:
     @permits(Permission.READ)
     def doctor(self) -> Doctor:
         """What is wrong, and its fix."""
-        from seamark.fleet.doctor import Doctor  # noqa: PLC0415
+        from seamark.fleet.doctor.doctor import Doctor  # noqa: PLC0415
         from seamark.fleet.doctor.offsets import OffsetsReader  # noqa: PLC0415
 
         reader = OffsetsReader(self._stores, brokers=self._world.kafka, now=self._world.clock.now)

@@ -105,6 +105,7 @@ from seamark.moving import move, verbs
 
 PROGRAM = "import seamark.life; from seamark.model import order\\nprint(order)"
 PATHS = ["moving/verbs.py", "tests/unit/moving/verbs.py", "seamark/v1", "/etc/seamark/model.py"]
+FILES = ["seamark/__init__.py", "seamark/model.py"]
 
 
 def test_life(monkeypatch):
@@ -271,8 +272,15 @@ def test_names_and_paths_in_strings_follow(moved):
     assert '"seamark.core.order.order.__doc__"' in test
     assert "setattr(seamark.connectors.service, " in test
     assert '"import seamark.connectors.service; from seamark.core.order import order\\nprint(order)"' in test
-    for path in ("lifecycle/move.py", "tests/unit/moving/verbs.py", "seamark/v1", "/etc/seamark/model.py"):
+    for path in (
+        "lifecycle/move.py",
+        "tests/unit/moving/verbs.py",
+        "seamark/v1",
+        "/etc/seamark/model.py",
+        "seamark/__init__.py",
+    ):
         assert f'"{path}"' in test
+    assert '"seamark/core/offset.py"' in test
     assert "the source `seamark.lake`" in read(moved, "src/seamark/connectors/service.py")
     assert read(moved, "docs/page.md") == (
         "`src/seamark/core/offset.py`, `src/seamark/tables/delta.py`, `src/seamark/lifecycle/move.py`, the model; "

@@ -3,7 +3,3 @@
 Everything that the checks need is read once, into one value; the checks themselves are functions
 of that value and ask nothing.
 """
-
-from seamark.fleet.doctor.doctor import Doctor
-
-__all__ = ["Doctor"]
