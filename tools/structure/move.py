@@ -35,6 +35,8 @@ SKIPPED = (
     "tests/unit/tools/test_move.py",
     "tests/unit/tools/test_reliability.py",
 )
+# What was written for this move alone; it is of no use after it.
+APPLIED = ("contracts.toml", "docstrings.toml", "edits.toml")
 MUTANTS = "tools/mutants/mutants.toml"
 CONTRACTS = "[tool.importlinter]"
 _OUTSIDE = Module("", is_package=False, body=(), lines=0)
@@ -227,6 +229,8 @@ class Move:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
         _remove_empty(self.root / "src" / ROOT)
+        for name in APPLIED:
+            (self.folder / name).unlink(missing_ok=True)
         write_placement(self.folder, build_placement(self.placement, self.tree))
         format_files(self.root, moved)
 

@@ -89,7 +89,7 @@ def start() -> int:
     return values.FIRST + seamark.model.FIRST
 ''',
     # What stays uses what leaves.
-    "src/seamark/lake.py": '"""Tables."""\n\nROOT = "s3"\nPLACE = ROOT + "/x"\n',
+    "src/seamark/lake.py": '"""Tables."""\n\n# Why.\nROOT = "s3"\n"""Where."""\nPLACE = ROOT + "/x"\n',
     "src/seamark/brokers.py": '"""Topics."""\n\n\ndef read() -> int:\n    return 1\n',
     "src/seamark/kinds/__init__.py": '''"""Every kind."""
 
@@ -234,6 +234,8 @@ def order(offsets: Sequence[Offset]) -> list[Offset]:
     return sorted(offsets, key=_compare)[: _LIMIT + FIRST - FIRST]
 '''
     )
+    assert read(moved, "src/seamark/core/place.py").endswith('\n# Why.\nROOT = "s3"\n"""Where."""\n')
+    assert "Wh" not in read(moved, "src/seamark/tables/delta.py")
     assert read(moved, "src/seamark/tables/delta.py").splitlines()[2] == "from seamark.core.place import ROOT"
     left = read(moved, "src/seamark/core/offset.py")
     assert "Sequence" not in left
@@ -308,6 +310,13 @@ def test_map_of_the_moved_tree_is_complete(moved, capsys):
     assert "\ncore.order,core.order,core.order\n" in read(moved, "tools/structure/map.csv")
     assert "\nconnectors.first,connectors.first,connectors.steps\n" in read(moved, "tools/structure/map.csv")
     assert read(moved, "tools/structure/split.csv") == "module,name,moved_to,merged_into\n"
+
+
+def test_second_move_changes_nothing(moved, capsys):
+    git(moved, "add", "-A")
+    assert run(moved, "move") == 0
+    assert "\n0 files renamed" in capsys.readouterr().out
+    assert subprocess.run(["git", "diff", "--stat"], cwd=moved, capture_output=True, check=True).stdout == b""
 
 
 def test_dry_run_writes_nothing(repository, capsys):
