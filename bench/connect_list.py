@@ -17,8 +17,8 @@ import httpx2
 
 from bench.harness.definition import Bench, BenchError, Leg, Prepared, Ratio, WrongResultError
 from seamark.connect import ConnectClient
+from seamark.connect.connector import Connector, State
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
-from seamark.model.connector import Connector, State
 
 CONNECTORS = 200
 PLUGIN = "org.apache.kafka.connect.file.FileStreamSourceConnector"

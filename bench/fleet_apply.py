@@ -19,11 +19,11 @@ import seamark
 from bench.fleets.bare_rest import BareRest, State, is_running
 from bench.fleets.rounds import RUNNING, Round, build_rounds, write_files
 from bench.harness.definition import Bench, BenchError, Leg, Prepared, Ratio, WrongResultError
+from seamark.changes.pace import FLEET_PACE, Pace
+from seamark.changes.result import StepResult
+from seamark.changes.setup import make_setup
 from seamark.context import open_context
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
-from seamark.fleet.setup import make_setup
-from seamark.model.pace import FLEET_PACE, Pace
-from seamark.model.result import StepResult
 
 SIZE = 500
 PREFIX = "bench-"

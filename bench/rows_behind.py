@@ -13,12 +13,13 @@ import psycopg
 from psycopg import sql
 
 from bench.harness.definition import Bench, Direction, Leg, Prepared, Ratio, WrongResultError
-from seamark.database import Database
+from seamark.connect.connector import Connector
+from seamark.core.distance import Certainty, Counted
+from seamark.core.offset import Offset
+from seamark.core.refs import ConnectorType
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
-from seamark.model.connector import Connector, ConnectorType
-from seamark.model.distance import Certainty, Counted
-from seamark.model.offset import Offset
-from seamark.offsets.meaning.behind import rows_behind
+from seamark.offsets.read.behind import rows_behind
+from seamark.tables import Database
 
 ROWS = 5_000_000
 # Where the offset stands, in hundredths of the table.

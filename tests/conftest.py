@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from seamark.core.plugin_keys import PLUGIN_KEYS
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
-from seamark.model.plugin_keys import PLUGIN_KEYS
 
 # How long one example takes says how busy the machine is, and nothing about the code; whoever measures sets their own.
 settings.register_profile("seamark", deadline=None)

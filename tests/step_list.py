@@ -10,20 +10,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from seamark.change.action import Action, ActionHistory, Needs, Reads, StepSequence, When, action_kind, needs_permission
-from seamark.change.codec import Encoded
-from seamark.change.past import read_closed
-from seamark.change.plan import Plan
-from seamark.change.prepare import Prepared, build_preconditions, prepare
-from seamark.change.recovery import Recovery
-from seamark.change.step import CanNotUndo, Step
-from seamark.change.steps import build_step
-from seamark.change.steps.offsets import QUIET_SECONDS, WriteOffsets
-from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
-from seamark.change.undo import build_undo_plan
-from seamark.model.effect import Effect
-from seamark.model.permission import Permission
-from seamark.model.plan import StepData
+from seamark.changes.action import (
+    Action,
+    ActionHistory,
+    Needs,
+    Reads,
+    StepSequence,
+    When,
+    action_kind,
+    needs_permission,
+)
+from seamark.changes.codec import Encoded
+from seamark.changes.effect import Effect
+from seamark.changes.history import read_closed
+from seamark.changes.plan import Plan
+from seamark.changes.prepare import Prepared, build_preconditions, prepare
+from seamark.changes.recovery import Recovery
+from seamark.changes.step import CanNotUndo, Step, build_step
+from seamark.changes.step_data import StepData
+from seamark.changes.undo import build_undo_plan
+from seamark.offsets.write.steps import QUIET_SECONDS, WriteOffsets
+from seamark.offsets.write.stopped import ProveStopped, VerifyOffsets
+from seamark.policy.permission import Permission
 
 
 def _pack(sequence: StepSequence) -> list[Any]:

@@ -7,13 +7,13 @@ from uuid import uuid4
 
 from bench.copies.stage import Copied, Kept, Shape, Stage
 from bench.harness.definition import BenchError
-from seamark.fleet.copies.slicing import choose_limits, read_time_index
-from seamark.fleet.copies.source import read_source
-from seamark.fleet.copies.wish import CopyWish
+from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
+from seamark.copies.plan.cutting import cut_slices
+from seamark.copies.plan.slicing import choose_limits, read_time_index
+from seamark.copies.plan.source import read_source
+from seamark.copies.plan.wish import CopyWish
 from seamark.kafka import Brokers
-from seamark.pipelines.copy_plan import CopyPlan, TopicEnd
-from seamark.pipelines.cutting import cut_slices
-from seamark.pipelines.routing import Routing, Rule
+from seamark.kafka_sink.routing import Routing, Rule
 
 CODEC = "lz4"
 # What fetches more at once, as Java's consumer names it; and without a wait of half a second in each task that reads to
@@ -42,7 +42,7 @@ def copy_ours(stage: Stage, shape: Shape) -> Copied:
     plan = stage.plan
     if plan is None:
         raise BenchError("the copy has no plan")
-    from seamark.spark.copy_job import CopyEnds, run_copy  # noqa: PLC0415 - the list of benches needs no Spark
+    from seamark.copies.run.copy_job import CopyEnds, run_copy  # noqa: PLC0415 - the list of benches needs no Spark
 
     servers = {"kafka.bootstrap.servers": stage.servers}
     ends = CopyEnds(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def land_ours(stage: Stage, mode: Mode) -> Landed:
     """`run_landing`, from the claim to the ledger's last move."""
-    from seamark.spark.land_job import LandEnds, run_landing  # noqa: PLC0415 - the list of benches needs no Spark
+    from seamark.pipelines.land_job import LandEnds, run_landing  # noqa: PLC0415 - the list of benches needs no Spark
 
     ends = LandEnds({"kafka.bootstrap.servers": stage.servers}, url=stage.postgres.dsn)
     run_landing(stage.spark, stage.build_landing(mode), ends, records=stage.records)
@@ -24,9 +24,9 @@ def land_ours(stage: Stage, mode: Mode) -> Landed:
 
 def land_lake(stage: Stage) -> Landed:
     """`run_landing` into a table of Delta, from the table's making to the last commit."""
-    from seamark.lake.table import LakeTable  # noqa: PLC0415
-    from seamark.spark.lake_schema import make_fit  # noqa: PLC0415
-    from seamark.spark.land_job import LandEnds, run_landing  # noqa: PLC0415
+    from seamark.pipelines.lake_schema import make_fit  # noqa: PLC0415
+    from seamark.pipelines.land_job import LandEnds, run_landing  # noqa: PLC0415
+    from seamark.tables.delta.table import LakeTable  # noqa: PLC0415
 
     landing = stage.build_lake_landing()
     table = LakeTable(stage.lake.below(landing.table), owner=landing.owner)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from seamark.devstack.stack import PostgresEndpoint
-    from seamark.lake.place import LakePlace
+    from seamark.tables.delta.place import LakePlace
 
 # The last two columns are the order of a row: ours, and the rival's.
 _TABLE = (
@@ -62,7 +62,7 @@ class Stage:
     @property
     def lake(self) -> LakePlace:
         """Where tables of Delta are made."""
-        from seamark.lake.place import LakePlace  # noqa: PLC0415 - the list of benches needs no Arrow
+        from seamark.tables.delta.place import LakePlace  # noqa: PLC0415 - the list of benches needs no Arrow
 
         return LakePlace(str(self.folder))
 

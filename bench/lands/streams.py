@@ -13,9 +13,9 @@ from uuid import uuid4
 from bench.lands.freshness import Order, build_id, measure_freshness
 from bench.lands.rows import COLUMNS, PARTITIONS, SCHEMA, Expected
 from bench.lands.stage import Landed, Stage
-from seamark.model.record_order import KAFKA_TIMESTAMP
 from seamark.pipelines.land_column import LandColumn
 from seamark.pipelines.landing import Landing, Mode
+from seamark.tables.record_order import KAFKA_TIMESTAMP
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -39,7 +39,7 @@ OpenPipeline = Callable[[Stage], AbstractContextManager[None]]
 
 def land_changes(stage: Stage) -> Landed:
     """`run_landing` of the changes, from the claim to the ledger's last move."""
-    from seamark.spark.land_job import LandEnds, run_landing  # noqa: PLC0415 - the list of benches needs no Spark
+    from seamark.pipelines.land_job import LandEnds, run_landing  # noqa: PLC0415 - the list of benches needs no Spark
 
     ends = LandEnds({"kafka.bootstrap.servers": stage.servers}, url=stage.postgres.dsn)
     run_landing(stage.spark, build_landing(stage, stage.changes_topic), ends, records=stage.changes.count // BATCHES)
@@ -66,7 +66,7 @@ def land_fresh(stage: Stage, open_pipeline: OpenPipeline) -> Landed:
 @contextmanager
 def open_ours(stage: Stage) -> Iterator[None]:
     """Run `run_landing` in a thread of its own."""
-    from seamark.spark.land_job import LandEnds, run_landing  # noqa: PLC0415
+    from seamark.pipelines.land_job import LandEnds, run_landing  # noqa: PLC0415
 
     ends = LandEnds({"kafka.bootstrap.servers": stage.servers}, url=stage.postgres.dsn)
     landing, stop = build_landing(stage, stage.fresh_topic), threading.Event()

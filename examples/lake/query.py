@@ -8,8 +8,8 @@ The lake is that of the current context.
 from urllib.parse import urlsplit
 
 import seamark
-from seamark.fleet.lakes import open_lake
 from seamark.spark import open_session
+from seamark.tables.lakes import open_lake
 
 # Delta's own reader needs these, and its jars on Spark's class path. Landing needs neither.
 DELTA_CONF = {

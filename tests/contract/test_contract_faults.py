@@ -9,6 +9,9 @@ import time
 import pytest
 
 from seamark.connect import ConnectClient, Timing
+from seamark.connect.connector import State
+from seamark.connectors.health import Health, build_health
+from seamark.core.offset import Offset
 from seamark.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -19,9 +22,6 @@ from seamark.errors import (
     UnsettledError,
     UnsupportedError,
 )
-from seamark.model.connector import State
-from seamark.model.health import Health, build_health
-from seamark.model.offset import Offset
 from tests.contract.targets import Target
 from tests.fakes.connect import (
     JDBC_SOURCE,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from seamark.connect.connector import State
+from seamark.core.offset import Offset
 from seamark.errors import RejectedError, UnknownOutcomeError, UsageError
-from seamark.model.connector import State
-from seamark.model.offset import Offset
 from tests.contract.targets import TEN_LINES, Target
 from tests.fakes.connect import texts
 

@@ -7,9 +7,10 @@ from urllib.parse import quote
 import pytest
 
 from seamark.connect import Capability
+from seamark.connect.connector import Connector, State
+from seamark.connectors.health import Health, build_health
+from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, RejectedError, UsageError
-from seamark.model.connector import Connector, ConnectorType, State
-from seamark.model.health import Health, build_health
 from tests.contract.targets import SOURCE_END, TEN_LINES, Target
 from tests.fakes.connect import FILE_SINK, FILE_SOURCE, JDBC_SOURCE, texts
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from seamark.core.offset import Offset
 from seamark.errors import NotFoundError, UnsupportedError
-from seamark.model.offset import Offset
 from tests.contract.targets import Target
 from tests.fakes.connect import texts
 

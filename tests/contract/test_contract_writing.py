@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.connect import Timing, is_same_config
+from seamark.connect.connector import State
 from seamark.errors import (
     AlreadyExistsError,
     DeadlineError,
@@ -13,7 +14,6 @@ from seamark.errors import (
     RejectedError,
     UsageError,
 )
-from seamark.model.connector import State
 from tests.contract.targets import TEN_LINES, Target
 from tests.fakes.connect import FILE_SOURCE, texts
 

@@ -12,8 +12,8 @@ import os
 import signal
 from dataclasses import replace
 
-from seamark.change import actor
-from seamark.change.failpoint import POINTS, set_hook
+from seamark.changes import actor
+from seamark.changes.failpoint import POINTS, set_hook
 from seamark.errors import UsageError
 from tests.fault.toxic import CUT_VARIABLE, run_order
 

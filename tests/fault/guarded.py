@@ -11,15 +11,15 @@ from __future__ import annotations
 import sys
 
 import seamark
-from seamark.change.action import Reads
-from seamark.change.locks import connector_lock
-from seamark.change.plan import Plan
-from seamark.change.prepare import prepare
-from seamark.change.progress import Silent
-from seamark.change.steps.connector import PutConfig
-from seamark.change.steps.run_state import SetRunState
+from seamark.changes.action import Reads
+from seamark.changes.locks import connector_lock
+from seamark.changes.plan import Plan
+from seamark.changes.planned import Planned
+from seamark.changes.prepare import prepare
+from seamark.changes.progress import Silent
+from seamark.connectors.connector import PutConfig
+from seamark.connectors.run_state import SetRunState
 from seamark.errors import SeamarkError
-from seamark.fleet.planned import Planned
 from tests.step_list import build_step_list
 
 STEPS = 3

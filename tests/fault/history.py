@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from seamark.change.file_journal import FileJournal
-from seamark.change.kafka_journal.records import Assembly
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.kafka_journal.records import Assembly
 from seamark.kafka.log import PartitionLog
 
 ASPECTS = {"put-config": "config", "set-run-state": "state"}

@@ -15,9 +15,9 @@ import signal
 import sys
 import time
 
-import seamark.change.file_journal
-import seamark.fleet.kip199.opening
-import seamark.fleet.kip199.plans  # noqa: F401 - all of them are loaded before the first fork
+import seamark.changes.file_journal
+import seamark.fleet.worker_fleet
+import seamark.kip199.plans  # noqa: F401 - all of them are loaded before the first fork
 from seamark.cli.connect_offsets import execute
 from seamark.cli.session import Session
 

@@ -13,11 +13,11 @@ import resource
 import sys
 import time
 
-from seamark.change.file_journal import FileJournal, FileJournalWriter, journal
-from seamark.change.journal import Opening
+from seamark.changes.entry import EntryKind
+from seamark.changes.file_journal import FileJournal, FileJournalWriter, journal
+from seamark.changes.journal import Opening
+from seamark.changes.ulid import new_ulid
 from seamark.errors import FencedError, JournalError, LockedError
-from seamark.model.entry import EntryKind
-from seamark.model.ulid import new_ulid
 
 AT = "2026-11-15T08:00:00.000Z"
 APPENDS = 5

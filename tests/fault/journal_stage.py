@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.change.file_journal import FileJournal
-from seamark.change.file_journal.layout import Layout
+from seamark.changes.entry import EntryKind
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.file_journal.layout import Layout
 from seamark.errors import LockedError, NotFoundError
-from seamark.model.entry import EntryKind
 from tests.fault import journal_child
 from tests.fault.strace import build_command, run_traced
 from tests.unit.change.openings import AT, end, new_change_id, new_lock, opening

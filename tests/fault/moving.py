@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import sys
 
-from seamark.fleet.moving.actions import ChangeOffsets
-from seamark.model.offset import Offset
+from seamark.core.offset import Offset
+from seamark.offsets.write.actions import ChangeOffsets
 from tests.fault.guarded import run_planned
 
 STEPS = 5

@@ -20,17 +20,17 @@ from http.client import HTTPException
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 import seamark
-from seamark.change.patience import ask_again
-from seamark.change.progress import Silent
+from seamark.changes.patience import ask_again
+from seamark.changes.progress import Silent
+from seamark.changes.result import GOOD
+from seamark.changes.setup import make_setup
 from seamark.connect import Timing
+from seamark.connect.clusters import Clusters, build_connect_client
 from seamark.context import open_context
 from seamark.devstack.wait import wait_until
 from seamark.errors import DevstackError, RefusedError, SeamarkError
-from seamark.fleet.clusters import Clusters, build_connect_client
-from seamark.fleet.setup import make_setup
-from seamark.model.key_hash import choose_partition
-from seamark.model.result import GOOD
-from seamark.offsets.codec import encode_key
+from seamark.kafka.key_hash import choose_partition
+from seamark.offsets.codec.codec import encode_key
 from tests.fault.history import Change
 from tests.fault.rig import ROOT
 from tests.fault.toxic import CUT_VARIABLE

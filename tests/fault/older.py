@@ -11,10 +11,10 @@ import json
 from confluent_kafka import Producer
 
 import seamark
-from seamark.change.failpoint import POINTS
+from seamark.changes.failpoint import POINTS
 from seamark.context import open_context
 from seamark.devstack.wait import wait_until
-from seamark.offsets.codec import encode_key
+from seamark.offsets.codec.codec import encode_key
 from tests.fault.rig import Rig, is_hindered
 from tests.integration.offset_tools import read_writes
 from tests.integration.waits import TRIES, ask_patiently

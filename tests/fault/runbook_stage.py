@@ -20,7 +20,7 @@ from seamark.context import open_context
 from seamark.devstack.control import ask
 from seamark.devstack.wait import wait_until
 from seamark.errors import SeamarkError
-from seamark.fleet.offsets import Route
+from seamark.offsets.service import Route
 from tests.integration.offset_tools import read_partition
 
 ROOT = Path(__file__).parents[2]

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from seamark.change.file_journal import FileJournal
-from seamark.change.file_journal.gate import GATE_WAIT_SECONDS
+from seamark.changes.entry import EntryKind
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.file_journal.gate import GATE_WAIT_SECONDS
 from seamark.errors import LockedError
-from seamark.model.entry import EntryKind
 from tests.fault import journal_child
 from tests.fault.journal_child import FENCED
 from tests.fault.journal_stage import Stage

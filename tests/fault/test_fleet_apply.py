@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import seamark
-from seamark.change.patience import ask_again
+from seamark.changes.patience import ask_again
+from seamark.changes.result import Outcome
+from seamark.changes.setup import make_setup
 from seamark.context import open_context
 from seamark.devstack import StackSpec, start_stack
 from seamark.devstack.control import ask
-from seamark.fleet.setup import make_setup
-from seamark.model.result import Outcome
 
 SIZE = 100
 # The worker dies in the middle of it: many connectors are made by then, some are waited for, some are not begun.

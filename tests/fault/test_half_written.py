@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Producer
 
 from seamark.devstack.wait import wait_until
-from seamark.offsets.grouping import build_home
+from seamark.offsets.stores.grouping import build_home
 from tests.fault.older import PATIENCE_SECONDS, Moved
 
 CLUSTER = "connect-3-5-2"

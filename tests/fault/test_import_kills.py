@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from seamark.change.file_journal import FileJournal
+from seamark.changes.file_journal import FileJournal
 from seamark.cli.connect_offsets import execute
 from seamark.cli.session import Session
-from seamark.offsets.file_swap import FileSwap
-from seamark.offsets.javamap import read_java_map, write_java_map
+from seamark.offsets.codec.javamap import read_java_map, write_java_map
+from seamark.offsets.stores.file_swap import FileSwap
 from tests.fault import import_child
 
 IMPORTS, KILLS = 200, 50

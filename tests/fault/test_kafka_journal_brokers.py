@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from seamark.change.kafka_journal import KafkaJournal, create_topics
+from seamark.changes.entry import EntryKind
+from seamark.changes.kafka_journal import KafkaJournal, create_topics
 from seamark.devstack import StackSpec, start_stack
 from seamark.devstack.control import ask
 from seamark.errors import JournalError, UnreachableError
 from seamark.kafka.topics import TopicAdmin
-from seamark.model.entry import EntryKind
 from tests.unit.change.journal_suite import AT, end, new_lock, opening
 
 

@@ -10,8 +10,8 @@ from confluent_kafka.admin import NewTopic
 
 from seamark.devstack.control import ask
 from seamark.devstack.wait import wait_until
-from seamark.model.key_hash import choose_partition
-from seamark.offsets.codec import encode_key
+from seamark.kafka.key_hash import choose_partition
+from seamark.offsets.codec.codec import encode_key
 from tests.fault.offset_lane import Lane
 from tests.fault.rig import SETTLE_SECONDS, SOURCE, Rig
 from tests.integration.offset_rig import describe_failures, read_raw

@@ -21,11 +21,11 @@ from confluent_kafka.admin import (
 )
 
 import seamark
+from seamark.changes.setup import make_setup
 from seamark.context import open_context
 from seamark.devstack import StackSpec, start_stack
 from seamark.devstack.wait import wait_until
 from seamark.errors import AuthorizationError, SeamarkError
-from seamark.fleet.setup import make_setup
 from tests.fault.rig import Rig
 
 LINES = "".join(f"line {number}\n" for number in range(100))

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from seamark.change.failpoint import POINTS
+from seamark.changes.failpoint import POINTS
 from seamark.devstack.wait import wait_until
-from seamark.offsets.codec import encode_key
+from seamark.offsets.codec.codec import encode_key
 from tests.fault.moving import ACTING, STEPS
 from tests.fault.rig import SETTLE_SECONDS, is_hindered
 from tests.integration.offset_tools import read_writes

@@ -11,13 +11,13 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from seamark.change.steps.offsets import WriteOffsets
-from seamark.change.steps.run_state import SetRunState
-from seamark.change.steps.stopped import VerifyOffsets
-from seamark.fleet.moving import route as offset_route
-from seamark.fleet.moving.actions import ChangeOffsets
+from seamark.connectors.run_state import SetRunState
 from seamark.kafka.exact_writer import ExactWriter
-from seamark.offsets.codec import encode_key
+from seamark.offsets.codec.codec import encode_key
+from seamark.offsets.write import route as offset_route
+from seamark.offsets.write.actions import ChangeOffsets
+from seamark.offsets.write.steps import WriteOffsets
+from seamark.offsets.write.stopped import VerifyOffsets
 from tests.fault.offset_lane import LINES, OFFSETS_PARTITIONS, Lane
 
 pytestmark = pytest.mark.timeout(400)

@@ -11,10 +11,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from seamark.context import open_context
 from seamark.devstack import StackSpec, start_stack
 from seamark.fleet import open_fleet
-from seamark.fleet.offsets import Route
-from seamark.model.key_hash import choose_partition
-from seamark.model.offset_finding import OffsetOddity
-from seamark.offsets.codec import encode_key
+from seamark.kafka.key_hash import choose_partition
+from seamark.offsets.codec.codec import encode_key
+from seamark.offsets.offset_finding import OffsetOddity
+from seamark.offsets.service import Route
 from tests.integration.offset_tools import Brokers, Connect
 
 LINES = "one\ntwo\nthree\n"

@@ -15,7 +15,7 @@ import pytest
 from seamark.devstack.wait import wait_until
 from seamark.errors import SeamarkError
 from seamark.kafka.worker_group import read_worker_ids
-from seamark.offsets.codec import encode_key
+from seamark.offsets.codec.codec import encode_key
 from tests.fault.offset_lane import ASLEEP, LINE, Lane
 from tests.fault.partition import (
     ANSWERS_LOST,

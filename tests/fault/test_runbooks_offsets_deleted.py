@@ -8,8 +8,8 @@ import pytest
 
 from seamark.devstack import StackSpec, start_stack
 from seamark.devstack.wait import wait_until
-from seamark.model.key_hash import choose_partition
-from seamark.offsets.codec import encode_key
+from seamark.kafka.key_hash import choose_partition
+from seamark.offsets.codec.codec import encode_key
 from tests.fault.runbook_stage import PATIENCE_SECONDS, RunbookStage
 from tests.integration.runbook import Runbook
 

@@ -9,8 +9,8 @@ from confluent_kafka.admin import NewPartitions, NewTopic
 
 from seamark.devstack import StackSpec, start_stack
 from seamark.devstack.wait import wait_until
-from seamark.model.key_hash import choose_partition
-from seamark.offsets.codec import encode_key
+from seamark.kafka.key_hash import choose_partition
+from seamark.offsets.codec.codec import encode_key
 from tests.fault.runbook_stage import PATIENCE_SECONDS, RunbookStage
 from tests.integration.offset_tools import run_connect_offsets
 from tests.integration.runbook import Runbook

@@ -17,9 +17,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import seamark
 from seamark.connect import ConnectClient
 from seamark.context import open_context
+from seamark.core.offset import spell_identity
 from seamark.errors import NotFoundError
-from seamark.model.offset import spell_identity
-from seamark.offsets.meaning import find_meaning
+from seamark.offsets.semantics import find_meaning
 from tests.integration.offset_tools import read_partition
 from tests.integration.waits import DEADLINE_SECONDS, IN_A_ROW, NOT_YET, wait_for
 

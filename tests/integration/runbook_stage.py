@@ -7,8 +7,8 @@ import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
+from seamark.changes.setup import make_setup
 from seamark.context import open_context
-from seamark.fleet.setup import make_setup
 from tests.integration.meaning_stage import Stage
 from tests.integration.runbook import Runbook
 from tests.integration.waits import wait_for

@@ -15,9 +15,9 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 import seamark
+from seamark.changes.setup import make_setup
 from seamark.context import open_context
 from seamark.errors import NotFoundError, RefusedError, UnreachableError
-from seamark.fleet.setup import make_setup
 from tests.integration.meaning_stage import Stage
 from tests.integration.waits import DEADLINE_SECONDS, IN_A_ROW, NOT_YET, wait_for
 

@@ -12,11 +12,11 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 import seamark
+from seamark.changes.setup import make_setup
 from seamark.context import open_context
+from seamark.core.distance import Certainty
 from seamark.errors import RefusedError, UnsupportedError
-from seamark.fleet.positions.export_file import write_export
-from seamark.fleet.setup import make_setup
-from seamark.model.distance import Certainty
+from seamark.offsets.read.export_file import write_export
 from tests.integration.offset_rig import describe_failures
 from tests.integration.test_meanings import s3_sink
 from tests.integration.test_offset_moves import Moved

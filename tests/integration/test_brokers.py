@@ -10,15 +10,15 @@ from contextlib import suppress
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from seamark.change.step import Observed
-from seamark.change.steps.group import DeleteGroup, MoveGroup
-from seamark.change.steps.topic import CreateTopic, DeleteTopic
-from seamark.change.steps.topic_change import AlterTopicConfig, GrowTopic
+from seamark.changes.result import Outcome
+from seamark.changes.step import Observed
 from seamark.errors import AlreadyExistsError, NotFoundError, RefusedError, RejectedError, UnreachableError
+from seamark.groups.group import DeleteGroup, MoveGroup
 from seamark.kafka import Brokers
-from seamark.model.group import Committed, GroupType
-from seamark.model.result import Outcome
-from seamark.model.spot import Bounds, Edge, Stamp
+from seamark.kafka.groups import Committed, GroupType
+from seamark.kafka.spot import Bounds, Edge, Stamp
+from seamark.topics.topic import CreateTopic, DeleteTopic
+from seamark.topics.topic_change import AlterTopicConfig, GrowTopic
 from tests.unit.change.brokers import BrokerWorld
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import seamark.fleet.changes
-from seamark.change.timing import ChangeTiming
+from seamark.changes.timing import ChangeTiming
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.kafka.topics import TopicAdmin

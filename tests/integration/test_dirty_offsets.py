@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from seamark.model.key_hash import choose_partition
-from seamark.model.offset import spell_identity
-from seamark.offsets.codec import decode_value, encode_key
-from seamark.offsets.verdict import ValueVerdict
+from seamark.core.offset import spell_identity
+from seamark.kafka.key_hash import choose_partition
+from seamark.offsets.codec.codec import decode_value, encode_key
+from seamark.offsets.codec.verdicts import ValueVerdict
 from tests.integration.rest import DEADLINE_SECONDS, call_until
 from tests.integration.waits import IN_A_ROW, wait_for
 from tests.unit.offsets.dirty import CASES, CONNECTOR

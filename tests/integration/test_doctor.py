@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from seamark.context import open_context
+from seamark.core.finding import Severity
 from seamark.errors import NotFoundError
 from seamark.fleet import open_fleet
 from seamark.kafka import KafkaAdmin
-from seamark.model.finding import Severity
 from tests.integration.waits import await_topic
 
 SHARED_CONTEXT = """

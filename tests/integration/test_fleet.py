@@ -4,12 +4,13 @@ import uuid
 
 import pytest
 
+from seamark.connect.connector import State
+from seamark.connectors.health import Health, build_health
 from seamark.context import open_context
+from seamark.core.finding import Severity
+from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, UsageError
 from seamark.fleet import open_fleet
-from seamark.model.connector import ConnectorType, State
-from seamark.model.finding import Severity
-from seamark.model.health import Health, build_health
 from tests.integration.rest import call_until
 from tests.integration.waits import wait_for
 

@@ -9,8 +9,9 @@ import time
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from seamark.change.kafka_journal import JournalNames, JournalTiming, KafkaJournal, check_topics, create_topics
-from seamark.change.kafka_journal.clients import JournalClients
+from seamark.changes.entry import EntryKind
+from seamark.changes.kafka_journal import JournalNames, JournalTiming, KafkaJournal, check_topics, create_topics
+from seamark.changes.kafka_journal.clients import JournalClients
 from seamark.errors import (
     DeadlineError,
     FormatVersionError,
@@ -22,7 +23,6 @@ from seamark.kafka.log import PartitionLog
 from seamark.kafka.produce import Outgoing, RecordWriter
 from seamark.kafka.topics import TopicAdmin
 from seamark.kafka.transaction import TransactionalWriter
-from seamark.model.entry import EntryKind
 from tests.integration.waits import IN_A_ROW, wait_for
 from tests.unit.change.gate_suite import GateSuite
 from tests.unit.change.journal_suite import JournalSuite, end, new_lock, opening

@@ -15,11 +15,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import seamark
 from seamark.cli.main import execute
 from seamark.cli.session import Session
-from seamark.database.landing import LandingDatabase
-from seamark.database.landing_table import LandingTable
 from seamark.errors import FencedError, NotFoundError
-from seamark.fleet.ledgers import fence_ledger, list_ledgers, read_epochs
-from seamark.model.ledger_entry import Entry, Step
+from seamark.offsets.stores.ledger import fence_ledger, list_ledgers, read_epochs
+from seamark.tables.ledger_entry import Entry, Step
+from seamark.tables.postgres.landing import LandingDatabase
+from seamark.tables.postgres.landing_table import LandingTable
 from tests.integration.waits import await_topic
 
 RECORDS = 100

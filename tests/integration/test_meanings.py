@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
-from seamark.database import Database
-from seamark.model.distance import Certainty, FileBytes, LogRange, Unit, settle
-from seamark.model.finding import Severity
-from seamark.model.meaning import Harm, Order
-from seamark.model.offset import Offset
-from seamark.offsets.meaning.behind import measure_behind, rows_behind
+from seamark.core.distance import Certainty, FileBytes, LogRange, Unit, settle
+from seamark.core.finding import Severity
+from seamark.core.offset import Offset
+from seamark.core.offsets import Order
+from seamark.offsets.read.behind import measure_behind, rows_behind
+from seamark.offsets.semantics.consequences import Harm
+from seamark.tables import Database
 from tests.integration.meaning_stage import Stage
 from tests.integration.rest import call_until
 from tests.integration.waits import wait_for

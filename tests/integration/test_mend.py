@@ -9,9 +9,9 @@ import json
 
 import pytest
 
-from seamark.change.progress import Silent
+from seamark.changes.progress import Silent
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnsupportedError, UsageError
-from seamark.offsets.mending import NEWEST
+from seamark.offsets.repair.mending import NEWEST
 from tests.fakes.connect import FILE_SOURCE
 from tests.integration.offset_rig import OffsetRig
 from tests.integration.offset_tools import JSON

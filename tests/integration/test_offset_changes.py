@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 import seamark
+from seamark.changes.setup import make_setup
 from seamark.context import open_context
-from seamark.fleet.moving.plans import OffsetPlans
-from seamark.fleet.setup import make_setup
-from seamark.model.offset import Offset
+from seamark.core.offset import Offset
+from seamark.offsets.write.plans import OffsetPlans
 from tests.integration.rest import DEADLINE_SECONDS, call, call_until
 
 LINES = [f"line {number}" for number in range(200)]

@@ -11,12 +11,12 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from seamark.database import landing_upsert
-from seamark.database.landing import LandingDatabase
-from seamark.database.landing_table import LandingTable
 from seamark.errors import FormatVersionError
-from seamark.model.ledger_entry import Entry, Step
-from seamark.model.record_order import OrderKind, OrderTerm
+from seamark.tables.ledger_entry import Entry, Step
+from seamark.tables.postgres import landing_upsert
+from seamark.tables.postgres.landing import LandingDatabase
+from seamark.tables.postgres.landing_table import LandingTable
+from seamark.tables.record_order import OrderKind, OrderTerm
 
 ORDER = (OrderTerm("version", OrderKind.NUMBER),)
 WAIT_SECONDS = 30

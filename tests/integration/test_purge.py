@@ -12,14 +12,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import seamark
+from seamark.changes.setup import make_setup
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.connect import ConnectClient
 from seamark.context import open_context
 from seamark.errors import NotFoundError, RefusedError
-from seamark.fleet.positions.export_file import check_export
-from seamark.fleet.setup import make_setup
-from seamark.model.key_hash import choose_partition
+from seamark.kafka.key_hash import choose_partition
+from seamark.offsets.read.export_file import check_export
 from tests.fakes.connect import FILE_SOURCE
 from tests.integration.waits import await_topic, wait_for
 

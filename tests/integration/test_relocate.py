@@ -12,9 +12,9 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import seamark
+from seamark.changes.setup import make_setup
 from seamark.context import open_context
 from seamark.errors import RefusedError, UnsupportedError
-from seamark.fleet.setup import make_setup
 from tests.integration.rest import DEADLINE_SECONDS, call_until
 
 # Many changes, each with its rebalances: on a busy machine they take minutes.

@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 import seamark
 from seamark.context import JournalKind, Verify, open_context
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnreachableError
-from seamark.offsets.codec import encode_key
+from seamark.offsets.codec.codec import encode_key
 from tests.integration.offset_rig import OffsetRig
 from tests.integration.offset_tools import JSON, read_writes
 from tests.integration.waits import TRIES, says_hindered, wait_for

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from seamark.database import Database
-from seamark.model.distance import settle
-from seamark.model.offset import Offset
-from seamark.offsets.meaning.behind import measure_behind
+from seamark.core.distance import settle
+from seamark.core.offset import Offset
+from seamark.offsets.read.behind import measure_behind
+from seamark.tables import Database
 from tests.integration.meaning_stage import Stage, check_stores
 from tests.integration.test_meanings import (
     FILE_SOURCE,

@@ -14,14 +14,15 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from seamark.database import Database
-from seamark.database.query import build_explain
+from seamark.connect.connector import Connector
+from seamark.core.distance import Certainty, Distance, Mark, TableRows, Unit
+from seamark.core.offset import Offset
+from seamark.core.refs import ConnectorType
 from seamark.devstack.wait import wait_until
 from seamark.errors import AuthenticationError, AuthorizationError, NotFoundError, RejectedError
-from seamark.model.connector import Connector, ConnectorType
-from seamark.model.distance import Certainty, Distance, Mark, TableRows, Unit
-from seamark.model.offset import Offset
-from seamark.offsets.meaning.behind import rows_behind
+from seamark.offsets.read.behind import rows_behind
+from seamark.tables import Database
+from seamark.tables.postgres.query import build_explain
 
 PLUGIN = "io.aiven.connect.jdbc.JdbcSourceConnector"
 ROWS = 2000
@@ -236,8 +237,8 @@ def test_who_is_interrupted_leaves_nothing_running(shop):
 import os, signal
 # Where nobody sits at a terminal, children are told to ignore it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from seamark.database import Database
-from seamark.model.distance import Distance, Mark, TableRows, Unit
+from seamark.tables import Database
+from seamark.core.distance import Distance, Mark, TableRows, Unit
 rows = TableRows((os.environ["SCHEMA"], "endless"), number_column="id", after=Mark(0))
 try:
     Database(os.environ["DSN"], limit_seconds=90).count(Distance(Unit.ROWS, rows))

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from seamark.model.record import Place, WholeRecord
-from seamark.offsets.decoding import Decoder
+from seamark.kafka.record import Place, WholeRecord
+from seamark.offsets.codec.decoding import Decoder
 from tests.integration.skip_stage import SkipStage
 from tests.integration.waits import wait_for
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import seamark
+from seamark.changes.setup import make_setup
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.connect import ConnectClient, Timing
@@ -25,7 +26,6 @@ from seamark.context import open_context
 from seamark.devstack import StackSpec, start_stack
 from seamark.devstack.control import ask
 from seamark.errors import UnreachableError
-from seamark.fleet.setup import make_setup
 from tests.fakes.connect import FILE_SOURCE
 from tests.integration.waits import wait_for
 

@@ -21,7 +21,7 @@ from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.errors import NotFoundError
 from seamark.kafka import Brokers
-from seamark.model.group import Committed
+from seamark.kafka.groups import Committed
 from tests.integration.kafka_tools import run_tool
 from tests.integration.rest import DEADLINE_SECONDS, call, call_until
 from tests.integration.waits import IN_A_ROW

@@ -10,13 +10,15 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from seamark.change.timing import ChangeTiming
+from seamark.changes.timing import ChangeTiming
 from seamark.connect import Timing, requests
 from seamark.connect.answer import Answer, Failure
 from seamark.connect.caller import Caller
+from seamark.connect.connector import Connector, ConnectorStatus
 from seamark.connect.request import Request
 from seamark.connect.rules import Phase
 from seamark.connect.workers import Workers
+from seamark.core.refs import ConnectorType
 from seamark.errors import (
     AlreadyExistsError,
     AuthorizationError,
@@ -25,7 +27,6 @@ from seamark.errors import (
     SeamarkError,
     UnreachableError,
 )
-from seamark.model.connector import Connector, ConnectorStatus, ConnectorType
 from tests.simulation.clock import Timeline
 from tests.simulation.cluster import Cluster, Config
 from tests.simulation.faults import KILLS, Call, Fault, Kind, Process

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from seamark.change.image import is_sealed
-from seamark.change.journal import Journal
-from seamark.change.locks import conflicts
-from seamark.change.past import Past, read_past
-from seamark.change.step import Intent, Outcome
-from seamark.change.steps.connector import CreateConnector
-from seamark.change.steps.run_state import SetRunState
-from seamark.change.task import Task, build_tasks
+from seamark.changes.entry import Ending, Entry, EntryKind, check_chain
+from seamark.changes.history import Past, read_past
+from seamark.changes.images import is_sealed
+from seamark.changes.journal import Journal
+from seamark.changes.locks import conflicts
+from seamark.changes.result import GOOD, ChangeResult
+from seamark.changes.step import Intent, Outcome
+from seamark.changes.task import Task, build_tasks
+from seamark.connectors.connector import CreateConnector
+from seamark.connectors.run_state import SetRunState
 from seamark.errors import JournalError, TamperedJournalError
-from seamark.model.entry import Ending, Entry, EntryKind, check_chain
-from seamark.model.result import GOOD, ChangeResult
 from tests.simulation.cluster import Cluster
 from tests.simulation.faults import HARMLESS, Kind, Violation
 from tests.simulation.journal import Store, Stored

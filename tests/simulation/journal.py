@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from seamark.change.journal import Opening
-from seamark.change.locks import conflicts
+from seamark.changes.entry import NO_HASH, Entry, EntryKind
+from seamark.changes.head import Head
+from seamark.changes.journal import Opening
+from seamark.changes.locks import conflicts
 from seamark.errors import FencedError, JournalError, LockedError, NotFoundError, RefusedError, UsageError
-from seamark.model.entry import NO_HASH, Entry, EntryKind
-from seamark.model.head import Head
 from tests.simulation.clock import Timeline
 from tests.simulation.faults import Call, Fault, Kind, Process
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from seamark.change.kafka_journal import JournalNames, JournalTiming, KafkaJournal
-from seamark.change.kafka_journal.clients import JournalClients
-from seamark.change.world import Clock
+from seamark.changes.entry import Entry, EntryKind
+from seamark.changes.kafka_journal import JournalNames, JournalTiming, KafkaJournal
+from seamark.changes.kafka_journal.clients import JournalClients
+from seamark.changes.world import Clock
 from seamark.kafka.clocks import Clocks
-from seamark.model.entry import Entry, EntryKind
 from tests.fakes.kafka.brokers import Line, MemoryBrokers, Message, NoAnswer, Refused, Request
 from tests.simulation.clock import Timeline
 from tests.simulation.faults import PLAYED, Call, Fault, Kind, Process, Violation

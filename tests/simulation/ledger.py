@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from seamark.model.deadline import find_deadline
-from seamark.model.entry import EntryKind
+from seamark.changes.entry import EntryKind
+from seamark.core.deadline import find_deadline
 from tests.simulation.faults import Process, Violation
 from tests.simulation.journal import Store, Stored
 
 if TYPE_CHECKING:
-    from seamark.change.timing import ChangeTiming
+    from seamark.changes.timing import ChangeTiming
     from tests.simulation.clock import Timeline
     from tests.simulation.world import Spooled
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from seamark.core.deadline import check_deadline
+from seamark.core.offset import OffsetMap
 from seamark.errors import UnknownOutcomeError
-from seamark.model.deadline import check_deadline
-from seamark.model.held_offset import HeldOffset, HeldRecord
-from seamark.model.offset import OffsetMap
+from seamark.kafka.records_held import HeldRecord
+from seamark.offsets.held_offset import HeldOffset
 from tests.simulation.faults import KILLS, Call, Kind, Process
 
 if TYPE_CHECKING:

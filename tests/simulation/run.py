@@ -12,15 +12,17 @@ from collections import Counter
 from collections.abc import Callable
 from contextvars import Context
 
-from seamark.change.actor import Actor
-from seamark.change.executor import Executor
-from seamark.change.journal import Journal
-from seamark.change.locks import cluster_lock, connector_lock
-from seamark.change.plan import Plan
-from seamark.change.recovery import Recovery
-from seamark.change.step import Step
-from seamark.change.steps.connector import PutConfig
-from seamark.change.steps.run_state import SetRunState
+from seamark.changes.actor import Actor
+from seamark.changes.clock_mark import ClockMark
+from seamark.changes.executor import Executor
+from seamark.changes.journal import Journal
+from seamark.changes.locks import cluster_lock, connector_lock
+from seamark.changes.plan import Plan
+from seamark.changes.recovery import Recovery
+from seamark.changes.result import ChangeResult, Outcome
+from seamark.changes.step import Step
+from seamark.connectors.connector import PutConfig
+from seamark.connectors.run_state import SetRunState
 from seamark.errors import (
     FencedError,
     JournalError,
@@ -28,8 +30,6 @@ from seamark.errors import (
     RefusedError,
     SeamarkError,
 )
-from seamark.model.clock_mark import ClockMark
-from seamark.model.result import ChangeResult, Outcome
 from tests.simulation.clock import START, Timeline
 from tests.simulation.cluster import Cluster
 from tests.simulation.faults import FOREIGN, Fault, Killed, Kind, Process, Violation

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from seamark.change.step import Step
-from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
-from seamark.change.steps.run_state import RestartFailed, SetRunState
+from seamark.changes.step import Step
+from seamark.connectors.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.connectors.run_state import RestartFailed, SetRunState
 from tests.simulation.faults import FOREIGN, KILLS, Fault, Kind
 from tests.simulation.world import CANARY, CLUSTER
 

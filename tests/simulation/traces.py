@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 
-from seamark.change.steps.read import find_run_state
-from seamark.change.world import ConnectPort
+from seamark.connect.changing_api import ConnectPort
+from seamark.connectors.read import find_run_state
 from seamark.errors import NotFoundError, SeamarkError
 
 VERBS = ("create", "create paused", "create stopped", "put", "delete", "pause", "resume", "stop", "restart")

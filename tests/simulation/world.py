@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from seamark.change.timing import ChangeTiming
+from seamark.changes.timing import ChangeTiming
 from seamark.errors import JournalError
 from tests.ports import MethodPorts
 from tests.simulation.clock import Timeline

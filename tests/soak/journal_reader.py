@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seamark.change.kafka_journal.records import Assembly
+from seamark.changes.kafka_journal.records import Assembly
 from seamark.devstack.wait import wait_until
 from seamark.errors import SeamarkError
 from seamark.kafka.log import PartitionLog

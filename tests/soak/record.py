@@ -27,7 +27,7 @@ class Table:
 CHANGES = Table(
     "## Soak runs",
     ("kills", "in mid-change", "stops", "resumes", "killed resumes", "changes", "requests"),
-    covers=("change", "connect"),
+    covers=("changes", "connect"),
 )
 OFFSETS = Table(
     "## Soak runs of offset changes",
@@ -46,7 +46,7 @@ OFFSETS = Table(
         "requests",
         "delivered",
     ),
-    covers=("change", "connect", "kafka", "offsets", "fleet/moving"),
+    covers=("changes", "connect", "connectors", "groups", "kafka", "lifecycle", "offsets"),
 )
 
 

@@ -11,9 +11,9 @@ import json
 import sys
 from pathlib import Path
 
-from seamark.pipelines.copy_plan import load_plan
+from seamark.copies.plan.copy_plan import load_plan
+from seamark.copies.run.copy_job import CopyEnds, run_copy
 from seamark.spark import open_session
-from seamark.spark.copy_job import CopyEnds, run_copy
 
 ROOT = Path(__file__).parents[2]
 SPECULATION = {

@@ -6,12 +6,12 @@ from uuid import uuid4
 
 from confluent_kafka import Producer
 
+from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
+from seamark.copies.plan.cutting import Limits, cut_slices
+from seamark.copies.run.copy_job import CopyEnds
 from seamark.kafka.native_partitioner import build_partitioner
-from seamark.pipelines.copy_plan import CopyPlan, TopicEnd
-from seamark.pipelines.cutting import Limits, cut_slices
-from seamark.pipelines.routing import Routing, Rule
-from seamark.pipelines.slices import OffsetRange
-from seamark.spark.copy_job import CopyEnds
+from seamark.kafka_sink.routing import Routing, Rule
+from seamark.spark.slices import OffsetRange
 from tests.spark.kafka_side import OLD_MS, WAIT_SECONDS
 
 # A prime above every count of rows here, so that times jump and none comes twice.

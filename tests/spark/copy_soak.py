@@ -20,8 +20,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from seamark.copies.plan.debris import find_debris
 from seamark.devstack import StackSpec, load_stack, start_stack
-from seamark.pipelines.debris import find_debris
 from tests.spark.copy_records import Source, compare, compare_debris, fill
 from tests.spark.copy_stage import WAIT_SECONDS, CopyStage, wait_for
 from tests.spark.kafka_side import KafkaSide

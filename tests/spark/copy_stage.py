@@ -8,12 +8,12 @@ from uuid import uuid4
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from seamark.kafka.control_scan import read_records
-from seamark.pipelines.copy_plan import CopyPlan, TopicEnd, dump_plan
-from seamark.pipelines.cutting import Limits, cut_slices
-from seamark.pipelines.progress import read_progress
-from seamark.pipelines.routing import Routing, Rule
-from seamark.pipelines.slices import OffsetRange
+from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd, dump_plan
+from seamark.copies.plan.cutting import Limits, cut_slices
+from seamark.copies.plan.progress import read_progress
+from seamark.kafka_sink.control_scan import read_records
+from seamark.kafka_sink.routing import Routing, Rule
+from seamark.spark.slices import OffsetRange
 from tests.fault.toxic import Door, Toxiproxy
 from tests.spark.driver_stage import WAIT_SECONDS, DriverStage, wait_for
 

@@ -9,12 +9,12 @@ from uuid import uuid4
 
 from deltalake import DeltaTable
 
-from seamark.lake.place import LakePlace
-from seamark.lake.table import LakeTable
+from seamark.pipelines.lake_schema import make_fit
 from seamark.pipelines.land_column import LandColumn
+from seamark.pipelines.land_job import LandEnds, run_landing
 from seamark.pipelines.landing import Landing, Store
-from seamark.spark.lake_schema import make_fit
-from seamark.spark.land_job import LandEnds, run_landing
+from seamark.tables.delta.place import LakePlace
+from seamark.tables.delta.table import LakeTable
 from tests.spark.land_stage import TopicStage
 
 COLUMNS = (

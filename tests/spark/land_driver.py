@@ -12,11 +12,11 @@ import sys
 import time
 from pathlib import Path
 
-from seamark.lake.place import LakePlace
-from seamark.lake.table import LakeTable
+from seamark.pipelines.land_job import LandEnds, run_landing
 from seamark.pipelines.landing import Landing
 from seamark.spark import open_session
-from seamark.spark.land_job import LandEnds, run_landing
+from seamark.tables.delta.place import LakePlace
+from seamark.tables.delta.table import LakeTable
 from tests.spark.copy_driver import build_conf
 
 

@@ -22,11 +22,11 @@ from deltalake import DeltaTable
 
 from seamark.devstack.control import ask
 from seamark.errors import SeamarkError
-from seamark.lake.place import LakePlace
-from seamark.lake.table import LakeTable
+from seamark.pipelines.lake_schema import make_fit
 from seamark.pipelines.land_column import LandColumn
 from seamark.pipelines.landing import Format, Landing, Mode, Store
-from seamark.spark.lake_schema import make_fit
+from seamark.tables.delta.place import LakePlace
+from seamark.tables.delta.table import LakeTable
 from tests.spark.cut_proxy import CutProxy
 from tests.spark.driver_stage import WAIT_SECONDS, DriverStage, wait_for
 

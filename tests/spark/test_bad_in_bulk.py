@@ -15,8 +15,8 @@ import pytest
 
 from seamark.errors import RejectedError
 from seamark.pipelines.dead_letters import DeadLetters
+from seamark.pipelines.land_job import LandEnds, run_landing
 from seamark.pipelines.landing import Landing
-from seamark.spark.land_job import LandEnds, run_landing
 from tests.spark.land_stage import COLUMNS, TopicStage
 
 RECORDS, EACH = 600_000, 100

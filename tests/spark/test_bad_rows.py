@@ -10,16 +10,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from seamark.database.landing import LandingDatabase
-from seamark.database.savepoints import MOST
 from seamark.errors import AuthorizationError, RejectedError
-from seamark.model.ledger_entry import DELETED, OFFSET, Entry, Step
 from seamark.pipelines.dead_letters import DeadLetters
 from seamark.pipelines.land_column import LandColumn
+from seamark.pipelines.land_database import build_landing_table
+from seamark.pipelines.land_frame import KEY, REASON, TIMESTAMP, VALUE
+from seamark.pipelines.land_rows import write_rows
 from seamark.pipelines.landing import Landing, Mode
-from seamark.spark.land_database import build_landing_table
-from seamark.spark.land_frame import KEY, REASON, TIMESTAMP, VALUE
-from seamark.spark.land_rows import write_rows
+from seamark.tables.ledger_entry import DELETED, OFFSET, Entry, Step
+from seamark.tables.postgres.landing import LandingDatabase
+from seamark.tables.postgres.savepoints import MOST
 
 NAMES = ("id", "words", "other")
 UPSERT = {"mode": Mode.UPSERT, "key": ("id",)}

@@ -10,14 +10,14 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
-from seamark.model.key_hash import choose_partition
-from seamark.pipelines.copy_map import build_map
-from seamark.pipelines.copy_plan import CopyPlan, TopicEnd
-from seamark.pipelines.cutting import Limits, cut_slices
-from seamark.pipelines.routing import Routing, Rule
-from seamark.pipelines.slices import OffsetRange
-from seamark.pipelines.translation import translate
-from seamark.spark.copy_job import CopyEnds, run_copy
+from seamark.copies.cutover.copy_map import build_map
+from seamark.copies.cutover.translation import translate
+from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
+from seamark.copies.plan.cutting import Limits, cut_slices
+from seamark.copies.run.copy_job import CopyEnds, run_copy
+from seamark.kafka.key_hash import choose_partition
+from seamark.kafka_sink.routing import Routing, Rule
+from seamark.spark.slices import OffsetRange
 from tests.spark.kafka_side import OLD_MS, WAIT_SECONDS
 
 ROWS = 20_000

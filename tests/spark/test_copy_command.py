@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from seamark.model.key_hash import choose_partition
-from seamark.pipelines.routing import Routing, Rule
+from seamark.kafka.key_hash import choose_partition
+from seamark.kafka_sink.routing import Routing, Rule
 from tests.spark.kafka_side import OLD_MS, WAIT_SECONDS
 
 ROOT = Path(__file__).parents[2]

@@ -10,14 +10,14 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import seamark
+from seamark.changes.setup import make_setup
 from seamark.context import open_context
+from seamark.copies.readers_view import build_readers_view
 from seamark.devstack import StackSpec, start_stack
 from seamark.errors import RefusedError
-from seamark.fleet.copies.readers_view import build_readers_view
-from seamark.fleet.setup import make_setup
-from seamark.fleet.spark_session import SparkWish
 from seamark.report.formats import OutputFormat
 from seamark.report.render import render_view
+from seamark.spark.spark_session import SparkWish
 from tests.spark.copy_side import fill
 from tests.spark.kafka_side import WAIT_SECONDS, KafkaSide
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.kafka.copy_input import SourceSpan
-from seamark.spark.columns import build_piece
-from seamark.spark.copy_sink import HASH, SOURCE_OFFSET, SOURCE_PARTITION, TARGET, CopyPiece
+from seamark.copies.run.copy_sink import HASH, SOURCE_OFFSET, SOURCE_PARTITION, TARGET, CopyPiece
+from seamark.kafka_sink.columns import build_piece
+from seamark.kafka_sink.copy_input import SourceSpan
 
 
 def build(origins):

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.pipelines.debris import Debris
-from seamark.pipelines.routing import Routing, Rule
+from seamark.copies.plan.debris import Debris
+from seamark.kafka_sink.routing import Routing, Rule
 from tests.spark.copy_records import Source, compare, compare_debris
 from tests.spark.kafka_side import Found
 

@@ -9,18 +9,19 @@ from types import SimpleNamespace
 import pytest
 from pyspark.errors import PySparkException
 
+from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
+from seamark.copies.run import copy_job
+from seamark.copies.run.copy_job import CopyEnds, run_copy
+from seamark.copies.run.copy_sink import CopySink, CopyWriter
+from seamark.core.reading import Reading
 from seamark.errors import ConfigurationError, RefusedError, UsageError
-from seamark.model.control import Amount, Claim, ControlRecord, Copied
-from seamark.model.copy_run import Run
-from seamark.model.reading import Reading
-from seamark.model.topic import PartitionStatus, TopicStatus
-from seamark.pipelines.copy_plan import CopyPlan, TopicEnd
-from seamark.pipelines.routing import Routing, Rule
-from seamark.pipelines.slices import OffsetRange, Slice
-from seamark.spark import batch_limit, copy_job
-from seamark.spark.copy_job import CopyEnds, run_copy
-from seamark.spark.copy_sink import CopySink, CopyWriter
-from seamark.spark.copy_topics import build_source_client
+from seamark.kafka.source_client import build_source_client
+from seamark.kafka.topic import PartitionStatus, TopicStatus
+from seamark.kafka_sink import batch_limit
+from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied
+from seamark.kafka_sink.copy_run import Run
+from seamark.kafka_sink.routing import Routing, Rule
+from seamark.spark.slices import OffsetRange, Slice
 
 SERVERS = {"kafka.bootstrap.servers": "nowhere:1"}
 ENDS = CopyEnds(SERVERS, target=SERVERS)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from seamark.context.java_options import build_java_config, embed_files
-from seamark.model.sensitive import is_sensitive
+from seamark.core.sensitive import is_sensitive
 from seamark.spark.session import CONFS
 
 PLAIN = {

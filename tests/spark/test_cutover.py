@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
+from seamark.copies.cutover.parties import CutoverWish
+from seamark.copies.run.running import RunWish
 from seamark.errors import RefusedError
-from seamark.fleet.copies.parties import CutoverWish
-from seamark.fleet.copies.running import RunWish
-from seamark.fleet.spark_session import SparkWish
+from seamark.spark.spark_session import SparkWish
 from tests.integration.test_meanings import JDBC_SOURCE, s3_sink
 from tests.integration.test_offset_moves import Moved
 from tests.integration.waits import wait_for

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from seamark.copies.run import copy_job
+from seamark.core.format_version import VERSION_FIELD
 from seamark.errors import FormatVersionError
-from seamark.lake import landings, vector
-from seamark.lake.landings import enter_landing, find_table, open_landing
-from seamark.lake.place import LakePlace
-from seamark.lake.table import LakeTable
-from seamark.model.format_version import VERSION_FIELD
-from seamark.model.ledger_entry import Entry
-from seamark.spark import copy_job
+from seamark.tables.delta import landings, vector
+from seamark.tables.delta.landings import enter_landing, find_table, open_landing
+from seamark.tables.delta.place import LakePlace
+from seamark.tables.delta.table import LakeTable
+from seamark.tables.ledger_entry import Entry
 
 SCHEMA = pa.schema([("id", pa.int64())])
 ENTRY = Entry("orders", "t1", 0, next_offset=1)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from seamark.errors import FencedError, RejectedError
-from seamark.model.spot import Edge
+from seamark.kafka.spot import Edge
 from seamark.pipelines.dead_letters import DeadLetters
 from seamark.pipelines.land_column import LandColumn
 from seamark.pipelines.landing import Format

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from seamark.errors import FencedError, RefusedError
-from seamark.lake.place import LakePlace
-from seamark.lake.table import LakeTable
-from seamark.model.ledger_entry import Entry
+from seamark.pipelines.lake_schema import make_fit
+from seamark.pipelines.lake_target import LakeTarget
 from seamark.pipelines.land_column import LandColumn
 from seamark.pipelines.landing import Landing, Store
-from seamark.spark.lake_schema import make_fit
-from seamark.spark.lake_target import LakeTarget
+from seamark.tables.delta.place import LakePlace
+from seamark.tables.delta.table import LakeTable
+from seamark.tables.ledger_entry import Entry
 
 LANDING = Landing("orders", topic="orders", table="orders", columns=(LandColumn("id", "bigint"),), store=Store.DELTA)
 FIRST = Entry("orders", "t1", 0, next_offset=500)

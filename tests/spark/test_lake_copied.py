@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
+from seamark.copies.cutover.parties import CutoverWish
+from seamark.copies.run.running import RunWish
 from seamark.errors import FencedError
-from seamark.fleet.copies.parties import CutoverWish
-from seamark.fleet.copies.running import RunWish
-from seamark.fleet.spark_session import SparkWish
+from seamark.spark.spark_session import SparkWish
 from tests.spark.kafka_side import OLD_MS, WAIT_SECONDS
 from tests.spark.lake_stage import build_lake, open_lake_stage
 from tests.spark.land_fleet import open_land_fleet, produce_keyed

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from seamark.lake.place import LakePlace
-from seamark.lake.table import LakeTable
-from seamark.model.ledger_entry import Entry, Step
 from seamark.pipelines.dead_letters import DeadLetters
+from seamark.pipelines.lake_schema import make_fit
+from seamark.pipelines.lake_target import LakeTarget
 from seamark.pipelines.land_column import LandColumn
 from seamark.pipelines.landing import Landing, Store
-from seamark.spark.lake_schema import make_fit
-from seamark.spark.lake_target import LakeTarget
+from seamark.tables.delta.place import LakePlace
+from seamark.tables.delta.table import LakeTable
+from seamark.tables.ledger_entry import Entry, Step
 
 SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
 SENT = datetime(2026, 11, 16, 10, 0, 0, 123_000, tzinfo=UTC)

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from seamark.errors import RefusedError
-from seamark.lake.place import LakePlace
-from seamark.lake.table import LakeTable
 from seamark.pipelines.dead_letters import DeadLetters
+from seamark.pipelines.lake_schema import make_fit
+from seamark.pipelines.lake_target import LakeTarget
 from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.land_table import build_lake_layout, build_lake_statements
 from seamark.pipelines.landing import Landing, Store
-from seamark.spark.lake_schema import make_fit
-from seamark.spark.lake_target import LakeTarget
+from seamark.pipelines.layout import build_lake_layout, build_lake_statements
+from seamark.tables.delta.place import LakePlace
+from seamark.tables.delta.table import LakeTable
 
 WORDS = (
     *("string", "jsonb", "varchar(20)", "smallint", "int4", "bigint", "real", "double precision", "bool"),

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from seamark.database.landing_rows import ColumnType
-from seamark.spark.land_checks import build_check, judge
-from seamark.spark.land_rows import build_csv
+from seamark.pipelines.land_checks import build_check, judge
+from seamark.pipelines.land_rows import build_csv
+from seamark.tables.postgres.landing_rows import ColumnType
 
 LABELS = ("sad", "ok", "so so", "", "Ok")
 KINDS = {

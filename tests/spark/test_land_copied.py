@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
+from seamark.copies.cutover.parties import CutoverWish
+from seamark.copies.run.running import RunWish
 from seamark.errors import FencedError, RefusedError
-from seamark.fleet.copies.parties import CutoverWish
-from seamark.fleet.copies.running import RunWish
-from seamark.fleet.spark_session import SparkWish
 from seamark.pipelines.land_column import LandColumn
 from seamark.pipelines.landing import Mode
+from seamark.spark.spark_session import SparkWish
 from tests.spark.kafka_side import OLD_MS, WAIT_SECONDS
 from tests.spark.land_fleet import open_land_fleet, produce_keyed
 from tests.spark.land_stage import COLUMNS, open_land_stage

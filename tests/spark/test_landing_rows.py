@@ -8,15 +8,15 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from seamark.database.landing import LandingDatabase
-from seamark.database.landing_table import LandingTable
 from seamark.errors import RejectedError
-from seamark.model.ledger_entry import DELETED, OFFSET, Entry, Step
 from seamark.pipelines.dead_letters import DeadLetters
 from seamark.pipelines.land_column import LandColumn
+from seamark.pipelines.land_frame import KEY, REASON, TIMESTAMP, VALUE
+from seamark.pipelines.land_rows import write_rows
 from seamark.pipelines.landing import Landing, Mode
-from seamark.spark.land_frame import KEY, REASON, TIMESTAMP, VALUE
-from seamark.spark.land_rows import write_rows
+from seamark.tables.ledger_entry import DELETED, OFFSET, Entry, Step
+from seamark.tables.postgres.landing import LandingDatabase
+from seamark.tables.postgres.landing_table import LandingTable
 
 FIRST = Entry("orders", "id", 0, next_offset=100)
 FAR = 10**16 * 40  # microseconds: the year 14645

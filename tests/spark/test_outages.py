@@ -16,7 +16,7 @@ import pytest
 
 from seamark.devstack.control import ask
 from seamark.errors import UnreachableError
-from seamark.spark.land_job import LandEnds
+from seamark.pipelines.land_job import LandEnds
 from tests.spark.driver_stage import wait_for
 from tests.spark.lake_stage import open_lake_stage
 from tests.spark.land_stage import open_land_stage

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.pipelines.routing import Routing, Rule
-from seamark.spark.placing import build_placer
+from seamark.kafka_sink.placing import build_placer
+from seamark.kafka_sink.routing import Routing, Rule
 
 
 @pytest.mark.parametrize("rule", list(Rule))

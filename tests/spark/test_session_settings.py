@@ -6,11 +6,11 @@ import logging
 
 import pytest
 
+from seamark.core.sensitive import mask_value
 from seamark.errors import ConfigurationError
-from seamark.model.sensitive import mask_value
-from seamark.model.spark_security import build_auth_conf
 from seamark.spark import session as module
 from seamark.spark.session import CONFS, open_session
+from seamark.spark.spark_security import build_auth_conf
 
 CANARY = "plume00quill"
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from seamark.copies.plan.progress import Progress, read_progress
+from seamark.copies.run.copy_job import run_copy
+from seamark.copies.verify.verif_words import describe_verification
+from seamark.copies.verify.verification import Coordinates, Kind, Level
+from seamark.copies.verify.verify_job import verify_copy
 from seamark.errors import NotFoundError
-from seamark.pipelines.progress import Progress, read_progress
-from seamark.pipelines.verif_words import describe_verification
-from seamark.pipelines.verification import Coordinates, Kind, Level
-from seamark.spark.copy_job import run_copy
-from seamark.spark.verify_job import verify_copy
 from tests.spark.copy_side import build_ends, build_plan, fill, rewrite
 from tests.spark.kafka_side import KafkaSide
 

@@ -7,16 +7,17 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
+from seamark.copies.cutover import recount_job
+from seamark.copies.plan.recount import Question
+from seamark.copies.run.copy_job import CopyEnds
+from seamark.copies.verify import verify_job
+from seamark.copies.verify.verif_sums import NO_RUN, NOT_YET
+from seamark.copies.verify.verify_places import RunTable
+from seamark.copies.verify.verify_topics import build_target_source
 from seamark.errors import RefusedError, UsageError
-from seamark.model.control import Amount, Claim, ControlRecord, Copied
-from seamark.model.copy_run import Run
-from seamark.pipelines.recount import Question
-from seamark.pipelines.routing import Routing, Rule
-from seamark.pipelines.verif_sums import NO_RUN, NOT_YET
-from seamark.spark import recount_job, verify_job
-from seamark.spark.copy_job import CopyEnds
-from seamark.spark.verify_places import RunTable
-from seamark.spark.verify_topics import build_target_source
+from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied
+from seamark.kafka_sink.copy_run import Run
+from seamark.kafka_sink.routing import Routing, Rule
 
 # From two partitions to one, by the partition: all go to 0.
 ROUTING = Routing(Rule.PARTITION, 2, 1)

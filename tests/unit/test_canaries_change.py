@@ -244,7 +244,7 @@ def test_no_change_writes_a_secret(desk: Desk) -> None:
 
 
 def test_no_apply_of_files_writes_a_secret(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seamark.change.steps.await_running._lasts", lambda since, now, seconds: since is not None)
+    monkeypatch.setattr("seamark.connectors.await_running._lasts", lambda since, now, seconds: since is not None)
     spec = str(Path(desk.write("spec/a.json", {"name": "a", "config": _below(wanted())})).parent)
     desk.must("apply", "-f", spec, "--yes")
     assert desk.held("a") == clear()

@@ -12,42 +12,43 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.change import spool
-from seamark.change.file_journal import FileJournal
-from seamark.change.file_journal.frames import build_frame, split_frames
-from seamark.change.kafka_journal import JournalNames, JournalTiming, board, heads
-from seamark.change.kafka_journal.acquire import begin_change, record_key, take_change
-from seamark.change.kafka_journal.board import Board, build_claim_value, build_release_value
-from seamark.change.kafka_journal.heads import build_head_value, track_entries
-from seamark.change.kafka_journal.names import GATE_KEY, KEY_KEY, head_key
-from seamark.change.kafka_journal.reader import read_change, read_heads
-from seamark.change.past import read_closed
-from seamark.change.plan import FORMAT_VERSION, Plan
-from seamark.change.recovery import Recovery
+from seamark.changes import entry, spool
+from seamark.changes import key_record as journal_key
+from seamark.changes.entry import Entry, EntryKind
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.file_journal.frames import build_frame, split_frames
+from seamark.changes.history import read_closed
+from seamark.changes.kafka_journal import JournalNames, JournalTiming, board, heads
+from seamark.changes.kafka_journal.acquire import begin_change, record_key, take_change
+from seamark.changes.kafka_journal.board import Board, build_claim_value, build_release_value
+from seamark.changes.kafka_journal.heads import build_head_value, track_entries
+from seamark.changes.kafka_journal.names import GATE_KEY, KEY_KEY, head_key
+from seamark.changes.kafka_journal.reader import read_change, read_heads
+from seamark.changes.plan import FORMAT_VERSION, Plan
+from seamark.changes.plan_file import read_plan_file, write_plan_file
+from seamark.changes.recovery import Recovery
 from seamark.consumer.housekeeping import Housekeeping
-from seamark.database import ledger as ledger_module
-from seamark.database import tombstones
-from seamark.database.any_driver import Runner
-from seamark.database.ledger import Ledger
+from seamark.copies.plan import copy_plan, copy_registration
+from seamark.copies.plan.plan_file import read_copy_plan
+from seamark.core.format_version import VERSION_FIELD, StoredFormat, check_format
 from seamark.errors import FormatVersionError
-from seamark.fleet.copies.plan_file import read_copy_plan
-from seamark.fleet.landings import registered
-from seamark.fleet.ledgers import open_ledger
-from seamark.fleet.ownership import read_claims
-from seamark.fleet.plan_file import read_plan_file, write_plan_file
-from seamark.fleet.positions import export_file
-from seamark.kafka import task_hold
 from seamark.kafka.clocks import Clocks
-from seamark.kafka.exact_task import ExactTask
 from seamark.kafka.produce import Outgoing
-from seamark.lake import vector
-from seamark.model import control_codec, copy_registration, entry, journal_key
-from seamark.model.control import Amount, Claim, ControlRecord
-from seamark.model.entry import Entry, EntryKind
-from seamark.model.format_version import VERSION_FIELD, StoredFormat, check_format
-from seamark.model.ledger_entry import Entry as LedgerEntry
-from seamark.model.offset_export import OffsetExport
-from seamark.pipelines import copy_plan
+from seamark.kafka_sink import control_codec
+from seamark.kafka_sink import lease as task_hold
+from seamark.kafka_sink.control import Amount, Claim, ControlRecord
+from seamark.kafka_sink.exact_task import ExactTask
+from seamark.offsets.offset_export import OffsetExport
+from seamark.offsets.read import export_file
+from seamark.offsets.stores.ledger import open_ledger
+from seamark.pipelines import registered
+from seamark.specs.ownership import read_claims
+from seamark.tables.delta import vector
+from seamark.tables.ledger_entry import Entry as LedgerEntry
+from seamark.tables.postgres import ledger as ledger_module
+from seamark.tables.postgres import tombstones
+from seamark.tables.postgres.any_driver import Runner
+from seamark.tables.postgres.ledger import Ledger
 from tests.unit.change.key_cases import OLD, record_of
 from tests.unit.change.openings import AT, new_lock, opening
 from tests.unit.change.test_kafka_journal import FakeLog, build_change, outgoing
@@ -597,8 +598,8 @@ def test_ledger_of_another_store_is_not_used_instead(monkeypatch):
     def refuse(*_):
         raise FormatVersionError("can't read it")
 
-    monkeypatch.setattr("seamark.database.landing.LandingDatabase.read_if_any", refuse)
-    monkeypatch.setattr("seamark.fleet.ledgers.find_landing", lambda settings, owner: pytest.fail("not asked"))
+    monkeypatch.setattr("seamark.tables.postgres.landing.LandingDatabase.read_if_any", refuse)
+    monkeypatch.setattr("seamark.offsets.stores.ledger.find_landing", lambda settings, owner: pytest.fail("not asked"))
     shop = SimpleNamespace(name="shop", dsn=SimpleNamespace(reveal=lambda: ""))
     context = SimpleNamespace(name="dev", databases={"shop": shop}, lakes={"lake": SimpleNamespace(url="")})
     with pytest.raises(FormatVersionError):
@@ -629,7 +630,7 @@ def test_tombstone(by):
 def test_registered_pipeline(fleet, monkeypatch, by):  # noqa: F811
     build = registered.build_body
     monkeypatch.setattr(
-        "seamark.fleet.spec_plan.pipelines.build_body", lambda one: change_version(build(one), registered.FORMAT, by)
+        "seamark.specs.plan.pipelines.build_body", lambda one: change_version(build(one), registered.FORMAT, by)
     )
     assert fleet.apply(fleet.plan(spec(DESIRED))).is_done
     monkeypatch.undo()

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from seamark.change.plan import Plan
+from seamark.changes.plan import Plan
+from seamark.connect.connector import Connector
 from seamark.context import open_context
 from seamark.errors import RefusedError, SeamarkError
 from seamark.fleet.fleet import Fleet
-from seamark.model.connector import Connector
 from tests.fakes.connect import FakeConnect
 from tests.unit.fleet.builders import EmptyScan, StubKafka
 from tests.unit.fleet.living import register

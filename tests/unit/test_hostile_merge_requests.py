@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import seamark.context.search
-from seamark.change.plan import _hash
+from seamark.changes.plan import _hash
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.context import open_context
@@ -380,7 +380,7 @@ def spec_is_nested_without_an_end(job):
 
 STEAL = """\
 import glob, json, os, socket
-from seamark.spec import connector
+from seamark.specs import connector
 
 def read(path):
     try:
@@ -418,7 +418,7 @@ def program_that_is_allowed_looks_for_secrets(job):
 @case("looks like a secret", "plan", "-f", "specs", "--context", "prod", "--allow-python")
 def program_asks_for_a_secret_variable(job):
     config = "{'x': env['KAFKA_PASSWORD']}"
-    text = f"from seamark.spec import connector\n\ndef resources(env):\n    yield connector('a', {config})\n"
+    text = f"from seamark.specs import connector\n\ndef resources(env):\n    yield connector('a', {config})\n"
     job.write("specs/a.py", text)
 
 

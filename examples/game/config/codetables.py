@@ -1,6 +1,6 @@
 """Twelve small tables, read whole once a day: one SQL template over all of them."""
 
-from seamark.spec import connector
+from seamark.specs import connector
 
 TABLES = (
     "item",

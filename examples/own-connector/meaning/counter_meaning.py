@@ -1,9 +1,9 @@
 """What the counter's offsets mean, for seamark. A package of its own: `pip install .` is all that seamark needs."""
 
-from seamark.model.distance import Certainty, Distance, Fixed, Unit
-from seamark.model.meaning import Order, order_of
-from seamark.offsets.meaning.fields import Notes, read_integer
-from seamark.offsets.meaning.generic import GenericMeaning
+from seamark.core.distance import Certainty, Distance, Fixed, Unit
+from seamark.core.offsets import Order, order_of
+from seamark.offsets.semantics.fields import Notes, read_integer
+from seamark.offsets.semantics.generic import GenericMeaning
 
 
 class CounterMeaning(GenericMeaning):

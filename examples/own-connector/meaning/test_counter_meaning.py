@@ -2,7 +2,8 @@
 
 from counter_meaning import CounterMeaning
 
-from seamark.model.meaning import Harm, Order
+from seamark.core.offsets import Order
+from seamark.offsets.semantics.consequences import Harm
 
 MEANING = CounterMeaning("example.counter.CounterSourceConnector", {"topic": "counted", "limit": "100"})
 HERE = {"counter": "counted"}

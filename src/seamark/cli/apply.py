@@ -14,8 +14,8 @@ from seamark.cli.spec_options import RunOptions, SpecOptions, plan_spec, run_opt
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
+    from seamark.changes.planned import Planned
     from seamark.fleet import Fleet
-    from seamark.fleet.planned import Planned
 
 
 @click.command("apply")
@@ -64,7 +64,7 @@ def apply(
 def _compare(what: SpecOptions, planned: Planned, path: Path) -> None:
     if not what.paths:
         raise UsageError("--expect compares the plan of spec files", hint="pass the files with -f PATH")
-    from seamark.fleet.registration import check_expected  # noqa: PLC0415
+    from seamark.changes.registration import check_expected  # noqa: PLC0415
     from seamark.fleet.review import read_saved_plan  # noqa: PLC0415
 
     check_expected(planned.plan, read_saved_plan(path))

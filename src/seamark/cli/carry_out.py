@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from seamark.changes.effect import Sign
+from seamark.changes.result import UNSETTLED, ChangeResult, Outcome
+from seamark.changes.result_view import build_change_view
 from seamark.cli.answer import Answer, choose_exit_code
 from seamark.cli.confirm import confirm, consent_options
 from seamark.cli.options import option, put_options
@@ -23,17 +26,14 @@ from seamark.errors import (
     UndecidableError,
     UnknownOutcomeError,
 )
-from seamark.model.effect import Sign
-from seamark.model.permission import find_confirmation
-from seamark.model.result import UNSETTLED, ChangeResult, Outcome
+from seamark.policy.permission import find_confirmation
 from seamark.report.formats import OutputFormat
 from seamark.report.render import render_view
-from seamark.report.views.change import build_change_view
 
 if TYPE_CHECKING:
+    from seamark.changes.pace import Pace
+    from seamark.changes.planned import Planned
     from seamark.fleet import Fleet
-    from seamark.fleet.planned import Planned
-    from seamark.model.pace import Pace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -196,7 +196,7 @@ def show_plan(session: Session, planned: Planned, *, is_data: bool) -> None:
 
 
 def _save(session: Session, fleet: Fleet, planned: Planned, path: Path) -> None:
-    from seamark.fleet.plan_file import find_hidden  # noqa: PLC0415
+    from seamark.changes.plan_file import find_hidden  # noqa: PLC0415
 
     if (problem := fleet.save(planned, path)) is None:
         session.reporter.note(f"the plan is in {path}; apply it: seamark apply {path}")

@@ -17,8 +17,8 @@ from seamark.errors import InterruptedRunError, SeamarkError, UsageError
 
 if TYPE_CHECKING:
     from seamark.fleet import Fleet
-    from seamark.fleet.kip199.worker_offsets import WorkerExport
-    from seamark.fleet.positions.stores import OpenScan
+    from seamark.kip199.worker_offsets import WorkerExport
+    from seamark.offsets.stores.stores import OpenScan
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +118,9 @@ def _change(run: Run, mode: Mode, config: Path, *, dry_run: bool, file: Path | N
 
 
 def _export(run: Run, config: Path, *, connectors: list[str], from_beginning: bool, file: Path | None) -> None:
-    from seamark.fleet.kip199.worker_offsets import export_worker_offsets  # noqa: PLC0415
-    from seamark.fleet.positions.export_file import refuse_existing  # noqa: PLC0415
-    from seamark.fleet.positions.stores import open_topic_scan  # noqa: PLC0415
+    from seamark.kip199.worker_offsets import export_worker_offsets  # noqa: PLC0415
+    from seamark.offsets.read.export_file import refuse_existing  # noqa: PLC0415
+    from seamark.offsets.stores.stores import open_topic_scan  # noqa: PLC0415
 
     if file is not None:
         refuse_existing(file)
@@ -140,7 +140,7 @@ def _parse_names(text: str | None) -> list[str]:
 
 
 def _write(session: Session, found: WorkerExport, file: Path | None) -> None:
-    from seamark.fleet.positions.export_file import write_new  # noqa: PLC0415
+    from seamark.offsets.read.export_file import write_new  # noqa: PLC0415
 
     if file is None:
         session.out.write(found.text)

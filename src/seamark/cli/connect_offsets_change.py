@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seamark.changes.entry import EntryKind
 from seamark.cli.carry_out import build_errors
 from seamark.cli.progress import StepLines
 from seamark.cli.session import Session
 from seamark.errors import SeamarkError
-from seamark.model.entry import EntryKind
 
 if TYPE_CHECKING:
+    from seamark.changes.result import ChangeResult
     from seamark.fleet import Fleet
-    from seamark.model.result import ChangeResult
 
 # What the journal's own commands are called here.
 _WAY_OUT = re.compile(r"seamark journal (resume|undo) ([0-9A-Z]+)")
@@ -37,7 +37,7 @@ class Errand:
     @contextmanager
     def fleet(self, change: str = "") -> Iterator[Fleet]:
         """The fleet of the worker. Errors on the way say what to type here."""
-        from seamark.fleet.kip199.opening import open_worker_fleet  # noqa: PLC0415
+        from seamark.fleet.worker_fleet import open_worker_fleet  # noqa: PLC0415
 
         opened = (
             self.open_fleet(self.config, change)
@@ -67,7 +67,7 @@ class Errand:
 
 def import_offsets(errand: Errand, file: Path | None) -> None:
     """Read pairs, look at what they change, and write them."""
-    from seamark.fleet.kip199.pairs import read_wanted  # noqa: PLC0415
+    from seamark.kip199.pairs import read_wanted  # noqa: PLC0415
 
     session = errand.session
     name = "standard input" if file is None else str(file)
@@ -128,6 +128,6 @@ def _tell(errand: Errand, result: ChangeResult) -> None:
 def _read(session: Session, file: Path | None) -> str:
     if file is None:
         return session.stdin.read()
-    from seamark.fleet.whole_file import read_limited  # noqa: PLC0415
+    from seamark.core.files import read_limited  # noqa: PLC0415
 
     return read_limited(file, most_bytes=_LARGEST_BYTES, what="offsets").decode(errors="replace")

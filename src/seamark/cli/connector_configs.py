@@ -12,8 +12,8 @@ from seamark.cli.complete import complete_clusters, complete_connectors
 from seamark.cli.connector_file import read_connector_file
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
+from seamark.core.sensitive import is_reference, is_sensitive, mask_text
 from seamark.errors import UsageError
-from seamark.model.sensitive import is_reference, is_sensitive, mask_text
 
 _STATES = ("running", "paused", "stopped")
 

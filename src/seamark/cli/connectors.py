@@ -18,10 +18,10 @@ from seamark.cli.rename import rename
 from seamark.cli.selection import Selection, selection_options
 from seamark.cli.session import Session
 from seamark.cli.watch import WatchOptions, give, watch_options
+from seamark.connect.connector import Connector
+from seamark.connectors.connectors import build_connector_view, build_connectors_view
+from seamark.core.reading import Reading
 from seamark.errors import NotFoundError, SeamarkError
-from seamark.model.connector import Connector
-from seamark.model.reading import Reading
-from seamark.report.views.connectors import build_connector_view, build_connectors_view
 
 
 @click.group

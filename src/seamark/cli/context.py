@@ -8,12 +8,12 @@ import click
 
 from seamark.cli.answer import Answer
 from seamark.cli.complete import complete_contexts
+from seamark.cli.context_view import ContextRow, build_contexts_view, build_settings_view
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
+from seamark.core.finding import Finding, Severity
+from seamark.doctor.views import build_findings_view
 from seamark.errors import ContextNotFoundError, SeamarkError, UnreachableError
-from seamark.model.finding import Finding, Severity
-from seamark.report.views.contexts import ContextRow, build_contexts_view, build_settings_view
-from seamark.report.views.doctor import build_findings_view
 
 if TYPE_CHECKING:
     from seamark.context import Contexts, WrittenFile

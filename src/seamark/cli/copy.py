@@ -10,7 +10,7 @@ import click
 from seamark.cli.answer import Answer, build_answer
 from seamark.cli.complete import complete_topics
 from seamark.cli.confirm import confirm, consent_options
-from seamark.cli.copy_cutover import cutover, finish
+from seamark.cli.copies_cutover import cutover, finish
 from seamark.cli.copy_options import SparkOptions, control_option, far_option, open_copies, spark_options
 from seamark.cli.copy_progress import CopyLines
 from seamark.cli.copy_readers import show_readers
@@ -20,8 +20,8 @@ from seamark.errors import InterruptedRunError, RefusedError, SeamarkError, Usag
 from seamark.report.words import render_count
 
 if TYPE_CHECKING:
+    from seamark.copies.plan.registry import KnownPlan
     from seamark.fleet import Fleet
-    from seamark.fleet.copies.registry import KnownPlan
 
 
 @click.group
@@ -74,7 +74,7 @@ def plan_copy(
     code = RefusedError.exit_code if draft.plan.is_refused else 0
     session.give(Answer(draft.build_view(), exit_code=code))
     if out is not None:
-        from seamark.fleet.copies.plan_file import write_copy_plan  # noqa: PLC0415
+        from seamark.copies.plan.plan_file import write_copy_plan  # noqa: PLC0415
 
         write_copy_plan(draft.plan, out)
         session.reporter.note(f"the plan is in {out}; run it: seamark copy run {out}")
@@ -110,8 +110,8 @@ def run_copy(
     The first time it makes the target and registers the plan in the control topic; after that its id is enough, on
     any machine.
     """
-    from seamark.fleet.copies.running import RunWish  # noqa: PLC0415
-    from seamark.fleet.copies.status_view import build_status_view  # noqa: PLC0415
+    from seamark.copies.run.running import RunWish  # noqa: PLC0415
+    from seamark.copies.status_view import build_status_view  # noqa: PLC0415
 
     with open_copies(session, to_context) as (fleet, copies):
         known = copies.find(plan, control_topic=control_topic)
@@ -145,7 +145,7 @@ def run_copy(
 @pass_session
 def copy_status(session: Session, *, plan: str | None, control_topic: str, to_context: str | None) -> None:
     """Show how far copies are, told from the control topic alone; with an ID one of them, and its next step."""
-    from seamark.fleet.copies.status_view import build_status_view, build_statuses_view  # noqa: PLC0415
+    from seamark.copies.status_view import build_status_view, build_statuses_view  # noqa: PLC0415
 
     with open_copies(session, to_context) as (_, copies):
         if plan is None:
@@ -177,7 +177,7 @@ def verify_copy(
 
     Ends with 1 when something differs.
     """
-    from seamark.fleet.copies.verify_view import build_verification_view  # noqa: PLC0415
+    from seamark.copies.verify.verify_view import build_verification_view  # noqa: PLC0415
 
     with open_copies(session, to_context) as (_, copies):
         lines = CopyLines(session)

@@ -15,9 +15,9 @@ from seamark.errors import UsageError
 
 if TYPE_CHECKING:
     from seamark.cli.session import Session
+    from seamark.copies.service import Copies
     from seamark.fleet import Fleet
-    from seamark.fleet.copies.copies import Copies
-    from seamark.fleet.spark_session import SparkWish
+    from seamark.spark.spark_session import SparkWish
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,7 +58,7 @@ class SparkOptions:
 
     def build_wish(self) -> SparkWish:
         """For the service."""
-        from seamark.fleet.spark_session import SparkWish  # noqa: PLC0415
+        from seamark.spark.spark_session import SparkWish  # noqa: PLC0415
 
         return SparkWish(self.master, jars=self.jars, conf=self.conf)
 

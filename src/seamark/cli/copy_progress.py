@@ -10,7 +10,7 @@ from seamark.report.terminal import is_terminal
 from seamark.report.words import render_duration, render_number
 
 if TYPE_CHECKING:
-    from seamark.fleet.copies.pace import CopyTick
+    from seamark.copies.run.pace import CopyTick
 
 _EVERY_SECONDS = 10.0
 

@@ -40,7 +40,7 @@ def show_readers(
     Nothing is changed. With -o csv it is what `seamark groups move GROUP --from FILE` takes, in the context of the
     target too.
     """
-    from seamark.fleet.copies.readers_view import build_readers_view  # noqa: PLC0415
+    from seamark.copies.readers_view import build_readers_view  # noqa: PLC0415
 
     with open_copies(session, to_context) as (_, copies):
         found = copies.readers(

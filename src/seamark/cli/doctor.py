@@ -9,8 +9,8 @@ import click
 from seamark.cli.answer import Answer
 from seamark.cli.options import global_options, pass_session
 from seamark.cli.session import Session
-from seamark.model.finding import Finding, Severity
-from seamark.report.views.doctor import build_findings_view
+from seamark.core.finding import Finding, Severity
+from seamark.doctor.views import build_findings_view
 
 
 @click.command

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from seamark.model.duration import parse_duration
+from seamark.core.duration import parse_duration
 
 
 class Duration(click.ParamType[float]):

@@ -13,7 +13,7 @@ from seamark.cli.named import add_missing, pick_named
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.watch import WatchOptions, give, watch_options
-from seamark.report.views.groups import build_group_view, build_groups_view
+from seamark.groups.views import build_group_view, build_groups_view
 
 
 @click.group

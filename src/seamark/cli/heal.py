@@ -14,19 +14,19 @@ from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.progress import StepLines
 from seamark.cli.session import Session
 from seamark.cli.targets import Targets, target_options
+from seamark.connectors.heal_view import build_heal_view
+from seamark.connectors.healing import HealSettings
 from seamark.errors import InterruptedRunError, NotFoundError, PartialError, SeamarkError
-from seamark.model.healing import HealSettings
-from seamark.model.permission import find_confirmation
-from seamark.report.views.heal import build_heal_view
+from seamark.policy.permission import find_confirmation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from seamark.changes.result import ChangeResult
+    from seamark.connect.connector import Connector
+    from seamark.connectors.heal import Healer, HealReport
+    from seamark.core.reading import Reading
     from seamark.fleet import Fleet
-    from seamark.fleet.connector_life.heal import Healer, HealReport
-    from seamark.model.connector import Connector
-    from seamark.model.reading import Reading
-    from seamark.model.result import ChangeResult
 
 # Shorter pauses than Connect needs for a restart would count restarts that never had a chance.
 _SHORTEST_SECONDS = 1.0
@@ -114,7 +114,7 @@ class Clinic:
 
     def build(self, settings: HealSettings) -> Healer:
         """The healer of this command."""
-        from seamark.fleet.connector_life.heal import Healer  # noqa: PLC0415
+        from seamark.connectors.heal import Healer  # noqa: PLC0415
 
         return Healer(
             read=lambda: self._fleet.connectors.all(cluster=self._targets.cluster),

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seamark.changes.setup_view import build_rotation_view, build_setup_view
 from seamark.cli.answer import Answer
 from seamark.cli.confirm import confirm, consent_options
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
-from seamark.report.views.setup import build_rotation_view, build_setup_view
 
 if TYPE_CHECKING:
     from seamark.fleet import Fleet

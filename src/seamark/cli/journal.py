@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seamark.changes.entry import EntryKind
+from seamark.changes.journal_view import build_changes_view, build_entries_view
 from seamark.cli.answer import Answer
 from seamark.cli.carry_out import ChangeOptions, build_errors, carry_out, change_options, run_change
 from seamark.cli.complete import complete_changes, complete_open_changes
@@ -15,15 +17,13 @@ from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.progress import StepLines
 from seamark.cli.session import Session
 from seamark.errors import RefusedError
-from seamark.model.entry import EntryKind
-from seamark.model.permission import find_confirmation
-from seamark.report.views.journal import build_changes_view, build_entries_view
+from seamark.policy.permission import find_confirmation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from seamark.changes.head import OpenChange
     from seamark.fleet import Fleet
-    from seamark.model.head import OpenChange
 
 
 @click.group
@@ -130,7 +130,7 @@ def export_change(session: Session, change: str, *, out: Path | None) -> None:
     if out is None:
         session.out.write(text)
         return
-    from seamark.fleet.plan_file import write_private  # noqa: PLC0415
+    from seamark.changes.plan_file import write_private  # noqa: PLC0415
 
     write_private(text, out, what="the change")
     session.reporter.note(f"change {change} is in {out}")

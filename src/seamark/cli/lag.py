@@ -8,10 +8,10 @@ from seamark.cli.answer import Answer, build_answer
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.watch import WatchOptions, give, watch_options
-from seamark.model.reading import Reading
-from seamark.model.source_lag import SourceLag
-from seamark.report.views.groups import build_lag_view
-from seamark.report.views.sources import build_source_lag_view
+from seamark.core.reading import Reading
+from seamark.groups.views import build_lag_view
+from seamark.offsets.lag_view import build_source_lag_view
+from seamark.offsets.source_lag import SourceLag
 
 
 def _read_sources(reading: Reading[SourceLag]) -> Answer:

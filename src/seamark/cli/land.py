@@ -24,7 +24,7 @@ from seamark.errors import SeamarkError, UsageError
 from seamark.report.words import render_count
 
 if TYPE_CHECKING:
-    from seamark.fleet.landings.status import LandPlan
+    from seamark.pipelines.status import LandPlan
 
 
 @click.group
@@ -39,7 +39,7 @@ def land() -> None:
 @pass_session
 def plan_landing(session: Session, *, name: str, file: tuple[Path, ...], allow_python: bool) -> None:
     """Show what a run would do: the table's new columns, and from where to where each partition is landed."""
-    from seamark.fleet.landings.view import build_landing_view  # noqa: PLC0415
+    from seamark.pipelines.view import build_landing_view  # noqa: PLC0415
 
     with session.fleet() as fleet:
         (declared,) = fleet.landings.declared(file, names=[name], allow_python=allow_python)
@@ -76,8 +76,8 @@ def run_landing(
     Any machine may run it, and go on where another stopped: the table's own store knows how far it is. Of two runs
     one ends by itself.
     """
-    from seamark.fleet.landings.metrics import LandMetrics  # noqa: PLC0415
-    from seamark.fleet.landings.view import build_landing_view  # noqa: PLC0415
+    from seamark.pipelines.metrics import LandMetrics  # noqa: PLC0415
+    from seamark.pipelines.view import build_landing_view  # noqa: PLC0415
 
     numbers = LandMetrics(name, file=metrics)
     with session.fleet() as fleet:
@@ -107,7 +107,7 @@ def run_landing(
 @pass_session
 def show_landings(session: Session, *, name: str | None, file: tuple[Path, ...], allow_python: bool) -> None:
     """Show how far landings are, told by the tables' stores and the brokers; with a NAME one of them."""
-    from seamark.fleet.landings.view import build_landing_view, build_landings_view  # noqa: PLC0415
+    from seamark.pipelines.view import build_landing_view, build_landings_view  # noqa: PLC0415
 
     with session.fleet() as fleet:
         found = fleet.landings.declared(file, names=[name] if name else (), allow_python=allow_python)
@@ -129,7 +129,7 @@ land.add_command(submit_landing)
 
 def _agree(session: Session, plan: LandPlan, *, yes: bool, is_protected: bool) -> None:
     """Ask before the first run, and before a table is changed; who goes on with a landing was asked already."""
-    from seamark.fleet.landings.status import LandState  # noqa: PLC0415
+    from seamark.pipelines.status import LandState  # noqa: PLC0415
 
     landing = plan.declared.landing
     plan.require_whole()

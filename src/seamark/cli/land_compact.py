@@ -29,7 +29,7 @@ def compact_landing(
     A landing of it may be under way. It is done on this machine, and committed as one change of the table. The old
     files stay for those who read them, until Delta's VACUUM.
     """
-    from seamark.fleet.landings.compaction import build_files_view, compact_table, list_table_files  # noqa: PLC0415
+    from seamark.pipelines.compaction import build_files_view, compact_table, list_table_files  # noqa: PLC0415
 
     with session.fleet() as fleet:
         (declared,) = fleet.landings.declared(file, names=[name], allow_python=allow_python)

@@ -9,8 +9,8 @@ from seamark.cli.session import Session
 from seamark.report.words import render_number
 
 if TYPE_CHECKING:
-    from seamark.fleet.landings.metrics import LandMetrics
     from seamark.pipelines.landing import BatchLanded
+    from seamark.pipelines.metrics import LandMetrics
     from seamark.pipelines.outage import Wait
 
 _EVERY_SECONDS = 10.0

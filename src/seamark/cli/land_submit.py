@@ -11,7 +11,7 @@ from seamark.cli.copy_options import SparkOptions, spark_options
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.spec_options import file_options
-from seamark.model.submission import DEFAULT_IMAGE, SubmitForm
+from seamark.pipelines.submission import DEFAULT_IMAGE, SubmitForm
 
 _FORMS = [form.value for form in SubmitForm]
 
@@ -55,8 +55,8 @@ def submit_landing(
 
     No secret stands in it. Driver and executors take seamark from the archive of seamark spark pack.
     """
-    from seamark.fleet.landings.submitting import SubmitWish, build_submission  # noqa: PLC0415
-    from seamark.report.views.submission import build_submission_view  # noqa: PLC0415
+    from seamark.pipelines.submission_view import build_submission_view  # noqa: PLC0415
+    from seamark.pipelines.submitting import SubmitWish, build_submission  # noqa: PLC0415
 
     wish = SubmitWish(
         SubmitForm(form),

@@ -11,8 +11,8 @@ from seamark.cli.carry_out import ChangeOptions, carry_out, change_options
 from seamark.cli.complete import complete_clusters, complete_loggers, complete_workers
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
-from seamark.model.logger import LEVELS
-from seamark.report.views.loggers import build_loggers_view
+from seamark.connect.loggers import LEVELS
+from seamark.connectors.loggers_view import build_loggers_view
 
 _CLUSTER = option("--cluster", metavar="NAME", help="The Connect cluster.", shell_complete=complete_clusters)
 

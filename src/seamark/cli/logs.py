@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TextIO
 
-from seamark.model.sensitive import mask_text
+from seamark.core.sensitive import mask_text
 from seamark.report.safety import escape
 
 

@@ -132,7 +132,7 @@ def _build_usage_error(mistake: click.ClickException) -> UsageError:
 
 
 def _build_surprise(unexpected: Exception) -> SeamarkError:
-    from seamark.model.sensitive import mask_text  # noqa: PLC0415
+    from seamark.core.sensitive import mask_text  # noqa: PLC0415
 
     text = mask_text(f"{type(unexpected).__name__}: {unexpected}".strip(": "))
     return SeamarkError(
@@ -148,7 +148,7 @@ def _show_traceback(session: Session, error: Exception) -> None:
         return
     from traceback import format_exception  # noqa: PLC0415
 
-    from seamark.model.sensitive import mask_text  # noqa: PLC0415
+    from seamark.core.sensitive import mask_text  # noqa: PLC0415
     from seamark.report.safety import escape  # noqa: PLC0415
 
     session.err.write(escape(mask_text("".join(format_exception(error))), multiline=True))

@@ -10,8 +10,8 @@ from typing import Any
 
 from seamark.cli.secrets import read_secret
 from seamark.cli.session import Session
+from seamark.core.sensitive import is_reference, is_sensitive, mask_text
 from seamark.errors import UsageError
-from seamark.model.sensitive import is_reference, is_sensitive, mask_text
 
 DEFAULT_CLUSTER = "connect"
 

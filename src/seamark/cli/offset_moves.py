@@ -17,7 +17,7 @@ from seamark.cli.session import Session
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
-    from seamark.model.preview import Tolerance
+    from seamark.offsets.write.preview_totals import Tolerance
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -188,7 +188,7 @@ def copy(session: Session, *, source: str, target: str, care: dict[str, Any], ho
 def _parse_tolerance(text: str | None) -> Tolerance | None:
     if text is None:
         return None
-    from seamark.model.preview import parse_tolerance  # noqa: PLC0415
+    from seamark.offsets.write.preview_totals import parse_tolerance  # noqa: PLC0415
 
     try:
         return parse_tolerance(text)

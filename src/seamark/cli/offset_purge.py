@@ -15,9 +15,9 @@ from seamark.cli.session import Session
 from seamark.report.words import render_count
 
 if TYPE_CHECKING:
+    from seamark.changes.planned import Planned
     from seamark.fleet import Fleet
-    from seamark.fleet.planned import Planned
-    from seamark.model.offset_export import OffsetExport
+    from seamark.offsets.offset_export import OffsetExport
 
 
 @click.command("purge")
@@ -47,7 +47,7 @@ def purge(
     A connector that is created with such a name later begins at its beginning. The other keys of the topic are not
     touched. seamark journal undo puts every record back as it was.
     """
-    from seamark.fleet.positions.export_file import refuse_existing  # noqa: PLC0415
+    from seamark.offsets.read.export_file import refuse_existing  # noqa: PLC0415
 
     if backup is not None:
         refuse_existing(backup)
@@ -59,7 +59,7 @@ def purge(
 
 
 def _back_up(session: Session, fleet: Fleet, planned: Planned, file: Path) -> None:
-    from seamark.fleet.positions.export_file import write_export  # noqa: PLC0415
+    from seamark.offsets.read.export_file import write_export  # noqa: PLC0415
 
     names = {effect.subject.removeprefix("offsets/") for effect in planned.effects}
     export = fleet.offsets.export(everything=True)

@@ -9,21 +9,16 @@ import click
 from seamark.cli.answer import Answer, build_answer, choose_exit_code
 from seamark.cli.collector import without_collector
 from seamark.cli.complete import complete_connectors
+from seamark.cli.dead_letters import skip
 from seamark.cli.offset_mend import mend
 from seamark.cli.offset_moves import copy, forget, import_offsets, move
 from seamark.cli.offset_purge import purge, say_written
 from seamark.cli.offsets_relocate import relocate
-from seamark.cli.offsets_skip import skip
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.errors import SeamarkError
-from seamark.report.views.offsets import build_offsets_view
-from seamark.report.views.offsets_lists import (
-    build_check_view,
-    build_comparison_view,
-    build_history_view,
-    build_orphans_view,
-)
+from seamark.offsets.list_views import build_check_view, build_comparison_view, build_history_view, build_orphans_view
+from seamark.offsets.views import build_offsets_view
 
 
 @click.group
@@ -72,7 +67,7 @@ def export_offsets(session: Session, *, owners: tuple[str, ...], everything: boo
 
     A file that is there is never replaced. What could not be read is named in the export, and the exit code is 3.
     """
-    from seamark.fleet.positions.export_file import refuse_existing, render_export, write_export  # noqa: PLC0415
+    from seamark.offsets.read.export_file import refuse_existing, render_export, write_export  # noqa: PLC0415
 
     if out is not None:
         refuse_existing(out)
@@ -101,7 +96,7 @@ def export_offsets(session: Session, *, owners: tuple[str, ...], everything: boo
 @pass_session
 def verify_export(session: Session, file: Path) -> None:
     """Look whether an export is as it was written, and its offsets are what its bytes say. No server is asked."""
-    from seamark.fleet.positions.export_file import check_export  # noqa: PLC0415
+    from seamark.offsets.read.export_file import check_export  # noqa: PLC0415
 
     found = check_export(file)
     errors: tuple[SeamarkError, ...] = ()
@@ -138,7 +133,7 @@ def diff_offsets(session: Session, *, before: Path, after: Path | None, detailed
     BEFORE and AFTER are files of offsets export or of connect-offsets. Without AFTER the same owners are read anew.
     """
     if after is not None:
-        from seamark.fleet.positions.diff import build_comparison, read_side  # noqa: PLC0415
+        from seamark.offsets.read.diff import build_comparison, read_side  # noqa: PLC0415
 
         found = build_comparison(read_side(before), read_side(after), names=(str(before), str(after)))
     else:

@@ -54,7 +54,7 @@ def plan(
 
 
 def _show_desired(session: Session, what: SpecOptions) -> None:
-    from seamark.report.views.desired import build_desired_view  # noqa: PLC0415
+    from seamark.specs.desired_view import build_desired_view  # noqa: PLC0415
 
     with session.fleet() as fleet:
         found = fleet.check(what.paths, names=what.names, allow_python=what.allow_python)

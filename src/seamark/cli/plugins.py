@@ -10,8 +10,8 @@ from seamark.cli.answer import build_answer
 from seamark.cli.complete import complete_clusters, complete_plugins
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
-from seamark.model.plugin import FleetPlugin
-from seamark.report.views.plugins import build_plugins_view
+from seamark.connect.plugin import FleetPlugin
+from seamark.connectors.plugins_view import build_plugins_view
 
 
 @click.command("plugins")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from seamark.changes.result import StepResult
+from seamark.changes.result_view import build_step_line
 from seamark.cli.session import Session
-from seamark.model.result import StepResult
 from seamark.report.terminal import can_color
 from seamark.report.text import Line, Span, Style, line, render_lines
-from seamark.report.views.change import build_step_line
 
 
 class StepLines:

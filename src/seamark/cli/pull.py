@@ -12,7 +12,7 @@ from seamark.cli.complete import complete_clusters, complete_connectors
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.errors import PartialError
-from seamark.report.views.pull import build_pull_view
+from seamark.specs.pull_view import build_pull_view
 
 _FOLDER = "config"
 
@@ -44,7 +44,7 @@ def pull(
     A connector that no file defines gets a file of its own; in other files only the values that differ are changed.
     Secrets are never written: a reference stands for each.
     """
-    from seamark.fleet.pull import apply_pull, read_pull  # noqa: PLC0415
+    from seamark.specs.pull import apply_pull, read_pull  # noqa: PLC0415
 
     with session.fleet() as fleet:
         found = read_pull(fleet, folder, environ=os.environ, names=names, cluster=cluster, allow_python=allow_python)

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from seamark.cli.session import Session
+from seamark.core.sensitive import is_reference
 from seamark.errors import UsageError
-from seamark.model.sensitive import is_reference
 
 _HOW = "give secret://env/NAME, secret://file/PATH#KEY, @FILE, or - to read it from standard input"
 

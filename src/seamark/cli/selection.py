@@ -13,8 +13,8 @@ import click
 from seamark.cli.complete import complete_clusters, complete_connectors
 from seamark.cli.options import option, put_options
 from seamark.cli.session import Session
+from seamark.connectors.selection import STATE_WORDS, Selection, build_selection, is_pattern
 from seamark.errors import UsageError
-from seamark.model.selection import STATE_WORDS, Selection, build_selection, is_pattern
 
 __all__ = ["STATE_WORDS", "Selection", "build_selection", "is_pattern", "selection_options"]
 
@@ -97,7 +97,7 @@ def read_spec_names(paths: Sequence[str], *, allow_python: bool = False) -> tupl
     """The connectors that spec files define, each as NAME or CLUSTER/NAME."""
     if not paths:
         return ()
-    from seamark.spec import load_spec  # noqa: PLC0415
+    from seamark.specs import load_spec  # noqa: PLC0415
 
     spec = load_spec([Path(path).expanduser() for path in paths], environ=os.environ, allow_python=allow_python)
     return tuple(connector.owner for connector in spec.connectors)

@@ -37,7 +37,7 @@ def pack(session: Session, *, folder: Path, jars: Path | None) -> None:
 
     The executors' Python must be of the same version and platform as this one; nothing need be installed there.
     """
-    from seamark.fleet.spark_pack import pack_for_spark  # noqa: PLC0415
-    from seamark.report.views.spark_pack import build_pack_view  # noqa: PLC0415
+    from seamark.pipelines.pack_view import build_pack_view  # noqa: PLC0415
+    from seamark.spark.spark_pack import pack_for_spark  # noqa: PLC0415
 
     session.give(Answer(build_pack_view(pack_for_spark(folder, jars=jars))))

@@ -15,8 +15,8 @@ from seamark.cli.duration import Duration
 from seamark.cli.options import option, put_options
 
 if TYPE_CHECKING:
+    from seamark.changes.planned import Planned
     from seamark.fleet import Fleet
-    from seamark.fleet.planned import Planned
 
 F = TypeVar("F", bound=Callable[..., Any])
 

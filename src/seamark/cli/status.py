@@ -8,7 +8,7 @@ from seamark.cli.answer import Answer, build_answer
 from seamark.cli.options import global_options, pass_session
 from seamark.cli.session import Session
 from seamark.cli.watch import WatchOptions, give, watch_options
-from seamark.report.views.status import build_status_view
+from seamark.overview.views import build_status_view
 
 
 @click.command

@@ -8,12 +8,12 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seamark.cli.selection import Selection, selection_options
+from seamark.connect.connector import Connector
 from seamark.errors import NotFoundError, UnreachableError, UsageError
-from seamark.model.connector import Connector
 
 if TYPE_CHECKING:
+    from seamark.core.reading import Reading
     from seamark.fleet import Fleet
-    from seamark.model.reading import Reading
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -15,8 +15,8 @@ from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.watch import WatchOptions, give, watch_options
 from seamark.errors import UsageError
-from seamark.report.views.topic_health import build_topic_health_view
-from seamark.report.views.topics import build_topic_view, build_topics_view
+from seamark.topics.health_view import build_topic_health_view
+from seamark.topics.topics import build_topic_view, build_topics_view
 
 
 @click.group

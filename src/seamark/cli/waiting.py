@@ -7,13 +7,13 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from seamark.model.sensitive import mask_text
+from seamark.core.sensitive import mask_text
 from seamark.report.terminal import is_terminal
 from seamark.report.words import render_duration
 
 if TYPE_CHECKING:
     from seamark.cli.session import Session
-    from seamark.model.wait import Wait
+    from seamark.connect.wait import Wait
 
 # Most answers come within a second; a person who has waited for two begins to wonder.
 FIRST_SECONDS = 2.0

@@ -14,9 +14,9 @@ from seamark.cli.duration import Duration
 from seamark.cli.options import option, put_options
 from seamark.cli.session import Session
 from seamark.errors import InterruptedRunError, SeamarkError
+from seamark.report.error import render_error
 from seamark.report.render import render_view
 from seamark.report.terminal import is_terminal
-from seamark.report.views.error import render_error
 from seamark.report.words import render_duration, render_time
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -16,7 +16,7 @@ from typing import Any
 
 from seamark.connect.request import Request
 from seamark.connect.rules import ANSWER_RULES, FAILURE_RULES, Phase, Rule, Shape, Verdict
-from seamark.model.sensitive import hide_values
+from seamark.core.sensitive import hide_values
 
 # Connect puts whole stack traces and config definitions into messages; a person reads the beginning.
 _LONGEST_TEXT = 2000

@@ -12,10 +12,10 @@ from seamark.connect.request import Request
 from seamark.connect.rules import FAILURE_RULES, Phase, Verdict
 from seamark.connect.timing import Timing
 from seamark.connect.transport import Transport
+from seamark.connect.wait import Wait
 from seamark.connect.workers import Workers
+from seamark.core.deadline import Deadline, find_deadline, read_clock
 from seamark.errors import DeadlineError, SeamarkError, UnknownOutcomeError, UnreachableError
-from seamark.model.deadline import Deadline, find_deadline, read_clock
-from seamark.model.wait import Wait
 
 # What an attempt gets that begins just before the deadline. With less, the last words of a storm of 409s would be our
 # own impatience; with more, the deadline would be none.

@@ -14,22 +14,23 @@ import httpx2
 
 from seamark.connect import requests, wire
 from seamark.connect.answer import Answer, Failure
-from seamark.connect.boards import ConfigBoard
 from seamark.connect.caller import Caller
 from seamark.connect.capability import Capabilities, Capability, build_capabilities
 from seamark.connect.clock import build_clock_skew
+from seamark.connect.connector import Connector, ConnectorStatus
 from seamark.connect.readiness import ReadConfigNames, Readiness
 from seamark.connect.request import Request
+from seamark.connect.shared_reads import ConfigBoard
 from seamark.connect.timing import Timing
 from seamark.connect.transport import Transport
 from seamark.connect.values import LoggerLevel, OffsetsChange, Validation, WorkerHealth
+from seamark.connect.wait import Wait
+from seamark.connect.worker import Plugin, Worker
 from seamark.connect.workers import Workers
+from seamark.context.urls import build_worker_id
+from seamark.core.deadline import find_deadline
+from seamark.core.offset import Offset
 from seamark.errors import NotFoundError, SeamarkError, UnknownOutcomeError, UnreachableError
-from seamark.model.connector import Connector, ConnectorStatus
-from seamark.model.deadline import find_deadline
-from seamark.model.offset import Offset
-from seamark.model.wait import Wait
-from seamark.model.worker import Plugin, Worker, build_worker_id
 
 T = TypeVar("T")
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from seamark.core.sensitive import find_secret_values
 from seamark.errors import RefusedError, UsageError
-from seamark.model.sensitive import find_secret_values
+
+if TYPE_CHECKING:
+    from seamark.context import ConnectSettings
 
 # Keys whose values must not come back in a message, whatever the plugin calls them.
 _SENSITIVE_KEY = re.compile(
@@ -62,3 +66,18 @@ def sensitive_values(config: Mapping[str, str]) -> tuple[str, ...]:
 
 def _without_name(config: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in config.items() if key != "name"}
+
+
+OWN_OFFSETS_TOPIC = "offsets.storage.topic"
+
+OWN_GROUP = "consumer.override.group.id"
+
+
+def find_offsets_topic(config: Mapping[str, str], settings: ConnectSettings) -> str | None:
+    """Return the topic that holds a source's offsets, or None where neither config nor context names one."""
+    return config.get(OWN_OFFSETS_TOPIC) or settings.offsets_topic
+
+
+def find_group(name: str, config: Mapping[str, str], settings: ConnectSettings) -> str:
+    """Return the consumer group of a sink."""
+    return config.get(OWN_GROUP) or settings.consumer_group_id or f"connect-{name}"

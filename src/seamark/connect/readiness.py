@@ -31,8 +31,8 @@ from seamark.connect.rules import Verdict
 from seamark.connect.timing import Timing
 from seamark.connect.transport import Transport
 from seamark.connect.values import WorkerHealth
+from seamark.connect.wait import Wait
 from seamark.errors import NotFoundError, SeamarkError, UnsettledError
-from seamark.model.wait import Wait
 
 # Answers of these kinds don't wait for the herder's thread, and lack what the worker has not read yet.
 _SNAPSHOTS = frozenset({Kind.FLEET, Kind.TOPICS})

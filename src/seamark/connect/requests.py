@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from seamark.connect.config import check_config, sensitive_values
 from seamark.connect.request import Kind, Request, build_body, build_path
 from seamark.connect.wire import offset_to_wire
+from seamark.core.offset import Offset, OffsetValue
 from seamark.errors import RefusedError, UsageError
-from seamark.model.offset import Offset, OffsetValue
-from seamark.model.policy_name import is_mangled, is_misread_by_connect
+from seamark.policy.policy_name import is_mangled, is_misread_by_connect
 
 _INITIAL_STATES = ("RUNNING", "PAUSED", "STOPPED")
 _SCOPES = ("worker", "cluster")

@@ -14,8 +14,8 @@ import httpx2
 from seamark.connect.answer import Answer, Failure
 from seamark.connect.request import Request
 from seamark.connect.rules import Phase
+from seamark.core.deadline import read_clock
 from seamark.errors import InvalidSettingError
-from seamark.model.deadline import read_clock
 
 # The fleet read of 10,000 connectors, each with 16 KiB of config, some tasks, and a stack trace of 8 KiB where it
 # failed, comes to about 240 MiB. What is larger is not an answer of Connect.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from seamark.model.logger import LoggerLevel
+from seamark.connect.loggers import LoggerLevel
 
 __all__ = ["LoggerLevel", "OffsetsChange", "Validation", "WorkerHealth"]
 

@@ -12,10 +12,11 @@ from typing import Annotated, Any, NotRequired, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from seamark.connect.connector import Connector, ConnectorStatus, State, Task
 from seamark.connect.values import LoggerLevel, OffsetsChange, Validation, WorkerHealth
-from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
-from seamark.model.offset import Offset, OffsetValue
-from seamark.model.worker import Plugin, Worker
+from seamark.connect.worker import Plugin, Worker
+from seamark.core.offset import Offset, OffsetValue
+from seamark.core.refs import ConnectorType
 
 T = TypeVar("T")
 

@@ -17,13 +17,13 @@ from typing import Any, Self
 from seamark.consumer.holding import Held, Holdings
 from seamark.consumer.housekeeping import Housekeeping
 from seamark.consumer.kafka_side import KafkaSide, spell_spot
-from seamark.database.any_driver import Runner
-from seamark.database.ledger import TABLE, Ledger
 from seamark.errors import FencedError, RejectedError, UsageError
 from seamark.kafka.opening import open_client
+from seamark.kafka.spot import Spot
 from seamark.kafka.wait import ConnectionEvents
-from seamark.model.ledger_entry import Entry
-from seamark.model.spot import Spot
+from seamark.tables.ledger_entry import Entry
+from seamark.tables.postgres.any_driver import Runner
+from seamark.tables.postgres.ledger import TABLE, Ledger
 
 _LOGGER = logging.getLogger("seamark.consumer")
 _OURS = {

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from seamark.errors import NotFoundError
-from seamark.model.ledger_entry import Entry
-from seamark.model.spot import Spot
+from seamark.kafka.spot import Spot
+from seamark.tables.ledger_entry import Entry
 
 
 @dataclass(slots=True)

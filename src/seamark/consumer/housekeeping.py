@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from seamark.database.any_driver import Runner
-from seamark.database.ledger import Ledger
 from seamark.errors import FormatVersionError, UsageError
-from seamark.model.ledger_entry import Entry
+from seamark.tables.ledger_entry import Entry
+from seamark.tables.postgres.any_driver import Runner
+from seamark.tables.postgres.ledger import Ledger
 
 # A process that was stopped in its transaction holds its rows until the database ends it.
 _LOCK_SECONDS = 10

@@ -8,8 +8,8 @@ from typing import Any
 
 from seamark.errors import RejectedError, UsageError
 from seamark.kafka.failures import build_error
+from seamark.kafka.spot import Spot
 from seamark.kafka.topics import TopicAdmin
-from seamark.model.spot import Spot
 
 _LOGGER = logging.getLogger("seamark.consumer")
 _ANSWER_SECONDS = 15.0

@@ -21,8 +21,8 @@ from seamark.context.value import Setting, Value
 from seamark.context.verify import Verify
 from seamark.context.worker import WORKER_KEYS
 from seamark.errors import MissingSettingError, RefusedError
-from seamark.model.policy import DEFAULT_POLICY, Policy
-from seamark.model.policy_reference import is_allowed_reference
+from seamark.policy.policy import DEFAULT_POLICY, Policy
+from seamark.policy.policy_reference import is_allowed_reference
 
 
 class Lookup:

@@ -16,7 +16,7 @@ from seamark.context.search import Surroundings, find_state_dir
 from seamark.context.secret import Secret
 from seamark.context.typed import build_invalid, read_text, refuse_reference
 from seamark.context.value import Value
-from seamark.model.duration import parse_duration
+from seamark.core.duration import parse_duration
 
 DEFAULT_TOPIC = "seamark-journal"
 # Connect's REST API gives up after 90 s, a fixed number; what it began may end until then.

@@ -15,8 +15,8 @@ from seamark.context.schema import POLICY_KEYS, Kind
 from seamark.context.typed import build_invalid, read_bool
 from seamark.context.value import Value
 from seamark.errors import UntrustedSettingError
-from seamark.model.policy import DEFAULT_POLICY, DEFAULT_WORD, Policy, build_policy
-from seamark.model.policy_pattern import is_listed
+from seamark.policy.policy import DEFAULT_POLICY, DEFAULT_WORD, Policy, build_policy
+from seamark.policy.policy_pattern import is_listed
 
 # Consents to run programs and to read secrets of this machine can't come with the specs that use them.
 _CONSENTS = frozenset({"python", "references"})

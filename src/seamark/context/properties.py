@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from seamark.context.files import read_limited
+from seamark.context.java_properties import MalformedEscapeError, Property, parse_properties
 from seamark.context.origin import Origin
 from seamark.errors import ConfigurationError
-from seamark.model.properties import MalformedEscapeError, Property, parse_properties
 
 # Worker files are a few kilobytes; one with inline certificates stays far below a mebibyte.
 MAX_BYTES = 1 << 20

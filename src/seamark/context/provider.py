@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from seamark.context.files import read_limited
+from seamark.context.java_properties import Property
 from seamark.context.origin import Origin, OriginKind
 from seamark.context.properties import read_properties
 from seamark.errors import ConfigurationError, SecretError
-from seamark.model.properties import Property
 
 _PACKAGE = "org.apache.kafka.common.config.provider."
 _FILE = _PACKAGE + "FileConfigProvider"

@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 from seamark.context.kafka_keys import KAFKA_KEYS, REFUSED_KEYS
 from seamark.errors import ConfigurationError
-from seamark.model.policy import FLAG_KEYS as POLICY_FLAGS
-from seamark.model.policy import LIST_KEYS
+from seamark.policy.policy import FLAG_KEYS as POLICY_FLAGS
+from seamark.policy.policy import LIST_KEYS
 
 
 class Kind(StrEnum):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Never
 
 from seamark.context.origin import DEFAULT, Origin
-from seamark.model.sensitive import MASK
+from seamark.core.sensitive import MASK
 
 # seamark's own mask, Kafka's `[hidden]`, and the stars of other tools' pages.
 _MASKED = re.compile(r"""\(sensitive\)|\[hidden\]|(?<![^\s:/@='"])\*{3,}(?![^\s:/@;,'"])""")

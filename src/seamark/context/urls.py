@@ -71,3 +71,13 @@ def _invalid(key: str, where: str, problem: str, *, hint: str = "") -> InvalidSe
         hint=hint or "write it like http://worker-1:8083 or https://connect.example.org",
         context={"setting": key, "origin": where},
     )
+
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def build_worker_id(url: str) -> str:
+    """Return host:port of a worker's URL, as Connect writes it into a status; host names in lower case."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return f"{f'[{host}]' if ':' in host else host}:{parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)}"

@@ -9,8 +9,8 @@ from typing import Protocol
 from seamark.context.files import is_readable_by_others
 from seamark.context.origin import DEFAULT, Origin
 from seamark.context.secret import Secret, has_userinfo, is_masked, mask_urls
+from seamark.core.sensitive import MASK, is_sensitive
 from seamark.errors import InvalidSettingError
-from seamark.model.sensitive import MASK, is_sensitive
 
 
 class References(Protocol):

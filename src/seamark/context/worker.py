@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from seamark.context.java_properties import Property
 from seamark.context.kafka_keys import WORKER_PIECES
 from seamark.context.origin import Origin, OriginKind, Trust
 from seamark.context.properties import read_properties
 from seamark.context.provider import ConfigProviders
 from seamark.context.search import Surroundings
 from seamark.context.value import Value
-from seamark.model.properties import Property
 
 # Our key of a Connect cluster, and the worker's key that fills it.
 WORKER_KEYS = MappingProxyType(

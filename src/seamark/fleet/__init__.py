@@ -1,4 +1,4 @@
-"""The services: what can be done with a context, one module a noun."""
+"""The Python API: one context with everything that can be read and changed in it."""
 
 from __future__ import annotations
 

@@ -8,44 +8,44 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import seamark.fleet.action_kinds  # noqa: F401 - plans are decoded here
-from seamark.change.actor import Actor
-from seamark.change.executor import Executor
-from seamark.change.image import find_key_names
-from seamark.change.journal import Journal, Opening
-from seamark.change.past import read_closed, read_plan
-from seamark.change.plan import Plan
-from seamark.change.precondition import check_preconditions, reseal
-from seamark.change.progress import Progress
-from seamark.change.recovery import Recovery
-from seamark.change.seal import SealingWorld, SealKey
-from seamark.change.signed import check_signatures
-from seamark.change.spool import FileSpool
-from seamark.change.steps import build_step
-from seamark.change.timing import build_timing
-from seamark.change.undo import build_undo_plan
-from seamark.change.world import World
+from seamark.changes.actor import Actor
+from seamark.changes.entry import Ending, Entry, EntryKind
+from seamark.changes.executor import Executor
+from seamark.changes.head import find_spec
+from seamark.changes.history import read_closed, read_plan
+from seamark.changes.images import find_key_names
+from seamark.changes.journal import Journal, Opening
+from seamark.changes.key_checks import check_key
+from seamark.changes.pace import FLEET_PACE, Pace
+from seamark.changes.permissions import check_confirmed, check_plan
+from seamark.changes.plan import Plan
+from seamark.changes.planned import Planned
+from seamark.changes.planner import Planner
+from seamark.changes.precondition import check_preconditions, reseal
+from seamark.changes.progress import Progress
+from seamark.changes.recovery import Recovery
+from seamark.changes.registration import Registrations
+from seamark.changes.result import ChangeResult
+from seamark.changes.sealing import SealingWorld, SealKey
+from seamark.changes.signed import check_signatures
+from seamark.changes.spool import FileSpool
+from seamark.changes.step import build_step
+from seamark.changes.timing import build_timing
+from seamark.changes.undo import build_undo_plan
+from seamark.changes.world import World
+from seamark.connect.clusters import Clusters
+from seamark.connectors.policy import check_config_writes, check_new_names
+from seamark.connectors.validation import check_configs
 from seamark.errors import PermissionDeniedError, RefusedError, SeamarkError
-from seamark.fleet.clusters import Clusters
-from seamark.fleet.connector_life.validation import check_configs
+from seamark.fleet.environment import FleetWorld
 from seamark.fleet.identity import check_coverage
-from seamark.fleet.journal_key import check_key
-from seamark.fleet.moving.access import check_denied, find_missing
-from seamark.fleet.ownership import ClusterNames, build_undo_field, find_owners, read_claims, refresh_spec
-from seamark.fleet.permissions import check_confirmed, check_plan
-from seamark.fleet.planned import Planned
-from seamark.fleet.planner import Planner
-from seamark.fleet.policy import check_config_writes, check_new_names
-from seamark.fleet.registration import Registrations
 from seamark.fleet.review import (
     refuse_hidden,
     refuse_unexpected,
 )
-from seamark.fleet.world import FleetWorld
-from seamark.model.entry import Ending, Entry, EntryKind
-from seamark.model.head import find_spec
-from seamark.model.pace import FLEET_PACE, Pace
-from seamark.model.permission import Access
-from seamark.model.result import ChangeResult
+from seamark.offsets.write.access import check_denied, find_missing
+from seamark.policy.permission import Access
+from seamark.specs.ownership import ClusterNames, build_undo_field, find_owners, read_claims, refresh_spec
 
 if TYPE_CHECKING:
     from seamark.context import Context

@@ -8,56 +8,58 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from seamark.fleet.access import permits
-from seamark.fleet.clusters import Clusters, build_connect_client, find_config_reader
-from seamark.fleet.connector_life.connectors import Connectors
-from seamark.fleet.look import read_status
-from seamark.fleet.offsets import Offsets
-from seamark.fleet.ports import BrokersPort, ConnectPort, KafkaPort
-from seamark.fleet.workers import Workers
-from seamark.model.finding import Finding
-from seamark.model.permission import Permission
-from seamark.model.status import FleetStatus
-from seamark.model.wait import Wait
+from seamark.changes.access import permits
+from seamark.connect.api import ConnectPort
+from seamark.connect.clusters import Clusters, build_connect_client
+from seamark.connect.wait import Wait
+from seamark.connectors.service import Connectors
+from seamark.connectors.workers import Workers
+from seamark.core.finding import Finding
+from seamark.kafka.api import BrokersPort, KafkaPort
+from seamark.offsets.service import Offsets
+from seamark.offsets.stores.config_names import find_config_reader
+from seamark.overview.look import read_status
+from seamark.overview.model import FleetStatus
+from seamark.policy.permission import Permission
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from seamark.change.actor import Actor
-    from seamark.change.copy_port import CopyPort
-    from seamark.change.journal import Journal as JournalPort
-    from seamark.change.plan import Plan
-    from seamark.change.progress import Progress
+    from seamark.changes.actor import Actor
+    from seamark.changes.journal import Journal as JournalPort
+    from seamark.changes.pace import Pace
+    from seamark.changes.plan import Plan
+    from seamark.changes.planned import Planned
+    from seamark.changes.planner import Planner
+    from seamark.changes.progress import Progress
+    from seamark.changes.result import ChangeResult
+    from seamark.connectors.loggers import Loggers
+    from seamark.connectors.plans import ConnectorPlans
+    from seamark.connectors.spec import DesiredConnector
     from seamark.context import ConnectSettings, Context, KafkaSettings
+    from seamark.copies.cutover.copy_port import CopyPort
+    from seamark.copies.service import Copies
+    from seamark.core.reading import Reading
+    from seamark.dead_letters.service import Skips
+    from seamark.doctor.service import Doctor
     from seamark.errors import SeamarkError
-    from seamark.fleet.brokers.groups import Groups
-    from seamark.fleet.brokers.topics import Topics
     from seamark.fleet.changes import Changes
-    from seamark.fleet.connector_life.lifecycle import Lifecycle
-    from seamark.fleet.connector_life.plans import ConnectorPlans
-    from seamark.fleet.copies.copies import Copies
-    from seamark.fleet.doctor.doctor import Doctor
+    from seamark.fleet.environment import FleetWorld
     from seamark.fleet.identity import Identities
     from seamark.fleet.journal import Journal
-    from seamark.fleet.kip199.plans import Imports
-    from seamark.fleet.landings.landings import Landings
-    from seamark.fleet.loggers import Loggers
-    from seamark.fleet.moving.services import OffsetServices
-    from seamark.fleet.planned import Planned
-    from seamark.fleet.planner import Planner
-    from seamark.fleet.positions.former import FormerOffsets
-    from seamark.fleet.positions.stores import OffsetStores, OpenScan
-    from seamark.fleet.skip.plans import Skips
-    from seamark.fleet.spec_plan import SpecPlans
-    from seamark.fleet.spec_plan.source import SpecSource
-    from seamark.fleet.world import FleetWorld
-    from seamark.model.lag import GroupLag
-    from seamark.model.pace import Pace
-    from seamark.model.permission import Access
-    from seamark.model.reading import Reading
-    from seamark.model.result import ChangeResult
-    from seamark.model.source_lag import SourceLag
-    from seamark.model.spec import DesiredConnector
+    from seamark.groups.lag_model import GroupLag
+    from seamark.groups.service import Groups
+    from seamark.kip199.plans import Imports
+    from seamark.lifecycle.service import Lifecycle
+    from seamark.offsets.read.former import FormerOffsets
+    from seamark.offsets.services import OffsetServices
+    from seamark.offsets.source_lag import SourceLag
+    from seamark.offsets.stores.stores import OffsetStores, OpenScan
+    from seamark.pipelines.landings import Landings
+    from seamark.policy.permission import Access
+    from seamark.specs.plan import SpecPlans
+    from seamark.specs.plan.source import SpecSource
+    from seamark.topics.service import Topics
 
 
 def open_fleet(name: str | None = None, *, context: Context | None = None) -> Fleet:
@@ -112,7 +114,7 @@ class Fleet:
         return build_connect_client(settings, read_config_names=read_names)
 
     def _build_changing_client(self, settings: ConnectSettings) -> ConnectPort:
-        from seamark.fleet.world import build_changing_client  # noqa: PLC0415
+        from seamark.fleet.environment import build_changing_client  # noqa: PLC0415
 
         return build_changing_client(
             settings,
@@ -151,7 +153,7 @@ class Fleet:
     @permits(Permission.READ)
     def loggers(self) -> Loggers:
         """What the workers write into their logs: reading the levels, and planning others."""
-        from seamark.fleet.loggers import Loggers  # noqa: PLC0415
+        from seamark.connectors.loggers import Loggers  # noqa: PLC0415
 
         return Loggers(self._clusters, planner=lambda: self._planner)
 
@@ -167,7 +169,7 @@ class Fleet:
     @permits(Permission.READ)
     def skips(self) -> Skips:
         """The record that a failed sink can't take: finding it, parking it, going on behind it."""
-        from seamark.fleet.skip.plans import Skips  # noqa: PLC0415
+        from seamark.dead_letters.service import Skips  # noqa: PLC0415
 
         return Skips(
             self.context,
@@ -181,7 +183,7 @@ class Fleet:
     @permits(Permission.READ)
     def imports(self) -> Imports:
         """What `connect-offsets --import` writes, in a context of one worker."""
-        from seamark.fleet.kip199.plans import Imports  # noqa: PLC0415
+        from seamark.kip199.plans import Imports  # noqa: PLC0415
 
         services = self._offset_services
         return Imports(
@@ -196,7 +198,7 @@ class Fleet:
     @permits(Permission.READ)
     def topics(self) -> Topics:
         """The topics: reading them, and planning what is done to them."""
-        from seamark.fleet.brokers.topics import Topics  # noqa: PLC0415
+        from seamark.topics.service import Topics  # noqa: PLC0415
 
         return Topics(
             self.context,
@@ -210,7 +212,7 @@ class Fleet:
     @permits(Permission.READ)
     def groups(self) -> Groups:
         """The consumer groups: reading them, moving them, deleting them."""
-        from seamark.fleet.brokers.groups import Groups  # noqa: PLC0415
+        from seamark.groups.service import Groups  # noqa: PLC0415
 
         return Groups(
             clusters=self._clusters,
@@ -223,9 +225,9 @@ class Fleet:
     @permits(Permission.READ)
     def copies(self) -> Copies:
         """Copies of topics: planning them, running them on Spark, how far they are, and the proof."""
-        from seamark.fleet.copies.copies import Copies  # noqa: PLC0415
-        from seamark.fleet.copies.logs import KafkaLogs  # noqa: PLC0415
-        from seamark.fleet.copies.place import CopyPlace, CopyRoute  # noqa: PLC0415
+        from seamark.copies.plan.logs import KafkaLogs  # noqa: PLC0415
+        from seamark.copies.plan.place import CopyPlace, CopyRoute  # noqa: PLC0415
+        from seamark.copies.service import Copies  # noqa: PLC0415
 
         place = CopyPlace(
             self.context,
@@ -246,8 +248,8 @@ class Fleet:
     @permits(Permission.READ)
     def landings(self) -> Landings:
         """Landings of topics in tables: what a run would do, running them on Spark, how far they are."""
-        from seamark.fleet.landings.landings import Landings  # noqa: PLC0415
-        from seamark.fleet.spec_plan.source import read_spec  # noqa: PLC0415
+        from seamark.pipelines.landings import Landings  # noqa: PLC0415
+        from seamark.specs.plan.source import read_spec  # noqa: PLC0415
 
         return Landings(
             self.context,
@@ -259,7 +261,7 @@ class Fleet:
     @permits(Permission.READ)
     def lag(self, *, seconds: bool = True) -> Reading[GroupLag]:
         """How many records, and seconds, every group and every sink is behind, the worst first."""
-        from seamark.fleet.brokers.lag import read_lag  # noqa: PLC0415
+        from seamark.groups.lag import read_lag  # noqa: PLC0415
 
         now = self._world.clock.now()
         return read_lag(self._world.kafka(), self._clusters, now=now, with_seconds=seconds)
@@ -267,7 +269,7 @@ class Fleet:
     @permits(Permission.READ)
     def source_lag(self) -> Reading[SourceLag]:
         """What every source has not read yet, counted in the databases that the context names; the worst first."""
-        from seamark.fleet.positions.source_lag import read_source_lags  # noqa: PLC0415
+        from seamark.offsets.read.source_lag import read_source_lags  # noqa: PLC0415
 
         return read_source_lags(self.context, clusters=self._clusters, stores=self._stores)
 
@@ -275,8 +277,8 @@ class Fleet:
     @permits(Permission.READ)
     def doctor(self) -> Doctor:
         """What is wrong, and its fix."""
-        from seamark.fleet.doctor.doctor import Doctor  # noqa: PLC0415
-        from seamark.fleet.doctor.offsets import OffsetsReader  # noqa: PLC0415
+        from seamark.doctor.offset_checks import OffsetsReader  # noqa: PLC0415
+        from seamark.doctor.service import Doctor  # noqa: PLC0415
 
         reader = OffsetsReader(self._stores, brokers=self._world.kafka, now=self._world.clock.now)
         return Doctor(
@@ -320,14 +322,14 @@ class Fleet:
             LockedError: somebody else is changing one of the things. Nothing was changed.
             JournalError, FencedError: the journal failed, or somebody took the change over in the midst of it.
         """
-        from seamark.change.plan import Plan  # noqa: PLC0415
+        from seamark.changes.plan import Plan  # noqa: PLC0415
 
         plan = planned if isinstance(planned, Plan) else planned.plan
         return self._find_changes(plan).apply(planned, progress=progress, pace=pace, confirm=confirm)
 
     def build_pace(self, *, canary: int = 0, max_failures: int | None = None, max_changes: int | None = None) -> Pace:
         """How a large change shall go: the first `canary` connectors alone, then the rest; see `Pace`."""
-        from seamark.model.pace import FLEET_PACE  # noqa: PLC0415
+        from seamark.changes.pace import FLEET_PACE  # noqa: PLC0415
 
         return replace(FLEET_PACE, canary=canary, max_failures=max_failures, max_changes=max_changes)
 
@@ -342,8 +344,8 @@ class Fleet:
 
         A plan of a process that can't write the journal is a proposal, which `apply -f PATH --expect FILE` compares.
         """
+        from seamark.changes.plan_file import write_plan_file  # noqa: PLC0415
         from seamark.errors import SeamarkError  # noqa: PLC0415
-        from seamark.fleet.plan_file import write_plan_file  # noqa: PLC0415
 
         plan = planned.plan
         if not plan.is_empty:
@@ -359,7 +361,7 @@ class Fleet:
     def undo(self, change: str | ChangeResult) -> Planned:
         """Plan the way back from a change that is closed."""
         import seamark.fleet.action_kinds  # noqa: F401, PLC0415 - plans are decoded here
-        from seamark.change.past import read_plan  # noqa: PLC0415
+        from seamark.changes.history import read_plan  # noqa: PLC0415
 
         entries = self.journal.show(change if isinstance(change, str) else change.change)
         return self._find_changes(read_plan(entries)).undo(entries[0].change)
@@ -389,7 +391,7 @@ class Fleet:
             RefusedError: another spec has a connector of these, or a policy or a plugin says no.
             UnreachableError: a cluster did not answer. There is no plan for a half.
         """
-        from seamark.fleet.spec_plan.source import build_title, read_spec  # noqa: PLC0415
+        from seamark.specs.plan.source import build_title, read_spec  # noqa: PLC0415
 
         spec = read_spec(what, allow_python=allow_python or self.context.policy.python)
         return self._spec_plans.plan(
@@ -407,7 +409,7 @@ class Fleet:
         self, what: SpecSource, *, names: Sequence[str] = (), adopt: bool = False, allow_python: bool = False
     ) -> Planned:
         """Plan the end of every connector that files, folders or a spec name and that is there."""
-        from seamark.fleet.spec_plan.source import build_title, read_spec  # noqa: PLC0415
+        from seamark.specs.plan.source import build_title, read_spec  # noqa: PLC0415
 
         spec = read_spec(what, allow_python=allow_python or self.context.policy.python)
         return self._spec_plans.destroy(spec, title=build_title("destroy", what), names=names, adopt=adopt)
@@ -417,8 +419,8 @@ class Fleet:
         self, what: SpecSource, *, names: Sequence[str] = (), allow_python: bool = False
     ) -> tuple[DesiredConnector, ...]:
         """The connectors that files, folders or a spec want, held against the policy. No server is asked."""
-        from seamark.fleet.spec_plan.offline import check_spec  # noqa: PLC0415
-        from seamark.fleet.spec_plan.source import read_spec  # noqa: PLC0415
+        from seamark.specs.plan.offline import check_spec  # noqa: PLC0415
+        from seamark.specs.plan.source import read_spec  # noqa: PLC0415
 
         spec = read_spec(what, allow_python=allow_python or self.context.policy.python)
         return check_spec(spec, self.context, self._clusters, names=names)
@@ -439,21 +441,21 @@ class Fleet:
 
     @cached_property
     def _actor(self) -> Actor:
-        from seamark.change.actor import this_actor  # noqa: PLC0415
-        from seamark.fleet.access import find_principal  # noqa: PLC0415
+        from seamark.changes.access import find_principal  # noqa: PLC0415
+        from seamark.changes.actor import this_actor  # noqa: PLC0415
 
         return self._own_actor or this_actor(find_principal(self.context))
 
     @cached_property
     def access(self) -> Access:
         """What the principal of this process may do in the context."""
-        from seamark.fleet.access import build_access  # noqa: PLC0415
+        from seamark.changes.access import build_access  # noqa: PLC0415
 
         return build_access(self.context)
 
     @cached_property
     def _world(self) -> FleetWorld:
-        from seamark.fleet.world import FleetWorld  # noqa: PLC0415
+        from seamark.fleet.environment import FleetWorld  # noqa: PLC0415
 
         return FleetWorld(
             self.context,
@@ -504,26 +506,28 @@ class Fleet:
 
     @cached_property
     def _stores(self) -> OffsetStores:
-        from seamark.fleet.positions.stores import OffsetStores  # noqa: PLC0415
+        from seamark.offsets.stores.stores import OffsetStores  # noqa: PLC0415
 
         return OffsetStores(self.context, clusters=self._clusters, brokers=self._world.kafka, open_scan=self._open_scan)
 
     @cached_property
     def _former(self) -> FormerOffsets:
-        from seamark.fleet.positions.former import FormerOffsets  # noqa: PLC0415
+        from seamark.offsets.read.former import FormerOffsets  # noqa: PLC0415
 
         return FormerOffsets(self._clusters, stores=lambda: self._stores)
 
     @cached_property
     def _planner(self) -> Planner:
-        from seamark.change.action import LEFTOVERS, LOCKS, PLUGIN_TYPES  # noqa: PLC0415
-        from seamark.change.steps.topic import TOPIC_GUARD  # noqa: PLC0415
-        from seamark.change.world import Port  # noqa: PLC0415
-        from seamark.fleet.brokers.topic_safety import FleetTopicGuard  # noqa: PLC0415
-        from seamark.fleet.connector_life.plugin_type import find_type  # noqa: PLC0415
-        from seamark.fleet.lock_names import FleetLocks  # noqa: PLC0415
-        from seamark.fleet.planner import Planner  # noqa: PLC0415
-        from seamark.fleet.planning import COPY_PREVIEW, PLANNING, Planning  # noqa: PLC0415
+        from seamark.changes.action import LOCKS  # noqa: PLC0415
+        from seamark.changes.planner import Planner  # noqa: PLC0415
+        from seamark.connect.plugin_type import find_type  # noqa: PLC0415
+        from seamark.connectors.port import LEFTOVERS, PLUGIN_TYPES  # noqa: PLC0415
+        from seamark.copies.cutover.operations import COPY_PREVIEW  # noqa: PLC0415
+        from seamark.core.ports import Port  # noqa: PLC0415
+        from seamark.fleet.locks import FleetLocks  # noqa: PLC0415
+        from seamark.offsets.port import PLANNING, Planning  # noqa: PLC0415
+        from seamark.topics.safety import FleetTopicGuard  # noqa: PLC0415
+        from seamark.topics.topic import TOPIC_GUARD  # noqa: PLC0415
 
         ports: dict[Port[Any], Any] = {
             LOCKS: FleetLocks(self._clusters, self._identities),
@@ -540,7 +544,7 @@ class Fleet:
 
     def _apply_part(self, planned: Planned) -> ChangeResult:
         """Apply a change that is a part of what was confirmed as a whole, such as the target topic of a copy."""
-        from seamark.fleet.permissions import find_plan_confirmation  # noqa: PLC0415
+        from seamark.changes.permissions import find_plan_confirmation  # noqa: PLC0415
 
         return self.apply(planned, confirm=find_plan_confirmation(planned.plan, self.context))
 
@@ -549,8 +553,8 @@ class Fleet:
 
     @cached_property
     def _plans(self) -> ConnectorPlans:
-        from seamark.fleet.connector_life.leftovers import Leftovers  # noqa: PLC0415
-        from seamark.fleet.connector_life.plans import ConnectorPlans  # noqa: PLC0415
+        from seamark.connectors.plans import ConnectorPlans  # noqa: PLC0415
+        from seamark.lifecycle.leftovers import Leftovers  # noqa: PLC0415
 
         return ConnectorPlans(
             self.context,
@@ -561,14 +565,14 @@ class Fleet:
 
     @cached_property
     def _lifecycle(self) -> Lifecycle:
-        from seamark.fleet.connector_life.lifecycle import Lifecycle  # noqa: PLC0415
+        from seamark.lifecycle.service import Lifecycle  # noqa: PLC0415
 
         return Lifecycle(self.context, clusters=self._clusters, plans=lambda: self._plans)
 
     @property
     def _offset_services(self) -> OffsetServices:
-        from seamark.fleet.moving.relocation import Relocations  # noqa: PLC0415
-        from seamark.fleet.moving.services import OffsetServices  # noqa: PLC0415
+        from seamark.lifecycle.relocation import Relocations  # noqa: PLC0415
+        from seamark.offsets.services import OffsetServices  # noqa: PLC0415
 
         # New for each plan, with a world that reads each offsets topic once.
         world = self._world.keep_scans()
@@ -592,7 +596,7 @@ class Fleet:
 
     @cached_property
     def _spec_plans(self) -> SpecPlans:
-        from seamark.fleet.spec_plan import SpecPlans  # noqa: PLC0415
+        from seamark.specs.plan import SpecPlans  # noqa: PLC0415
 
         return SpecPlans(
             self.context,
@@ -622,14 +626,14 @@ class Fleet:
         )
 
     def _read_registered(self) -> Mapping[str, Any]:
-        from seamark.fleet.landings.registered import read_registered  # noqa: PLC0415
+        from seamark.pipelines.registered import read_registered  # noqa: PLC0415
 
         return read_registered(self._find_journal)
 
     def _find_journal(self) -> JournalPort:
         # Changes are made of actions, which whoever reads a change must know.
         import seamark.fleet.action_kinds  # noqa: F401, PLC0415
-        from seamark.change.signed import SignedJournal  # noqa: PLC0415
+        from seamark.changes.signed import SignedJournal  # noqa: PLC0415
 
         if self._opened is None:
             self._opened = SignedJournal(self._open_journal(self.context), self._world.keys.read)
@@ -644,6 +648,6 @@ def build_kafka_admin(settings: KafkaSettings) -> KafkaPort:
 
 
 def _open_journal(context: Context) -> JournalPort:
-    from seamark.fleet.journal_place import open_journal  # noqa: PLC0415
+    from seamark.changes.journal_place import open_journal  # noqa: PLC0415
 
     return open_journal(context)

@@ -9,14 +9,15 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from seamark.change.fanout import fan_out
-from seamark.change.identity import ConnectIdentity, Identity, build_wrong_connect, build_wrong_kafka
-from seamark.change.plan import Plan
-from seamark.change.step import Step
+from seamark.changes.identity import ConnectIdentity, Identity, build_wrong_connect, build_wrong_kafka
+from seamark.changes.plan import Plan
+from seamark.changes.step import Step
+from seamark.connect.clusters import Clusters
+from seamark.connect.worker import Worker
+from seamark.context.urls import build_worker_id
+from seamark.core.fanout import fan_out
 from seamark.errors import RefusedError, SeamarkError
-from seamark.fleet.clusters import Clusters
-from seamark.model.broker import KafkaCluster
-from seamark.model.worker import Worker, build_worker_id
+from seamark.kafka.broker import KafkaCluster
 
 if TYPE_CHECKING:
     from typing import Protocol

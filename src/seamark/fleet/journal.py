@@ -7,27 +7,27 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from seamark.change.actor import Actor
-from seamark.change.journal import Journal as JournalPort
-from seamark.change.past import read_open, read_plan
-from seamark.change.plan import Plan
-from seamark.change.progress import Progress
+from seamark.changes.access import build_access, check_permission
+from seamark.changes.actor import Actor
+from seamark.changes.entry import Entry
+from seamark.changes.head import Head, OpenChange
+from seamark.changes.history import read_open, read_plan
+from seamark.changes.journal import Journal as JournalPort
+from seamark.changes.key_checks import build_key_item, check_key, read_rotation, record_first_key, rotate_key
+from seamark.changes.permissions import check_named
+from seamark.changes.plan import Plan
+from seamark.changes.progress import Progress
+from seamark.changes.result import ChangeResult
+from seamark.changes.setup import make_setup, read_setup
+from seamark.changes.setup_model import JournalSetup, KeyRotation
 from seamark.errors import JournalError, NotFoundError
-from seamark.fleet.access import build_access, check_permission
 from seamark.fleet.changes import Changes
-from seamark.fleet.journal_key import build_key_item, check_key, read_rotation, record_first_key, rotate_key
-from seamark.fleet.permissions import check_named
-from seamark.fleet.setup import make_setup, read_setup
-from seamark.model.entry import Entry
-from seamark.model.head import Head, OpenChange
-from seamark.model.permission import Permission
-from seamark.model.result import ChangeResult
-from seamark.model.setup import JournalSetup, KeyRotation
+from seamark.policy.permission import Permission
 from seamark.report.safety import escape_json
 
 if TYPE_CHECKING:
+    from seamark.changes.keys import Keys
     from seamark.context import Context
-    from seamark.fleet.seal import Keys
 
 
 class Journal:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import seamark.fleet.action_kinds  # noqa: F401 - plans are decoded here
-from seamark.change.plan import Plan
-from seamark.change.precondition import BEFORE, aspect_of, is_expected
-from seamark.change.step import Step
+from seamark.changes.plan import Plan
+from seamark.changes.plan_file import find_masked_keys, read_plan_file
+from seamark.changes.precondition import BEFORE, aspect_of, is_expected
+from seamark.changes.step import Step
 from seamark.errors import RefusedError
-from seamark.fleet.plan_file import find_masked_keys, read_plan_file
 
 _AGAIN = "make the plan anew"
 

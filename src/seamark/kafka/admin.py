@@ -10,15 +10,15 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from seamark.core.reading import Reading
 from seamark.errors import DeadlineError, MissingSettingError, NotFoundError, SeamarkError
+from seamark.kafka.broker import KafkaCluster
 from seamark.kafka.failures import build_connection_error, build_error, build_setting_error, is_passing
+from seamark.kafka.groups import GroupStatus
 from seamark.kafka.outcomes import build_no_answer, build_write_failure
+from seamark.kafka.topic import TopicStatus
 from seamark.kafka.values import build_cluster, build_group, build_topic
 from seamark.kafka.wait import ConnectionEvents, wait_for
-from seamark.model.broker import KafkaCluster
-from seamark.model.group import GroupStatus
-from seamark.model.reading import Reading
-from seamark.model.topic import TopicStatus
 
 # A healthy cluster answers a describe in milliseconds, and a broker's session ends after 9 s by
 # default. Whatever has not answered by then will not soon.

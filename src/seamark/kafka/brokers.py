@@ -7,17 +7,17 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
+from seamark.core.deadline import limit_timeout
+from seamark.core.reading import Reading
 from seamark.errors import RejectedError, SeamarkError, UnknownOutcomeError
 from seamark.kafka.admin import DEFAULT_TIMEOUT_SECONDS
+from seamark.kafka.bulk_reads import SurveyAdmin
+from seamark.kafka.groups import Committed, GroupListing, GroupOffsets
+from seamark.kafka.open_transaction import OpenTransaction
 from seamark.kafka.open_transactions import TransactionsClient
 from seamark.kafka.outcomes import build_write_failure, is_known
-from seamark.kafka.survey import SurveyAdmin
-from seamark.model.deadline import limit_timeout
-from seamark.model.group import Committed, GroupListing, GroupOffsets
-from seamark.model.open_transaction import OpenTransaction
-from seamark.model.reading import Reading
-from seamark.model.spot import Spot
-from seamark.model.topic import TopicSize
+from seamark.kafka.spot import Spot
+from seamark.kafka.topic import TopicSize
 
 _SHARE = "share groups"
 

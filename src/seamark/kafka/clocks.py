@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from seamark.model.deadline import read_clock
+from seamark.core.deadline import read_clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from seamark.errors import UnreachableError
+from seamark.kafka.raw_record import ScanResult
 from seamark.kafka.topic_scan import Accept, TopicScan
-from seamark.model.raw_record import ScanResult
 
 # KafkaConfigBackingStore.CONNECTOR_PREFIX. A null value is a deleted connector.
 _PREFIX = b"connector-"

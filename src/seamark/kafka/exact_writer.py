@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from seamark.core.deadline import check_deadline, limit_timeout, read_clock
 from seamark.errors import DeadlineError, SeamarkError, UnknownOutcomeError
 from seamark.kafka.outcomes import build_no_answer, build_write_failure
 from seamark.kafka.produce import Delivery, Outgoing
-from seamark.model.deadline import check_deadline, limit_timeout, read_clock
-from seamark.model.held_offset import HeldRecord
+from seamark.kafka.records_held import HeldRecord
 
 
 class ExactWriter(Delivery):

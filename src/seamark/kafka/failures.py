@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from seamark.core.sensitive import MASK, is_sensitive, mask_text
 from seamark.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -15,7 +16,6 @@ from seamark.errors import (
     SeamarkError,
     UnreachableError,
 )
-from seamark.model.sensitive import MASK, is_sensitive, mask_text
 
 _AUTHENTICATION = {
     "_AUTHENTICATION",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from seamark.core.deadline import limit_timeout
 from seamark.errors import AccessError, SeamarkError, UnreachableError
 from seamark.kafka.transaction import TransactionalWriter
-from seamark.model.deadline import limit_timeout
 
 
 def fence_producer(

@@ -8,7 +8,7 @@ from typing import Any
 
 from seamark.errors import SeamarkError, UnreachableError
 from seamark.kafka.admin import KafkaAdmin
-from seamark.model.spot import Bounds, Edge, Spot, SpotReading, Stamp
+from seamark.kafka.spot import Bounds, Edge, Spot, SpotReading, Stamp
 
 
 class LogOffsetsAdmin(KafkaAdmin):

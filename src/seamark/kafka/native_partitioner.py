@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from seamark.model.key_hash import choose_partition
+from seamark.kafka.key_hash import choose_partition
 
 # A key and its partition of 25 by Java's own client: a library whose function is another one is not used.
 _PROOF, _PROOF_PARTITIONS, _PROOF_ANSWER = b'["fs",{"filename":"in.txt"}]', 25, 22

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from seamark.kafka.open_transaction import OpenTransaction
 from seamark.kafka.second import SecondClient, load
-from seamark.model.open_transaction import OpenTransaction
-from seamark.model.spot import Spot
+from seamark.kafka.spot import Spot
 
 
 class TransactionsClient(SecondClient):

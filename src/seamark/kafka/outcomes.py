@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from seamark.core.sensitive import mask_text
 from seamark.errors import (
     AlreadyExistsError,
     NotFoundError,
@@ -21,7 +22,6 @@ from seamark.errors import (
     UnsupportedError,
 )
 from seamark.kafka.failures import build_error
-from seamark.model.sensitive import mask_text
 
 # The names are librdkafka's, which are not always Kafka's own.
 _REJECTED: dict[str, tuple[type[SeamarkError], str]] = {

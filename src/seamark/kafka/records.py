@@ -10,9 +10,9 @@ from typing import Any, Self
 from seamark.errors import DeadlineError
 from seamark.kafka.opening import open_client
 from seamark.kafka.reading import ANSWER_SECONDS, OF_NO_CONCERN, POLL_SECONDS, build_reader_config
+from seamark.kafka.record import Place, WholeRecord
+from seamark.kafka.spot import Spot
 from seamark.kafka.wait import ConnectionEvents
-from seamark.model.record import Place, WholeRecord
-from seamark.model.spot import Spot
 
 _ANSWER_SECONDS = ANSWER_SECONDS
 _BATCH = 500

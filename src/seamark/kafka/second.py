@@ -16,15 +16,15 @@ from threading import Lock
 from types import ModuleType
 from typing import Any, TypeVar
 
+from seamark.core.deadline import check_deadline
+from seamark.core.reading import Reading
 from seamark.errors import DeadlineError, SeamarkError, UnsupportedError
 from seamark.kafka.failures import build_error
+from seamark.kafka.groups import Committed, GroupListing, GroupType
 from seamark.kafka.outcomes import build_write_failure
 from seamark.kafka.second_settings import build_second_settings
-from seamark.model.deadline import check_deadline
-from seamark.model.group import Committed, GroupListing, GroupType
-from seamark.model.reading import Reading
-from seamark.model.spot import Spot
-from seamark.model.topic import TopicSize
+from seamark.kafka.spot import Spot
+from seamark.kafka.topic import TopicSize
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from seamark.core.sensitive import MASK
 from seamark.errors import UnsupportedError
-from seamark.model.sensitive import MASK
 
 _LOGINS = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 _PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})

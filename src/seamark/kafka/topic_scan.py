@@ -13,10 +13,10 @@ from typing import Any
 from seamark.errors import DeadlineError, SeamarkError
 from seamark.kafka.log_offsets import LogOffsetsAdmin
 from seamark.kafka.opening import open_client
+from seamark.kafka.raw_record import RawRecord, ScanResult
 from seamark.kafka.reading import OF_NO_CONCERN, QUEUE_BACKOFF
+from seamark.kafka.spot import Bounds
 from seamark.kafka.wait import ConnectionEvents
-from seamark.model.raw_record import RawRecord, ScanResult
-from seamark.model.spot import Bounds
 
 # So many records a call: large enough that the call itself costs nothing, small enough for some megabytes.
 _BATCH = 10_000

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from seamark.core.sensitive import mask_text
 from seamark.errors import AuthorizationError, FencedError, JournalError, SeamarkError
 from seamark.kafka.clocks import Clocks
 from seamark.kafka.opening import hear_fatal_errors, open_client
 from seamark.kafka.produce import Outgoing, produce
 from seamark.kafka.wait import ConnectionEvents
-from seamark.model.sensitive import mask_text
 
 # An entry is written in some 50 ms, but right behind the loss of a broker in 6 to 12 s: its session (9 s) must end, and
 # others must take its partitions and transactions. The brokers give up a transaction that is open for longer than this,

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from seamark.model.broker import Broker, KafkaCluster
-from seamark.model.group import Committed, Group, GroupListing, GroupMember, GroupStatus, GroupType
-from seamark.model.spot import Spot
-from seamark.model.topic import PartitionStatus, TopicConfig, TopicStatus
+from seamark.kafka.broker import Broker, KafkaCluster
+from seamark.kafka.groups import Committed, Group, GroupListing, GroupMember, GroupStatus, GroupType
+from seamark.kafka.spot import Spot
+from seamark.kafka.topic import PartitionStatus, TopicConfig, TopicStatus
 
 CONFIGS_THAT_MATTER = (
     "cleanup.policy",

@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from seamark.context.urls import build_worker_id
 from seamark.errors import UnreachableError
 from seamark.kafka.failures import build_error
 from seamark.kafka.opening import open_client
 from seamark.kafka.second import SecondClient
 from seamark.kafka.wait import ConnectionEvents
 from seamark.kafka.worker_load import read_load
-from seamark.model.worker import build_worker_id
 
 _QUIET = frozenset({"Empty", "Dead"})
 _SETTLED = _QUIET | {"Stable"}

@@ -1,1 +1,1 @@
-"""Offsets where they lie: the bytes Connect writes, and the places it writes them to."""
+"""Offsets of connectors, consumer groups and pipelines: read, move, copy, restore and repair them."""

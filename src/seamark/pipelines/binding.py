@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from seamark.core import strict
 from seamark.errors import RefusedError
-from seamark.model import strict
+from seamark.kafka_sink.probe import Placement, Probe
+from seamark.kafka_sink.routing import Rule
 from seamark.pipelines.landing import Landing
-from seamark.pipelines.probe import Placement, Probe
-from seamark.pipelines.routing import Rule
 
 _KEYS = ("rule", "partitions", "before", "grown_at")
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 from math import floor
 from typing import Any
 
+from seamark.core import strict
 from seamark.errors import UsageError
-from seamark.model import strict
 
 DEFAULT_TABLE = "seamark_dead_letters"
 DEFAULT_MAX = "10%"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from seamark.core import strict
 from seamark.errors import UsageError
-from seamark.model import strict
 
 OUR_PREFIX = "seamark_"
 KAFKA_FIELDS = ("topic", "partition", "offset", "timestamp")

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from seamark.core import strict
+from seamark.core.refs import build_pipeline_owner, find_mirror
 from seamark.errors import UsageError
-from seamark.model import strict
-from seamark.model.record_order import DEFAULT_TOMBSTONE_SECONDS, KAFKA_OFFSET, OrderTerm, build_terms
-from seamark.model.ref import build_pipeline_owner, find_mirror
 from seamark.pipelines.dead_letters import DEFAULT_TABLE, DeadLetters
 from seamark.pipelines.lake_column import DATE_COLUMN, find_lake_type
 from seamark.pipelines.land_column import LandColumn, Place
+from seamark.tables.record_order import DEFAULT_TOMBSTONE_SECONDS, KAFKA_OFFSET, OrderTerm, build_terms
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,179}", re.ASCII)
 _KEYS = (

@@ -15,12 +15,12 @@ from enum import StrEnum
 from typing import Any, TextIO
 
 from seamark.errors import SeamarkError
+from seamark.report.error import render_error
 from seamark.report.formats import OutputFormat
 from seamark.report.listing import View
 from seamark.report.render import render_tick, render_view
 from seamark.report.safety import escape
 from seamark.report.text import Screen
-from seamark.report.views.error import render_error
 
 
 class ColorMode(StrEnum):

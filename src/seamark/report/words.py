@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from seamark.model.offset import OffsetValue
+from seamark.core.finding import Severity
+from seamark.core.offset import OffsetValue
+from seamark.report.text import Style
 
 _MINUTE = 60
 _HOUR = 60 * _MINUTE
@@ -89,3 +91,21 @@ def _render_value(value: OffsetValue) -> str:
     if isinstance(value, str) and _PLAIN_WORD.fullmatch(value) and not _LOOKS_TYPED.fullmatch(value):
         return value
     return json.dumps(value, ensure_ascii=False)
+
+
+_SEVERITY = {
+    Severity.ERROR: ("✗", Style.BAD),
+    Severity.WARNING: ("▲", Style.WARN),
+    Severity.INFO: ("i", Style.PLAIN),
+    Severity.OK: ("✓", Style.GOOD),
+}
+
+
+def render_severity(severity: Severity) -> str:
+    """Symbol and word of a finding: `▲ WARNING`."""
+    return f"{_SEVERITY[severity][0]} {severity.upper()}"
+
+
+def style_severity(severity: Severity) -> Style:
+    """The style that goes with the word."""
+    return _SEVERITY[severity][1]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from seamark.errors import ConfigurationError
-from seamark.model.spark_pack import ARCHIVE, PROGRAM, SparkPack
+from seamark.spark.pack_model import ARCHIVE, PROGRAM, SparkPack
 
 # What a cluster's Spark brings along.
 _OF_SPARK = frozenset({"pyspark", "py4j", "delta-spark"})

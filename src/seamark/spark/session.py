@@ -12,9 +12,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
+from seamark.core.sensitive import mask_value
 from seamark.errors import ConfigurationError
-from seamark.model.sensitive import mask_value
-from seamark.model.spark_security import build_auth_conf, find_open_connections
+from seamark.spark.spark_security import build_auth_conf, find_open_connections
 from seamark.spark.submitted import build_paths, read_submitted
 
 MASTER_VARIABLE = "SEAMARK_SPARK_MASTER"

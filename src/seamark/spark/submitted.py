@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from seamark.model.spark_pack import ENVIRONMENT_VARIABLE, GATEWAY_VARIABLE
+from seamark.spark.pack_model import ENVIRONMENT_VARIABLE, GATEWAY_VARIABLE
 
 _PATH = "spark.executorEnv.PYTHONPATH"
 

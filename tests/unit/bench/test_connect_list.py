@@ -11,7 +11,8 @@ import pytest
 
 from bench.connect_list import BENCH, PATH, PLUGIN, READS, Fleet, check_reads, read_bare, read_ours
 from bench.harness.definition import WrongResultError
-from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State
+from seamark.connect.connector import Connector, ConnectorStatus, State
+from seamark.core.refs import ConnectorType
 
 NAMES = ("one", "two")
 

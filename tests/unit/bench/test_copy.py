@@ -18,10 +18,10 @@ from bench.copy import BENCH, RECORDS, SHAPES, SHARE, check_sliced_copy
 from bench.copy_growth import BENCH as GROWTH
 from bench.copy_growth import read_gauges
 from bench.harness.definition import BenchError, Direction, Quantity, WrongResultError
-from seamark.fleet.copies.source import SourceFacts
-from seamark.model.spot import Bounds, Edge, SpotReading, Stamp
-from seamark.model.topic import PartitionStatus, TopicStatus
-from seamark.pipelines.slices import OffsetRange
+from seamark.copies.plan.source import SourceFacts
+from seamark.kafka.spot import Bounds, Edge, SpotReading, Stamp
+from seamark.kafka.topic import PartitionStatus, TopicStatus
+from seamark.spark.slices import OffsetRange
 
 EXACT, PLAIN = Kept(timestamps=True, order=True), Kept(timestamps=False, order=False)
 WANTED = Sums(10, plain=(1, 2), stamped=(3, 4))

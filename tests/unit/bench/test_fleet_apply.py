@@ -14,10 +14,10 @@ from bench.fleet_apply import BENCH, Site, Told, apply_bare, apply_ours, check_f
 from bench.fleets.bare_rest import BareRest
 from bench.fleets.rounds import build_rounds, write_files
 from bench.harness.definition import WrongResultError
-from seamark.change.steps import apply_connector
-from seamark.change.steps.await_running import AwaitRunning
-from seamark.model.pace import FLEET_PACE
-from seamark.spec import load_spec
+from seamark.changes.pace import FLEET_PACE
+from seamark.connectors import actions as apply_connector
+from seamark.connectors.await_running import AwaitRunning
+from seamark.specs import load_spec
 from tests.fakes.connect import Answer, FakeConnect, texts
 
 SIZE = 20

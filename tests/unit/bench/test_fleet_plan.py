@@ -11,7 +11,7 @@ from bench.fleet_plan import BENCH, Stage, check_plan, find_signs, read_gauges
 from bench.fleets.child import Child
 from bench.fleets.game import CLUSTERS, build_rows, group_rows, write_spec
 from bench.harness.definition import BenchError, WrongResultError
-from seamark.spec import load_spec
+from seamark.specs import load_spec
 
 SIGNS = ["~ log-00000", "+ log-00050"]
 

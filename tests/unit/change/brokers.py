@@ -6,17 +6,17 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from seamark.change.actor import Actor
-from seamark.change.executor import Executor
-from seamark.change.file_journal import FileJournal
-from seamark.change.recovery import Recovery
-from seamark.change.timing import ChangeTiming
+from seamark.changes.actor import Actor
+from seamark.changes.executor import Executor
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.recovery import Recovery
+from seamark.changes.timing import ChangeTiming
+from seamark.core.reading import Reading
 from seamark.errors import AlreadyExistsError, NotFoundError, RejectedError, UnknownOutcomeError
-from seamark.model.broker import Broker, KafkaCluster
-from seamark.model.group import Committed, Group, GroupListing, GroupOffsets, GroupStatus, GroupType
-from seamark.model.reading import Reading
-from seamark.model.spot import Bounds, Edge, SpotReading, Stamp
-from seamark.model.topic import PartitionStatus, TopicConfig, TopicSize, TopicStatus
+from seamark.kafka.broker import Broker, KafkaCluster
+from seamark.kafka.groups import Committed, Group, GroupListing, GroupOffsets, GroupStatus, GroupType
+from seamark.kafka.spot import Bounds, Edge, SpotReading, Stamp
+from seamark.kafka.topic import PartitionStatus, TopicConfig, TopicSize, TopicStatus
 from tests.ports import MethodPorts
 from tests.step_list import build_step_list, plan_actions, plan_undo
 

@@ -11,16 +11,16 @@ import time
 
 import pytest
 
-from seamark.change.kafka_journal import JournalTiming
-from seamark.change.kafka_journal.board import build_claim_value
-from seamark.change.kafka_journal.gate import Gate
-from seamark.change.kafka_journal.hold import LockHold
-from seamark.change.kafka_journal.names import GATE_KEY, sorted_locks
-from seamark.change.locks import cluster_lock, connector_lock
+from seamark.changes.entry import EntryKind
+from seamark.changes.kafka_journal import JournalTiming
+from seamark.changes.kafka_journal.board import build_claim_value
+from seamark.changes.kafka_journal.gate import Gate
+from seamark.changes.kafka_journal.hold import LockHold
+from seamark.changes.kafka_journal.names import GATE_KEY, sorted_locks
+from seamark.changes.locks import cluster_lock, connector_lock
 from seamark.errors import AlreadyExistsError, AuthorizationError, FencedError, JournalError, LockedError, NotFoundError
 from seamark.kafka.produce import Outgoing
 from seamark.kafka.transaction import TransactionalWriter
-from seamark.model.entry import EntryKind
 from tests.unit.change.openings import AT, end, new_lock, opening
 
 

@@ -5,22 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
-from seamark.change.action import LOCKS, Reads
-from seamark.change.actor import Actor
-from seamark.change.executor import Executor
-from seamark.change.file_journal import FileJournal
-from seamark.change.past import read_closed
-from seamark.change.plan import Plan
-from seamark.change.prepare import build_preconditions, prepare
-from seamark.change.recovery import Recovery
-from seamark.change.timing import ChangeTiming
-from seamark.change.undo import build_undo_draft, build_undo_preconditions
+from seamark.changes.action import LOCKS, Reads
+from seamark.changes.actor import Actor
+from seamark.changes.executor import Executor
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.history import read_closed
+from seamark.changes.plan import Plan
+from seamark.changes.prepare import build_preconditions, prepare
+from seamark.changes.recovery import Recovery
+from seamark.changes.timing import ChangeTiming
+from seamark.changes.undo import build_undo_draft, build_undo_preconditions
+from seamark.connect.connector import Connector, ConnectorStatus, State, Task
+from seamark.copies.cutover.action import CutOver, CutoverGroup, RecreatedTopic
+from seamark.copies.cutover.copy_reader import CarriedReader
+from seamark.copies.cutover.operations import COPY_PREVIEW
+from seamark.copies.cutover.undo import CutoverConnector
+from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, RefusedError, UnknownOutcomeError
-from seamark.fleet.copies.actions import CutOver, CutoverGroup, RecreatedTopic
-from seamark.fleet.copies.cut_back import CutoverConnector
-from seamark.fleet.planning import COPY_PREVIEW, PLANNING
-from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
-from seamark.model.copy_reader import CarriedReader
+from seamark.offsets.port import PLANNING
 from tests.ports import MethodPorts
 from tests.unit.change.brokers import FakeBrokers
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from seamark.change.kafka_journal import JournalNames, JournalTiming, KafkaJournal
-from seamark.change.kafka_journal.clients import JournalClients
+from seamark.changes.kafka_journal import JournalNames, JournalTiming, KafkaJournal
+from seamark.changes.kafka_journal.clients import JournalClients
 from tests.fakes.kafka.brokers import Line, MemoryBrokers
 
 CLUSTER_ID = "kafka-1"

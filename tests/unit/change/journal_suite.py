@@ -12,8 +12,8 @@ import secrets
 
 import pytest
 
+from seamark.changes.entry import NO_HASH, Ending, EntryKind, check_chain
 from seamark.errors import NotFoundError, SeamarkError, UsageError
-from seamark.model.entry import NO_HASH, Ending, EntryKind, check_chain
 from tests.unit.change.key_cases import KeyCases
 from tests.unit.change.lock_cases import LockCases
 from tests.unit.change.openings import AT, end, new_change_id, new_lock, opening

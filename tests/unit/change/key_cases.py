@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.change.journal_key import build_key_record
-from seamark.change.seal import SealKey
+from seamark.changes.journal_key import build_key_record
+from seamark.changes.sealing import SealKey
 from seamark.errors import LockedError, NotFoundError, RefusedError
 from tests.unit.change.openings import AT, end, new_lock, opening
 

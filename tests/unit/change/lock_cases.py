@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from seamark.change.journal import Opening
-from seamark.change.locks import cluster_lock, connector_lock, group_lock
+from seamark.changes.entry import EntryKind
+from seamark.changes.journal import Opening
+from seamark.changes.locks import cluster_lock, connector_lock, group_lock
 from seamark.errors import FencedError, LockedError, NotFoundError, RefusedError
-from seamark.model.entry import EntryKind
 from tests.unit.change.openings import AT, end, new_change_id, new_lock, opening
 
 

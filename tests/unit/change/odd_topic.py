@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from seamark.connect.connector import ConnectorStatus, State
 from seamark.errors import NotFoundError, UnknownOutcomeError, UnreachableError
-from seamark.model.connector import ConnectorStatus, State
-from seamark.model.held_offset import TopicHolding
-from seamark.offsets.codec import decode_key
-from seamark.offsets.grouping import build_home
+from seamark.offsets.codec.codec import decode_key
+from seamark.offsets.held_offset import TopicHolding
+from seamark.offsets.stores.grouping import build_home
 from tests.ports import MethodPorts
 
 PARTITIONS = 5

@@ -6,9 +6,9 @@ import itertools
 import secrets
 import time
 
-from seamark.change.journal import Opening
-from seamark.model.entry import Ending, EntryKind
-from seamark.model.ulid import new_ulid
+from seamark.changes.entry import Ending, EntryKind
+from seamark.changes.journal import Opening
+from seamark.changes.ulid import new_ulid
 
 AT = "2026-11-15T08:00:00.000Z"
 # Ids of one run grow strictly, however fast they are made.

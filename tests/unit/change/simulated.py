@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seamark.change.plan import Plan
-from seamark.change.step import Step
-from seamark.model.entry import EntryKind
+from seamark.changes.entry import EntryKind
+from seamark.changes.plan import Plan
+from seamark.changes.step import Step
 from tests.simulation.faults import Fault
 from tests.simulation.run import Operator, Simulation
 from tests.simulation.scenario import Built, Kept, Scenario

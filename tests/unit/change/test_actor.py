@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 
-from seamark.change.actor import this_actor
+from seamark.changes.actor import this_actor
 
 
 def test_principal_and_host_are_facts_and_the_rest_is_claimed(monkeypatch):

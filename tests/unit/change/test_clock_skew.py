@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from seamark.change.actor import Actor, this_actor
-from seamark.change.executor import Executor
-from seamark.change.file_journal import FileJournal
-from seamark.change.recovery import Recovery
-from seamark.change.steps.run_state import SetRunState
-from seamark.change.timing import build_timing
-from seamark.model.clock_mark import ClockMark, read_mark
-from seamark.model.connector import ConnectorStatus, State, Task
+from seamark.changes.actor import Actor, this_actor
+from seamark.changes.clock_mark import ClockMark, read_mark
+from seamark.changes.executor import Executor
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.recovery import Recovery
+from seamark.changes.timing import build_timing
+from seamark.connect.connector import ConnectorStatus, State, Task
+from seamark.connectors.run_state import SetRunState
 from tests.ports import MethodPorts
 from tests.step_list import build_step_list, plan_actions
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.change.steps import build_step
-from seamark.change.steps.switch_config import StartSwitched
+from seamark.changes.step import build_step
+from seamark.copies.cutover.action import CutoverGroup
+from seamark.copies.cutover.switch_config import StartSwitched
 from seamark.errors import DeadlineError, RefusedError, UnreachableError
-from seamark.fleet.copies.actions import CutoverGroup
 from tests.unit.change.harbour import Harbour
 
 OLD = {"lake": {"topics": "orders,other"}, "shop": {"topic": "orders"}}

@@ -6,17 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.change.failpoint import set_hook
-from seamark.change.file_journal import FileJournal
-from seamark.change.step import STEPS, Intent
-from seamark.change.steps import build_step
-from seamark.change.world import STATUSES
-from seamark.database.ledger import Entry
+from seamark.changes.entry import EntryKind
+from seamark.changes.failpoint import set_hook
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.step import STEPS, Intent, build_step
+from seamark.connect.ports import STATUSES
+from seamark.copies.cutover.action import CutoverGroup
+from seamark.copies.cutover.copy_reader import CarriedReader
 from seamark.errors import FencedError
-from seamark.fleet.copies.actions import CutoverGroup
-from seamark.fleet.ledgers import fence_ledger, read_epochs
-from seamark.model.copy_reader import CarriedReader
-from seamark.model.entry import EntryKind
+from seamark.offsets.stores.ledger import fence_ledger, read_epochs
+from seamark.tables.postgres.ledger import Entry
 from tests.unit.change.harbour import BACK, TIMING, Harbour
 from tests.unit.fleet.ledger_in_memory import MemoryLedger, route
 

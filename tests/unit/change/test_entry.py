@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from seamark.changes.entry import NO_HASH, Entry, EntryKind, check_chain
 from seamark.errors import FormatVersionError, TamperedJournalError
-from seamark.model.entry import NO_HASH, Entry, EntryKind, check_chain
 
 AT = "2026-11-15T08:00:00.000Z"
 

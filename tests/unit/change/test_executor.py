@@ -8,10 +8,12 @@ import threading
 
 import pytest
 
-from seamark.change.executor import Executor
-from seamark.change.failpoint import POINTS, set_hook
-from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
-from seamark.change.steps.run_state import RestartFailed, SetRunState
+from seamark.changes.entry import Ending
+from seamark.changes.executor import Executor
+from seamark.changes.failpoint import POINTS, set_hook
+from seamark.changes.result import Outcome
+from seamark.connectors.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.connectors.run_state import RestartFailed, SetRunState
 from seamark.errors import (
     FencedError,
     JournalError,
@@ -20,8 +22,6 @@ from seamark.errors import (
     StalePlanError,
     UnreachableError,
 )
-from seamark.model.entry import Ending
-from seamark.model.result import Outcome
 from tests.simulation.faults import Call, Fault, Kind
 from tests.simulation.world import CLUSTER, TIMING
 from tests.unit.change.simulated import CONFIG, NEW, SUBJECT, Stage, new_stage
@@ -433,7 +433,7 @@ def test_a_closed_terminal_does_not_break_a_change():
 
 
 def test_no_variable_can_kill_a_change():
-    program = "from seamark.change.failpoint import POINTS, reach; [reach(point) for point in POINTS]"
+    program = "from seamark.changes.failpoint import POINTS, reach; [reach(point) for point in POINTS]"
     for point in POINTS:
         environ = {**os.environ, "SEAMARK_FAILPOINT": f"{point}:0:kill"}
         assert subprocess.run([sys.executable, "-c", program], env=environ, check=False).returncode == 0

@@ -8,9 +8,9 @@ from contextlib import suppress
 
 import pytest
 
-from seamark.change.file_journal import FileJournal, durable, writer
+from seamark.changes.entry import EntryKind
+from seamark.changes.file_journal import FileJournal, durable, writer
 from seamark.errors import AlreadyExistsError, JournalError, NotFoundError, TamperedJournalError, UsageError
-from seamark.model.entry import EntryKind
 from tests.unit.change.file_faults import change_file, failing
 from tests.unit.change.journal_suite import JournalSuite
 from tests.unit.change.openings import AT, end, new_lock, opening

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.change.file_journal import FileJournal, stored
-from seamark.change.file_journal.frames import HEADER_BYTES, DamagedFrameError, build_frame, split_frames
-from seamark.change.file_journal.layout import Layout
+from seamark.changes.entry import Entry, EntryKind
+from seamark.changes.file_journal import FileJournal, stored
+from seamark.changes.file_journal.frames import HEADER_BYTES, DamagedFrameError, build_frame, split_frames
+from seamark.changes.file_journal.layout import Layout
 from seamark.errors import TamperedJournalError
-from seamark.model.entry import Entry, EntryKind
 from tests.unit.change.openings import AT, end, new_lock, opening
 
 BODIES = st.lists(st.text(alphabet=st.characters(exclude_characters="\n\0", exclude_categories=["Cs"])), max_size=5)

@@ -8,9 +8,9 @@ import os
 
 import pytest
 
-from seamark.change.file_journal import FileJournal, durable, writer
+from seamark.changes.entry import EntryKind
+from seamark.changes.file_journal import FileJournal, durable, writer
 from seamark.errors import FencedError, JournalError, LockedError, RefusedError
-from seamark.model.entry import EntryKind
 from tests.unit.change.file_faults import change_file, failing
 from tests.unit.change.openings import AT, end, new_lock, opening
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.change.step import Intent, Observed
-from seamark.change.steps.group import DeleteGroup, MoveGroup
+from seamark.changes.entry import Ending
+from seamark.changes.result import Outcome
+from seamark.changes.step import Intent, Observed
 from seamark.errors import DeadlineError, RefusedError, RejectedError, StalePlanError, UnknownOutcomeError
-from seamark.model.entry import Ending
-from seamark.model.group import Committed, GroupMember
-from seamark.model.result import Outcome
+from seamark.groups.group import DeleteGroup, MoveGroup
+from seamark.kafka.groups import Committed, GroupMember
 from tests.unit.change.brokers import BrokerWorld, FakeBrokers
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)

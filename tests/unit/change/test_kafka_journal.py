@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.change.journal import Head
-from seamark.change.kafka_journal import (
+from seamark.changes.entry import EntryKind
+from seamark.changes.journal import Head
+from seamark.changes.kafka_journal import (
     Difference,
     JournalNames,
     KafkaJournal,
@@ -23,12 +24,13 @@ from seamark.change.kafka_journal import (
     reader,
     records,
 )
-from seamark.change.kafka_journal.board import Board, build_claim_value, build_release_value
-from seamark.change.kafka_journal.heads import build_head_value, read_head_value, track_entries
-from seamark.change.kafka_journal.names import GATE_KEY, head_key, proof_key, sorted_locks
-from seamark.change.kafka_journal.records import Assembly, build_entry_records
-from seamark.change.kafka_journal.topics import compare_topic, refuse_differences
-from seamark.change.kafka_journal.writer import KafkaJournalWriter, build_change_records, build_entry
+from seamark.changes.kafka_journal.board import Board, build_claim_value, build_release_value
+from seamark.changes.kafka_journal.heads import build_head_value, read_head_value, track_entries
+from seamark.changes.kafka_journal.names import GATE_KEY, head_key, proof_key, sorted_locks
+from seamark.changes.kafka_journal.records import Assembly, build_entry_records
+from seamark.changes.kafka_journal.topics import compare_topic, refuse_differences
+from seamark.changes.kafka_journal.writer import KafkaJournalWriter, build_change_records, build_entry
+from seamark.changes.ulid import ulid_time
 from seamark.errors import (
     FormatVersionError,
     InvalidSettingError,
@@ -39,8 +41,6 @@ from seamark.errors import (
 )
 from seamark.kafka.log import LogRecord
 from seamark.kafka.topics import TopicFound
-from seamark.model.entry import EntryKind
-from seamark.model.ulid import ulid_time
 from tests.unit.change.journal_suite import AT, new_change_id, new_lock, opening
 
 NAMES = JournalNames()
@@ -461,7 +461,7 @@ def test_needed_rights_are_listed():
 def test_journal_shows_no_secret_and_loads_no_client_before_it_is_used():
     journal = KafkaJournal({"bootstrap.servers": "x:1", "sasl.password": "canary-7"})
     assert "canary-7" not in repr(journal) + repr(journal._clients)
-    code = "import sys, seamark.change.kafka_journal; sys.exit('confluent_kafka' in sys.modules)"
+    code = "import sys, seamark.changes.kafka_journal; sys.exit('confluent_kafka' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

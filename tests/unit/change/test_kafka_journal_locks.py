@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.change.kafka_journal import JournalNames, JournalTiming
-from seamark.change.kafka_journal.gate import Gate
-from seamark.change.kafka_journal.names import KEY_KEY
+from seamark.changes.kafka_journal import JournalNames, JournalTiming
+from seamark.changes.kafka_journal.gate import Gate
+from seamark.changes.kafka_journal.names import KEY_KEY
 from seamark.errors import LockedError, NotFoundError, RefusedError
 from tests.unit.change.gate_suite import GateSuite, after_first_call
 from tests.unit.change.journal_brokers import build_brokers, build_clients, open_journal

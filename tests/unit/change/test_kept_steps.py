@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.change.step import Observed
-from seamark.change.steps import build_step
-from seamark.change.steps.stillness import Kept, build_kept
-from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
+from seamark.changes.step import Observed, build_step
+from seamark.connect.connector import Connector, State
+from seamark.core.offset import Offset
+from seamark.core.refs import ConnectorType
 from seamark.errors import DeadlineError, RefusedError
-from seamark.model.connector import Connector, ConnectorType, State
-from seamark.model.held_offset import WriteRoute
-from seamark.model.offset import Offset
+from seamark.offsets.held_offset import WriteRoute
+from seamark.offsets.stillness import Kept, build_kept
+from seamark.offsets.write.stopped import ProveStopped, VerifyOffsets
 from tests.step_list import surround
 from tests.unit.change.test_offset_steps import A, Bench, write
 

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from seamark.change.file_journal import FileJournal
-from seamark.change.lanes import Lanes, Writers
-from seamark.change.pen import SharedPen
-from seamark.change.plan import Plan
-from seamark.change.steps.await_running import AwaitRunning
-from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
-from seamark.change.steps.topic import CreateTopic
-from seamark.change.task import build_tasks
-from seamark.change.walk import Walk
+from seamark.changes.entry import Ending, EntryKind
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.lanes import Lanes, Writers
+from seamark.changes.pace import Pace
+from seamark.changes.pen import SharedPen
+from seamark.changes.plan import Plan
+from seamark.changes.result import Outcome
+from seamark.changes.task import build_tasks
+from seamark.changes.walk import Walk
+from seamark.connectors.await_running import AwaitRunning
+from seamark.connectors.connector import CreateConnector, DeleteConnector, PutConfig
 from seamark.errors import JournalError, RefusedError, SeamarkError
-from seamark.model.entry import Ending, EntryKind
-from seamark.model.pace import Pace
-from seamark.model.result import Outcome
+from seamark.topics.topic import CreateTopic
 from tests.step_list import plan_undo
 from tests.unit.change.town import CLASS, CLUSTER, Town, apply, build_plan, open_journal, recover
 

@@ -7,14 +7,14 @@ from typing import ClassVar
 
 import pytest
 
-from seamark.change.step import Observed
-from seamark.change.steps import STEPS
-from seamark.change.steps.connector import PutConfig
-from seamark.change.steps.look import Look
-from seamark.change.steps.run_state import SetRunState
+from seamark.changes.look import Look
+from seamark.changes.result import Outcome
+from seamark.changes.step import Observed
+from seamark.changes.step_data import StepData
+from seamark.connectors.connector import PutConfig
+from seamark.connectors.run_state import SetRunState
 from seamark.errors import RefusedError
-from seamark.model.plan import StepData
-from seamark.model.result import Outcome
+from seamark.fleet.step_kinds import STEPS
 from tests.simulation.world import CLUSTER, TIMING
 from tests.unit.change.simulated import CONFIG, NEW, new_stage
 

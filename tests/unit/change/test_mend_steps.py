@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.change.step import Intent, Observed
-from seamark.change.steps.mend import MendOffsets, VerifyMended
+from seamark.changes.step import Intent, Observed
+from seamark.connect.connector import State
 from seamark.errors import RefusedError, UnknownOutcomeError
-from seamark.model.connector import State
-from seamark.model.held_offset import HeldRecord
-from seamark.offsets.mending import MendRule, settle_rule
+from seamark.kafka.records_held import HeldRecord
+from seamark.offsets.repair.mend import MendOffsets, VerifyMended
+from seamark.offsets.repair.mending import MendRule, settle_rule
 from tests.unit.change.odd_topic import ASIDE, FARTHER, HOME, KEY, PARTITION, World, home
 
 AT_HOME, STRAY = HeldRecord("t", HOME, KEY, b'{"p":2}'), HeldRecord("t", ASIDE, KEY, b'{"p":9}')

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from seamark.change.progress import Silent
-from seamark.change.settle import Settler
-from seamark.change.step import Observed, Outcome
-from seamark.change.steps import build_step
-from seamark.change.steps.offset_file import VerifyOffsetFile, WriteOffsetFile
-from seamark.change.timing import ChangeTiming
+from seamark.changes.progress import Silent
+from seamark.changes.settle import Settler
+from seamark.changes.step import Observed, Outcome, build_step
+from seamark.changes.timing import ChangeTiming
 from seamark.errors import RefusedError, UnknownOutcomeError, UnsettledError
-from seamark.offsets.file_swap import build_digest
-from seamark.offsets.javamap import write_java_map
+from seamark.kip199.offset_file import VerifyOffsetFile, WriteOffsetFile
+from seamark.offsets.codec.javamap import write_java_map
+from seamark.offsets.stores.file_swap import build_digest
 from tests.ports import MethodPorts
 
 OLD, NEW = write_java_map([(b"a", b"1")]), write_java_map([(b"a", b"2")])

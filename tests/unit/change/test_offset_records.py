@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.change.step import Intent, Observed
-from seamark.change.steps import build_step
-from seamark.change.steps.offset_records import WriteRecords
+from seamark.changes.step import Intent, Observed, build_step
 from seamark.errors import RefusedError
-from seamark.model.held_offset import HeldRecord
+from seamark.kafka.records_held import HeldRecord
+from seamark.offsets.write.offset_records import WriteRecords
 from tests.ports import MethodPorts
 
 A = HeldRecord("t", 0, b'["gone",{"a":1}]', b'{"p":1}')

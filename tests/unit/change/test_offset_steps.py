@@ -7,20 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.change.image import build_fingerprint
-from seamark.change.precondition import build_preconditions
-from seamark.change.step import Intent, Observed
-from seamark.change.steps.offsets import WriteOffsets
-from seamark.change.steps.stopped import (
-    ProveStopped,
-    VerifyOffsets,
-    build_config_pin,
-)
+from seamark.changes.images import build_fingerprint
+from seamark.changes.precondition import build_preconditions
+from seamark.changes.step import Intent, Observed
+from seamark.connect.connector import ConnectorStatus, State, Task
+from seamark.core.offset import Offset, spell_identity
 from seamark.errors import DeadlineError, NotFoundError, RefusedError, UnreachableError
-from seamark.model.connector import ConnectorStatus, State, Task
-from seamark.model.group import GroupStatus
-from seamark.model.held_offset import HeldOffset, HeldRecord, WriteRoute
-from seamark.model.offset import Offset, spell_identity
+from seamark.kafka.groups import GroupStatus
+from seamark.kafka.records_held import HeldRecord
+from seamark.offsets.held_offset import HeldOffset, WriteRoute
+from seamark.offsets.write.steps import WriteOffsets
+from seamark.offsets.write.stopped import ProveStopped, VerifyOffsets, build_config_pin
 from tests.ports import MethodPorts
 from tests.step_list import surround
 

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.change.expectation import Expectations
-from seamark.change.image import build_fingerprint
-from seamark.change.plan import FORMAT_VERSION, Plan
-from seamark.change.precondition import aspect_of, build_preconditions, check_preconditions
-from seamark.change.step import Intent, Outcome
-from seamark.change.steps.connector import CreateConnector, PutConfig
-from seamark.change.steps.run_state import RestartFailed, SetRunState
-from seamark.change.task import build_tasks
+from seamark.changes.expectation import Expectations
+from seamark.changes.images import build_fingerprint
+from seamark.changes.plan import FORMAT_VERSION, Plan
+from seamark.changes.precondition import aspect_of, build_preconditions, check_preconditions
+from seamark.changes.step import Intent, Outcome
+from seamark.changes.step_data import Precondition, StepData
+from seamark.changes.task import build_tasks
+from seamark.connectors.connector import CreateConnector, PutConfig
+from seamark.connectors.run_state import RestartFailed, SetRunState
 from seamark.errors import FormatVersionError, RefusedError, StalePlanError, UnknownOutcomeError, UsageError
-from seamark.model.plan import Precondition, StepData
 from tests.simulation.world import CLUSTER
 from tests.unit.change.simulated import CONFIG, NEW, SUBJECT, new_stage
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.change.step import Intent
-from seamark.change.steps.progress import CheckProgress
+from seamark.changes.step import Intent
+from seamark.connect.connector import ConnectorStatus, State, Task
+from seamark.core.offset import Offset, spell_identity
+from seamark.core.offsets import Order, order_of
 from seamark.errors import NotFoundError, RefusedError, UnreachableError
-from seamark.model.connector import ConnectorStatus, State, Task
-from seamark.model.held_offset import OffsetWrite
-from seamark.model.meaning import Order, order_of
-from seamark.model.offset import Offset, spell_identity
+from seamark.offsets.held_offset import OffsetWrite
+from seamark.offsets.write.progress_step import CheckProgress
 from tests.ports import MethodPorts
 
 A, B = {"table": "a"}, {"table": "b"}

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.change.past import read_past
-from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
-from seamark.change.steps.run_state import RestartFailed, SetRunState
+from seamark.changes.entry import Ending, EntryKind
+from seamark.changes.history import read_past
+from seamark.changes.result import Outcome
+from seamark.connectors.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.connectors.run_state import RestartFailed, SetRunState
 from seamark.errors import LockedError, RefusedError, StalePlanError, UnreachableError
-from seamark.model.entry import Ending, EntryKind
-from seamark.model.result import Outcome
 from tests.simulation.faults import Call, Fault, Killed, Kind
 from tests.simulation.scenario import Kept
 from tests.simulation.world import CLUSTER, TIMING

@@ -8,16 +8,16 @@ from contextvars import Context
 import httpx2
 import pytest
 
-from seamark.change.actor import Actor
-from seamark.change.executor import Executor
-from seamark.change.file_journal import FileJournal
-from seamark.change.recovery import Recovery
-from seamark.change.steps.run_state import SetRunState
-from seamark.change.timing import SEND_SECONDS, ChangeTiming, build_timing
+from seamark.changes.actor import Actor
+from seamark.changes.executor import Executor
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.recovery import Recovery
+from seamark.changes.result import Outcome
+from seamark.changes.timing import SEND_SECONDS, ChangeTiming, build_timing
 from seamark.connect import ConnectClient, Timing
 from seamark.connect import caller as caller_module
+from seamark.connectors.run_state import SetRunState
 from seamark.errors import FencedError
-from seamark.model.result import Outcome
 from tests.ports import MethodPorts
 from tests.step_list import build_step_list, plan_actions
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from seamark.change.step import CanNotUndo, Observed
-from seamark.change.steps.logger import SetLogger
+from seamark.changes.step import CanNotUndo, Observed
+from seamark.changes.step_data import StepData
+from seamark.connect.loggers import LEVELS, ROOT, LoggerLevel, find_level
+from seamark.connectors.logger_step import SetLogger
 from seamark.errors import RefusedError, UnknownOutcomeError, UnreachableError
-from seamark.model.logger import LEVELS, ROOT, LoggerLevel, find_level
-from seamark.model.plan import StepData
 from tests.ports import PortWorld
 
 W1, W2 = "http://w1:8083", "http://w2:8083"

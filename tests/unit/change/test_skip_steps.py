@@ -6,15 +6,14 @@ import json
 
 import pytest
 
-from seamark.change.step import Intent, Observed
-from seamark.change.steps import build_step
-from seamark.change.steps.await_progress import AwaitProgress
-from seamark.change.steps.meanwhile import LendConfig, MakeParkingTopic, RunMeanwhile
-from seamark.change.steps.park import Failure, ParkRecord, is_copy_of
-from seamark.change.steps.poison import ROUNDS, build_search
+from seamark.changes.step import Intent, Observed, build_step
+from seamark.connect.connector import ConnectorStatus, State, Task
+from seamark.dead_letters.await_progress import AwaitProgress
+from seamark.dead_letters.meanwhile import LendConfig, MakeParkingTopic, RunMeanwhile
+from seamark.dead_letters.park import Failure, ParkRecord, is_copy_of
+from seamark.dead_letters.poison import ROUNDS, build_search
 from seamark.errors import DeadlineError, RefusedError
-from seamark.model.connector import ConnectorStatus, State, Task
-from seamark.model.record import Place, WholeRecord
+from seamark.kafka.record import Place, WholeRecord
 from tests.ports import MethodPorts
 
 PLACE = Place("t", 0, 5)

@@ -6,39 +6,28 @@ from pathlib import Path
 
 import pytest
 
-from seamark.change.progress import Silent
-from seamark.change.settle import Settler
-from seamark.change.spool import FileSpool
-from seamark.change.step import CanNotUndo, Intent, Observed, Outcome
-from seamark.change.steps import STEPS, build_step
-from seamark.change.steps.await_progress import AwaitProgress
-from seamark.change.steps.await_running import AwaitRunning
-from seamark.change.steps.carry_reader import CarryReader, CarryReaderBack, ReturnReader
-from seamark.change.steps.connector import CreateConnector, DeleteConnector, PutConfig
-from seamark.change.steps.copy_looks import Approach, CatchUp, ProveCopy, ProveStill, ProveUntouched
-from seamark.change.steps.copy_offsets import CopyOffsets, VerifyCopied
-from seamark.change.steps.group import DeleteGroup, MoveGroup
-from seamark.change.steps.landing_looks import ProveCarried, ShutOutLanding
-from seamark.change.steps.logger import SetLogger
-from seamark.change.steps.meanwhile import LendConfig, MakeParkingTopic, RunMeanwhile
-from seamark.change.steps.mend import MendOffsets, VerifyMended
-from seamark.change.steps.offset_file import VerifyOffsetFile, WriteOffsetFile
-from seamark.change.steps.offset_records import WriteRecords
-from seamark.change.steps.offsets import WriteOffsets
-from seamark.change.steps.park import Failure, ParkRecord
-from seamark.change.steps.pipeline import RegisterPipeline
-from seamark.change.steps.poison import AwaitPoison, RestartSearch
-from seamark.change.steps.preview import CheckPreview
-from seamark.change.steps.progress import CheckProgress
-from seamark.change.steps.relocate import CarryOffsets, MakeOffsetsTopic, VerifyCarried
-from seamark.change.steps.restored import BeginBack, StartRestored
-from seamark.change.steps.run_state import RestartFailed, SetRunState
-from seamark.change.steps.stopped import ProveStopped, VerifyOffsets
-from seamark.change.steps.switch_config import StartSwitched, SwitchConfig
-from seamark.change.steps.topic import CreateTopic, DeleteNewTopic, DeleteTopic
-from seamark.change.steps.topic_change import AlterTopicConfig, GrowTopic
-from seamark.change.steps.turn_over import TurnBack, TurnOver
-from seamark.change.steps.unused import ProveUnused
+from seamark.changes.progress import Silent
+from seamark.changes.settle import Settler
+from seamark.changes.spool import FileSpool
+from seamark.changes.step import CanNotUndo, Intent, Observed, Outcome, build_step
+from seamark.changes.step_data import StepData
+from seamark.connectors.await_running import AwaitRunning
+from seamark.connectors.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.connectors.logger_step import SetLogger
+from seamark.connectors.run_state import RestartFailed, SetRunState
+from seamark.copies.cutover.carry_reader import CarryReader, CarryReaderBack, ReturnReader
+from seamark.copies.cutover.copy_looks import Approach, CatchUp, ProveCopy, ProveStill, ProveUntouched
+from seamark.copies.cutover.landing_looks import ProveCarried, ShutOutLanding
+from seamark.copies.cutover.restored import BeginBack, StartRestored
+from seamark.copies.cutover.switch_config import StartSwitched, SwitchConfig
+from seamark.copies.cutover.turn_over import TurnBack, TurnOver
+from seamark.core.distance import Certainty, Unit
+from seamark.core.offset import Offset
+from seamark.core.sensitive import MASK
+from seamark.dead_letters.await_progress import AwaitProgress
+from seamark.dead_letters.meanwhile import LendConfig, MakeParkingTopic, RunMeanwhile
+from seamark.dead_letters.park import Failure, ParkRecord
+from seamark.dead_letters.poison import AwaitPoison, RestartSearch
 from seamark.errors import (
     DeadlineError,
     JournalError,
@@ -48,15 +37,27 @@ from seamark.errors import (
     UnreachableError,
     UsageError,
 )
-from seamark.model.distance import Certainty, Unit
-from seamark.model.group import Committed
-from seamark.model.held_offset import HeldRecord, WriteRoute
-from seamark.model.offset import Offset
-from seamark.model.plan import StepData
-from seamark.model.preview import Tolerance, Total
-from seamark.model.record import Place
-from seamark.model.sensitive import MASK
-from seamark.offsets.mending import MendRule
+from seamark.fleet.step_kinds import STEPS
+from seamark.groups.group import DeleteGroup, MoveGroup
+from seamark.kafka.groups import Committed
+from seamark.kafka.record import Place
+from seamark.kafka.records_held import HeldRecord
+from seamark.kip199.offset_file import VerifyOffsetFile, WriteOffsetFile
+from seamark.lifecycle.relocation_steps import CarryOffsets, MakeOffsetsTopic, VerifyCarried
+from seamark.offsets.held_offset import WriteRoute
+from seamark.offsets.repair.mend import MendOffsets, VerifyMended
+from seamark.offsets.repair.mending import MendRule
+from seamark.offsets.write.copy_offsets import CopyOffsets, VerifyCopied
+from seamark.offsets.write.offset_records import WriteRecords
+from seamark.offsets.write.preview_step import CheckPreview
+from seamark.offsets.write.preview_totals import Tolerance, Total
+from seamark.offsets.write.progress_step import CheckProgress
+from seamark.offsets.write.steps import WriteOffsets
+from seamark.offsets.write.stopped import ProveStopped, VerifyOffsets
+from seamark.offsets.write.unused import ProveUnused
+from seamark.pipelines.pipeline import RegisterPipeline
+from seamark.topics.topic import CreateTopic, DeleteNewTopic, DeleteTopic
+from seamark.topics.topic_change import AlterTopicConfig, GrowTopic
 from tests.simulation.world import CLUSTER, TIMING
 from tests.unit.change.simulated import CONFIG, NEW, SUBJECT, Stage, new_stage
 

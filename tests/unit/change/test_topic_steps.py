@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from seamark.change.snapshot_brokers import SnapshotBrokers
-from seamark.change.step import CanNotUndo, Intent, Observed
-from seamark.change.steps.topic import CreateTopic, DeleteNewTopic, DeleteTopic
-from seamark.change.steps.topic_change import AlterTopicConfig, GrowTopic
+from seamark.changes.entry import Ending
+from seamark.changes.result import Outcome
+from seamark.changes.snapshot_brokers import SnapshotBrokers
+from seamark.changes.step import CanNotUndo, Intent, Observed
+from seamark.core.reading import Reading
 from seamark.errors import (
     AlreadyExistsError,
     AuthorizationError,
@@ -18,11 +19,10 @@ from seamark.errors import (
     StalePlanError,
     UnknownOutcomeError,
 )
-from seamark.model.entry import Ending
-from seamark.model.group import Committed
-from seamark.model.reading import Reading
-from seamark.model.result import Outcome
-from seamark.model.topic import PartitionStatus, TopicConfig, TopicStatus
+from seamark.kafka.groups import Committed
+from seamark.kafka.topic import PartitionStatus, TopicConfig, TopicStatus
+from seamark.topics.topic import CreateTopic, DeleteNewTopic, DeleteTopic
+from seamark.topics.topic_change import AlterTopicConfig, GrowTopic
 from tests.unit.change.brokers import BrokerWorld, FakeBrokers
 
 CREATE = CreateTopic("orders", partitions=3, replication_factor=1, configs={"cleanup.policy": "compact"})

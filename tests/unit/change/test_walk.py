@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.change.expectation import Expectations
-from seamark.change.step import Intent, Outcome
-from seamark.change.steps.connector import PutConfig
-from seamark.change.steps.run_state import SetRunState
-from seamark.change.task import Task
-from seamark.change.walk import Walk
+from seamark.changes.expectation import Expectations
+from seamark.changes.step import Intent, Outcome
+from seamark.changes.task import Task
+from seamark.changes.walk import Walk
+from seamark.connectors.connector import PutConfig
+from seamark.connectors.run_state import SetRunState
 
 STOP = SetRunState("game", "orders", "STOPPED")
 RESUME = SetRunState("game", "orders", "RUNNING")

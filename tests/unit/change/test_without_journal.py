@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from seamark.change.executor import Executor
-from seamark.change.spool import FileSpool
-from seamark.change.steps.connector import PutConfig
-from seamark.change.steps.run_state import SetRunState
+from seamark.changes.executor import Executor
+from seamark.changes.spool import FileSpool
+from seamark.connectors.connector import PutConfig
+from seamark.connectors.run_state import SetRunState
 from seamark.errors import JournalError
 from tests.simulation.faults import Call, Fault, Kind
 from tests.simulation.world import CLUSTER, TIMING, SimSpool

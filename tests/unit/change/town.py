@@ -5,16 +5,17 @@ from __future__ import annotations
 import threading
 import time
 
-from seamark.change.action import When
-from seamark.change.actor import Actor
-from seamark.change.executor import Executor
-from seamark.change.file_journal import FileJournal
-from seamark.change.locks import cluster_lock
-from seamark.change.recovery import Recovery
-from seamark.change.timing import ChangeTiming
+from seamark.changes.action import When
+from seamark.changes.actor import Actor
+from seamark.changes.executor import Executor
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.locks import cluster_lock
+from seamark.changes.pace import Pace
+from seamark.changes.recovery import Recovery
+from seamark.changes.timing import ChangeTiming
+from seamark.connect.connector import Connector, ConnectorStatus, State, Task
+from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError
-from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
-from seamark.model.pace import Pace
 from tests.ports import MethodPorts
 from tests.step_list import build_step_list, plan_actions
 

@@ -7,15 +7,15 @@ import json
 import socket
 import time
 
-from seamark.change.file_journal import FileJournal
+from seamark.changes.file_journal import FileJournal
 from seamark.cli.connect_offsets import execute
 from seamark.cli.session import Session
 from seamark.context import JournalKind, JournalSettings
+from seamark.fleet.environment import FleetWorld, SystemClock
 from seamark.fleet.fleet import Fleet
-from seamark.fleet.kip199.context import build_worker_context
-from seamark.fleet.moving.left_offsets import LeftOffsets
-from seamark.fleet.world import FleetWorld, SystemClock
-from seamark.offsets.javamap import read_java_map, write_java_map
+from seamark.kip199.context import build_worker_context
+from seamark.offsets.codec.javamap import read_java_map, write_java_map
+from seamark.offsets.read.left_offsets import LeftOffsets
 from tests.unit.change.brokers import FakeBrokers
 from tests.unit.cli.stubs import Outcome
 from tests.unit.fleet.builders import StubKafka

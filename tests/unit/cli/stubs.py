@@ -11,16 +11,17 @@ from typing import Any, Self
 
 from seamark.cli.main import execute
 from seamark.cli.session import Session
+from seamark.connect.connector import Connector, ConnectorStatus, State, Task
+from seamark.connect.worker import Worker
+from seamark.connectors.health import build_health
+from seamark.core.finding import Finding
+from seamark.core.offset import Offset
+from seamark.core.plugin_keys import PLUGIN_KEYS
+from seamark.core.reading import Reading
+from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, SeamarkError
-from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
-from seamark.model.finding import Finding
-from seamark.model.health import build_health
-from seamark.model.offset import Offset
-from seamark.model.owned import OwnedOffsets
-from seamark.model.plugin_keys import PLUGIN_KEYS
-from seamark.model.reading import Reading
-from seamark.model.status import ClusterStatus, FleetStatus
-from seamark.model.worker import Worker
+from seamark.offsets.owned import OwnedOffsets
+from seamark.overview.model import ClusterStatus, FleetStatus
 
 NOON = datetime(2026, 11, 14, 12, 4, 31, tzinfo=UTC)
 

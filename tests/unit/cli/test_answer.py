@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from seamark.cli.answer import build_answer
+from seamark.connectors.workers_view import LISTING
 from seamark.errors import DeadlineError
 from seamark.report.listing import View
-from seamark.report.views.workers import LISTING
 
 
 def test_empty_list_is_called_empty_only_where_everybody_answered():

@@ -9,13 +9,13 @@ import stat
 
 import pytest
 
-from seamark.change.actor import Actor
+from seamark.changes.actor import Actor
+from seamark.changes.entry import Ending
+from seamark.changes.result import ChangeResult, Outcome, StepResult
 from seamark.cli.carry_out import run_change
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.errors import JournalError, RejectedError, UndecidableError, UnreachableError
-from seamark.model.entry import Ending
-from seamark.model.result import ChangeResult, Outcome, StepResult
 from tests.unit.cli.stubs import NOON, Terminal
 from tests.unit.cli.stubs import Outcome as Ended
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
@@ -532,7 +532,7 @@ def test_rotation_that_was_interrupted_is_explained_and_finished(desk):
     desk.game.add("a", SOURCE_CONFIG)
     fleet = desk.fleet()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("seamark.fleet.seal.Keys.promote_next", lambda _: None)
+        patch.setattr("seamark.changes.keys.Keys.promote_next", lambda _: None)
         fleet.journal.rotate_key()
     ended = desk.run("connectors", "pause", "a", "-y")
     assert ended.code == 5

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from seamark.connect.connector import State
+from seamark.connect.worker import Worker
+from seamark.core.finding import Finding, Severity
+from seamark.core.offset import Offset
 from seamark.errors import AuthenticationError, UnreachableError
-from seamark.model.connector import State
-from seamark.model.finding import Finding, Severity
-from seamark.model.offset import Offset
-from seamark.model.worker import Worker
 from tests.unit.cli.stubs import StubFleet, connector, run_seamark
 
 UNREACHABLE = UnreachableError("lake does not answer", cause="connection refused", hint="seamark doctor")

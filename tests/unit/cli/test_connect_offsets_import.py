@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from seamark.connect.connector import State, Task
 from seamark.errors import UnreachableError
-from seamark.model.connector import State, Task
-from seamark.offsets.javamap import read_java_map, write_java_map
+from seamark.offsets.codec.javamap import read_java_map, write_java_map
 from tests.unit.cli.importing import HELD, FileTool, TopicTool, pair
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 
@@ -297,7 +297,9 @@ def test_a_worker_that_comes_up_meanwhile_is_asked(tmp_path, monkeypatch):
     tool.connect.add("orders", SOURCE_CONFIG)
     tool.connect.before["read_names", ""] = lambda: None
     seen = iter([(), ()])
-    monkeypatch.setattr("seamark.fleet.world.FleetWorld.worker_urls", lambda _, __: next(seen, ("http://w1:8083",)))
+    monkeypatch.setattr(
+        "seamark.fleet.environment.FleetWorld.worker_urls", lambda _, __: next(seen, ("http://w1:8083",))
+    )
     ended = tool.give({"orders": [pair("/o", 1)]})
     assert ended.code == 5
     assert tool.held == BEFORE
@@ -320,7 +322,7 @@ def test_workers_before_3_6_take_them_only_where_nobody_runs(absent):
 
 def test_a_standalone_worker_that_listens_is_a_refusal(file_tool, monkeypatch):
     # It hangs: nobody waits for it.
-    monkeypatch.setattr("seamark.fleet.kip199.standalone._ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr("seamark.kip199.standalone._ANSWER_SECONDS", 0.01)
     file_tool.socket.listen()
     ended = file_tool.give({"orders": [pair("/o", 1)]})
     assert (ended.code, ended.out) == (5, "")

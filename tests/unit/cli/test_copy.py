@@ -11,8 +11,8 @@ from seamark.cli.copy_options import parse_confs
 from seamark.cli.copy_progress import CopyLines, render_tick
 from seamark.cli.main import execute
 from seamark.cli.session import Session
+from seamark.copies.run.pace import CopyTick
 from seamark.errors import UsageError
-from seamark.fleet.copies.pace import CopyTick
 from tests.unit.change.brokers import FakeBrokers
 from tests.unit.cli.stubs import NOON, Outcome, Terminal
 from tests.unit.fleet.copying import FakeLogs, plant, sample_keys

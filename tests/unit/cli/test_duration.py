@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.model.duration import parse_duration
+from seamark.core.duration import parse_duration
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 
 from seamark.cli.main import execute
 from seamark.cli.session import Session
+from seamark.core.offset import Offset
 from seamark.errors import UnreachableError
-from seamark.model.group import Committed
-from seamark.model.offset import Offset
+from seamark.kafka.groups import Committed
 from tests.unit.cli.stubs import NOON, Outcome
 from tests.unit.fleet.builders import connector, sink
 from tests.unit.fleet.test_offsets import World, fs, topic

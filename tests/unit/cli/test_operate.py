@@ -10,8 +10,8 @@ import pytest
 
 from seamark.cli.main import execute
 from seamark.cli.session import Session
-from seamark.model.offset import Offset
-from seamark.model.worker import Plugin
+from seamark.connect.worker import Plugin
+from seamark.core.offset import Offset
 from tests.unit.cli.stubs import NOON, Terminal
 from tests.unit.cli.stubs import Outcome as Ended
 from tests.unit.fleet.living import SINK, SOURCE, SOURCE_CONFIG, open_living_fleet

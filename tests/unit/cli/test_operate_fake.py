@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from seamark.change.file_journal import FileJournal
+from seamark.changes.file_journal import FileJournal
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.connect import ConnectClient

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import seamark.spec
+import seamark.specs
 from seamark.cli.main import execute
 from seamark.cli.session import Session
+from seamark.connectors.selection import build_selection
 from seamark.errors import UsageError
-from seamark.model.selection import build_selection
 from tests.unit.cli.stubs import NOON, connector
 from tests.unit.cli.stubs import Outcome as Ended
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
@@ -176,7 +176,7 @@ def stub_spec(monkeypatch, **names):
         asked.append(([str(path) for path in paths], allow_python))
         return SimpleNamespace(connectors=[SimpleNamespace(owner=owner) for owner in names.get("owners", ())])
 
-    monkeypatch.setattr(seamark.spec, "load_spec", load_spec, raising=False)
+    monkeypatch.setattr(seamark.specs, "load_spec", load_spec, raising=False)
     return asked
 
 
@@ -198,7 +198,7 @@ def test_a_broken_spec_file_is_told_by_itself(desk, monkeypatch):
     def load_spec(paths, *, environ, allow_python=False):
         raise UsageError("config/a.yaml:3:1 is broken", hint="mend it")
 
-    monkeypatch.setattr(seamark.spec, "load_spec", load_spec, raising=False)
+    monkeypatch.setattr(seamark.specs, "load_spec", load_spec, raising=False)
     ended = desk.run("connectors", "list", "-f", "config", "-o", "json")
     assert ended.code == 64
     assert json.loads(ended.err)["message"] == "config/a.yaml:3:1 is broken"

@@ -11,8 +11,8 @@ from seamark.cli import waiting
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.cli.waiting import build_sentence, telling_waits
+from seamark.connect.wait import Wait
 from seamark.fleet.fleet import Fleet
-from seamark.model.wait import Wait
 from seamark.report.formats import OutputFormat
 from tests.fakes.connect import Delay, FakeConnect
 from tests.unit.cli.stubs import Terminal

@@ -9,6 +9,7 @@ import pytest
 from seamark.connect import requests
 from seamark.connect.answer import Answer, Failure, judge
 from seamark.connect.rules import ANSWER_RULES, Phase, Verdict
+from seamark.core.offset import Offset
 from seamark.errors import (
     AlreadyExistsError,
     AuthenticationError,
@@ -19,7 +20,6 @@ from seamark.errors import (
     UnreachableError,
     UnsupportedError,
 )
-from seamark.model.offset import Offset
 
 READ = requests.config("x")
 WRITE = requests.put_config("x", {"a": "b"})

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from seamark.connect import ConnectClient
-from seamark.connect.boards import ConfigBoard, SharedReading, StatusBoard
+from seamark.connect.shared_reads import ConfigBoard, SharedReading, StatusBoard
 from seamark.errors import NotFoundError
 from tests.fakes.connect import FakeConnect
 

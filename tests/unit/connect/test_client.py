@@ -14,6 +14,7 @@ import pytest
 
 from seamark.connect import ConnectClient, Timing, requests
 from seamark.connect.transport import Transport
+from seamark.core.offset import Offset
 from seamark.errors import (
     AlreadyExistsError,
     DeadlineError,
@@ -27,7 +28,6 @@ from seamark.errors import (
     UnsupportedError,
     UsageError,
 )
-from seamark.model.offset import Offset
 
 FAST = Timing(deadline_seconds=0.3, first_pause_seconds=0.005, longest_pause_seconds=0.02)
 STALE = (

@@ -16,9 +16,9 @@ from seamark.connect.caller import Caller
 from seamark.connect.rules import Phase
 from seamark.connect.transport import Transport
 from seamark.connect.workers import Workers
+from seamark.core.deadline import Deadline, limit_requests
+from seamark.core.offset import Offset
 from seamark.errors import DeadlineError, UnknownOutcomeError
-from seamark.model.deadline import Deadline, limit_requests
-from seamark.model.offset import Offset
 
 STALE = {"error_code": 409, "message": "Cannot complete request momentarily due to stale configuration"}
 PARTIAL = {

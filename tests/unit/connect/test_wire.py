@@ -7,7 +7,8 @@ import json
 import pytest
 
 from seamark.connect import wire
-from seamark.model.connector import ConnectorType, State
+from seamark.connect.connector import State
+from seamark.core.refs import ConnectorType
 
 
 def status(state="RUNNING", tasks=("RUNNING",), **more):

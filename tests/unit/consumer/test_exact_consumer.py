@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from seamark.consumer import ExactConsumer, exact_consumer, kafka_side
+from seamark.core.reading import Reading
 from seamark.errors import FencedError, RejectedError, UsageError
-from seamark.model.reading import Reading
-from seamark.model.topic import TopicStatus
+from seamark.kafka.topic import TopicStatus
 
 CONFIG = {"bootstrap.servers": "nowhere:1", "group.id": "billing", "auto.offset.reset": "earliest"}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from seamark.consumer.holding import Holdings
 from seamark.errors import NotFoundError
-from seamark.model.ledger_entry import Entry
+from seamark.tables.ledger_entry import Entry
 
 SPOT = ("orders", 3)
 ENTRY = Entry("orders", "id", 3, next_offset=10, epoch=2)

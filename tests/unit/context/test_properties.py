@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seamark.context.java_properties import MalformedEscapeError, parse_properties
 from seamark.context.origin import Origin, OriginKind
 from seamark.context.properties import read_properties
 from seamark.errors import ConfigurationError
-from seamark.model.properties import MalformedEscapeError, parse_properties
 
 JAVA = """\
 import java.io.*; import java.nio.file.*; import java.util.*;

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.context import Secret, is_masked, mask_urls
+from seamark.core.sensitive import MASK, is_sensitive
 from seamark.errors import InvalidSettingError, SecretError
-from seamark.model.sensitive import MASK, is_sensitive
 
 
 @pytest.fixture(autouse=True)

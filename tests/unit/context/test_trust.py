@@ -8,8 +8,8 @@ import pytest
 
 from seamark.context.environment import build_variable
 from seamark.context.layer import read_file_layer
+from seamark.core.sensitive import mask_text
 from seamark.errors import ConfigurationError, InvalidSettingError, SecretError, UntrustedSettingError, UsageError
-from seamark.model.sensitive import mask_text
 
 USER = """
 current: prod

@@ -9,8 +9,7 @@ import traceback
 import psycopg
 import pytest
 
-from seamark.database import Database
-from seamark.database.failures import build_connect_error, build_query_error
+from seamark.core.distance import Certainty, Distance, Fixed, LogRange, Mark, TableRows, Unit
 from seamark.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -20,8 +19,9 @@ from seamark.errors import (
     SeamarkError,
     UnreachableError,
 )
-from seamark.model.distance import Certainty, Distance, Fixed, LogRange, Mark, TableRows, Unit
-from seamark.offsets.meaning.behind import measure_behind
+from seamark.offsets.read.behind import measure_behind
+from seamark.tables import Database
+from seamark.tables.postgres.failures import build_connect_error, build_query_error
 
 ROWS = Distance(Unit.ROWS, TableRows(("t",), number_column="id", after=Mark(1)))
 
@@ -87,9 +87,9 @@ def test_without_the_driver_the_hint_names_the_extra():
 import sys
 sys.modules["psycopg"] = None
 from seamark.errors import ConfigurationError
-import seamark.offsets.meaning
+import seamark.offsets.semantics
 try:
-    from seamark.database import Database
+    from seamark.tables import Database
 except ConfigurationError as error:
     print(error.hint)
 """

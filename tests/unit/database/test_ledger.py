@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 from sqlalchemy import create_engine
 
-from seamark.database.any_driver import Runner
-from seamark.database.ledger import Ledger
 from seamark.errors import FencedError, UsageError
-from seamark.model.ledger_entry import Entry
+from seamark.tables.ledger_entry import Entry
+from seamark.tables.postgres.any_driver import Runner
+from seamark.tables.postgres.ledger import Ledger
 
 FIRST = Entry("orders", "id", 0, next_offset=5)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.database.query import build_count, build_explain, read_zone
+from seamark.core.distance import Mark, TableRows
 from seamark.errors import RejectedError
-from seamark.model.distance import Mark, TableRows
+from seamark.tables.postgres.query import build_count, build_explain, read_zone
 
 HOSTILE = 'x"; DROP TABLE y; --'
 

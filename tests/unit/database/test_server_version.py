@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.database.landing import check_server_version
 from seamark.errors import ConfigurationError
+from seamark.tables.postgres.landing import check_server_version
 
 
 @pytest.mark.parametrize("version", [140_000, 150_018, 180_001])

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from contextlib import contextmanager
 
+from seamark.copies.plan.copy_registration import decode_registrations, encode_registration
+from seamark.copies.plan.progress import read_progress
+from seamark.copies.plan.tasks import build_tasks
 from seamark.errors import FencedError
-from seamark.model.control import Amount, Claim, ControlReading, ControlRecord, Copied
-from seamark.model.copy_registration import decode_registrations, encode_registration
-from seamark.model.copy_run import Run
-from seamark.pipelines.progress import read_progress
-from seamark.pipelines.routing import Routing, Rule
-from seamark.pipelines.tasks import build_tasks
+from seamark.kafka_sink.control import Amount, Claim, ControlReading, ControlRecord, Copied
+from seamark.kafka_sink.copy_run import Run
+from seamark.kafka_sink.routing import Routing, Rule
 
 KNOWN = frozenset(
     {
@@ -130,11 +130,11 @@ class FakeSpark:
 def plant(monkeypatch, brokers, logs):
     """Put all three in place of the real ones."""
     spark = FakeSpark(brokers, logs)
-    monkeypatch.setattr("seamark.fleet.copies.logs.KafkaLogs", lambda build_config: logs)
-    monkeypatch.setattr("seamark.fleet.copies.running.open_spark", spark.open)
-    monkeypatch.setattr("seamark.fleet.copies.running.build_ends", lambda context, control_topic: None)
+    monkeypatch.setattr("seamark.copies.plan.logs.KafkaLogs", lambda build_config: logs)
+    monkeypatch.setattr("seamark.copies.run.running.open_spark", spark.open)
+    monkeypatch.setattr("seamark.copies.run.running.build_ends", lambda context, control_topic: None)
     monkeypatch.setattr(
-        "seamark.fleet.copies.running.run_slices", lambda session, plan, ends, on_slice: spark.copy(plan, on_slice)
+        "seamark.copies.run.running.run_slices", lambda session, plan, ends, on_slice: spark.copy(plan, on_slice)
     )
-    monkeypatch.setattr("seamark.fleet.copies.copies.require_spark", lambda: None)
+    monkeypatch.setattr("seamark.copies.service.require_spark", lambda: None)
     return spark

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from seamark.change.plan import Plan, _hash
+from seamark.changes.plan import Plan, _hash
+from seamark.changes.plan_file import _build_plan
+from seamark.changes.planned import Planned
+from seamark.changes.registration import Registrations
+from seamark.dead_letters.actions import ReturnConfig
 from seamark.fleet.changes import Changes
-from seamark.fleet.plan_file import _build_plan
-from seamark.fleet.planned import Planned
-from seamark.fleet.registration import Registrations
-from seamark.fleet.skip.actions import ReturnConfig
 from tests.unit.fleet.living import SOURCE_CONFIG
 from tests.unit.fleet.test_skip import BATCH
 from tests.unit.scenarios.connectors import FILE

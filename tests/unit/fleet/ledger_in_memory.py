@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from seamark.core.reading import Reading
 from seamark.errors import NotFoundError
-from seamark.fleet.ledgers import _Routing
-from seamark.model.reading import Reading
+from seamark.offsets.stores.ledger import _Routing
 
 
 class MemoryLedger:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from threading import RLock
 
-from seamark.change.file_journal import FileJournal
+from seamark.changes.file_journal import FileJournal
 from seamark.connect import Validation
 from seamark.connect.capability import build_capabilities
+from seamark.connect.connector import Connector, ConnectorStatus, State, Task
+from seamark.connect.worker import Plugin, Worker
 from seamark.context import ConnectSettings, Context, JournalSettings, KafkaSettings
 from seamark.context.journal import JournalKind
 from seamark.context.value import Value
+from seamark.core.refs import ConnectorType
 from seamark.errors import AlreadyExistsError, NotFoundError
 from seamark.fleet.fleet import Fleet
-from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
-from seamark.model.policy import Policy
-from seamark.model.worker import Plugin, Worker
+from seamark.policy.policy import Policy
 from tests.unit.fleet.builders import KAFKA_ID, EmptyScan, StubKafka
 
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"

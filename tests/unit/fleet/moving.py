@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from seamark.change.file_journal import FileJournal
+from seamark.changes.file_journal import FileJournal
 from seamark.fleet.fleet import Fleet
-from seamark.model.group import Committed
+from seamark.kafka.groups import Committed
 from tests.unit.change.brokers import FakeBrokers
 from tests.unit.fleet.builders import StubKafka
 from tests.unit.fleet.living import LivingConnect, living_context

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from seamark.connect.loggers import LoggerLevel, find_level
+from seamark.connect.worker import Plugin, Worker
 from seamark.errors import UnreachableError
-from seamark.model.logger import LoggerLevel, find_level
-from seamark.model.worker import Plugin, Worker
 from tests.unit.fleet.builders import KAFKA_ID
 from tests.unit.fleet.living import SINK, SOURCE, LivingConnect
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.change.steps.group import DeleteGroup, MoveGroup
-from seamark.change.steps.offsets import WriteOffsets
+from seamark.core.offset import Offset
+from seamark.core.reading import Reading
 from seamark.errors import AuthorizationError, NotFoundError, UnreachableError
-from seamark.fleet.moving.access import find_offset_rights
-from seamark.fleet.planning import Planning
-from seamark.model.group import GroupStatus
-from seamark.model.held_offset import HeldRecord, WriteRoute
-from seamark.model.offset import Offset
-from seamark.model.reading import Reading
-from seamark.model.topic import TopicStatus
+from seamark.groups.group import DeleteGroup, MoveGroup
+from seamark.kafka.groups import GroupStatus
+from seamark.kafka.records_held import HeldRecord
+from seamark.kafka.topic import TopicStatus
+from seamark.offsets.held_offset import WriteRoute
+from seamark.offsets.port import Planning
+from seamark.offsets.write.access import find_offset_rights
+from seamark.offsets.write.steps import WriteOffsets
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 from tests.unit.fleet.moving import Place
 

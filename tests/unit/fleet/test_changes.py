@@ -8,8 +8,11 @@ import stat
 
 import pytest
 
-from seamark.change.actor import Actor
-from seamark.change.plan import FORMAT_VERSION, Plan
+from seamark.changes.actor import Actor
+from seamark.changes.entry import Ending, EntryKind
+from seamark.changes.plan import FORMAT_VERSION, Plan
+from seamark.changes.plan_file import find_hidden, read_plan_file
+from seamark.changes.result import Outcome
 from seamark.errors import (
     LockedError,
     NotFoundError,
@@ -19,9 +22,6 @@ from seamark.errors import (
     UnknownOutcomeError,
     UsageError,
 )
-from seamark.fleet.plan_file import find_hidden, read_plan_file
-from seamark.model.entry import Ending, EntryKind
-from seamark.model.result import Outcome
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 
 PASSWORD = "hunter2-canary"

@@ -9,17 +9,18 @@ import pytest
 import seamark.kafka.exact_writer as exact_writer
 import seamark.kafka.fence as fence
 import seamark.kafka.worker_group as worker_group
+from seamark.connect.connector import Connector
 from seamark.context import ConnectSettings
+from seamark.core.reading import Reading
+from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, RefusedError, UnreachableError
-from seamark.fleet.moving.connector_offsets import ConnectorOffsets
-from seamark.fleet.positions.stores import OwnerStores, find_own_topic
-from seamark.model.connector import Connector, ConnectorType
-from seamark.model.group import GroupStatus
-from seamark.model.held_offset import HeldRecord
-from seamark.model.raw_record import RawRecord
-from seamark.model.reading import Reading
-from seamark.offsets.codec import encode_key, encode_rest_key
-from seamark.offsets.grouping import build_reading
+from seamark.kafka.groups import GroupStatus
+from seamark.kafka.raw_record import RawRecord
+from seamark.kafka.records_held import HeldRecord
+from seamark.offsets.codec.codec import encode_key, encode_rest_key
+from seamark.offsets.read.connector_offsets import ConnectorOffsets
+from seamark.offsets.stores.grouping import build_reading
+from seamark.offsets.stores.stores import OwnerStores, find_own_topic
 
 NAME = "orders"
 PARTITION = {"topic": "t", "shard": 1, "area": "north"}

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from seamark.changes.effect import Effect, FieldChange, Sign
+from seamark.core.offset import Offset
 from seamark.errors import (
     AlreadyExistsError,
     NotFoundError,
@@ -12,9 +14,7 @@ from seamark.errors import (
     UnsupportedError,
     UsageError,
 )
-from seamark.model.effect import Effect, FieldChange, Sign
-from seamark.model.group import GroupStatus
-from seamark.model.offset import Offset
+from seamark.kafka.groups import GroupStatus
 from tests.unit.fleet.builders import StubKafka
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet
 from tests.unit.offsets.scans import FakeScan

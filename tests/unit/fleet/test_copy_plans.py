@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from seamark.copies.plan.plan_file import read_copy_plan, write_copy_plan
+from seamark.copies.plan.readers import ReaderKind
+from seamark.copies.plan.wish import build_wish, parse_shape
 from seamark.errors import NotFoundError, RefusedError, UsageError
-from seamark.fleet.copies.plan_file import read_copy_plan, write_copy_plan
-from seamark.fleet.copies.readers import ReaderKind
-from seamark.fleet.copies.wish import build_wish, parse_shape
-from seamark.model.group import GroupMember
-from seamark.pipelines.routing import Rule
+from seamark.kafka.groups import GroupMember
+from seamark.kafka_sink.routing import Rule
 from tests.unit.change.brokers import FakeBrokers
 from tests.unit.fleet.copying import FakeLogs, plant, sample_keys
 from tests.unit.fleet.living import SINK_CONFIG, LivingConnect, open_living_fleet

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from seamark.copies.run.pace import CopyPace
+from seamark.copies.run.running import RunWish
+from seamark.copies.status import CopyState
 from seamark.errors import FencedError, NotFoundError, RefusedError, UsageError
-from seamark.fleet.copies.pace import CopyPace
-from seamark.fleet.copies.running import RunWish
-from seamark.fleet.copies.status import CopyState
-from seamark.pipelines.slices import OffsetRange, Slice
+from seamark.spark.slices import OffsetRange, Slice
 from tests.unit.fleet.test_copy_plans import Desk
 
 CONTROL = "seamark-control"

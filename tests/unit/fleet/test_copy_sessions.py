@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from seamark.errors import ConfigurationError, RefusedError, SeamarkError
-from seamark.fleet import spark_session as session
-from seamark.fleet.interrupts import taking_interrupts
-from seamark.fleet.spark_session import SparkWish, build_copy_work, explain_failure, open_spark, require_spark
+from seamark.spark import spark_session as session
+from seamark.spark.interrupts import taking_interrupts
+from seamark.spark.spark_session import SparkWish, build_copy_work, explain_failure, open_spark, require_spark
 
 WORK = build_copy_work("01A")
 TASK = """Job aborted due to stage failure: Task 3 in stage 7.0 failed 4 times
-  File "seamark/spark/telling.py", line 20, in told
+  File "seamark/kafka_sink/telling.py", line 20, in told
 seamark.errors.RefusedError: the record at 7 of partition 1 does not lie where its key belongs
   cause: the plan took its rule from samples
   hint: make the plan anew, and say that keys may lie anywhere

@@ -6,13 +6,13 @@ import random as randoms
 
 import pytest
 
+from seamark.copies.cutover.work import CopyWork
+from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
+from seamark.copies.plan.cutting import Limits, cut_slices
+from seamark.copies.plan.place import CopyPlace, CopyRoute
 from seamark.errors import RefusedError, UsageError
-from seamark.fleet.copies.place import CopyPlace, CopyRoute
-from seamark.fleet.copies.work import CopyWork
-from seamark.pipelines.copy_plan import CopyPlan, TopicEnd
-from seamark.pipelines.cutting import Limits, cut_slices
-from seamark.pipelines.routing import Routing, Rule
-from seamark.pipelines.slices import OffsetRange
+from seamark.kafka_sink.routing import Routing, Rule
+from seamark.spark.slices import OffsetRange
 from tests.unit.change.brokers import FakeBrokers
 from tests.unit.pipelines.simulation import PLAN, Simulation
 

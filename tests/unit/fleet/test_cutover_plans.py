@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.change.plan import Plan
-from seamark.change.steps.restored import name_back
+from seamark.changes.plan import Plan
+from seamark.copies.cutover.parties import CutoverWish
+from seamark.copies.cutover.restored import name_back
+from seamark.copies.run.running import RunWish
 from seamark.errors import NotFoundError, RefusedError, UsageError
-from seamark.fleet.copies.parties import CutoverWish
-from seamark.fleet.copies.running import RunWish
-from seamark.model.group import Committed, GroupMember
+from seamark.kafka.groups import Committed, GroupMember
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE, register
 from tests.unit.fleet.test_copy_plans import Desk
 

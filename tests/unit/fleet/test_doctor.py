@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from seamark.core.finding import Severity
+from seamark.doctor.check import Check, run_check
+from seamark.doctor.evidence import Evidence
+from seamark.doctor.gather import GROUP_SAMPLE
+from seamark.doctor.service import CHECKS
 from seamark.errors import AuthenticationError, SecretError, UnreachableError
-from seamark.fleet.doctor.check import Check, run_check
-from seamark.fleet.doctor.doctor import CHECKS
-from seamark.fleet.doctor.evidence import Evidence
-from seamark.fleet.doctor.gather import GROUP_SAMPLE
-from seamark.model.finding import Severity
-from seamark.model.group import GroupStatus
+from seamark.kafka.groups import GroupStatus
 from tests.unit.fleet.builders import (
     EVERYTHING,
     StubConnect,

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from seamark.connect.connector import State
+from seamark.connect.worker import Plugin
+from seamark.core.finding import Severity
+from seamark.doctor import clock, groups, plugins, reach, states, versions
+from seamark.doctor.advisories import ADVISORIES, find_worker_advisories
+from seamark.doctor.evidence import ClusterEvidence, Evidence
 from seamark.errors import UnreachableError
-from seamark.fleet.doctor import clock, groups, plugins, reach, states, versions
-from seamark.fleet.doctor.advisories import ADVISORIES, find_worker_advisories
-from seamark.fleet.doctor.evidence import ClusterEvidence, Evidence
-from seamark.model.connector import State
-from seamark.model.finding import Severity
-from seamark.model.worker import Plugin
 from tests.unit.fleet.builders import SOURCE_CLASS, connector, context, kafka_cluster, settings, sink, worker
 
 ONE, TWO = "http://127.0.0.1:8083", "http://127.0.0.1:8084"

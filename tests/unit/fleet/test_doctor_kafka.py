@@ -6,11 +6,11 @@ import pytest
 
 from seamark.context import Origin, OriginKind, Secret
 from seamark.context.value import Value
+from seamark.core.finding import Severity
+from seamark.doctor import permissions, reach, security, topics
+from seamark.doctor.evidence import ClusterEvidence, Evidence
 from seamark.errors import AuthorizationError, NotFoundError, UnreachableError
-from seamark.fleet.doctor import permissions, reach, security, topics
-from seamark.fleet.doctor.evidence import ClusterEvidence, Evidence
-from seamark.model.finding import Severity
-from seamark.model.group import GroupStatus
+from seamark.kafka.groups import GroupStatus
 from tests.unit.fleet.builders import EVERYTHING, context, kafka_cluster, settings, sink, topic, worker
 
 GONE = UnreachableError("the brokers are away", hint="start them")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from seamark.core.finding import Severity
+from seamark.core.offset import OffsetKey
+from seamark.doctor.evidence import ClusterEvidence, Evidence, OffsetsEvidence
+from seamark.doctor.offset_checks import OffsetsReader, examine_history, examine_records
 from seamark.errors import UnreachableError
-from seamark.fleet.doctor.evidence import ClusterEvidence, Evidence, OffsetsEvidence
-from seamark.fleet.doctor.offsets import OffsetsReader, examine_history, examine_records
-from seamark.model.finding import Severity
-from seamark.model.offset import OffsetKey
-from seamark.model.offset_finding import OffsetFinding, OffsetOddity
-from seamark.model.spot import Bounds, SpotReading, Stamp
-from seamark.model.stored_offset import Evidence as Record
-from seamark.model.stored_offset import StoredOffset, StoreReading
+from seamark.kafka.spot import Bounds, SpotReading, Stamp
+from seamark.offsets.offset_finding import OffsetFinding, OffsetOddity
+from seamark.offsets.stored_offset import Evidence as Record
+from seamark.offsets.stored_offset import StoredOffset, StoreReading
 from tests.unit.fleet.builders import context, settings, topic
 
 DAY = 86_400_000

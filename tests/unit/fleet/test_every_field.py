@@ -19,34 +19,34 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import seamark.kafka.exact_writer
-from seamark.change.action import _KINDS
-from seamark.change.codec import _find_schema
-from seamark.change.file_journal import FileJournal
-from seamark.change.journal import Opening
-from seamark.change.past import read_past
-from seamark.change.plan import Plan
-from seamark.change.record_port import RECORDS
-from seamark.change.seal import KeyRing, SealKey
-from seamark.change.signed import SIGNATURE, SignedJournal, _sign, check_signatures
-from seamark.change.step import Step
-from seamark.change.steps import STEPS
-from seamark.change.steps.offset_records import WriteRecords
-from seamark.change.steps.offsets import WriteOffsets
-from seamark.change.steps.relocate import CarryOffsets
-from seamark.change.task import build_tasks
-from seamark.change.world import LEFT_OFFSETS, OFFSETS
+from seamark.changes.action import _KINDS
+from seamark.changes.codec import _find_schema
+from seamark.changes.entry import Entry, EntryKind
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.history import read_past
+from seamark.changes.journal import Opening
+from seamark.changes.plan import Plan
+from seamark.changes.plan_file import read_plan_file
+from seamark.changes.planned import Planned
+from seamark.changes.registration import check_expected
+from seamark.changes.sealing import KeyRing, SealKey
+from seamark.changes.signed import SIGNATURE, SignedJournal, _sign, check_signatures
+from seamark.changes.step import Step
+from seamark.changes.task import build_tasks
+from seamark.dead_letters.port import RECORDS
+from seamark.dead_letters.records import SinkRecords
 from seamark.errors import RefusedError, SeamarkError, TamperedJournalError, UsageError
 from seamark.fleet.identity import check_coverage
-from seamark.fleet.moving.connector_offsets import ConnectorOffsets
-from seamark.fleet.moving.left_offsets import LeftOffsets
-from seamark.fleet.plan_file import read_plan_file
-from seamark.fleet.planned import Planned
-from seamark.fleet.record_topics import check_record_topic
-from seamark.fleet.registration import check_expected
-from seamark.fleet.skip.records import SinkRecords
-from seamark.model.entry import Entry, EntryKind
-from seamark.model.held_offset import HeldRecord
-from seamark.offsets.codec import decode_key
+from seamark.fleet.step_kinds import STEPS
+from seamark.kafka.records_held import HeldRecord
+from seamark.lifecycle.relocation_steps import CarryOffsets
+from seamark.offsets.codec.codec import decode_key
+from seamark.offsets.port import LEFT_OFFSETS, OFFSETS
+from seamark.offsets.read.connector_offsets import ConnectorOffsets
+from seamark.offsets.read.left_offsets import LeftOffsets
+from seamark.offsets.stores.record_topics import check_record_topic
+from seamark.offsets.write.offset_records import WriteRecords
+from seamark.offsets.write.steps import WriteOffsets
 from tests.unit.fleet.example_plans import KINDS, Example, build_file, find_examples, open_example
 from tests.unit.fleet.living import SOURCE_CONFIG
 from tests.unit.json_edits import edit_everywhere, put_place, random_edits

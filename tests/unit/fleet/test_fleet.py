@@ -6,10 +6,10 @@ import sys
 import pytest
 
 import seamark
+from seamark.connect.connector import State
+from seamark.connectors.health import Health
+from seamark.core.finding import Severity
 from seamark.errors import ContextNotFoundError, UnreachableError
-from seamark.model.connector import State
-from seamark.model.finding import Severity
-from seamark.model.health import Health
 from tests.unit.fleet.builders import StubConnect, connector, open_stub_fleet, worker
 
 CONTEXTS = """

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from seamark.changes.effect import Sign
 from seamark.errors import NotFoundError, RefusedError, StalePlanError, UnreachableError, UsageError
-from seamark.model.effect import Sign
-from seamark.model.group import Committed, GroupMember, GroupType
+from seamark.kafka.groups import Committed, GroupMember, GroupType
 from tests.unit.change.brokers import FakeBrokers
 from tests.unit.fleet.living import SINK_CONFIG, LivingConnect, open_living_fleet, register
 

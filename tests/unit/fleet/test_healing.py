@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seamark.changes.entry import Ending
+from seamark.changes.result import ChangeResult, Outcome, StepResult
+from seamark.connect.connector import ConnectorStatus, State, Task
+from seamark.connectors.heal import Healer
+from seamark.connectors.healing import Care, HealSettings, Patient, decide_restarts, describe_failure, record_restart
+from seamark.core.reading import Reading
 from seamark.errors import InterruptedRunError, JournalError, LockedError, UnreachableError, UsageError
-from seamark.fleet.connector_life.heal import Healer
-from seamark.model.connector import ConnectorStatus, State, Task
-from seamark.model.entry import Ending
-from seamark.model.healing import Care, HealSettings, Patient, decide_restarts, describe_failure, record_restart
-from seamark.model.reading import Reading
-from seamark.model.result import ChangeResult, Outcome, StepResult
 from tests.unit.fleet.builders import connector
 
 TRACE = (

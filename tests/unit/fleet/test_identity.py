@@ -6,14 +6,24 @@ from dataclasses import replace
 
 import pytest
 
-import seamark.change.executor as executor
-from seamark.change.file_journal import FileJournal
-from seamark.change.locks import base_name, cluster_lock, conflicts, connector_lock, file_lock, group_lock, loggers_lock
+import seamark.changes.executor as executor
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.locks import (
+    base_name,
+    cluster_lock,
+    conflicts,
+    connector_lock,
+    file_lock,
+    group_lock,
+    loggers_lock,
+)
+from seamark.changes.plan_file import read_plan_file
+from seamark.connect.worker import Worker
+from seamark.connectors.spec import DesiredConnector
+from seamark.core.files import Place
 from seamark.errors import RefusedError, UnreachableError
 from seamark.fleet.fleet import Fleet
-from seamark.fleet.plan_file import read_plan_file
-from seamark.model.spec import DesiredConnector, Place, Spec
-from seamark.model.worker import Worker
+from seamark.specs.spec import Spec
 from tests.unit.fleet.builders import EmptyScan, StubKafka, kafka_cluster
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, living_context, register
 from tests.unit.fleet.moving import Leaping

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from seamark.change.failpoint import KEY_POINTS, set_hook
-from seamark.change.file_journal import FileJournal
-from seamark.change.journal import Opening
-from seamark.change.journal_key import build_key_record
-from seamark.change.kafka_journal.names import KEY_KEY, JournalNames
-from seamark.change.seal import SealKey
-from seamark.change.signed import SignedJournal
+from seamark.changes.failpoint import KEY_POINTS, set_hook
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.journal import Opening
+from seamark.changes.journal_key import build_key_record
+from seamark.changes.kafka_journal.names import KEY_KEY, JournalNames
+from seamark.changes.plan_file import read_plan_file
+from seamark.changes.sealing import SealKey
+from seamark.changes.signed import SignedJournal
 from seamark.context.secret import Secret
 from seamark.errors import LockedError, PermissionDeniedError, RefusedError, StalePlanError, TamperedJournalError
 from seamark.fleet.fleet import Fleet
-from seamark.fleet.plan_file import read_plan_file
 from seamark.kafka.produce import Outgoing
 from tests.unit.change.journal_brokers import build_brokers, build_clients
 from tests.unit.change.journal_brokers import open_journal as open_kafka_journal
@@ -379,9 +379,9 @@ def kill_after(monkeypatch, calls):
 
         return call
 
-    monkeypatch.setattr("seamark.fleet.seal.os.link", kill(os.link))
-    monkeypatch.setattr("seamark.fleet.seal.Path.replace", kill(Path.replace))
-    monkeypatch.setattr("seamark.fleet.seal.sync_folder", kill(lambda _: None))
+    monkeypatch.setattr("seamark.changes.keys.os.link", kill(os.link))
+    monkeypatch.setattr("seamark.changes.keys.Path.replace", kill(Path.replace))
+    monkeypatch.setattr("seamark.changes.keys.sync_folder", kill(lambda _: None))
     set_hook(lambda point, _number: kill(lambda: None)() if point in KEY_POINTS else None)
 
 

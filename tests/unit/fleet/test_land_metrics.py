@@ -9,9 +9,9 @@ import pytest
 from seamark.cli.land_lines import LandLines
 from seamark.cli.session import Session
 from seamark.errors import UsageError
-from seamark.fleet.landings.metrics import LandMetrics
 from seamark.pipelines.land_progress import LandProgress
 from seamark.pipelines.landing import BatchLanded
+from seamark.pipelines.metrics import LandMetrics
 from seamark.pipelines.outage import Wait
 from seamark.report.words import render_number
 

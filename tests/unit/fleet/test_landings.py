@@ -7,8 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from seamark.connectors.spec import DesiredConnector
 from seamark.context.secret import Secret
 from seamark.context.settings import DatabaseSettings, LakeSettings
+from seamark.core.files import Place
+from seamark.core.reading import Reading
+from seamark.core.refs import build_group_owner, is_group_owner, read_group_name
 from seamark.errors import (
     JournalError,
     NotFoundError,
@@ -18,21 +22,20 @@ from seamark.errors import (
     UnreachableError,
     UsageError,
 )
-from seamark.fleet.landings.compaction import list_table_files
-from seamark.fleet.landings.declared import build_declared
-from seamark.fleet.landings.landings import Landings
-from seamark.fleet.landings.registered import build_body, read_body
-from seamark.fleet.landings.status import LandPlan, LandState, build_standings
-from seamark.fleet.landings.view import build_landing_view, build_landings_view
-from seamark.fleet.ledgers import _Routing, open_ledger
-from seamark.model.group import Committed, GroupOffsets
-from seamark.model.ledger_entry import Entry
-from seamark.model.reading import Reading
-from seamark.model.ref import build_group_owner, is_group_owner, read_group_name
-from seamark.model.spec import DesiredColumn, DesiredConnector, DesiredDeadLetters, DesiredLanding, Place, Spec
-from seamark.model.spot import Bounds
-from seamark.model.topic import TopicStatus
+from seamark.kafka.groups import Committed, GroupOffsets
+from seamark.kafka.spot import Bounds
+from seamark.kafka.topic import TopicStatus
+from seamark.offsets.stores.ledger import _Routing, open_ledger
+from seamark.pipelines.compaction import list_table_files
+from seamark.pipelines.declared import build_declared
+from seamark.pipelines.landings import Landings
+from seamark.pipelines.registered import build_body, read_body
+from seamark.pipelines.spec import DesiredColumn, DesiredDeadLetters, DesiredLanding
+from seamark.pipelines.status import LandPlan, LandState, build_standings
+from seamark.pipelines.view import build_landing_view, build_landings_view
 from seamark.report import OutputFormat, render_view
+from seamark.specs.spec import Spec
+from seamark.tables.ledger_entry import Entry
 from tests.unit.change.brokers import FakeBrokers
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 
@@ -218,33 +221,33 @@ def test_database_that_is_away_is_told(monkeypatch):
     def refuse(self):
         raise UnreachableError("database shop does not answer")
 
-    monkeypatch.setattr("seamark.database.landing.LandingDatabase.read_if_any", refuse)
-    monkeypatch.setattr("seamark.fleet.ledgers.find_landing", lambda settings, owner: None)
+    monkeypatch.setattr("seamark.tables.postgres.landing.LandingDatabase.read_if_any", refuse)
+    monkeypatch.setattr("seamark.offsets.stores.ledger.find_landing", lambda settings, owner: None)
     with pytest.raises(UnreachableError, match="can't be told where pipeline/orders stands") as error:
         open_ledger(CONTEXT, "pipeline/orders")
     assert "shop: database shop does not answer" in error.value.cause
 
 
 def test_ledger_is_looked_for_in_lakes_too(monkeypatch):
-    monkeypatch.setattr("seamark.database.landing.LandingDatabase.read_if_any", lambda self: {})
+    monkeypatch.setattr("seamark.tables.postgres.landing.LandingDatabase.read_if_any", lambda self: {})
     ledger = Ledger(ENTRY)
-    monkeypatch.setattr("seamark.fleet.ledgers.find_landing", lambda settings, owner: ledger)
+    monkeypatch.setattr("seamark.offsets.stores.ledger.find_landing", lambda settings, owner: ledger)
     assert open_ledger(CONTEXT, "pipeline/orders") is ledger
-    monkeypatch.setattr("seamark.fleet.ledgers.find_landing", lambda settings, owner: None)
+    monkeypatch.setattr("seamark.offsets.stores.ledger.find_landing", lambda settings, owner: None)
     with pytest.raises(NotFoundError, match="no ledger knows pipeline/orders") as error:
         open_ledger(CONTEXT, "pipeline/orders", may_begin=True)
     assert error.value.cause.endswith("shop, lake")
 
 
 def test_offsets_in_two_stores_are_refused(monkeypatch):
-    monkeypatch.setattr("seamark.database.landing.LandingDatabase.read_if_any", lambda self: {ENTRY.key: ENTRY})
-    monkeypatch.setattr("seamark.database.landing.LandingDatabase.read", lambda self: {ENTRY.key: ENTRY})
-    monkeypatch.setattr("seamark.database.landing.LandingDatabase.read_place", lambda self: "shop since noon")
-    monkeypatch.setattr("seamark.fleet.ledgers.find_landing", lambda settings, owner: Ledger(ENTRY))
+    monkeypatch.setattr("seamark.tables.postgres.landing.LandingDatabase.read_if_any", lambda self: {ENTRY.key: ENTRY})
+    monkeypatch.setattr("seamark.tables.postgres.landing.LandingDatabase.read", lambda self: {ENTRY.key: ENTRY})
+    monkeypatch.setattr("seamark.tables.postgres.landing.LandingDatabase.read_place", lambda self: "shop since noon")
+    monkeypatch.setattr("seamark.offsets.stores.ledger.find_landing", lambda settings, owner: Ledger(ENTRY))
     with pytest.raises(RefusedError, match="pipeline/orders has offsets in several places: shop, lake"):
         open_ledger(CONTEXT, "pipeline/orders")
     # A lake that was only told of the landing holds none of its offsets.
-    monkeypatch.setattr("seamark.fleet.ledgers.find_landing", lambda settings, owner: Ledger())
+    monkeypatch.setattr("seamark.offsets.stores.ledger.find_landing", lambda settings, owner: Ledger())
     assert open_ledger(CONTEXT, "pipeline/orders").read() == {ENTRY.key: ENTRY}
     # Two names of one database.
     twice = SimpleNamespace(name="dev", databases={"shop": SHOP, "again": SHOP}, lakes={})

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from seamark.connect.connector import Connector
+from seamark.core.offset import Offset
+from seamark.core.reading import Reading
+from seamark.core.refs import ConnectorType
 from seamark.errors import AuthorizationError, RefusedError
-from seamark.fleet.moving.made_anew import SavedTopics
-from seamark.fleet.positions.export_file import write_export
-from seamark.model.connector import Connector, ConnectorType
-from seamark.model.offset import Offset
-from seamark.model.reading import Reading
+from seamark.offsets.move.made_anew import SavedTopics
+from seamark.offsets.read.export_file import write_export
 from tests.unit.fleet.living import SINK_CONFIG
 from tests.unit.fleet.moving import Leaping, Place
 
@@ -129,7 +130,7 @@ def test_without_brokers_nobody_is_asked():
 
 def test_an_export_does_not_tell_the_ids_of_namesakes(place, monkeypatch):
     place.game.configs["lake"] |= ELSEWHERE
-    monkeypatch.setattr("seamark.fleet.positions.stores.OffsetStores.find_brokers", lambda *_: place.brokers)
+    monkeypatch.setattr("seamark.offsets.stores.stores.OffsetStores.find_brokers", lambda *_: place.brokers)
     assert place.fleet.offsets.export(["lake"]).topics == {}
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from seamark.connectors.config import build_config, restore_masked
+from seamark.core.sensitive import MASK, mask_config
 from seamark.errors import RefusedError
-from seamark.fleet.connector_life.config import build_config, restore_masked
-from seamark.model.sensitive import MASK, mask_config
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
 
 # Blanks, quotation marks, percent signs, a byte order mark, letters in two pieces: nothing may be made nicer.

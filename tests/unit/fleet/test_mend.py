@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.change.plan import Plan
+from seamark.changes.plan import Plan
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
-from seamark.offsets.grouping import build_home
+from seamark.offsets.stores.grouping import build_home
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, register
 from tests.unit.fleet.moving import Place
 

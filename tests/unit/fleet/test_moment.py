@@ -9,16 +9,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.change.plan import Plan
-from seamark.change.steps.offsets import WriteOffsets
+from seamark.changes.entry import EntryKind
+from seamark.changes.plan import Plan
+from seamark.core.offset import Offset
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
-from seamark.fleet.moment.changes import build_sightings
-from seamark.fleet.moment.exports import read_exports
-from seamark.fleet.positions.export_file import build_document, write_export
-from seamark.model.entry import EntryKind
-from seamark.model.group import Committed
-from seamark.model.offset import Offset
-from seamark.model.offset_export import OffsetExport, OwnerExport
+from seamark.kafka.groups import Committed
+from seamark.offsets.offset_export import OffsetExport, OwnerExport
+from seamark.offsets.read.export_file import build_document, write_export
+from seamark.offsets.restore.changes import build_sightings
+from seamark.offsets.restore.exports import read_exports
+from seamark.offsets.write.steps import WriteOffsets
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 from tests.unit.fleet.moving import Place
 

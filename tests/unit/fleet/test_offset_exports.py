@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 
+from seamark.core.offset import Offset
 from seamark.errors import (
     AlreadyExistsError,
     FormatVersionError,
@@ -17,11 +18,10 @@ from seamark.errors import (
     UnsupportedError,
     UsageError,
 )
-from seamark.fleet.positions.diff import build_comparison, read_side
-from seamark.fleet.positions.export_file import check_export, read_export, write_export
-from seamark.model.group import Committed
-from seamark.model.offset import Offset
-from seamark.model.offset_export import Difference
+from seamark.kafka.groups import Committed
+from seamark.offsets.offset_export import Difference
+from seamark.offsets.read.diff import build_comparison, read_side
+from seamark.offsets.read.export_file import check_export, read_export, write_export
 from tests.unit.fleet.builders import connector, sink
 from tests.unit.fleet.test_offsets import FILE, OWN, SINK_OFFSET, World, fs, topic
 

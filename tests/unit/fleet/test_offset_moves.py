@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from seamark.change.plan import Plan
+from seamark.changes.plan import Plan
+from seamark.core.distance import Certainty
 from seamark.errors import NotFoundError, RefusedError, StalePlanError, UnsupportedError, UsageError
-from seamark.model.distance import Certainty
-from seamark.model.preview import Tolerance
+from seamark.offsets.write.preview_totals import Tolerance
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, register
 from tests.unit.fleet.moving import Place
 

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from seamark.connect.connector import Connector
+from seamark.core.offset import Offset
+from seamark.core.refs import ConnectorType
 from seamark.errors import RefusedError
-from seamark.fleet.moving.route import choose_route as choose_any_route
-from seamark.model.connector import Connector, ConnectorType
-from seamark.model.held_offset import CompletedOffsets, HeldOffset, HeldRecord, WriteRoute
-from seamark.model.offset import Offset
-from seamark.offsets.codec import encode_key, encode_rest_key
+from seamark.kafka.records_held import HeldRecord
+from seamark.offsets.codec.codec import encode_key, encode_rest_key
+from seamark.offsets.held_offset import CompletedOffsets, HeldOffset, WriteRoute
+from seamark.offsets.write.route import choose_route as choose_any_route
 
 TWO = {"table": "public.orders", "protocol": "1"}
 OFFSET = {"incrementing": 5}

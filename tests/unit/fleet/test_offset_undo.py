@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.fleet.moving.progress import find_flush_seconds, find_wait_seconds
+from seamark.offsets.write.progress import find_flush_seconds, find_wait_seconds
 from tests.unit.fleet.builders import settings
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, living_context
 from tests.unit.fleet.moving import Place

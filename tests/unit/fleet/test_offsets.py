@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from seamark.connect.connector import State
+from seamark.core.offset import Offset
+from seamark.core.reading import Reading
 from seamark.errors import NotFoundError, UnreachableError, UnsupportedError
 from seamark.fleet.fleet import Fleet
-from seamark.fleet.offsets import Route
-from seamark.model.connector import State
-from seamark.model.group import Committed, GroupOffsets
-from seamark.model.offset import Offset
-from seamark.model.offset_finding import OffsetOddity
-from seamark.model.reading import Reading
-from seamark.offsets.javamap import write_java_map
+from seamark.kafka.groups import Committed, GroupOffsets
+from seamark.offsets.codec.javamap import write_java_map
+from seamark.offsets.offset_finding import OffsetOddity
+from seamark.offsets.service import Route
 from tests.unit.fleet.builders import StubConnect, connector, context, settings, sink
 from tests.unit.fleet.builders import topic as build_topic
 from tests.unit.offsets.scans import FakeScan

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-import seamark.change.executor as executor
+import seamark.changes.executor as executor
 import seamark.kafka.exact_writer as exact_writer
 import seamark.kafka.worker_group as worker_group
-from seamark.change.plan import Plan
+from seamark.changes.plan import Plan
+from seamark.core.deadline import read_clock
 from seamark.errors import AuthorizationError, RejectedError, SeamarkError, UnsupportedError
-from seamark.model.deadline import read_clock
 from tests.fault.older import MATRIX
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, register
 from tests.unit.fleet.moving import Leaping, Place

@@ -9,14 +9,23 @@ from typing import Any, ClassVar
 
 import pytest
 
-from seamark.change.action import Action, ActionHistory, Needs, Reads, StepSequence, When, action_kind, needs_permission
-from seamark.change.step import CanNotUndo, Intent, Observed, Step, step_kind
-from seamark.change.steps.look import Look
+from seamark.changes.action import (
+    Action,
+    ActionHistory,
+    Needs,
+    Reads,
+    StepSequence,
+    When,
+    action_kind,
+    needs_permission,
+)
+from seamark.changes.effect import Effect, FieldChange, Sign
+from seamark.changes.look import Look
+from seamark.changes.plan_file import read_plan_file
+from seamark.changes.result import Outcome
+from seamark.changes.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.errors import RefusedError, StalePlanError
-from seamark.fleet.plan_file import read_plan_file
-from seamark.model.effect import Effect, FieldChange, Sign
-from seamark.model.permission import Permission
-from seamark.model.result import Outcome
+from seamark.policy.permission import Permission
 from tests.unit.fleet.living import LivingConnect, open_living_fleet
 
 LAMPS: dict[str, str] = {}

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from seamark.model.plugin import build_fleet_plugins
-from seamark.model.worker import Plugin
+from seamark.connect.plugin import build_fleet_plugins
+from seamark.connect.worker import Plugin
 from tests.unit.fleet.living import SINK, SOURCE, open_living_fleet
 from tests.unit.fleet.operating import W1, W2, OperatedConnect
 

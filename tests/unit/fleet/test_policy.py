@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.change.plan import Plan
+from seamark.changes.plan import Plan
+from seamark.connectors.policy import find_violations, refuse_violations
 from seamark.context import open_context
 from seamark.errors import RefusedError
-from seamark.fleet.policy import find_violations, refuse_violations
-from seamark.model.policy import DEFAULT_POLICY, Policy
+from seamark.policy.policy import DEFAULT_POLICY, Policy
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 from tests.unit.model.hostile import HOSTILE, JDBC, SINK
 from tests.unit.model.ordinary import ORDINARY

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 
 from seamark.cli.pull import pull as pull_command
 from seamark.cli.session import Session
+from seamark.connect.connector import State
 from seamark.errors import RefusedError, SpecError, UnreachableError, UsageError
-from seamark.fleet.pull import apply_pull, read_pull
-from seamark.model.connector import State
-from seamark.model.policy import Policy
-from seamark.spec import load_spec
+from seamark.policy.policy import Policy
+from seamark.specs import load_spec
+from seamark.specs.pull import apply_pull, read_pull
 from tests.unit.fleet.builders import SOURCE_CLASS, StubConnect, connector, open_stub_fleet
 from tests.unit.spec.test_edit import CHANGES, NASTY, differ
 
@@ -189,7 +189,7 @@ def test_templates_and_programs_are_reported_and_left_alone(tmp_path):
     )
     (folder / "x.yaml").write_text(text)
     (folder / "y.py").write_text(
-        "from seamark.spec import connector\n\ndef resources(env):\n"
+        "from seamark.specs import connector\n\ndef resources(env):\n"
         f"    yield connector('py', {{'connector.class': '{SOURCE_CLASS}'}})\n"
     )
     fleet = open_fleet(connector("log-a", config={"k": "w", "p.password": "canary-2"}), running("py", k="v"))

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.change.plan import Plan
+from seamark.changes.plan import Plan
 from seamark.errors import RefusedError
-from seamark.fleet.moving.left_offsets import LeftOffsets
+from seamark.offsets.read.left_offsets import LeftOffsets
 from tests.unit.fleet.living import SOURCE_CONFIG, register
 from tests.unit.fleet.moving import Place
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from seamark.connectors.policy import find_violations
 from seamark.context import open_context
 from seamark.errors import RefusedError
-from seamark.fleet.policy import find_violations
-from seamark.model.policy import DEFAULT_POLICY, Policy
+from seamark.policy.policy import DEFAULT_POLICY, Policy
 from tests.unit.fleet.living import LivingConnect, open_living_fleet
 
 JDBC = {

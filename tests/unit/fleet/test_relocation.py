@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.change.plan import Plan
-from seamark.change.steps.relocate import CarryOffsets, VerifyCarried, build_carried
+from seamark.changes.plan import Plan
+from seamark.connectors.spec import DesiredConnector
+from seamark.core.files import Place as SpecPlace
+from seamark.core.offset import Offset
 from seamark.errors import RefusedError, RejectedError, StalePlanError, UnsupportedError
-from seamark.model.held_offset import HeldRecord, TopicHolding
-from seamark.model.offset import Offset
-from seamark.model.spec import DesiredConnector, Spec
-from seamark.model.spec import Place as SpecPlace
+from seamark.kafka.records_held import HeldRecord
+from seamark.lifecycle.relocation_steps import CarryOffsets, VerifyCarried, build_carried
+from seamark.offsets.held_offset import TopicHolding
+from seamark.specs.spec import Spec
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, register
 from tests.unit.fleet.moving import Leaping, Place
 from tests.unit.offsets.scans import FakeScan
@@ -34,7 +36,7 @@ class TopicPlace(Place):
         self.fails = None
         self.kills_after = None
         monkeypatch.setattr(
-            "seamark.fleet.moving.connector_offsets.ConnectorOffsets.write",
+            "seamark.offsets.read.connector_offsets.ConnectorOffsets.write",
             lambda _, records, into="": self.put(records),
         )
 

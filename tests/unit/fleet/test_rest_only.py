@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.change.file_journal import FileJournal
+from seamark.changes.file_journal import FileJournal
 from seamark.context import KafkaSettings, Verify
+from seamark.core.offset import Offset, spell_identity
 from seamark.errors import MissingSettingError, RefusedError, UnreachableError, UnsupportedError
 from seamark.fleet.fleet import Fleet
-from seamark.fleet.positions.export_file import write_export
-from seamark.model.offset import Offset, spell_identity
-from seamark.model.offset_export import OffsetExport, OwnerExport
+from seamark.offsets.offset_export import OffsetExport, OwnerExport
+from seamark.offsets.read.export_file import write_export
 from tests.unit.fleet.builders import StubKafka
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, living_context
 
@@ -80,8 +80,8 @@ class Here:
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    monkeypatch.setattr("seamark.fleet.moving.rest_offsets._AGREE_SECONDS", 0.2)
-    monkeypatch.setattr("seamark.fleet.moving.rest_offsets._PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("seamark.offsets.read.rest_offsets._AGREE_SECONDS", 0.2)
+    monkeypatch.setattr("seamark.offsets.read.rest_offsets._PAUSE_SECONDS", 0.05)
     made = Here(tmp_path)
     with made.fleet:
         yield made
@@ -149,7 +149,7 @@ def test_workers_that_differ_on_a_stopped_connector_are_refused_and_nothing_is_c
 
 
 def test_a_worker_that_does_not_hear_of_the_write_keeps_it_from_being_done(here, monkeypatch):
-    monkeypatch.setattr("seamark.change.steps.offsets.WriteOffsets.settle_seconds", 1.0)
+    monkeypatch.setattr("seamark.offsets.write.steps.WriteOffsets.settle_seconds", 1.0)
     planned = here.fleet.offsets.move("fs", to=40)
     here.game.deaf.add(URLS[1])
     result = here.fleet.apply(planned)

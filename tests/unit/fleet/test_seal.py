@@ -5,11 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from seamark.change.image import find_key_names
-from seamark.change.seal import KeyRing, SealKey
+from seamark.changes.images import find_key_names
+from seamark.changes.keys import read_keys
+from seamark.changes.sealing import KeyRing, SealKey
 from seamark.context import JournalSettings, Secret
 from seamark.errors import ConfigurationError, InvalidSettingError
-from seamark.fleet.seal import read_keys
 
 
 def settings(folder, **changes):

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from seamark.change.kafka_journal import NeededAccess
+from seamark.changes.kafka_journal import NeededAccess
+from seamark.changes.setup import _build_commands, _make_folder, make_setup, read_setup
+from seamark.connect.plugin_type import find_type
+from seamark.connect.worker import Plugin
+from seamark.core.refs import ConnectorType
 from seamark.errors import JournalError
-from seamark.fleet.connector_life.plugin_type import find_type
-from seamark.fleet.setup import _build_commands, _make_folder, make_setup, read_setup
-from seamark.model.connector import ConnectorType
-from seamark.model.worker import Plugin
 from tests.unit.fleet.living import SINK, SOURCE, living_context
 
 

@@ -8,24 +8,25 @@ from dataclasses import replace
 
 import pytest
 
-import seamark.fleet.skip.records
-from seamark.change.action import ActionHistory, PastStep
-from seamark.change.plan import Plan
-from seamark.change.step import Intent
-from seamark.change.steps.meanwhile import LendConfig
-from seamark.change.steps.run_state import SetRunState
+import seamark.dead_letters.records
+from seamark.changes.action import ActionHistory, PastStep
+from seamark.changes.plan import Plan
+from seamark.changes.result import Outcome as StepOutcome
+from seamark.changes.step import Intent
 from seamark.cli.main import execute
 from seamark.cli.session import Session
+from seamark.connect.connector import Connector, ConnectorStatus, State, Task
+from seamark.connectors.run_state import SetRunState
+from seamark.core.refs import ConnectorType
+from seamark.dead_letters.actions import FindFailingRecord, ReturnConfig
+from seamark.dead_letters.finding import PoisonFinder
+from seamark.dead_letters.lending import BATCH, choose_lent, lend_tasks, refuse_own_positions, tells_truth
+from seamark.dead_letters.meanwhile import LendConfig
+from seamark.dead_letters.record import FoundBy
+from seamark.dead_letters.records import matches_topics
+from seamark.dead_letters.service import Search
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
-from seamark.fleet.skip.actions import FindFailingRecord, ReturnConfig
-from seamark.fleet.skip.finding import PoisonFinder
-from seamark.fleet.skip.lending import BATCH, choose_lent, lend_tasks, refuse_own_positions, tells_truth
-from seamark.fleet.skip.plans import Search
-from seamark.fleet.skip.poison import FoundBy
-from seamark.fleet.skip.records import matches_topics
-from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
-from seamark.model.record import Place, WholeRecord
-from seamark.model.result import Outcome as StepOutcome
+from seamark.kafka.record import Place, WholeRecord
 from tests.unit.cli.stubs import NOON, Outcome
 from tests.unit.fleet.living import SINK, SINK_CONFIG, register
 from tests.unit.fleet.moving import Place as FleetPlace
@@ -220,7 +221,7 @@ class Desk:
 
         monkeypatch.setattr(self.place.game, "_build", with_trace)
         monkeypatch.setattr(
-            seamark.fleet.skip.records, "SinkRecords", lambda name, **_: FakeRecords(config=config, **records)
+            seamark.dead_letters.records, "SinkRecords", lambda name, **_: FakeRecords(config=config, **records)
         )
 
     def run(self, *argv):

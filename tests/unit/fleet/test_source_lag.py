@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from seamark.connect.worker import Plugin
+from seamark.core.distance import Certainty, Counted, Unit
+from seamark.core.offset import OffsetKey
 from seamark.errors import UnreachableError
-from seamark.fleet.positions.source_lag import read_source_lags
-from seamark.model.distance import Certainty, Counted, Unit
-from seamark.model.offset import OffsetKey
-from seamark.model.source_lag import PartitionLag, SourceLag
-from seamark.model.stored_offset import Evidence, StoredOffset, StoreReading
-from seamark.model.worker import Plugin
+from seamark.offsets.read.source_lag import read_source_lags
+from seamark.offsets.source_lag import PartitionLag, SourceLag
+from seamark.offsets.stored_offset import Evidence, StoredOffset, StoreReading
 from tests.unit.fleet.builders import StubConnect, connector, open_stub_fleet, sink
 
 JDBC = "io.aiven.connect.jdbc.JdbcSourceConnector"

@@ -5,8 +5,12 @@ import json
 
 import pytest
 
-from seamark.change.actor import Actor
-from seamark.change.precondition import build_preconditions
+from seamark.changes.actor import Actor
+from seamark.changes.effect import Sign
+from seamark.changes.plan_file import read_plan_file
+from seamark.changes.precondition import build_preconditions
+from seamark.connectors.spec import DesiredConnector
+from seamark.core.files import Place
 from seamark.errors import (
     JournalError,
     NotFoundError,
@@ -16,10 +20,9 @@ from seamark.errors import (
     UnsupportedError,
     UsageError,
 )
-from seamark.fleet.plan_file import read_plan_file
-from seamark.model.effect import Sign
-from seamark.model.group import GroupStatus
-from seamark.model.spec import DesiredConnector, DesiredTopic, Place, Spec
+from seamark.kafka.groups import GroupStatus
+from seamark.specs.spec import Spec
+from seamark.topics.spec import DesiredTopic
 from tests.unit.fleet.builders import KAFKA_ID, StubKafka
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 from tests.unit.offsets.scans import FakeScan
@@ -39,7 +42,7 @@ def spec(*connectors, name="logs", topics=()):
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch):
     """What runs here runs at once and for good: nobody has to wait for its second look."""
-    monkeypatch.setattr("seamark.change.steps.await_running._lasts", lambda since, now, seconds: since is not None)
+    monkeypatch.setattr("seamark.connectors.await_running._lasts", lambda since, now, seconds: since is not None)
 
 
 def signs(planned):
@@ -318,7 +321,7 @@ def test_a_journal_that_can_not_be_read_leaves_a_note(fleet, game):
 
 
 def test_a_spec_is_found_behind_many_other_changes(fleet, game, monkeypatch):
-    monkeypatch.setattr("seamark.fleet.ownership._NEWEST_HEADS", 2)
+    monkeypatch.setattr("seamark.specs.ownership._NEWEST_HEADS", 2)
     apply(fleet, want("a"))
     game.add("b", SOURCE_CONFIG)
     for _ in range(2):

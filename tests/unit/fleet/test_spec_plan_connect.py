@@ -6,7 +6,7 @@ import os
 import pytest
 
 import seamark
-from seamark.change.precondition import build_preconditions
+from seamark.changes.precondition import build_preconditions
 from tests.fakes.connect import FILE_SINK, FILE_SOURCE, FakeConnect
 from tests.unit.fleet.builders import EmptyScan, StubKafka
 
@@ -31,7 +31,7 @@ each:
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch):
     """What runs here runs at once and for good: nobody has to wait for its second look."""
-    monkeypatch.setattr("seamark.change.steps.await_running._lasts", lambda since, now, seconds: since is not None)
+    monkeypatch.setattr("seamark.connectors.await_running._lasts", lambda since, now, seconds: since is not None)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def folder(tmp_path, monkeypatch, connect):
     monkeypatch.setenv("GAME_DB_PASSWORD", PASSWORD)
     # There are no brokers here; who looks for the group of a new sink shall not wait for them.
     monkeypatch.setattr("seamark.fleet.fleet.build_kafka_admin", lambda settings: StubKafka())
-    monkeypatch.setattr("seamark.fleet.positions.stores.open_topic_scan", lambda _, topic, __: EmptyScan(topic))
+    monkeypatch.setattr("seamark.offsets.stores.stores.open_topic_scan", lambda _, topic, __: EmptyScan(topic))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

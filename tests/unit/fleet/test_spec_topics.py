@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from seamark.connectors.spec import DesiredConnector
+from seamark.core.files import Place
 from seamark.errors import RefusedError, RejectedError, UsageError
-from seamark.model.spec import DesiredConnector, DesiredTopic, Place, Spec
+from seamark.specs.spec import Spec
+from seamark.topics.spec import DesiredTopic
 from tests.unit.change.brokers import FakeBrokers
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 

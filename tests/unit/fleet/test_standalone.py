@@ -9,9 +9,9 @@ import pytest
 
 from seamark.context import ConnectSettings
 from seamark.errors import MissingSettingError, RefusedError
-from seamark.fleet.kip199.listeners import build_urls, find_addresses
-from seamark.fleet.kip199.standalone import find_listener, find_process, is_answering
-from seamark.fleet.kip199.standalone_file import StandaloneFile
+from seamark.kip199.listeners import build_urls, find_addresses
+from seamark.kip199.standalone import find_listener, find_process, is_answering
+from seamark.kip199.standalone_file import StandaloneFile
 
 MAIN = "org.apache.kafka.connect.cli.ConnectStandalone"
 
@@ -112,7 +112,7 @@ def test_a_listener_is_found(listener):
 
 
 def test_a_worker_that_answers_can_be_asked(listener, monkeypatch):
-    monkeypatch.setattr("seamark.fleet.kip199.standalone._ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr("seamark.kip199.standalone._ANSWER_SECONDS", 0.05)
     address = listener.getsockname()
     assert not is_answering([])
     assert not is_answering([address])
@@ -127,7 +127,7 @@ def test_a_worker_that_answers_can_be_asked(listener, monkeypatch):
                 connection.recv(1000)
                 connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 
-    monkeypatch.setattr("seamark.fleet.kip199.standalone._ANSWER_SECONDS", 30.0)
+    monkeypatch.setattr("seamark.kip199.standalone._ANSWER_SECONDS", 30.0)
     speaker = Thread(target=answer)
     speaker.start()
     assert is_answering([address])

@@ -9,16 +9,16 @@ import pytest
 
 from seamark.context import JournalSettings
 from seamark.context.journal import JournalKind
+from seamark.core.finding import Severity
 from seamark.errors import NotFoundError, UnreachableError
-from seamark.fleet.brokers.topic_health.evidence import HealthEvidence, Reader
-from seamark.fleet.brokers.topic_health.examine import examine
-from seamark.model.broker import Broker, KafkaCluster
-from seamark.model.finding import Severity
-from seamark.model.group import Committed
-from seamark.model.spot import Bounds, SpotReading
-from seamark.model.topic import PartitionStatus, TopicConfig, TopicSize, TopicStatus
-from seamark.model.topic_health import HealthCheck
-from seamark.report.views.topics import render_topic_health
+from seamark.kafka.broker import Broker, KafkaCluster
+from seamark.kafka.groups import Committed
+from seamark.kafka.spot import Bounds, SpotReading
+from seamark.kafka.topic import PartitionStatus, TopicConfig, TopicSize, TopicStatus
+from seamark.topics.evidence import HealthEvidence, Reader
+from seamark.topics.examine import examine
+from seamark.topics.topic_health import HealthCheck
+from seamark.topics.topics import render_topic_health
 from tests.unit.change.brokers import FakeBrokers
 from tests.unit.fleet.living import SINK_CONFIG, LivingConnect, living_context, open_living_fleet
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from seamark.changes.effect import Sign
 from seamark.errors import AlreadyExistsError, NotFoundError, RefusedError, UnreachableError, UsageError
-from seamark.model.effect import Sign
-from seamark.model.group import GroupMember, GroupType
-from seamark.model.topic_report import Use
+from seamark.kafka.groups import GroupMember, GroupType
+from seamark.topics.report import Use
 from tests.unit.change.brokers import FakeBrokers
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 

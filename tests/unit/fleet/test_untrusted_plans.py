@@ -7,18 +7,18 @@ import json
 
 import pytest
 
-import seamark.change.executor as executor
-from seamark.change.file_journal import FileJournal
-from seamark.change.journal import Opening
-from seamark.change.plan import Plan
-from seamark.change.seal import KeyRing, SealKey
-from seamark.change.signed import SignedJournal, check_signatures
+import seamark.changes.executor as executor
+from seamark.changes.entry import Entry, EntryKind
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.journal import Opening
+from seamark.changes.plan import Plan
+from seamark.changes.plan_file import read_plan_file
+from seamark.changes.registration import check_expected
+from seamark.changes.sealing import KeyRing, SealKey
+from seamark.changes.signed import SignedJournal, check_signatures
 from seamark.errors import JournalError, LockedError, PermissionDeniedError, RefusedError, TamperedJournalError
-from seamark.fleet.plan_file import read_plan_file
-from seamark.fleet.registration import check_expected
-from seamark.model.entry import Entry, EntryKind
-from seamark.model.held_offset import HeldRecord
-from seamark.offsets.own_records import check_own_records
+from seamark.kafka.records_held import HeldRecord
+from seamark.offsets.stores.own_records import check_own_records
 from tests.unit.fleet.living import SOURCE_CONFIG, open_living_fleet, register
 
 KEY = SealKey(b"a key of 16 bytes")

@@ -2,10 +2,10 @@
 
 import pytest
 
+from seamark.connect.connector import State
+from seamark.connectors.workers import count_work
+from seamark.context.urls import build_worker_id
 from seamark.errors import SecretError, UnreachableError
-from seamark.fleet.workers import count_work
-from seamark.model.connector import State
-from seamark.model.worker import build_worker_id
 from tests.unit.fleet.builders import StubConnect, connector, open_stub_fleet, worker
 
 ONE, TWO = "http://127.0.0.1:8083", "http://127.0.0.1:8084"

@@ -2,9 +2,9 @@
 
 import time
 
-from seamark.change.timing import ChangeTiming, build_timing
+from seamark.changes.timing import ChangeTiming, build_timing
 from seamark.connect import ConnectClient
-from seamark.fleet.world import FleetWorld, SystemClock, build_changing_brokers, build_changing_client
+from seamark.fleet.environment import FleetWorld, SystemClock, build_changing_brokers, build_changing_client
 from seamark.kafka import Brokers
 from tests.unit.change.brokers import FakeBrokers
 from tests.unit.fleet.builders import settings

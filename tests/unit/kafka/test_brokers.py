@@ -19,8 +19,8 @@ from seamark.errors import (
     UnsupportedError,
 )
 from seamark.kafka import Brokers, outcomes
+from seamark.kafka.groups import Committed, GroupType
 from seamark.kafka.second import SecondError, load
-from seamark.model.group import Committed, GroupType
 from tests.unit.kafka.fakes import FakeBrokersClient, FakeError, done, failed
 from tests.unit.kafka.test_survey import listing, spot
 

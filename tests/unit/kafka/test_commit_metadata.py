@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from seamark.kafka.groups import Committed
 from seamark.kafka.second import load
-from seamark.model.group import Committed
 from tests.unit.kafka.test_brokers import FakeBrokersClient, FakeSecond, done, open_brokers, spot
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from seamark.errors import UnreachableError
 from seamark.kafka.config_topic import read_connector_names
-from seamark.model.raw_record import RawRecord, ScanResult
+from seamark.kafka.raw_record import RawRecord, ScanResult
 
 
 class Scan:

@@ -10,10 +10,11 @@ from uuid import uuid4
 import pytest
 
 from seamark.errors import SeamarkError
-from seamark.kafka import control, control_clients
 from seamark.kafka.log import LogRecord
-from seamark.model.control import Amount, Claim, ControlRecord
-from seamark.model.control_codec import encode_control
+from seamark.kafka_sink import control_clients
+from seamark.kafka_sink import control_progress as control
+from seamark.kafka_sink.control import Amount, Claim, ControlRecord
+from seamark.kafka_sink.control_codec import encode_control
 
 CONFIG = {"bootstrap.servers": "nowhere:1"}
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from seamark.errors import DeadlineError, NotFoundError
-from seamark.kafka import control_scan
-from seamark.model.control import Amount, Claim, ControlRecord
-from seamark.model.control_codec import encode_control
-from seamark.model.raw_record import RawRecord, ScanResult
+from seamark.kafka.raw_record import RawRecord, ScanResult
+from seamark.kafka_sink import control_scan
+from seamark.kafka_sink.control import Amount, Claim, ControlRecord
+from seamark.kafka_sink.control_codec import encode_control
 
 CONFIG = {"bootstrap.servers": "nowhere:1"}
 

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.errors import RefusedError, RejectedError, UnreachableError
-from seamark.kafka.copy_input import SourceSpan
-from seamark.kafka.copy_trace import CopyTrace, Stretch
-from seamark.kafka.exact_task import ExactTask
-from seamark.kafka.task_producer import ProducerFailure
-from seamark.kafka.task_settings import TaskSettings
-from seamark.model.control import Amount, Claim, Copied
-from seamark.model.control_codec import decode_control
-from seamark.model.copy_run import Checksum, Run
+from seamark.kafka_sink.control import Amount, Claim, Copied
+from seamark.kafka_sink.control_codec import decode_control
+from seamark.kafka_sink.copy_input import SourceSpan
+from seamark.kafka_sink.copy_run import Checksum, Run
+from seamark.kafka_sink.copy_trace import CopyTrace, Stretch
+from seamark.kafka_sink.exact_task import ExactTask
+from seamark.kafka_sink.task_producer import ProducerFailure
+from seamark.kafka_sink.task_settings import TaskSettings
 
 CLAIM = Claim("plan", task=1, part="000000-0")
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.errors import DeadlineError, FencedError, RefusedError, RejectedError, UnreachableError
-from seamark.kafka import task_hold
-from seamark.kafka.exact_task import ExactTask
-from seamark.kafka.task_producer import ProducerFailure
-from seamark.kafka.task_settings import TaskSettings
-from seamark.model.control import Amount, Claim, build_first_claim
-from seamark.model.control_codec import decode_control
+from seamark.kafka_sink import lease as task_hold
+from seamark.kafka_sink.control import Amount, Claim, build_first_claim
+from seamark.kafka_sink.control_codec import decode_control
+from seamark.kafka_sink.exact_task import ExactTask
+from seamark.kafka_sink.task_producer import ProducerFailure
+from seamark.kafka_sink.task_settings import TaskSettings
 
 CLAIM = Claim("job", task=3)
 SETTINGS = TaskSettings({}, reader={})

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from seamark.errors import AuthorizationError, DeadlineError, NotFoundError, PartialError, UnreachableError
-from seamark.kafka.survey import SurveyAdmin
-from seamark.model.group import Committed, GroupType
-from seamark.model.spot import Bounds, Edge, Stamp
+from seamark.kafka.bulk_reads import SurveyAdmin
+from seamark.kafka.groups import Committed, GroupType
+from seamark.kafka.spot import Bounds, Edge, Stamp
 from tests.unit.kafka.fakes import FakeBrokersClient, FakeError, done, failed, node, operations, topic
 
 
@@ -43,7 +43,7 @@ class TestTopics:
         assert not first.is_internal
 
     def test_many_topics_are_asked_for_in_portions(self, monkeypatch):
-        monkeypatch.setattr("seamark.kafka.survey._TOPICS_AT_ONCE", 2)
+        monkeypatch.setattr("seamark.kafka.bulk_reads._TOPICS_AT_ONCE", 2)
         names = "abcde"
         client = self.client(
             names=names,
@@ -328,7 +328,7 @@ class TestGroups:
         assert all(asked[-1] for asked in client.asked)
 
     def test_groups_are_asked_in_portions(self, monkeypatch):
-        monkeypatch.setattr("seamark.kafka.survey._GROUPS_AT_ONCE", 2)
+        monkeypatch.setattr("seamark.kafka.bulk_reads._GROUPS_AT_ONCE", 2)
         names = [f"g{number}" for number in range(5)]
         client = FakeBrokersClient(committed={name: done(SimpleNamespace(topic_partitions=[])) for name in names})
 

@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import KafkaError
 
 from seamark.errors import AuthorizationError, UnreachableError
-from seamark.kafka.takeover import take_over
-from seamark.kafka.task_producer import ProducerFailure
-from seamark.kafka.task_settings import TaskSettings
+from seamark.kafka_sink.takeover import take_over
+from seamark.kafka_sink.task_producer import ProducerFailure
+from seamark.kafka_sink.task_settings import TaskSettings
 
 SETTINGS = TaskSettings({}, reader={})
 

@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from seamark.errors import AuthorizationError, FencedError, RejectedError, UnreachableError
-from seamark.kafka.task_failures import Outcome, build_task_error, judge
-from seamark.kafka.task_producer import OURS, ProducerFailure, TaskProducer
-from seamark.model.control import Amount, Claim
+from seamark.kafka_sink.control import Amount, Claim
+from seamark.kafka_sink.task_failures import Outcome, build_task_error, judge
+from seamark.kafka_sink.task_producer import OURS, ProducerFailure, TaskProducer
 
 # In this order the client takes what is not named; see the test with a real one.
 PLACES = ("value", "key", "partition", "callback", "on_delivery", "timestamp", "headers")

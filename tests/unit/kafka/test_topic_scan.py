@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError
 
+from seamark.core.reading import Reading
 from seamark.errors import AuthorizationError, DeadlineError, NotFoundError
+from seamark.kafka.spot import Bounds, SpotReading
 from seamark.kafka.topic_scan import TopicScan
-from seamark.model.reading import Reading
-from seamark.model.spot import Bounds, SpotReading
 
 END = KafkaError._PARTITION_EOF
 

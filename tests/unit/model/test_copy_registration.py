@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.errors import UsageError
-from seamark.model.control import Claim
-from seamark.model.copy_registration import (
+from seamark.copies.plan.copy_registration import (
     PIECE_BYTES,
     PREFIX,
     Registration,
@@ -17,6 +15,8 @@ from seamark.model.copy_registration import (
     decode_registrations,
     encode_registration,
 )
+from seamark.errors import UsageError
+from seamark.kafka_sink.control import Claim
 
 SMALL = Registration("01ABC", 1, registered_at="2026-11-16T00:00:00Z", by="me@here:1", body={"id": "01ABC", "n": [1]})
 # Numbers that don't pack well: several pieces.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from seamark.errors import UsageError
-from seamark.model.ledger_entry import OFFSET
-from seamark.model.record_order import RECORD_MILLIS, OrderKind, OrderTerm, build_terms
+from seamark.tables.ledger_entry import OFFSET
+from seamark.tables.record_order import RECORD_MILLIS, OrderKind, OrderTerm, build_terms
 
 TYPES = {
     "n": "bigint",

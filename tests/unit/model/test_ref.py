@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seamark
-from seamark.model.ref import (
+from seamark.core.refs import (
     CONNECTOR,
     GROUP,
     PIPELINE,

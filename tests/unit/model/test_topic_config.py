@@ -2,7 +2,7 @@
 
 import pytest
 
-from seamark.model.topic_config import normalize_value
+from seamark.kafka.topic_config import normalize_value
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from seamark.offsets.verdict import KeyVerdict as K
-from seamark.offsets.verdict import Oddity
-from seamark.offsets.verdict import ValueVerdict as V
+from seamark.offsets.codec.verdicts import KeyVerdict as K
+from seamark.offsets.codec.verdicts import Oddity
+from seamark.offsets.codec.verdicts import ValueVerdict as V
 from tests.unit.offsets.listing import Listing
 
 CONNECTOR = "dirty"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from seamark.offsets.verdict import DecodedKey, DecodedValue, KeyVerdict, ValueVerdict
+from seamark.offsets.codec.verdicts import DecodedKey, DecodedValue, KeyVerdict, ValueVerdict
 
 
 class Listing(StrEnum):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from seamark.model.key_hash import choose_partition
-from seamark.model.raw_record import RawRecord, ScanResult
-from seamark.offsets.codec import encode_key, encode_value
+from seamark.kafka.key_hash import choose_partition
+from seamark.kafka.raw_record import RawRecord, ScanResult
+from seamark.offsets.codec.codec import encode_key, encode_value
 
 
 class FakeScan:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.model.record import Place, WholeRecord
-from seamark.offsets.decoding import Decoder, DoubtError, Stage
-from seamark.offsets.decoding_json import find_json_fault
+from seamark.kafka.record import Place, WholeRecord
+from seamark.offsets.codec.decoding import Decoder, DoubtError, Stage
+from seamark.offsets.codec.decoding_json import find_json_fault
 
 CONNECT = "org.apache.kafka.connect"
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.offsets.java_double import spell_double
-from seamark.offsets.java_hash import hash_text, order_names
+from seamark.offsets.codec.java_double import spell_double
+from seamark.offsets.codec.java_hash import hash_text, order_names
 
 
 @pytest.mark.parametrize(

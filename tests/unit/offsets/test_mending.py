@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from seamark.errors import RefusedError
-from seamark.model.held_offset import HeldRecord
-from seamark.model.raw_record import RawRecord
-from seamark.offsets.grouping import build_home, build_reading
-from seamark.offsets.mending import NEWEST, MendRule, build_mended, choose_record, is_odd, settle_rule
+from seamark.kafka.raw_record import RawRecord
+from seamark.kafka.records_held import HeldRecord
+from seamark.offsets.repair.mending import NEWEST, MendRule, build_mended, choose_record, is_odd, settle_rule
+from seamark.offsets.stores.grouping import build_home, build_reading
 
 PARTITIONS = 5
 PARTITION = {"a": "1", "b": "2"}

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from seamark.model.raw_record import RawRecord
-from seamark.offsets.codec import decode_key, decode_value, encode_key, encode_value
-from seamark.offsets.grouping import build_home
-from seamark.offsets.jackson import Scanner
-from seamark.offsets.jackson_text import NotJsonError
-from seamark.offsets.plain import split_plain
-from seamark.offsets.reading import read_json
-from seamark.offsets.topic_store import TopicStore
+from seamark.kafka.raw_record import RawRecord
+from seamark.offsets.codec.codec import decode_key, decode_value, encode_key, encode_value
+from seamark.offsets.codec.jackson import Scanner
+from seamark.offsets.codec.jackson_text import NotJsonError
+from seamark.offsets.codec.reading import read_json
+from seamark.offsets.stores.grouping import build_home
+from seamark.offsets.stores.plain import split_plain
+from seamark.offsets.stores.topic_store import TopicStore
 from tests.unit.offsets.dirty import CASES
 from tests.unit.offsets.scans import FakeScan
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from seamark.model.control import Amount, Claim, ControlRecord, Copied
-from seamark.model.copy_run import Checksum, Run
-from seamark.pipelines.progress import read_progress
-from seamark.pipelines.recount import Recount
-from seamark.pipelines.routing import Routing, Rule
-from seamark.pipelines.slices import OffsetRange
-from seamark.pipelines.tasks import build_tasks
+from seamark.copies.plan.progress import read_progress
+from seamark.copies.plan.recount import Recount
+from seamark.copies.plan.tasks import build_tasks
+from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied
+from seamark.kafka_sink.copy_run import Checksum, Run
+from seamark.kafka_sink.routing import Routing, Rule
+from seamark.spark.slices import OffsetRange
 
 PLAN = "01PLAN"
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
+from seamark.copies.plan.copy_plan import TopicEnd, dump_plan, load_plan
+from seamark.copies.plan.copy_planner import CopyRequest, extend_plan, plan_copy
+from seamark.copies.plan.cutting import Limits, TimeMark
+from seamark.copies.plan.target_configs import Surroundings
 from seamark.errors import RefusedError, UsageError
-from seamark.model.topic import TopicConfig
-from seamark.pipelines.copy_plan import TopicEnd, dump_plan, load_plan
-from seamark.pipelines.copy_planner import CopyRequest, extend_plan, plan_copy
-from seamark.pipelines.cutting import Limits, TimeMark
-from seamark.pipelines.probe import probe_samples
-from seamark.pipelines.routing import Routing, Rule
-from seamark.pipelines.slices import OffsetRange
-from seamark.pipelines.target_configs import Surroundings
+from seamark.kafka.topic import TopicConfig
+from seamark.kafka_sink.probe import probe_samples
+from seamark.kafka_sink.routing import Routing, Rule
+from seamark.spark.slices import OffsetRange
 
 KEYS = [f"key-{number}".encode() for number in range(200)]
 SOURCE = TopicEnd("cluster-a", "orders", topic_id="id-1", partitions=12, replication_factor=3)

@@ -7,10 +7,10 @@ import random as randoms
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.model.copy_run import Run
-from seamark.pipelines.cutting import Limits, cut_slices
-from seamark.pipelines.debris import Debris, find_debris, list_ahead
-from seamark.pipelines.routing import Routing, Rule
+from seamark.copies.plan.cutting import Limits, cut_slices
+from seamark.copies.plan.debris import Debris, find_debris, list_ahead
+from seamark.kafka_sink.copy_run import Run
+from seamark.kafka_sink.routing import Routing, Rule
 from tests.unit.pipelines.simulation import Simulation, build_record, build_source
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.pipelines.probe import Placement, probe_samples, suggest_routing
-from seamark.pipelines.routing import Routing, Rule
+from seamark.kafka_sink.probe import Placement, probe_samples, suggest_routing
+from seamark.kafka_sink.routing import Routing, Rule
 
 KEYS = [f"key-{number}".encode() for number in range(300)]
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seamark.copies.plan.progress import read_progress
 from seamark.errors import RefusedError
-from seamark.model.control import Amount, Claim, ControlRecord
-from seamark.model.copy_run import Run
-from seamark.pipelines.progress import read_progress
-from seamark.pipelines.slices import OffsetRange, Slice
+from seamark.kafka_sink.control import Amount, Claim, ControlRecord
+from seamark.kafka_sink.copy_run import Run
+from seamark.spark.slices import OffsetRange, Slice
 from tests.unit.pipelines.simulation import build_record
 
 SLICES = (

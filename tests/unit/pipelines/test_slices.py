@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seamark.copies.plan.cutting import Limits, TimeMark, choose_times, cut_slices
 from seamark.errors import RefusedError, UsageError
-from seamark.pipelines.cutting import Limits, TimeMark, choose_times, cut_slices
-from seamark.pipelines.slices import OffsetRange, Slice, check_cover
+from seamark.spark.slices import OffsetRange, Slice, check_cover
 
 
 def answer(stamps, begin, time_ms):

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from seamark.connect.switching import ROUTER, find_route, is_read_by_pattern, switch_sink, switch_source
 from seamark.errors import RefusedError
-from seamark.pipelines.switching import ROUTER, find_route, is_read_by_pattern, switch_sink, switch_source
 
 
 def test_sink_gets_the_other_name_in_its_place():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.model.topic import TopicConfig
-from seamark.pipelines.target_configs import ConfigChoice, Surroundings, choose_configs
+from seamark.copies.plan.target_configs import ConfigChoice, Surroundings, choose_configs
+from seamark.kafka.topic import TopicConfig
 
 FOREVER = "9223372036854775807"
 KNOWN = frozenset(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.pipelines.routing import Routing, Rule
-from seamark.pipelines.tasks import Task, build_tasks
+from seamark.copies.plan.tasks import Task, build_tasks
+from seamark.kafka_sink.routing import Routing, Rule
 
 
 @given(st.sampled_from(Rule), st.integers(1, 30), st.integers(1, 30), st.booleans())

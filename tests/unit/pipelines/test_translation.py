@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seamark.copies.cutover.copy_map import build_map
+from seamark.copies.cutover.translation import Missing, list_questions, translate, translate_all
+from seamark.copies.plan.cutting import Limits, cut_slices
+from seamark.copies.plan.recount import Span
 from seamark.errors import RefusedError, UsageError
-from seamark.pipelines.copy_map import build_map
-from seamark.pipelines.cutting import Limits, cut_slices
-from seamark.pipelines.recount import Span
-from seamark.pipelines.routing import Routing, Rule
-from seamark.pipelines.translation import Missing, list_questions, translate, translate_all
+from seamark.kafka_sink.routing import Routing, Rule
 from tests.unit.pipelines.simulation import Simulation, build_source
 
 SHAPES = [(12, 6), (6, 12), (12, 8), (6, 5), (8, 3), (6, 6)]

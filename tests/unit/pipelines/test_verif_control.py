@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from seamark.model.control import Amount, Claim, ControlRecord, Copied
-from seamark.model.copy_run import Run
-from seamark.pipelines.copy_plan import CopyPlan, TopicEnd
-from seamark.pipelines.routing import Routing, Rule
-from seamark.pipelines.slices import OffsetRange, Slice
-from seamark.pipelines.verif_control import describe_debris, describe_held, find_cut_runs, find_missing_records
-from seamark.pipelines.verification import Coordinates, Kind
+from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
+from seamark.copies.verify.verif_control import describe_debris, describe_held, find_cut_runs, find_missing_records
+from seamark.copies.verify.verification import Coordinates, Kind
+from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied
+from seamark.kafka_sink.copy_run import Run
+from seamark.kafka_sink.routing import Routing, Rule
+from seamark.spark.slices import OffsetRange, Slice
 
 RANGES = (OffsetRange(0, 0, 10), OffsetRange(1, 0, 10))
 PLAN = CopyPlan(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.pipelines.verif_match import Lying, Parts, Wanted, index_hashes, tell_apart, tell_rest
-from seamark.pipelines.verification import Coordinates, Kind
+from seamark.copies.verify.match import Lying, Parts, Wanted, index_hashes, tell_apart, tell_rest
+from seamark.copies.verify.verification import Coordinates, Kind
 
 PARTS = Parts(key=1, value=2, headers=3, timestamp=4)
 WANTED = Wanted(Coordinates(7, 70), target=1, at=10, hash=99, parts=PARTS)

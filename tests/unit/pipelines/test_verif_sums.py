@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.model.copy_run import Checksum, Run
-from seamark.pipelines.slices import OffsetRange
-from seamark.pipelines.verif_ranges import clip_ranges, join_ranges, list_source_ranges, list_target_ranges
-from seamark.pipelines.verif_sums import NO_RUN, NOT_YET, Forgetting, Sums, judge_sums
-from seamark.pipelines.verification import Coordinates, Gone, Kind
+from seamark.copies.verify.verif_ranges import clip_ranges, join_ranges, list_source_ranges, list_target_ranges
+from seamark.copies.verify.verif_sums import NO_RUN, NOT_YET, Forgetting, Sums, judge_sums
+from seamark.copies.verify.verification import Coordinates, Gone, Kind
+from seamark.kafka_sink.copy_run import Checksum, Run
+from seamark.spark.slices import OffsetRange
 
 RUN = Run(3, 1, 10, first_source=0, last_source=19, first_target=5, last_target=14, checksum=Checksum(7, 9))
 OURS = Sums(10, 0, 19, RUN.checksum, ordered=Checksum(1, 2))

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from seamark.pipelines.verif_words import describe_finding, describe_verification
-from seamark.pipelines.verification import (
+from seamark.copies.verify.verif_words import describe_finding, describe_verification
+from seamark.copies.verify.verification import (
     Compared,
     Coordinates,
     Finding,

@@ -7,33 +7,34 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from seamark.change.plan import Plan
+from seamark.changes.effect import Effect, FieldChange, Sign
+from seamark.changes.entry import Entry, EntryKind
+from seamark.changes.head import Head
+from seamark.changes.journal_view import build_changes_view, build_entries_view
+from seamark.changes.plan import Plan
+from seamark.changes.plan_view import build_plan_view
+from seamark.changes.result import ChangeResult, Outcome, StepResult
+from seamark.changes.result_view import build_change_view
+from seamark.changes.setup_model import JournalSetup, SetupItem
+from seamark.changes.setup_view import build_setup_view
+from seamark.changes.step_data import StepData
+from seamark.cli.context_view import ContextRow, build_contexts_view, build_settings_view
+from seamark.connect.connector import Connector, ConnectorStatus, State, Task
+from seamark.connect.worker import Worker
+from seamark.connectors.connectors import build_connector_view, build_connectors_view
+from seamark.connectors.health import Health
+from seamark.connectors.workers_view import build_workers_view
+from seamark.core.finding import Finding, Severity
+from seamark.core.offset import Offset
+from seamark.core.reading import Reading
+from seamark.core.refs import ConnectorType
+from seamark.doctor.views import build_findings_view
 from seamark.errors import UnreachableError
-from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
-from seamark.model.effect import Effect, FieldChange, Sign
-from seamark.model.entry import Entry, EntryKind
-from seamark.model.finding import Finding, Severity
-from seamark.model.head import Head
-from seamark.model.health import Health
-from seamark.model.offset import Offset
-from seamark.model.owned import OwnedOffsets
-from seamark.model.plan import StepData
-from seamark.model.reading import Reading
-from seamark.model.result import ChangeResult, Outcome, StepResult
-from seamark.model.setup import JournalSetup, SetupItem
-from seamark.model.status import ClusterStatus, FleetStatus
-from seamark.model.worker import Worker
+from seamark.offsets.owned import OwnedOffsets
+from seamark.offsets.views import build_offsets_view
+from seamark.overview.model import ClusterStatus, FleetStatus
+from seamark.overview.views import build_status_view
 from seamark.report.listing import View
-from seamark.report.views.change import build_change_view
-from seamark.report.views.connectors import build_connector_view, build_connectors_view
-from seamark.report.views.contexts import ContextRow, build_contexts_view, build_settings_view
-from seamark.report.views.doctor import build_findings_view
-from seamark.report.views.journal import build_changes_view, build_entries_view
-from seamark.report.views.offsets import build_offsets_view
-from seamark.report.views.plan import build_plan_view
-from seamark.report.views.setup import build_setup_view
-from seamark.report.views.status import build_status_view
-from seamark.report.views.workers import build_workers_view
 
 # What no output may hold: S12 of the security facts, word for word.
 FORBIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -6,20 +6,20 @@ import json
 
 import pytest
 
-from seamark.change.plan import Plan
+from seamark.changes.effect import Effect, FieldChange, Sign
+from seamark.changes.entry import Ending, Entry, EntryKind
+from seamark.changes.head import Head
+from seamark.changes.journal_view import build_changes_view, build_entries_view
+from seamark.changes.plan import Plan
+from seamark.changes.plan_view import build_plan_view
+from seamark.changes.result import ChangeResult, Outcome, StepResult
+from seamark.changes.result_view import build_change_view
+from seamark.changes.setup_model import JournalSetup, SetupItem
+from seamark.changes.setup_view import build_setup_view
+from seamark.changes.step_data import StepData
 from seamark.errors import RejectedError
-from seamark.model.effect import Effect, FieldChange, Sign
-from seamark.model.entry import Ending, Entry, EntryKind
-from seamark.model.head import Head
-from seamark.model.plan import StepData
-from seamark.model.result import ChangeResult, Outcome, StepResult
-from seamark.model.setup import JournalSetup, SetupItem
 from seamark.report import OutputFormat, render_view
 from seamark.report.text import Screen
-from seamark.report.views.change import build_change_view
-from seamark.report.views.journal import build_changes_view, build_entries_view
-from seamark.report.views.plan import build_plan_view
-from seamark.report.views.setup import build_setup_view
 
 PLAN = Plan(
     "change 3 connectors",

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+from seamark.connectors.connectors import build_connector_view
 from seamark.report import OutputFormat, render_view
 from seamark.report.render import render_tick
 from seamark.report.text import Screen
-from seamark.report.views.connectors import build_connector_view
 from tests.unit.cli.stubs import NOON
 from tests.unit.report.samples import FORBIDDEN, OUR_STYLES, build_connector, build_views, hostile_text
 

@@ -4,10 +4,10 @@ import io
 
 import pytest
 
+from seamark.connectors.connectors import build_connectors_view
 from seamark.errors import SeamarkError
 from seamark.report import OutputFormat, TerminalReporter
 from seamark.report.terminal import ColorMode, can_color
-from seamark.report.views.connectors import build_connectors_view
 from tests.unit.cli.stubs import NOON, Terminal, connector
 
 

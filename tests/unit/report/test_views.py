@@ -6,27 +6,28 @@ import json
 
 import pytest
 
+from seamark.cli.context_view import ContextRow, build_contexts_view, build_settings_view
+from seamark.connect.connector import Connector, ConnectorStatus, State, Task
+from seamark.connect.trace import fold_trace
+from seamark.connect.worker import Worker
+from seamark.connectors.connectors import TASKS, build_connector_view, build_connectors_view
+from seamark.connectors.health import Health
+from seamark.connectors.health_view import render_health, render_state, style_health
+from seamark.connectors.workers_view import build_workers_view
+from seamark.core.finding import Finding, Severity
+from seamark.core.offset import Offset
+from seamark.core.plugin_keys import PLUGIN_KEYS
+from seamark.core.reading import Reading
+from seamark.core.refs import ConnectorType
+from seamark.doctor.views import build_findings_view
 from seamark.errors import MissingSettingError, SeamarkError, UnreachableError
-from seamark.model.connector import Connector, ConnectorStatus, ConnectorType, State, Task
-from seamark.model.finding import Finding, Severity
-from seamark.model.health import Health
-from seamark.model.offset import Offset
-from seamark.model.owned import OwnedOffsets
-from seamark.model.plugin_keys import PLUGIN_KEYS
-from seamark.model.reading import Reading
-from seamark.model.status import ClusterStatus, FleetStatus
-from seamark.model.trace import fold_trace
-from seamark.model.worker import Worker
+from seamark.offsets.owned import OwnedOffsets
+from seamark.offsets.views import build_offsets_view
+from seamark.overview.model import ClusterStatus, FleetStatus
+from seamark.overview.views import build_status_view
 from seamark.report import OutputFormat, render_view
+from seamark.report.error import render_error
 from seamark.report.text import Screen
-from seamark.report.views.connectors import TASKS, build_connector_view, build_connectors_view
-from seamark.report.views.contexts import ContextRow, build_contexts_view, build_settings_view
-from seamark.report.views.doctor import build_findings_view
-from seamark.report.views.error import render_error
-from seamark.report.views.health import render_health, render_state, style_health
-from seamark.report.views.offsets import build_offsets_view
-from seamark.report.views.status import build_status_view
-from seamark.report.views.workers import build_workers_view
 from tests.unit.cli.stubs import TRACE, connector
 from tests.unit.report.samples import OUR_STYLES, SomeSetting
 

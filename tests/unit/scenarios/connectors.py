@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from seamark.core.offset import Offset
 from seamark.errors import RejectedError
-from seamark.model.offset import Offset
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 from tests.unit.fleet.operating import W1, W2, OperatedConnect
 from tests.unit.scenarios.environment import PASSWORD, Environment

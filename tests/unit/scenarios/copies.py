@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-import seamark.fleet.copies.spark_engine
-from seamark.database.ledger import Entry
+import seamark.copies.cutover.spark_engine
+from seamark.copies.cutover.spark_engine import SparkEngine
 from seamark.errors import RefusedError
-from seamark.fleet.copies.spark_engine import SparkEngine
+from seamark.tables.postgres.ledger import Entry
 from tests.unit.fleet.copying import FakeLogs, plant, sample_keys
 from tests.unit.fleet.ledger_in_memory import MemoryLedger, route
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE
@@ -25,12 +25,12 @@ class CopyEnvironment(Environment):
         super().__init__(*args, **more)
         self.logs = FakeLogs()
         self.spark = plant(self.patch, self.brokers, self.logs)
-        self.patch.setattr(seamark.fleet.copies.spark_engine, "open_spark", self.spark.open)
+        self.patch.setattr(seamark.copies.cutover.spark_engine, "open_spark", self.spark.open)
         # Both read records, which the fakes do not hold.
         self.patch.setattr(SparkEngine, "prove", lambda _, copy, level: f"control records compared ({level})")
         self.patch.setattr(SparkEngine, "build_recounter", lambda _, plan: None)
         self.ledgers = {}
-        self.patch.setattr("seamark.fleet.world.route_ledgers", lambda brokers, _: route(brokers, self.ledgers))
+        self.patch.setattr("seamark.fleet.environment.route_ledgers", lambda brokers, _: route(brokers, self.ledgers))
         self.brokers.add_topic("t", partitions=4, records=100, configs={"min.insync.replicas": "1"})
         self.logs.keys["t"] = sample_keys(4)
         self.game.add("lake", SINK_CONFIG)

@@ -15,22 +15,22 @@ from typing import Any
 
 import pytest
 
-import seamark.change.actor
+import seamark.changes.actor
+import seamark.changes.keys
+import seamark.changes.pace
 import seamark.fleet.changes
-import seamark.fleet.seal
 import seamark.kafka.worker_group
-import seamark.model.pace
-from seamark.change.actor import Actor
-from seamark.change.file_journal import FileJournal
-from seamark.change.seal import KeyRing, SealKey
+from seamark.changes.actor import Actor
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.pace import Pace
+from seamark.changes.sealing import KeyRing, SealKey
 from seamark.cli.main import execute
 from seamark.cli.session import Session
+from seamark.fleet.environment import SystemClock
 from seamark.fleet.fleet import Fleet
-from seamark.fleet.moving.connector_offsets import ConnectorOffsets
-from seamark.fleet.moving.left_offsets import LeftOffsets
-from seamark.fleet.world import SystemClock
-from seamark.model.held_offset import HeldRecord
-from seamark.model.pace import Pace
+from seamark.kafka.records_held import HeldRecord
+from seamark.offsets.read.connector_offsets import ConnectorOffsets
+from seamark.offsets.read.left_offsets import LeftOffsets
 from tests.unit.change.brokers import FakeBrokers
 from tests.unit.cli.stubs import NOON, Outcome, Terminal
 from tests.unit.fleet.living import LivingConnect, open_living_fleet
@@ -105,13 +105,13 @@ class Environment:
         patch.setitem(FileJournal.__init__.__kwdefaults__, "now", self.clock.now)
         numbers = itertools.count(1)
         patch.setattr(
-            seamark.change.actor,
+            seamark.changes.actor,
             "this_actor",
             lambda _principal: Actor(
                 self.actor, now=self.clock.now, randomness=lambda size: next(numbers).to_bytes(size, "big")
             ),
         )
-        patch.setattr(seamark.fleet.seal, "read_keys", lambda _: KeyRing(SealKey(b"the key of all scenarios")))
+        patch.setattr(seamark.changes.keys, "read_keys", lambda _: KeyRing(SealKey(b"the key of all scenarios")))
         patch.setattr(ConnectorOffsets, "write", lambda _, records, into="": self.put_records(records))
         patch.setattr(LeftOffsets, "write", lambda _, owners, records: self.put_records(records))
         # Nothing here has to survive a power failure, and a busy disk takes seconds for each journal entry.
@@ -120,7 +120,7 @@ class Environment:
         patch.setattr(seamark.kafka.worker_group, "read_worker_loads", lambda *_, **__: {})
         # The steps of one resource after those of another, so that progress lines have one order.
         patch.setattr(seamark.fleet.changes, "FLEET_PACE", Pace())
-        patch.setattr(seamark.model.pace, "FLEET_PACE", Pace())
+        patch.setattr(seamark.changes.pace, "FLEET_PACE", Pace())
 
     def open_fleet(self, name: str | None = None) -> Fleet:
         """Open a new fleet over the fakes, as each run of the program does."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from seamark.change.file_journal import FileJournal
+from seamark.changes.file_journal import FileJournal
 from seamark.errors import RejectedError, UnknownOutcomeError, UnreachableError
 from seamark.fleet.fleet import Fleet
 from tests.fakes.connect import FILE_SOURCE, FakeConnect

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from seamark.fleet.world import SystemClock
+from seamark.fleet.environment import SystemClock
 from tests.unit.cli.importing import FileTool, TopicTool, pair
 from tests.unit.fleet.living import SOURCE_CONFIG
 from tests.unit.scenarios.environment import Environment

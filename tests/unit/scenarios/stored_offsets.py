@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import seamark.fleet.skip.records
-from seamark.model.record import Place, WholeRecord
-from seamark.offsets.grouping import build_home
+import seamark.dead_letters.records
+from seamark.kafka.record import Place, WholeRecord
+from seamark.offsets.stores.grouping import build_home
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 from tests.unit.fleet.test_skip import BAD, CONFIG, IN_CONVERTER, IN_PUT, FakeRecords
 from tests.unit.scenarios.environment import Environment
@@ -150,7 +150,7 @@ class SkipEnvironment(Environment):
         self.patch.setattr(self.game, "_build", build)
         self.patch.setattr(self.game, "resume", start(resume))
         self.patch.setattr(self.game, "restart", start(restart))
-        self.patch.setattr(seamark.fleet.skip.records, "SinkRecords", lambda name, **_: self.log)
+        self.patch.setattr(seamark.dead_letters.records, "SinkRecords", lambda name, **_: self.log)
 
     def _deliver(self, name):
         """Take records until one can't be decoded, and commit."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.errors import UsageError
-from seamark.spark.options import read_copy_options
+from seamark.kafka_sink.options import read_copy_options
 
 SERVERS = {"kafka.bootstrap.servers": "nowhere:1", "topic": "orders"}
 

@@ -8,8 +8,8 @@ import tarfile
 
 import pytest
 
-from seamark.model import spark_pack
 from seamark.spark import driver_main
+from seamark.spark import pack_model as spark_pack
 from seamark.spark.driver_main import find_environment
 from seamark.spark.submitted import build_paths
 

@@ -8,9 +8,10 @@ from textwrap import dedent
 
 import pytest
 
+from seamark.connectors.spec import DesiredConnector
 from seamark.errors import SeamarkError
-from seamark.model.spec import DesiredConnector, Spec
-from seamark.spec import load_spec
+from seamark.specs import load_spec
+from seamark.specs.spec import Spec
 
 CLASS = "connector.class"
 

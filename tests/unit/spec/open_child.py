@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seamark.spec import child, isolation
+from seamark.specs import child, isolation
 
 
 def main() -> None:

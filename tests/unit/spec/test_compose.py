@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from seamark.spec.compose import build_file_name, compose_file
-from seamark.spec.load import load_definitions
+from seamark.specs.compose import build_file_name, compose_file
+from seamark.specs.load import load_definitions
 from tests.unit.spec.test_edit import CHANGES, NASTY
 
 

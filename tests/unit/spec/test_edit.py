@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.spec.edit import UneditableError, apply_edits, build_edits
-from seamark.spec.load import load_definitions
+from seamark.specs.edit import UneditableError, apply_edits, build_edits
+from seamark.specs.load import load_definitions
 
 YAML = """\
 # Who changes this asks the game team.

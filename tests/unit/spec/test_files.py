@@ -8,8 +8,8 @@ import time
 import pytest
 
 from seamark.errors import SpecError
-from seamark.spec import load_spec
-from seamark.spec.identity import normalize_address
+from seamark.specs import load_spec
+from seamark.specs.identity import normalize_address
 
 ONE = "connectors: [{{name: {}, config: {{connector.class: A}}}}]\n"
 

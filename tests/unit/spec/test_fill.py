@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.errors import SpecError
-from seamark.spec.fill import Filler, escape_marks, has_slots
-from seamark.spec.nodes import Document, Scalar
+from seamark.specs.fill import Filler, escape_marks, has_slots
+from seamark.specs.nodes import Document, Scalar
 
 
 def fill(text, *, row=None, **environ):

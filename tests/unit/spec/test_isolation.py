@@ -10,15 +10,15 @@ import sys
 import pytest
 
 from seamark.errors import RefusedError
-from seamark.spec import isolation, sandbox
-from seamark.spec.sandbox import run_program
+from seamark.specs import isolation, sandbox
+from seamark.specs.sandbox import run_program
 
 NAME = "KAFKA_PROD_PASSWORD"
 CANARY = "hunter2-canary"
 # Tries what a hostile program would: files of /proc, the memory of its parent, and a debugger's system calls.
 PROGRAM = """\
 import ctypes, glob, json, os, pwd
-from seamark.spec import connector
+from seamark.specs import connector
 
 def read(path):
     try:
@@ -111,7 +111,7 @@ def _run_below_a_process_with_the_secret(program, environ):
     """Run a program from a process whose real environment holds the secret, as a shell's child has it."""
     code = (
         "import json, os, pathlib, sys\n"
-        "from seamark.spec.sandbox import run_program\n"
+        "from seamark.specs.sandbox import run_program\n"
         "print(json.dumps(run_program(pathlib.Path(sys.argv[1]), environ=os.environ)))\n"
     )
     environ = {**environ, "PYTHONPATH": os.pathsep.join(sys.path)}

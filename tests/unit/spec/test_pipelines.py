@@ -7,8 +7,8 @@ import textwrap
 import pytest
 
 from seamark.errors import SpecError
-from seamark.model.spec import DesiredColumn, DesiredDeadLetters
-from seamark.spec import load_spec
+from seamark.pipelines.spec import DesiredColumn, DesiredDeadLetters
+from seamark.specs import load_spec
 
 WHOLE = """
     pipelines:

@@ -9,12 +9,12 @@ import time
 import pytest
 
 from seamark.errors import SpecError, UsageError
-from seamark.spec.program import Environment, connector, topic
-from seamark.spec.sandbox import run_program
+from seamark.specs.program import Environment, connector, topic
+from seamark.specs.sandbox import run_program
 
 PROGRAM = '''\
 """Code tables."""
-from seamark.spec import connector, topic
+from seamark.specs import connector, topic
 
 SELECT = "SELECT *, '{shard}' AS shard FROM {table}"
 
@@ -67,7 +67,7 @@ def test_secrets_do_not_reach_a_program(folder, monkeypatch):
         "x.py",
         """\
         import json, os
-        from seamark.spec import connector
+        from seamark.specs import connector
         def resources(env):
             seen = json.dumps([dict(os.environ), [env[name] for name in env]])
             yield connector("x", {"connector.class": "A", "seen": seen, "stage": env["STAGE"]})
@@ -91,15 +91,15 @@ def test_secrets_do_not_reach_a_program(folder, monkeypatch):
         ("import sys\nsys.exit(3)\n", "x.py:2: SystemExit: 3"),
         ("import os\nprint('bye', flush=True)\nos._exit(7)\n", "x.py: the program ended with code 7 and gave nothing"),
         (
-            "from seamark.spec import connector\ndef resources(env):\n    yield connector('x', {'k': []})\n",
+            "from seamark.specs import connector\ndef resources(env):\n    yield connector('x', {'k': []})\n",
             "x.py:3: Type",
         ),
         (
-            "from seamark.spec import connector\ndef resources(env):\n    yield connector('x', {})\n",
+            "from seamark.specs import connector\ndef resources(env):\n    yield connector('x', {})\n",
             "x.py:3: connector x",
         ),
         (
-            "from seamark.spec import connector\ndef resources(env):\n    yield connector('x', {}, base='b')\n",
+            "from seamark.specs import connector\ndef resources(env):\n    yield connector('x', {}, base='b')\n",
             "x.py:3: no base is named b",
         ),
     ],
@@ -130,7 +130,7 @@ def test_a_program_that_hangs_is_ended_with_its_children(folder):
 def test_a_program_that_gives_too_much_is_ended(folder):
     path = folder.write(
         "x.py",
-        "from seamark.spec import connector\ndef resources(env):\n    yield connector('x', {'k': 'v' * 100_000})\n",
+        "from seamark.specs import connector\ndef resources(env):\n    yield connector('x', {'k': 'v' * 100_000})\n",
     )
     with pytest.raises(SpecError) as caught:
         run_program(path, environ={}, max_bytes=50_000)
@@ -157,7 +157,7 @@ def test_a_module_beside_the_program_can_be_imported_and_a_library_can_not_be_re
         """\
         import json
         from _tables import TABLES
-        from seamark.spec import connector
+        from seamark.specs import connector
         def resources(env):
             return [connector(table, {"connector.class": json.dumps("A")}) for table in TABLES]
         """,

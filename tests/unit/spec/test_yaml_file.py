@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from seamark.core.files import Place
 from seamark.errors import SpecError
-from seamark.model.spec import Place
 
 SKETCH = """\
 defaults:
@@ -128,7 +128,7 @@ def test_an_alias_bomb_is_refused(folder):
 
 
 def test_a_bomb_of_merge_keys_is_stopped_early(folder, monkeypatch):
-    monkeypatch.setattr("seamark.spec.yaml_events.MAX_NODES", 20_000)
+    monkeypatch.setattr("seamark.specs.yaml_events.MAX_NODES", 20_000)
     keys = "\n".join(f"  k{number}: 1" for number in range(300))
     merges = "\n".join("  - {<<: *all}" for _ in range(100))
     folder.write("x.yaml", f"defaults: &all\n{keys}\nconnectors:\n{merges}\n")
@@ -136,7 +136,7 @@ def test_a_bomb_of_merge_keys_is_stopped_early(folder, monkeypatch):
 
 
 def test_a_bomb_of_rows_is_refused(folder, monkeypatch):
-    monkeypatch.setattr("seamark.spec.yaml_file.MAX_VALUES", 5)
+    monkeypatch.setattr("seamark.specs.yaml_file.MAX_VALUES", 5)
     folder.write("x.yaml", "each: [{name: a, for: [{}, {}, {}], config: {connector.class: A, b: c}}]\n")
     assert folder.fail().cause == "x.yaml:1:23: rows times keys are more than 5 values"
 

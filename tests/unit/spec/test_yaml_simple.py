@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.errors import SpecError
-from seamark.spec.nodes import Document, Items, Node, Scalar, Table
-from seamark.spec.yaml_events import parse_events
-from seamark.spec.yaml_simple import parse_simple
+from seamark.specs.nodes import Document, Items, Node, Scalar, Table
+from seamark.specs.yaml_events import parse_events
+from seamark.specs.yaml_simple import parse_simple
 
 PLAIN_FILE = """\
 # a comment

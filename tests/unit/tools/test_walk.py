@@ -141,9 +141,9 @@ def test_applying_enters_more_than_planning_and_each_run_counts_the_same():
 @pytest.mark.parametrize(
     ("words", "line", "module"),
     [
-        (["copy", "plan"], "seamark copy plan t --partitions 4:2", "seamark.fleet.copies.planning"),
-        (["copy", "run"], "seamark copy run copy.json --yes", "seamark.fleet.copies.running"),
-        (["land", "run"], "seamark land run orders -f config --yes", "seamark.fleet.landings.landings"),
+        (["copy", "plan"], "seamark copy plan t --partitions 4:2", "seamark.copies.plan.planning"),
+        (["copy", "run"], "seamark copy run copy.json --yes", "seamark.copies.run.running"),
+        (["land", "run"], "seamark land run orders -f config --yes", "seamark.pipelines.landings"),
     ],
 )
 def test_command_without_arguments_runs_as_its_case_says(words, line, module):

@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from contextlib import contextmanager
 
-from seamark.change.file_journal import FileJournal
+from seamark.changes.file_journal import FileJournal
 from seamark.fleet.fleet import Fleet
-from seamark.model.group import Committed
+from seamark.kafka.groups import Committed
 from tests.fakes.connect import FakeConnect
 from tests.fakes.connect.state import FakeState
 from tests.unit.fleet.builders import StubKafka

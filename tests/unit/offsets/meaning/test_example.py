@@ -39,7 +39,7 @@ def test_seamark_finds_it_by_its_entry_point(tmp_path):
     lines = [f"{name} = {value}" for name, value in points.items()]
     (info / "entry_points.txt").write_text("\n".join(["[seamark.meanings]", *lines, ""]))
     program = """
-from seamark.offsets.meaning import find_meaning
+from seamark.offsets.semantics import find_meaning
 meaning = find_meaning("example.counter.CounterSourceConnector", {"topic": "counted"})
 print(meaning.family, *meaning.describe({"counter": "counted"}, {"count": 41}), sep="|")
 """

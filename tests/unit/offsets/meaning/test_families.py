@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.model.distance import Certainty, Counted, FileBytes, Fixed, LogRange, Unit, WalBytes, settle
-from seamark.model.finding import Severity
-from seamark.model.meaning import Harm, Order
-from seamark.offsets.meaning import find_meaning
-from seamark.offsets.meaning.behind import database_url
-from seamark.offsets.meaning.debezium_postgres import show_lsn
+from seamark.core.distance import Certainty, Counted, FileBytes, Fixed, LogRange, Unit, WalBytes, settle
+from seamark.core.finding import Severity
+from seamark.core.offsets import Order
+from seamark.offsets.read.behind import database_url
+from seamark.offsets.semantics import find_meaning
+from seamark.offsets.semantics.consequences import Harm
+from seamark.offsets.semantics.debezium_postgres import show_lsn
 
 FILE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.model.distance import Certainty, Fixed, Mark, TableRows
-from seamark.model.finding import Severity
-from seamark.model.meaning import Harm, Order
-from seamark.offsets.meaning import find_meaning
+from seamark.core.distance import Certainty, Fixed, Mark, TableRows
+from seamark.core.finding import Severity
+from seamark.core.offsets import Order
+from seamark.offsets.semantics import find_meaning
+from seamark.offsets.semantics.consequences import Harm
 
 AIVEN = "io.aiven.connect.jdbc.JdbcSourceConnector"
 CONFLUENT = "io.confluent.connect.jdbc.JdbcSourceConnector"

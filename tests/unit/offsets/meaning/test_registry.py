@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.model.meaning import Order
-from seamark.offsets.meaning import Registry, registry
-from seamark.offsets.meaning.generic import GenericMeaning
+from seamark.core.offsets import Order
+from seamark.offsets.semantics import Registry, registry
+from seamark.offsets.semantics.generic import GenericMeaning
 
 VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 KEYS = st.sampled_from(
@@ -77,13 +77,13 @@ def test_a_family_of_others_is_asked_first():
 
 
 def test_an_entry_point_is_loaded(monkeypatch):
-    loaded = points(monkeypatch, other="seamark.offsets.meaning.file_stream:FileStreamMeaning")
+    loaded = points(monkeypatch, other="seamark.offsets.semantics.file_stream:FileStreamMeaning")
     assert (loaded.failures, len(loaded.families)) == ({}, len(registry.OWN) + 1)
 
 
-@pytest.mark.parametrize("value", ["no.such.module:Thing", "json:dumps", "json:nothing", "seamark.model.meaning:Order"])
+@pytest.mark.parametrize("value", ["no.such.module:Thing", "json:dumps", "json:nothing", "seamark.core.offsets:Order"])
 def test_one_that_can_not_be_loaded_is_named_and_the_rest_works(monkeypatch, value):
-    loaded = points(monkeypatch, bad=value, good="seamark.offsets.meaning.sink:SinkMeaning")
+    loaded = points(monkeypatch, bad=value, good="seamark.offsets.semantics.sink:SinkMeaning")
     assert list(loaded.failures) == ["bad"]
     assert loaded.find("com.example.Sink", {"topics": "t"}).family == "sink"
 

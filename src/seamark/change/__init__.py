@@ -1,1 +1,0 @@
-"""Changing anything: a plan's steps, one executor, the journal, locks and undo."""

@@ -1,8 +1,0 @@
-"""The journal in a folder: one file a change, for one machine. NFS and other shared file systems are not supported."""
-
-from seamark.change.file_journal.head import FileHead
-from seamark.change.file_journal.journal import FileJournal
-from seamark.change.file_journal.stored import TornTail
-from seamark.change.file_journal.writer import FileJournalWriter
-
-__all__ = ["FileHead", "FileJournal", "FileJournalWriter", "TornTail"]

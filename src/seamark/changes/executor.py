@@ -1,0 +1,390 @@
+"""The one loop that changes anything: intent into the journal, perform, observe, outcome.
+
+It reads from top to bottom: `apply` opens a change, `run` walks its steps, `_run_step` is the loop's body and `_act`
+its one dangerous moment. No step acts before its intent is durable, or on anything that is not as it was left. No
+unknown act is repeated before the time in which a late request could still land has passed (`settle.py`). A change ends
+only when every step's outcome is known and what must always be done is done (`walk.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from seamark.changes.actor import Actor
+from seamark.changes.entry import Ending, EntryKind
+from seamark.changes.entry_age import build_mark
+from seamark.changes.failpoint import reach
+from seamark.changes.interrupt import Interrupt
+from seamark.changes.journal import Journal, JournalWriter, Opening
+from seamark.changes.lanes import Lanes, Writers
+from seamark.changes.locks import plan_lock
+from seamark.changes.pace import Pace
+from seamark.changes.patience import ask_again
+from seamark.changes.pen import SharedPen
+from seamark.changes.plan import Plan
+from seamark.changes.precondition import check_preconditions
+from seamark.changes.progress import Guarded, Progress, Silent
+from seamark.changes.result import ChangeResult
+from seamark.changes.settle import Settled, Settler, build_foreign
+from seamark.changes.spool import Spool
+from seamark.changes.step import Intent, Observed, Outcome, Step
+from seamark.changes.task import Task, build_tasks
+from seamark.changes.timing import ChangeTiming
+from seamark.changes.walk import Walk
+from seamark.changes.without_journal import WithoutJournal
+from seamark.changes.world import World
+from seamark.core.deadline import Deadline, limit_requests
+from seamark.errors import DeadlineError, FencedError, JournalError, SeamarkError, UnknownOutcomeError
+
+# A journal that needs longer than `begin_seconds` for an entry this often will not be fast enough the next time either.
+_CONFIRMATIONS = 3
+
+
+# What nobody intended can't have happened.
+_NOTHING: Settled = (Outcome.DID_NOT_HAPPEN, None)
+_BY_OTHERS = "it was so already, though this change had left it otherwise"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a step did: its outcome where that is known already, else what is needed to find it out by looking."""
+
+    intent: Intent | None = None
+    settled: Settled | None = None
+    unknown: SeamarkError | None = None
+    quiet_at: float = 0.0
+    note: str = ""
+
+
+class Executor:
+    """Applies plans to one world through one journal."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        world: World,
+        *,
+        actor: Actor,
+        timing: ChangeTiming | None = None,
+        progress: Progress | None = None,
+        spool: Spool | None = None,
+        pace: Pace | None = None,
+    ) -> None:
+        """Without a `spool`, a journal that fails leaves everything as it is, and the error says what is left."""
+        self.journal = journal
+        self.world = world
+        self.actor = actor
+        self.timing = timing or ChangeTiming()
+        self._progress = Guarded(progress or Silent())
+        self._spool = spool
+        self._pace = pace or Pace()
+        self._writers = Writers(self._pace.writers)
+        # When each look ended well, by its number; only those of the walk in hand.
+        self._looked_at: dict[int, float] = {}
+        self.settler = Settler(world, timing=self.timing, progress=self._progress)
+
+    def apply(
+        self,
+        plan: Plan,
+        steps: Sequence[Step] | None = None,
+        *,
+        check: Callable[[Plan, str], None] | None = None,
+    ) -> ChangeResult:
+        """Apply a plan. `steps` are its steps with their secrets, where the plan in memory has them.
+
+        `check` refuses a plan under its lock, with the ID of the change at hand.
+
+        Raises:
+            StalePlanError: the world has moved since the plan was made. Nothing was changed.
+            LockedError: somebody else is changing one of the things. Nothing was changed.
+            JournalError, FencedError: the journal failed, or the change was taken over; the error says what is left.
+        """
+        tasks = build_tasks(plan, steps)
+        self._pace.refuse_too_many(len(tasks.lanes))
+        self._check(plan, [task.step for task in tasks])
+        opening = Opening(
+            change=self.actor.new_id(),
+            title=plan.title,
+            by=self.actor.name,
+            at=self.actor.timestamp(),
+            nonce=self.actor.new_nonce(),
+            locks=tuple(sorted({*plan.locks, *((plan_lock(plan.id),) if plan.id else ())})),
+            body={"plan": plan.to_dict(), "actor": {**self.actor.facts, "plan_sha256": plan.sha256}},
+        )
+        writer = self.journal.begin(opening)
+        try:
+            reach("after-open")
+            self._progress.opened(opening.change, steps=len(tasks))
+            self._check_again(plan, tasks, writer, check=check)
+            return self.run(Walk(tasks, plan.preconditions), writer, title=plan.title)
+        finally:
+            writer.release()
+
+    def run(
+        self, walk: Walk, writer: JournalWriter, *, title: str, leaving: bool = False, force: bool = False
+    ) -> ChangeResult:
+        """Walk the steps that have no result yet, and close the change.
+
+        `leaving` begins nothing new: only what must always be done is. `force` closes whatever is unsettled.
+        """
+        pen = writer if self._pace.at_once == 1 else SharedPen(writer)
+        self._looked_at = {}
+        with Interrupt() as interrupt:
+            lanes = Lanes(
+                walk,
+                pace=self._pace,
+                run=lambda task: self._run_step(task, walk, pen),
+                is_stopping=lambda: leaving or interrupt.is_set,
+            )
+            try:
+                lanes.go()
+            except JournalError as error:
+                wind_up = WithoutJournal(self.world, self.settler, timing=self.timing, spool=self._spool)
+                raise wind_up.restore(walk, writer.entries[0].change, by=self.actor.name, failure=error) from error
+            ending = self._close(walk, writer, leaving=leaving, force=force)
+            return ChangeResult(
+                writer.entries[0].change,
+                title=title,
+                ending=ending,
+                steps=walk.results,
+                left=tuple(task.step.describe() for task in walk.left),
+                interrupted=interrupt.is_set,
+            )
+
+    def _check(self, plan: Plan, steps: Sequence[Step]) -> None:
+        """Refuse a plan if something has moved. A state that a rebalance hides for a while has not."""
+        ask_again(
+            lambda: check_preconditions(plan, steps, self.world),
+            self.world.clock,
+            seconds=self.timing.rebalance_seconds,
+        )
+
+    def _check_again(
+        self,
+        plan: Plan,
+        tasks: Sequence[Task],
+        writer: JournalWriter,
+        *,
+        check: Callable[[Plan, str], None] | None,
+    ) -> None:
+        """Look once more under the lock: somebody may have been faster. A change that fails here has done nothing."""
+        steps = [task.step for task in tasks]
+        try:
+            if check is not None:
+                check(plan, writer.entries[0].change)
+            self._check(plan, steps)
+        except (SeamarkError, KeyboardInterrupt) as error:
+            told = error.as_dict() if isinstance(error, SeamarkError) else {"message": "interrupted"}
+            writer.append(EntryKind.CLOSE, {"ending": str(Ending.FAILED), "error": told})
+            raise
+
+    def _run_step(self, task: Task, walk: Walk, writer: JournalWriter) -> None:
+        self._progress.begun(task.number, task.step.describe())
+        reach("before-intent", task.number)
+        if not task.step.acts:
+            return self._look(task, walk, writer)
+        sent, settled = self._do(task, walk, writer)
+        if sent.intent is not None and sent.unknown is not None and self.is_half(task, walk, sent.intent, settled):
+            walk.repeat(task, sent.intent)
+            sent, settled = self._do(task, walk, writer)
+        return self._end(task, walk, writer, settled=settled, intent=sent.intent, note=sent.note)
+
+    def _do(self, task: Task, walk: Walk, writer: JournalWriter) -> tuple[Sent, Settled]:
+        """Send it, and see what became of it."""
+        # Whoever waits for what was sent lets others send meanwhile.
+        with self._writers.readying(task.step.subject):
+            sent = self._send(task, walk, writer)
+        settled = sent.settled
+        if settled is None and sent.intent is not None:
+            settled = self.settler.settle(
+                task.step, sent.intent, unknown=sent.unknown, quiet_at=sent.quiet_at, unsure=walk.is_unsure(task)
+            )
+        return sent, settled or _NOTHING
+
+    def is_half(self, task: Task, walk: Walk, intent: Intent, settled: Settled) -> bool:
+        """Whether a write broke off in its middle, and may be written again from its beginning."""
+        return settled[0] is Outcome.UNKNOWN and walk.can_repeat(task) and self.settler.is_half(task.step, intent)
+
+    def _look(self, task: Task, walk: Walk, writer: JournalWriter) -> None:
+        """A step that only looks or waits. What it found is told, where it has words for it."""
+        self._looked_at.pop(task.number, None)
+        if task.step.writes and (trouble := self._enter_look(task, writer)):
+            return self._end(task, walk, writer, settled=(Outcome.DID_NOT_HAPPEN, trouble))
+        try:
+            note = task.step.perform(self.world, Intent(None, None)) or ""
+        except SeamarkError as error:
+            return self._end(task, walk, writer, settled=(Outcome.DID_NOT_HAPPEN, error))
+        self._looked_at[task.number] = self.world.clock.now()
+        return self._end(task, walk, writer, settled=(Outcome.DONE, None), note=note)
+
+    def _enter_look(self, task: Task, writer: JournalWriter) -> SeamarkError | None:
+        """Write the intent of a check that writes; returns why the check must not begin.
+
+        It is confirmed as that of an act, but sets its requests no deadline: a copy may take hours.
+        """
+        try:
+            intent = self._intend(task.step)
+        except SeamarkError as error:
+            return error
+        entered_at = self.world.clock.now()
+        self._write_intent(task, intent, writer)
+        try:
+            self._confirm(task, writer, entered_at=entered_at)
+        except DeadlineError as error:
+            return error
+        return None
+
+    def _send(self, task: Task, walk: Walk, writer: JournalWriter) -> Sent:
+        """Look, write the intent, act. What was sent is still to be seen."""
+        half = walk.find_half(task)
+        if half is not None:
+            return self._send_again(task, half, walk, writer)
+        try:
+            intent = self._intend(task.step)
+        except SeamarkError as trouble:
+            return Sent(settled=(Outcome.DID_NOT_HAPPEN, trouble))
+        if walk.is_met(task, intent):
+            # It is as it shall be, which is good; but who did it is not in the journal, and a person may want to know.
+            note = "" if walk.allows(task, intent) else _BY_OTHERS
+            return Sent(intent, settled=(Outcome.NOTHING_TO_DO, None), note=note)
+        if not walk.allows(task, intent):
+            # Where the change has done nothing yet, it has nothing to answer for: the step is only too late.
+            outcome = Outcome.FOREIGN if walk.has_acted(task) else Outcome.DID_NOT_HAPPEN
+            return Sent(settled=(outcome, build_foreign(task.step)))
+        return self._send_intent(task, intent, walk, writer)
+
+    def _send_again(self, task: Task, intent: Intent, walk: Walk, writer: JournalWriter) -> Sent:
+        """Write again what is half written: on a new entry, which holds what the first one found, for undo.
+
+        Whatever keeps it from being written, the half stands: then nobody can say that nothing happened.
+        """
+        seen, trouble = self.settler.look(task.step, intent)
+        if seen is Observed.AFTER:
+            return Sent(intent, settled=(Outcome.DONE, None))
+        if seen is None or seen is Observed.FOREIGN:
+            return Sent(intent, settled=(Outcome.UNKNOWN, trouble or build_foreign(task.step)))
+        sent = self._send_intent(task, intent, walk, writer)
+        return sent if sent.settled is None else replace(sent, settled=(Outcome.UNKNOWN, sent.settled[1]))
+
+    def _send_intent(self, task: Task, intent: Intent, walk: Walk, writer: JournalWriter) -> Sent:
+        # The clock is read before the entry gets its mark, so that the request can't be later than the mark allows.
+        entered_at = self.world.clock.now()
+        self._write_intent(task, intent, writer)
+        return self._act(task, intent, writer, walk=walk, entered_at=entered_at)
+
+    def _write_intent(self, task: Task, intent: Intent, writer: JournalWriter) -> None:
+        writer.append(EntryKind.INTENT, {"step": task.number, **intent.to_dict(), **build_mark(self.actor)})
+        reach("after-intent", task.number)
+
+    def _intend(self, step: Step) -> Intent:
+        """What the step finds."""
+        return ask_again(lambda: step.intend(self.world), self.world.clock, seconds=step.settle_seconds)
+
+    def _act(self, task: Task, intent: Intent, writer: JournalWriter, *, walk: Walk, entered_at: float) -> Sent:
+        unknown: SeamarkError | None = None
+        note = ""
+        try:
+            with self._writers.sending(task.step.subject):
+                looked = self._look_again(task, walk, writer)
+                # Its newest entry must be of this step.
+                deadline = self._confirm(task, writer, entered_at=-math.inf if looked else entered_at)
+                with limit_requests(deadline):
+                    note = task.step.perform(self.world, intent) or ""
+        except (FencedError, JournalError):
+            raise
+        except UnknownOutcomeError as error:
+            unknown = error
+        except SeamarkError as error:
+            return Sent(intent, settled=(Outcome.DID_NOT_HAPPEN, error))
+        finally:
+            reach("after-perform", task.number)
+        quiet_at = self.world.clock.now() + self.timing.in_flight_seconds
+        return Sent(intent, unknown=unknown, quiet_at=quiet_at, note=note)
+
+    def _look_again(self, task: Task, walk: Walk, writer: JournalWriter) -> bool:
+        """Take the looks again that the step relies on, where they are of another process or this one slept since."""
+        looked = False
+        for look in walk.find_looks(task):
+            step = look.step
+            if step.acts or not step.expires or self._is_fresh(look):
+                continue
+            self._look(look, walk, writer)
+            looked = True
+            if walk.is_failed(task.lane) and not task.always:
+                raise DeadlineError(f"what was seen before is over: {step.describe()}; nothing was sent")
+        return looked
+
+    def _is_fresh(self, look: Task) -> bool:
+        looked_at = self._looked_at.get(look.number)
+        return looked_at is not None and self.world.clock.now() - looked_at <= self.timing.begin_seconds
+
+    def _confirm(self, task: Task, writer: JournalWriter, *, entered_at: float) -> Deadline:
+        """Check that the step's newest entry is fresh, and return the deadline of the step's request.
+
+        A process that was stopped for longer may have been taken over. Writing another entry shows whether it was.
+        """
+        clock = self.world.clock
+        for _ in range(_CONFIRMATIONS):
+            now = clock.now()
+            if now - entered_at <= self.timing.begin_seconds:
+                return Deadline(now + self.timing.send_seconds, clock.now)
+            entered_at = clock.now()
+            writer.append(EntryKind.NOTE, {"step": task.number, "note": "still here", **build_mark(self.actor)})
+        raise DeadlineError(
+            "the journal is too slow to act on its word; nothing was sent",
+            cause=f"{_CONFIRMATIONS} entries took longer than {self.timing.begin_seconds:g} s each",
+        )
+
+    def _end(
+        self,
+        task: Task,
+        walk: Walk,
+        writer: JournalWriter,
+        *,
+        settled: Settled,
+        intent: Intent | None = None,
+        note: str = "",
+    ) -> None:
+        outcome, error = settled
+        result = walk.record(task, outcome, intent=intent, error=error, note=note)
+        write_outcome(writer, task, settled, intent=intent, note=note)
+        reach("after-outcome", task.number)
+        self._progress.ended(result)
+
+    def _close(self, walk: Walk, writer: JournalWriter, *, leaving: bool, force: bool) -> Ending | None:
+        """Write the change's end, unless something of it is unsettled: then it stays open, to be resumed or undone."""
+        unsettled = [task.step.describe() for task in walk.unsettled(leaving=leaving)]
+        reach("before-close")
+        if unsettled and not force:
+            return None
+        ending = walk.ending()
+        body = {"ending": str(ending), "left": [task.step.describe() for task in walk.left]}
+        writer.append(EntryKind.CLOSE, body | ({"unsettled": unsettled} if unsettled else {}))
+        reach("after-close")
+        return ending
+
+
+def write_outcome(
+    writer: JournalWriter,
+    task: Task,
+    settled: Settled,
+    *,
+    intent: Intent | None = None,
+    again: bool = False,
+    note: str = "",
+) -> None:
+    """Write how a step ended. `again` says that it will be done anew, as if it had not been begun."""
+    outcome, error = settled
+    body: dict[str, object] = {"step": task.number, "outcome": str(outcome)}
+    if error is not None:
+        body["error"] = error.as_dict()
+    if outcome is Outcome.NOTHING_TO_DO and intent is not None:
+        # It has no intent of its own; undo and resume need to know what was found.
+        body["image"] = intent.after
+    if again:
+        body["again"] = True
+    if note:
+        body["note"] = note
+    writer.append(EntryKind.OUTCOME, body)

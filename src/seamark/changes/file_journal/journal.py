@@ -1,0 +1,249 @@
+"""The journal in a folder of this machine, for one user of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from seamark.changes.entry import Entry, EntryKind
+from seamark.changes.file_journal.durable import journal_errors, replace_file, sync_file
+from seamark.changes.file_journal.frames import build_frame
+from seamark.changes.file_journal.gate import GATE_WAIT_SECONDS, hold_gate
+from seamark.changes.file_journal.head import FileHead, build_head
+from seamark.changes.file_journal.holds import Hold, find_living_holder, replace_locks, take_locks
+from seamark.changes.file_journal.layout import Layout, is_change_id
+from seamark.changes.file_journal.stored import ClosedChanges, StoredChange, TornTail, read_change
+from seamark.changes.file_journal.writer import FileJournalWriter, build_entry
+from seamark.changes.journal import Opening
+from seamark.changes.journal_key import check_recordable, check_same_key
+from seamark.changes.key_record import KeyRecord
+from seamark.changes.locks import conflicts
+from seamark.errors import AlreadyExistsError, LockedError, NotFoundError, RefusedError, UsageError
+
+
+class FileJournal:
+    """A `Journal` in a folder. Nothing is made on the disk before the first change."""
+
+    def __init__(
+        self,
+        folder: Path | str,
+        *,
+        now: Callable[[], float] = time.time,
+        gate_wait_seconds: float = GATE_WAIT_SECONDS,
+    ) -> None:
+        self._layout = Layout(Path(folder).expanduser().absolute())
+        self._now = now
+        self._gate_wait_seconds = gate_wait_seconds
+        self._writers: set[FileJournalWriter] = set()
+        self._closed = ClosedChanges()
+
+    def begin(self, opening: Opening) -> FileJournalWriter:
+        """Take the locks and write the `open` entry. See `Journal.begin`."""
+        if not is_change_id(opening.change):
+            raise UsageError(f"{opening.change!r} is no change id", hint="change ids are ULIDs, in capital letters")
+        body = {**opening.body, "title": opening.title, "locks": list(opening.locks), "nonce": opening.nonce}
+        entry, frame = build_entry(opening.change, EntryKind.OPEN, body, by=opening.by, at=opening.at, after=None)
+        with journal_errors(f"change {opening.change} was not begun", self._layout.folder):
+            self._layout.make()
+            with hold_gate(self._layout, wait_seconds=self._gate_wait_seconds):
+                self._check_key(opening)
+                self._refuse_conflicts(opening)
+                hold = take_locks(
+                    self._layout, opening.locks, change=opening.change, by=opening.by, nonce=opening.nonce
+                )
+                with hold.released_on_error(), self._taken_back_on_error(opening.change):
+                    # Listed open before it stands there: no open change is ever unlisted.
+                    self._layout.write_marker(opening.change, opening.nonce)
+                    target = self._layout.change_file(opening.change)
+                    replace_file(target, frame, draft=self._layout.draft(target))
+                    return self._open_writer([entry], nonce=opening.nonce, by=opening.by, hold=hold)
+
+    def take_over(
+        self, change: str, *, nonce: str, by: str, at: str, expected_nonce: str | None = None
+    ) -> FileJournalWriter:
+        """Fence the holder, alive or not, and write a `taken` entry. See `Journal.take_over`."""
+        change = self._resolve(change)
+        with journal_errors(f"change {change} was not taken over", self._layout.folder, change=change):
+            self._layout.make()
+            with hold_gate(self._layout, wait_seconds=self._gate_wait_seconds):
+                self._refuse_take_over(read_change(self._layout, change), expected_nonce=expected_nonce)
+                # From here on the former holder can't have an entry acknowledged.
+                self._layout.write_marker(change, nonce)
+                stored = read_change(self._layout, change)
+                if not stored.is_open:
+                    self._layout.drop_marker(change)
+                    self._refuse_take_over(stored, expected_nonce=None)
+                entries = self._rewrite(stored, nonce=nonce, by=by, at=at)
+                locks = build_head(stored).locks
+                hold = replace_locks(self._layout, locks, change=change, by=by, nonce=nonce)
+                with hold.released_on_error():
+                    return self._open_writer(entries, nonce=nonce, by=by, hold=hold)
+
+    def read(self, change: str) -> tuple[Entry, ...]:
+        """Every whole entry of a change, checked. `torn_tail` tells what stands behind them."""
+        return self._read_stored(change).entries
+
+    def torn_tail(self, change: str) -> TornTail | None:
+        """Bytes of an unfinished entry behind the last whole one, which `read` leaves out."""
+        return self._read_stored(change).torn
+
+    def heads(self, *, limit: int | None = None) -> tuple[FileHead, ...]:
+        """Changes, the newest first; ids are ULIDs and sort by time."""
+        with journal_errors("the journal was not read", self._layout.folder):
+            self._layout.check()
+            wanted = list(reversed(self._layout.change_ids()))[:limit]
+            return tuple(build_head(stored) for stored in self._stored(wanted))
+
+    def open_heads(self) -> tuple[FileHead, ...]:
+        """Every change that is still open, the newest first. Reads the files of those alone."""
+        with journal_errors("the journal was not read", self._layout.folder):
+            self._layout.check()
+            listed = list(reversed(self._layout.open_ids()))
+            return tuple(build_head(stored) for stored in self._stored(listed) if stored.is_open)
+
+    def read_key(self) -> KeyRecord | None:
+        """See `Journal.read_key`."""
+        with journal_errors("the journal was not read", self._layout.folder):
+            self._layout.check()
+            return self._layout.read_key()
+
+    def record_key(self, record: KeyRecord) -> None:
+        """See `Journal.record_key`."""
+        with journal_errors("the journal's key was not recorded", self._layout.folder):
+            self._layout.make()
+            with hold_gate(self._layout, wait_seconds=self._gate_wait_seconds):
+                found = self._layout.read_key()
+                if found is not None and found.fingerprint == record.fingerprint:
+                    return
+                check_recordable(found, record, self.open_heads())
+                self._layout.write_key(record)
+
+    def _check_key(self, opening: Opening) -> None:
+        """Refuse a change of another key. The first change of a journal without a record makes it."""
+        found = self._layout.read_key()
+        check_same_key(found, opening.key)
+        if found is None and opening.key is not None:
+            self._layout.write_key(opening.key)
+
+    def close(self) -> None:
+        """Give back every hold that was not given back. Changes that are open stay so."""
+        while self._writers:
+            self._writers.pop().release()
+
+    def _open_writer(self, entries: list[Entry], *, nonce: str, by: str, hold: Hold) -> FileJournalWriter:
+        writer = FileJournalWriter(self._layout, entries, nonce=nonce, by=by, hold=hold, now=self._now)
+        self._writers -= {former for former in tuple(self._writers) if former.is_released}
+        self._writers.add(writer)
+        return writer
+
+    def _resolve(self, change: str) -> str:
+        with journal_errors("the journal was not read", self._layout.folder):
+            self._layout.check()
+            return self._layout.resolve(change)
+
+    def _read_stored(self, change: str) -> StoredChange:
+        found = self._resolve(change)
+        with journal_errors("the journal was not read", self._layout.folder):
+            try:
+                return self._closed.read(self._layout, found)
+            except FileNotFoundError:
+                raise NotFoundError(f"the journal has no change {change}", hint="seamark journal list") from None
+
+    def _stored(self, changes: list[str]) -> Iterator[StoredChange]:
+        for change in changes:
+            try:
+                yield self._closed.read(self._layout, change)
+            except FileNotFoundError:
+                # Listed open a moment before its file stands there, or taken back by a begin that failed.
+                continue
+
+    def _refuse_conflicts(self, opening: Opening) -> None:
+        """Refuse if an open change holds a lock that conflicts, its process alive or not. Sweeps what is not open."""
+        if self._layout.change_file(opening.change).exists():
+            raise AlreadyExistsError(f"the journal has a change {opening.change} already")
+        for change in self._layout.open_ids():
+            stored = next(self._stored([change]), None)
+            if stored is None or not stored.is_open:
+                self._unlist(change, is_stored=stored is not None)
+                continue
+            head = build_head(stored)
+            for mine in opening.locks:
+                theirs = next((lock for lock in head.locks if conflicts(mine, lock)), None)
+                if theirs is not None:
+                    raise self._locked(mine, theirs, head)
+
+    def _unlist(self, change: str, *, is_stored: bool) -> None:
+        """Take a change from the open ones that was closed, or never begun: its process has ended, or is about to."""
+        if is_stored:
+            # What closed it may be in memory only, and must not be lost behind the listing.
+            sync_file(self._layout.change_file(change))
+        self._layout.drop_marker(change)
+
+    def _locked(self, mine: str, theirs: str, head: FileHead) -> LockedError:
+        living = find_living_holder(self._layout, head.locks)
+        step = f"at step {head.step}" if head.step else "before its first step"
+        return LockedError(
+            f"{mine} is locked by change {head.change} ({head.title})",
+            cause=f"{head.by} holds {theirs} since {head.opened_at}, {step}, last entry at {head.last_at}; "
+            + (f"its process lives: {living}" if living else "its process has ended"),
+            hint=f"wait for it, or look at it: seamark journal show {head.change}"
+            if living
+            else f"seamark journal resume {head.change}",
+            context={"change": head.change, "lock": theirs, "nonce": head.nonce},
+        )
+
+    def _refuse_take_over(self, stored: StoredChange, *, expected_nonce: str | None) -> None:
+        head = build_head(stored)
+        if not stored.is_open:
+            raise RefusedError(
+                f"change {head.change} is closed; there is nothing to take over",
+                hint=f"seamark journal show {head.change}",
+                context={"change": head.change},
+            )
+        if expected_nonce is not None and expected_nonce != stored.nonce:
+            raise LockedError(
+                f"change {head.change} is held under nonce {head.nonce}, not {expected_nonce}",
+                cause=f"{head.by} holds it, last entry at {head.last_at}",
+                hint=f"look again before you decide: seamark journal show {head.change}",
+                context={"change": head.change, "nonce": head.nonce},
+            )
+
+    @contextmanager
+    def _taken_back_on_error(self, change: str) -> Iterator[None]:
+        """Take a change back whose begin failed: no step was done, and nothing should stay locked by it."""
+        try:
+            yield
+        except OSError:
+            # If this fails too, it stays as an open change without a step: the next one is told, and can resume it.
+            with suppress(OSError):
+                self._layout.drop_change(change)
+            raise
+
+    def _rewrite(self, stored: StoredChange, *, nonce: str, by: str, at: str) -> list[Entry]:
+        """Put a copy of the change with its new entries in its place; a torn tail goes to a file of its own first.
+
+        The copy is written and synced anew, so that it holds on the disk what a failed fsync may have left in memory
+        only. And it replaces the torn tail and tells of it in one rename: no crash can make that a silent repair.
+        """
+        entries = list(stored.entries)
+        change = entries[0].change
+        frames = [build_frame(entry.to_bytes()) for entry in entries]
+        body: dict[str, object] = {"nonce": nonce, "from": stored.nonce}
+        if stored.torn is not None:
+            # In the same entry: it is the only one that the journal writes by itself, so the only one without a
+            # signature.
+            body |= self._set_aside(stored.torn, change)
+        entry, frame = build_entry(change, EntryKind.TAKEN, body, by=by, at=at, after=entries[-1])
+        entries.append(entry)
+        frames.append(frame)
+        target = self._layout.change_file(change)
+        replace_file(target, b"".join(frames), draft=self._layout.draft(target))
+        return entries
+
+    def _set_aside(self, torn: TornTail, change: str) -> dict[str, object]:
+        target = self._layout.next_torn_file(change)
+        replace_file(target, torn.data, draft=self._layout.draft(target))
+        words = f"{len(torn.data)} bytes of an unfinished entry stood at byte {torn.offset}; they are in {target.name}"
+        return {"note": words, "torn_bytes": len(torn.data), "offset": torn.offset, "set_aside": target.name}

@@ -1,0 +1,170 @@
+"""What a change's entries tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from seamark.changes.entry import Entry, EntryKind
+from seamark.changes.expectation import came_or_went
+from seamark.changes.head import OpenChange
+from seamark.changes.plan import Plan
+from seamark.changes.result import GOOD
+from seamark.changes.step import STEPS, Intent, Outcome
+from seamark.changes.step_data import StepData
+from seamark.changes.task import Task, build_tasks
+from seamark.core.refs import parse_subject
+from seamark.errors import RefusedError, SeamarkError, TamperedJournalError, UnknownOutcomeError
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A change's plan, what each step intended and how each ended.
+
+    An intent comes with the newest entry on whose word its act may have been sent. A step that had nothing to do has
+    none; what it found is in `found`.
+    """
+
+    plan: Plan
+    is_closed: bool
+    intents: dict[int, tuple[Intent, Entry]] = field(default_factory=dict)
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    errors: dict[int, SeamarkError] = field(default_factory=dict)
+    found: dict[int, Intent] = field(default_factory=dict)
+
+    def intent_of(self, number: int) -> Intent | None:
+        """What a step intended, or found to be so already."""
+        return self.intents[number][0] if number in self.intents else self.found.get(number)
+
+    def is_another_since(self, tasks: Sequence[Task], number: int) -> bool:
+        """Whether the subject of these tasks came or went after a step: what that step left says nothing of it now."""
+        later = [task.number for task in tasks if task.number > number and self.outcomes.get(task.number) in GOOD]
+        intents = [self.intent_of(after) for after in later]
+        return any(intent is not None and came_or_went(intent) for intent in intents)
+
+    def _take_intent(self, entry: Entry) -> None:
+        number = entry.body["step"]
+        known = STEPS.get(self.plan.steps[number].kind)
+        # A kind that nobody knows is refused when its step is built.
+        if known is not None and not known.acts:
+            # A check that wrote something is repeated, and not undone.
+            return
+        self._forget(number)
+        self.intents[number] = (Intent.from_dict(entry.body), entry)
+
+    def _take_note(self, entry: Entry) -> None:
+        number = entry.body.get("step")
+        if number in self.intents:
+            self.intents[number] = (self.intents[number][0], entry)
+
+    def _take_outcome(self, entry: Entry) -> None:
+        number = entry.body["step"]
+        if entry.body.get("again"):
+            self._forget(number)
+            return
+        self.outcomes[number] = Outcome(entry.body["outcome"])
+        if "image" in entry.body:
+            self.found[number] = Intent(before=entry.body["image"], after=entry.body["image"])
+        if told := entry.body.get("error"):
+            kind = UnknownOutcomeError if told["code"] == "UNKNOWN_OUTCOME" else SeamarkError
+            self.errors[number] = kind(told["message"], cause=told["cause"], hint=told["hint"], context=told["context"])
+
+    def _forget(self, number: int) -> None:
+        for known in (self.intents, self.outcomes, self.errors, self.found):
+            known.pop(number, None)
+
+
+def read_closed(entries: Sequence[Entry]) -> Past:
+    """Return what the entries of a closed change say.
+
+    Raises:
+        RefusedError: the change is still open.
+    """
+    past = read_past(entries)
+    if not past.is_closed:
+        raise RefusedError(
+            f"change {entries[0].change} is still open",
+            hint=f"finish it first: seamark journal resume {entries[0].change}",
+        )
+    return past
+
+
+def read_open(entries: Sequence[Entry]) -> OpenChange:
+    """Return what is left to do of a change."""
+    past, last = read_past(entries), entries[-1]
+    hold = [entry for entry in entries if entry.kind in (EntryKind.OPEN, EntryKind.TAKEN)][-1]
+    left = [task for task in build_tasks(past.plan) if past.outcomes.get(task.number) not in GOOD and not task.fallback]
+    return OpenChange(
+        entries[0].change,
+        past.plan.title,
+        hold.by,
+        hold.at,
+        str(last.kind),
+        last.at,
+        past.plan.identity.describe(),
+        tuple(action.subject for action in past.plan.actions),
+        tuple(task.step.describe() for task in left),
+        tuple(task.step.describe() for task in left if task.always),
+    )
+
+
+def read_plan(entries: Sequence[Entry]) -> Plan:
+    """Return the plan of a change.
+
+    Raises:
+        RefusedError: the entry records a saved plan or a refusal, and no change.
+        TamperedJournalError: the plan isn't one that seamark writes.
+    """
+    if "plan" not in entries[0].body:
+        raise RefusedError(
+            f"entry {entries[0].change} of the journal records no change: there is nothing to undo or to finish",
+            cause=str(entries[0].body.get("title", "")),
+            hint="list the changes: seamark journal list",
+        )
+    try:
+        return Plan.from_dict(entries[0].body["plan"])
+    except SeamarkError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise TamperedJournalError(
+            f"the plan of change {entries[0].change} can't be read", cause=f"{type(error).__name__}: {error}"
+        ) from None
+
+
+def read_past(entries: Sequence[Entry]) -> Past:
+    """Read a change's entries. The newest intent of a step counts: a resumed step may have two.
+
+    Raises:
+        RefusedError: the entry records a saved plan or a refusal, and no change.
+    """
+    plan = read_plan(entries)
+    past = Past(plan, is_closed=entries[-1].kind is EntryKind.CLOSE)
+    takers = {
+        EntryKind.INTENT: past._take_intent,  # noqa: SLF001 - the one function that builds it
+        EntryKind.NOTE: past._take_note,  # noqa: SLF001
+        EntryKind.OUTCOME: past._take_outcome,  # noqa: SLF001
+    }
+    for entry in entries:
+        if entry.kind in takers:
+            takers[entry.kind](entry)
+    return past
+
+
+# An act that may have happened made the connector ours if it did; a delete counts only where it is known.
+_MADE = frozenset({Outcome.DONE, Outcome.UNKNOWN})
+
+
+def _find_owner(step: StepData) -> str:
+    return parse_subject(step.subject).owner
+
+
+def find_acts(past: Past) -> dict[str, list[Intent]]:
+    """What was done to the config of each connector, and to each pipeline, in order."""
+    acts: dict[str, list[Intent]] = {}
+    for number, step in enumerate(past.plan.steps):
+        if not STEPS[step.kind].declares or number not in past.intents:
+            continue
+        intent, outcome = past.intents[number][0], past.outcomes.get(number)
+        if outcome is Outcome.DONE or (intent.after is not None and outcome in _MADE):
+            acts.setdefault(_find_owner(step), []).append(intent)
+    return acts

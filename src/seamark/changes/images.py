@@ -1,0 +1,140 @@
+"""Images of what is and shall be, for the journal: JSON, with secrets sealed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from seamark.changes.world import World
+from seamark.connect.ports import SECRET_KEYS
+from seamark.core.plugin_keys import find_secret_keys
+from seamark.core.sensitive import MASK, is_sensitive, mask_value
+
+SECRET_SCHEME = "secret://"  # noqa: S105 - the scheme of references, no secret
+_SEALED = "sealed"
+_SEAL = re.compile(r"hmac-sha256:(?P<key>[0-9a-f]{8}):[0-9a-f]{64}")
+
+
+def build_fingerprint(image: Any) -> str:
+    """A hash of an image, by which a plan knows whether the world has moved."""
+    spelled = json.dumps(image, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(spelled.encode()).hexdigest()
+
+
+def reveal_config(config: Mapping[str, str], world: World) -> dict[str, str]:
+    """The config as Connect shall get it: our own references replaced, Connect's left alone."""
+    return {key: world.reveal(value) if value.startswith(SECRET_SCHEME) else value for key, value in config.items()}
+
+
+def hide_secrets(config: Mapping[str, str], hidden: Collection[str] = ()) -> dict[str, str]:
+    """Return the config as a plan may hold it: literal secrets are masked, references stay. `hidden` are further keys.
+
+    The types of its plugins are those that planning has read. Most values are plain, and one plan may hold ten thousand
+    configs: only values that may hold a secret are examined.
+    """
+    shown = dict(config)
+    secret = find_secret_keys(config, unread=False).union(hidden)
+    for key, value in config.items():
+        may_hold = is_sensitive(key) or key in secret or ":" in value or "=" in value or "PRIVATE KEY" in value
+        if may_hold and not value.startswith(SECRET_SCHEME) and mask_value(key, value, secret) != value:
+            shown[key] = MASK
+    return shown
+
+
+def find_references(config: Mapping[str, str]) -> tuple[str, ...]:
+    """The keys whose values are our own references: what stands behind them is a secret, whatever the key's name."""
+    return tuple(sorted(key for key, value in config.items() if value.startswith(SECRET_SCHEME)))
+
+
+def find_typed(world: World, cluster: str, *configs: Mapping[str, str] | None) -> frozenset[str]:
+    """Return the keys that are secret by their types in any of these configs of one connector.
+
+    A value that moves from a config with one class to a config with another stays a secret in both.
+    """
+    find = world.use(SECRET_KEYS)
+    return frozenset().union(*(find(cluster, config) for config in configs if config is not None))
+
+
+def build_config_image(
+    config: Mapping[str, str], world: World, *, cluster: str, secret: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the config as the journal holds it: literal secrets are sealed.
+
+    A key is secret by its type, its name or its value; `secret` are further keys.
+    """
+    hidden = find_typed(world, cluster, config).union(secret)
+    return {key: _build_value(key, value, world, hidden) for key, value in config.items()}
+
+
+def is_same_image(left: Mapping[str, Any] | None, right: Mapping[str, Any] | None, world: World) -> bool:
+    """Return whether two images are of the same config, even where only one of them has a value sealed.
+
+    What is sealed depends on the types that were known when an image was built, and an image may be years old.
+    """
+    if left is None or right is None or left == right:
+        return left == right
+    return left.keys() == right.keys() and all(
+        value == right[key] or _seal_literal(value, world) == _seal_literal(right[key], world)
+        for key, value in left.items()
+    )
+
+
+def build_sealed_like(image: Mapping[str, Any], other: Mapping[str, Any], world: World) -> dict[str, Any]:
+    """Return the image with the values sealed that are sealed in another image."""
+    return {key: _seal_literal(value, world) if is_sealed(other.get(key)) else value for key, value in image.items()}
+
+
+def find_sealed(image: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys whose values the journal does not hold."""
+    return tuple(sorted(key for key, value in image.items() if is_sealed(value)))
+
+
+def find_key_names(body: Any) -> set[str]:
+    """Return the names of the keys of every seal in a piece of the journal or in an image."""
+    return {found["key"] for text in _walk(body) if (found := _SEAL.fullmatch(text))}
+
+
+def _walk(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _walk(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _walk(item)
+
+
+def is_sealed(value: Any) -> bool:
+    """Whether a value of an image stands for a secret that the journal does not hold."""
+    return isinstance(value, Mapping) and _SEALED in value
+
+
+def _build_value(key: str, value: str, world: World, secret: Collection[str]) -> Any:
+    # By the value too: a JDBC URL may hold a password under a key that is not secret.
+    return {_SEALED: world.seal(value)} if mask_value(key, value, secret) != value else value
+
+
+def _seal_literal(value: Any, world: World) -> Any:
+    return {_SEALED: world.seal(value)} if isinstance(value, str) else value
+
+
+def split_secrets(
+    config: Mapping[str, str], present: Mapping[str, str], secret: Collection[str]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the config without the literal secrets that stay as they are, and the keys of those.
+
+    What Connect holds already need not be in a plan, so such a plan can be saved and applied later. `secret` are the
+    keys that are secret by their types.
+    """
+    kept = tuple(
+        sorted(
+            key
+            for key, value in config.items()
+            if mask_value(key, value, secret) != value and present.get(key) == value
+        )
+    )
+    return {key: value for key, value in config.items() if key not in kept}, kept

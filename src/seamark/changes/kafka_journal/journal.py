@@ -1,0 +1,119 @@
+"""The journal in Kafka: a topic of entries, a small topic of heads, locks by transactional ids."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from seamark.changes.entry import Entry, EntryKind
+from seamark.changes.journal import Head, Opening
+from seamark.changes.kafka_journal.acquire import begin_change, record_key, take_change
+from seamark.changes.kafka_journal.clients import JournalClients
+from seamark.changes.kafka_journal.names import JournalNames
+from seamark.changes.kafka_journal.reader import build_lost, check_tail, read_change, read_heads, resolve_change
+from seamark.changes.kafka_journal.timing import JournalTiming
+from seamark.changes.kafka_journal.topics import check_topics, refuse_differences
+from seamark.changes.kafka_journal.writer import KafkaJournalWriter
+from seamark.changes.key_record import KeyRecord
+from seamark.changes.ulid import LENGTH
+from seamark.errors import NotFoundError, UsageError
+from seamark.kafka.topics import TopicAdmin
+
+
+class KafkaJournal:
+    """A `Journal` in two topics of the Kafka cluster whose things are changed. Threads may share it.
+
+    Connections are made when they are needed. `config` are the context's client settings, secrets and all; they are
+    never shown.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, str],
+        *,
+        names: JournalNames | None = None,
+        timing: JournalTiming | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._clients = JournalClients(dict(config), names or JournalNames(), timing=timing or JournalTiming())
+        self._now = now
+        self._mutex = threading.Lock()
+        self._writers: set[KafkaJournalWriter] = set()
+
+    def __repr__(self) -> str:
+        return f"KafkaJournal({self._clients.names!r})"
+
+    def begin(self, opening: Opening) -> KafkaJournalWriter:
+        """Take the locks and write the `open` entry. See `Journal.begin`."""
+        if not _is_change_id(opening.change):
+            raise UsageError(f"{opening.change!r} is no change id", hint="change ids are ULIDs, in capital letters")
+        return self._keep(begin_change(self._checked(), opening, now=self._now))
+
+    def take_over(
+        self, change: str, *, nonce: str, by: str, at: str, expected_nonce: str | None = None
+    ) -> KafkaJournalWriter:
+        """Fence the holder, alive or not, and write a `taken` entry. See `Journal.take_over`."""
+        clients = self._checked()
+        with clients.open_journal_log() as log:
+            whole = resolve_change(log, change)
+        writer = take_change(clients, whole, nonce=nonce, by=by, at=at, expected_nonce=expected_nonce, now=self._now)
+        return self._keep(writer)
+
+    def read(self, change: str) -> tuple[Entry, ...]:
+        """Every entry of a change, its chain checked, and its end compared with its head. See `Journal.read`."""
+        with self._clients.open_journal_log() as log:
+            whole = resolve_change(log, change)
+            # First the head, then the entries: what the head says must be among them.
+            head = self._clients.read_board().heads.get(whole)
+            try:
+                entries = read_change(log, whole)
+            except NotFoundError:
+                if head is None:
+                    raise
+                raise build_lost(head, log.topic) from None
+        if entries[-1].kind is not EntryKind.CLOSE:
+            check_tail(entries, head)
+        return entries
+
+    def heads(self, *, limit: int | None = None) -> tuple[Head, ...]:
+        """Changes, the newest first. With a limit only the newest part of the journal is read."""
+        with self._clients.open_journal_log() as log:
+            return read_heads(log, limit=limit)
+
+    def open_heads(self) -> tuple[Head, ...]:
+        """Every change that is still open, the newest first. Reads the small topic of heads alone."""
+        return self._clients.read_board().open_heads()
+
+    def read_key(self) -> KeyRecord | None:
+        """Return the record in the topic of heads. See `Journal.read_key`."""
+        return self._clients.read_board().key
+
+    def record_key(self, record: KeyRecord) -> None:
+        """Write the record while no change can begin. See `Journal.record_key`."""
+        record_key(self._checked(), record)
+
+    def close(self) -> None:
+        """Give back every hold that was not given back. Changes that are open stay so."""
+        while self._writers:
+            self._writers.pop().release()
+
+    def _keep(self, writer: KafkaJournalWriter) -> KafkaJournalWriter:
+        with self._mutex:
+            self._writers = {former for former in self._writers if not former.is_released} | {writer}
+        return writer
+
+    def _checked(self) -> JournalClients:
+        """The clients, once the topics were found fit and the cluster's id is known."""
+        with self._mutex:
+            if not self._clients.cluster_id:
+                with TopicAdmin(self._clients.config) as admin:
+                    refuse_differences(check_topics(admin, names=self._clients.names))
+                    cluster_id = admin.read_cluster().cluster_id
+                self._clients = dataclasses.replace(self._clients, cluster_id=cluster_id)
+            return self._clients
+
+
+def _is_change_id(text: str) -> bool:
+    return len(text) == LENGTH and text.isascii() and text.isalnum() and text == text.upper()

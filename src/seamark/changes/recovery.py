@@ -1,0 +1,202 @@
+"""Recovery after a crash: resume finishes an open change, abandon closes it as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from seamark.changes.entry import EntryKind
+from seamark.changes.entry_age import find_latest_write
+from seamark.changes.executor import Executor, write_outcome
+from seamark.changes.history import Past, read_past
+from seamark.changes.identity import check_identity
+from seamark.changes.journal import JournalWriter
+from seamark.changes.precondition import is_position
+from seamark.changes.result import GOOD, ChangeResult
+from seamark.changes.settle import Settled
+from seamark.changes.step import Outcome, Step
+from seamark.changes.task import Task, Tasks, build_tasks
+from seamark.changes.walk import Walk
+from seamark.errors import SeamarkError, UndecidableError, UnknownOutcomeError
+
+
+class Recovery:
+    """Finishes and takes back what an executor, of this process or another, has begun in the same journal."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        self._journal = executor.journal
+        self._world = executor.world
+        self._actor = executor.actor
+        self._timing = executor.timing
+
+    def resume(self, change: str, *, expected_nonce: str | None = None) -> ChangeResult:
+        """Take an open change over and finish it: settle the step in hand, then walk the rest."""
+        return self._recover(change, expected_nonce=expected_nonce, leaving=False, force=False)
+
+    def abandon(self, change: str, *, expected_nonce: str | None = None, force: bool = False) -> ChangeResult:
+        """Take an open change over, settle the step in hand, do what must always be done, and close it as it is.
+
+        What somebody else changed meanwhile stays theirs. It stays open if something can't be told or restored, unless
+        `force` is given: then the `close` entry names it. Undo can follow.
+        """
+        return self._recover(change, expected_nonce=expected_nonce, leaving=True, force=force)
+
+    def _recover(self, change: str, *, expected_nonce: str | None, leaving: bool, force: bool) -> ChangeResult:
+        # Entries of another format version, and a change of other clusters, are refused before the holder is fenced.
+        check_identity(read_past(self._journal.read(change)).plan.identity, self._world)
+        writer = self._journal.take_over(
+            change,
+            nonce=self._actor.new_nonce(),
+            by=self._actor.name,
+            at=self._actor.timestamp(),
+            expected_nonce=expected_nonce,
+        )
+        taken_at = self._world.clock.now()
+        try:
+            past = read_past(writer.entries)
+            check_identity(past.plan.identity, self._world)
+            walk = self._build_walk(past, writer, leaving=leaving, taken_at=taken_at)
+            return self.executor.run(walk, writer, title=past.plan.title, leaving=leaving, force=force)
+        finally:
+            writer.release()
+
+    def _build_walk(self, past: Past, writer: JournalWriter, *, leaving: bool, taken_at: float) -> Walk:
+        """The change as far as it came: what is in the journal, and what is seen of the step in hand."""
+        tasks = build_tasks(past.plan)
+        walk = Walk(tasks, past.plan.preconditions)
+        fresh: set[str] = set()
+        for task in tasks:
+            settled = _find_settled(past, tasks, task)
+            if settled is None and task.number in past.intents:
+                again = not (leaving or _is_passed(past, tasks, task))
+                settled = self._settle(past, task, writer, again=again, walk=walk, taken_at=taken_at)
+                fresh.add(task.aspect)
+            if settled is not None:
+                walk.record(task, settled[0], intent=past.intent_of(task.number), error=settled[1])
+        if not leaving:
+            for task in _find_premises(past, walk):
+                if task.aspect not in fresh:
+                    self._check_premise(past, task, walk, writer)
+        return walk
+
+    def _settle(
+        self, past: Past, task: Task, writer: JournalWriter, *, again: bool, walk: Walk, taken_at: float
+    ) -> Settled | None:
+        """Look what became of a step whose outcome nobody knows. None if it is to be done anew: see `again`."""
+        intent, entry = past.intents[task.number]
+        unsure = walk.is_unsure(task)
+        now = self._world.clock.now()
+        written_at = find_latest_write(entry, writer, self._actor, taken_at=taken_at, now=now)
+        quiet_at = written_at + self._timing.quiet_seconds
+        if past.outcomes.get(task.number) is Outcome.UNKNOWN:
+            # Somebody looked for long and saw no end of it; it may have been answered, and only be slow to show.
+            quiet_at = max(quiet_at, now + task.step.settle_seconds)
+        settled = self.executor.settler.settle(
+            task.step,
+            intent,
+            unknown=UnknownOutcomeError(f"the answer to '{task.step.describe()}' was lost with its process"),
+            quiet_at=quiet_at,
+            unsure=unsure,
+        )
+        if again and not unsure and self.executor.is_half(task, walk, intent, settled):
+            # Its first intent stays what counts: it holds what was there before any of it was written.
+            writer.append(EntryKind.NOTE, {"step": task.number, "note": "a part of it is written: all of it is again"})
+            walk.repeat(task, intent)
+            return None
+        if settled[0] is Outcome.DID_NOT_HAPPEN and not self._is_still_quiesced(past, walk.tasks, task):
+            settled = Outcome.UNKNOWN, _build_moved_on(task.step)
+        again = (again or task.always) and (settled[0] is Outcome.DID_NOT_HAPPEN or unsure)
+        write_outcome(writer, task, settled, again=again)
+        if again:
+            return None
+        past.outcomes[task.number] = settled[0]
+        return settled
+
+    def _is_still_quiesced(self, past: Past, tasks: Tasks, task: Task) -> bool:
+        """Whether an owner whose position was to be written is still as the steps before the write left it.
+
+        One that runs again reads on from what was written, and can be back where it was before the write. It is started
+        without an entry where the journal failed after the write (`WithoutJournal`), or by another operator.
+        """
+        if not is_position(task.step):
+            return True
+        for other in tasks.of_lane(task.lane):
+            intent = past.intent_of(other.number)
+            is_premise = other.number < task.number and other.step.acts and other.step.subject == task.step.subject
+            if not is_premise or is_position(other.step) or past.outcomes.get(other.number) not in GOOD:
+                continue
+            if intent is not None and self.executor.settler.check_standing(other.step, intent)[0] is not Outcome.DONE:
+                return False
+        return True
+
+    def _check_premise(self, past: Past, task: Task, walk: Walk, writer: JournalWriter) -> None:
+        """What was done before the crash must still stand, or the rest has lost its ground."""
+        intent = past.intent_of(task.number)
+        if intent is None or task.step.drifts or _is_let_go(past, walk.tasks, task):
+            return
+        if not self._is_still_quiesced(past, walk.tasks, task):
+            # The connector itself has moved on from what was written: that is no change by another operator.
+            return
+        outcome, error = self.executor.settler.check_standing(task.step, intent)
+        if outcome is Outcome.UNKNOWN and error is not None:
+            # Nobody can see now; that takes nothing away from what was seen then.
+            raise error
+        if outcome not in GOOD:
+            walk.record(task, outcome, intent=intent, error=error)
+            write_outcome(writer, task, (outcome, error))
+
+
+def _build_moved_on(step: Step) -> SeamarkError:
+    return UndecidableError(
+        f"can't tell whether this was carried out: {step.describe()}",
+        cause=f"{step.subject} was started again and reads on, so its offsets now say nothing about the write",
+    )
+
+
+def _find_settled(past: Past, tasks: Tasks, task: Task) -> Settled | None:
+    """How a step ended as far as the journal knows; None if it was not begun or nobody knows how it ended."""
+    outcome = past.outcomes.get(task.number)
+    if outcome is None or (outcome is Outcome.DID_NOT_HAPPEN and (task.always or task.insists)):
+        # What must be done in any case is tried again by everybody who takes the change over.
+        return None
+    known = outcome in GOOD or outcome is Outcome.DID_NOT_HAPPEN or _is_acted_upon(past, tasks, task)
+    if known or (task.number not in past.intents and _is_passed(past, tasks, task)):
+        return outcome, past.errors.get(task.number)
+    return None
+
+
+def _is_acted_upon(past: Past, tasks: Tasks, task: Task) -> bool:
+    """Whether a later step acted on the same thing: then what is seen now says nothing about this one."""
+    return any(
+        other.number > task.number and (other.number in past.intents or past.outcomes.get(other.number) in GOOD)
+        for other in tasks.of_aspect(task.aspect)
+    )
+
+
+def _is_passed(past: Past, tasks: Tasks, task: Task) -> bool:
+    """Whether something behind it in its lane was begun: then the lane was wound up, and its own place has passed."""
+    return any(
+        other.number > task.number and (other.number in past.outcomes or other.number in past.intents)
+        for other in tasks.of_lane(task.lane)
+    )
+
+
+def _is_let_go(past: Past, tasks: Tasks, task: Task) -> bool:
+    """Whether it is a position whose owner may run again: then it has moved on by itself."""
+    later = (other for other in tasks.of_lane(task.lane) if other.number > task.number)
+    return is_position(task.step) and any(other.step.acts and other.number in past.intents for other in later)
+
+
+def _find_premises(past: Past, walk: Walk) -> Iterator[Task]:
+    """The newest good step of each aspect, where its lane goes on from it or the change's end would claim it."""
+    broken = {walk.tasks[result.number].lane for result in walk.results if result.outcome not in GOOD}
+    # A way back that nobody needed is not part of what is left.
+    remaining = {task.number for task in walk.remaining() if not task.fallback}
+    newest = {task.aspect: task for task in walk.tasks if past.outcomes.get(task.number) in GOOD}
+    for task in newest.values():
+        if task.lane in broken or past.is_another_since(walk.tasks.of_subject(task.step.subject), task.number):
+            continue
+        going_on = any(other.number in remaining and not other.always for other in walk.tasks.of_lane(task.lane))
+        restored = any(other.number in remaining for other in walk.tasks.of_aspect(task.aspect))
+        if going_on or not restored:
+            yield task

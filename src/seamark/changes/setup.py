@@ -1,0 +1,118 @@
+"""`seamark init`: makes the journal's topics or its folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seamark.changes.setup_model import JournalSetup, SetupItem
+from seamark.errors import JournalError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from seamark.changes.kafka_journal import JournalNames, NeededAccess
+    from seamark.context import Context
+    from seamark.kafka.topics import TopicSpec
+
+_FLAGS = {"TOPIC": "--topic", "TRANSACTIONAL_ID": "--transactional-id"}
+
+
+def read_setup(context: Context) -> JournalSetup:
+    """What is there of the journal, and what is missing. Changes nothing."""
+    from seamark.context import JournalKind  # noqa: PLC0415
+
+    if context.journal.kind is JournalKind.FILE:
+        folder = context.journal.folder
+        item = SetupItem(str(folder), is_there=folder.is_dir(), words="folder, for its owner alone")
+        return JournalSetup(context.name, "file", (item,))
+    return _read_kafka_setup(context)
+
+
+def make_setup(context: Context) -> tuple[str, ...]:
+    """Make what is missing; gives the names of what was made. What is there is left as it is."""
+    from seamark.context import JournalKind  # noqa: PLC0415
+
+    if context.journal.kind is JournalKind.FILE:
+        return _make_folder(context.journal.folder)
+    from seamark.changes.kafka_journal import create_topics  # noqa: PLC0415
+    from seamark.kafka.topics import TopicAdmin  # noqa: PLC0415
+
+    with TopicAdmin(context.kafka.client_config()) as admin:
+        return create_topics(admin, names=_build_names(context))
+
+
+def _read_kafka_setup(context: Context) -> JournalSetup:
+    from seamark.changes.kafka_journal import build_needed_access, build_setup_access, build_topics  # noqa: PLC0415
+    from seamark.changes.kafka_journal.topics import compare_topic  # noqa: PLC0415
+    from seamark.kafka.topics import TopicAdmin  # noqa: PLC0415
+
+    names = _build_names(context)
+    with TopicAdmin(context.kafka.client_config()) as admin:
+        cluster = admin.read_cluster()
+        specs = build_topics(len(cluster.brokers), names=names)
+        found = admin.read_found([spec.name for spec in specs])
+    access = (*build_setup_access(names=names), *build_needed_access(cluster.cluster_id, names=names))
+    return JournalSetup(
+        context.name,
+        "kafka",
+        tuple(_build_item(spec, is_there=spec.name in found) for spec in specs),
+        warnings=tuple(
+            difference.describe()
+            for spec in specs
+            if spec.name in found
+            for difference in compare_topic(spec, found[spec.name])
+        ),
+        access=tuple(_build_commands(access)),
+    )
+
+
+def _build_names(context: Context) -> JournalNames:
+    from seamark.changes.kafka_journal import JournalNames  # noqa: PLC0415
+
+    return JournalNames(journal=context.journal.topic, heads=context.journal.heads_topic)
+
+
+def _build_item(spec: TopicSpec, *, is_there: bool) -> SetupItem:
+    copies = f"{spec.replication_factor} cop{'y' if spec.replication_factor == 1 else 'ies'}"
+    return SetupItem(
+        spec.name, is_there=is_there, words=f"topic, {spec.partitions} partition, {copies}", settings=spec.configs
+    )
+
+
+def _build_commands(access: Iterable[NeededAccess]) -> list[str]:
+    """One command for each resource, with all that is done to it."""
+    operations: dict[tuple[str, str, str], list[str]] = {}
+    for needed in access:
+        operations.setdefault((needed.resource, needed.name, needed.pattern), []).append(needed.operation)
+    commands = []
+    for (resource, name, pattern), words in operations.items():
+        allowed = " ".join(f"--operation {_spell(word)}" for word in words)
+        prefixed = " --resource-pattern-type prefixed" if pattern == "PREFIXED" else ""
+        commands.append(
+            f"kafka-acls.sh --bootstrap-server HOST:PORT --add --allow-principal User:OPERATOR {allowed} "
+            f"{_FLAGS[resource]} {name}{prefixed}"
+        )
+    return commands
+
+
+def _spell(operation: str) -> str:
+    # Kafka's tool writes DescribeConfigs where its protocol writes DESCRIBE_CONFIGS.
+    return operation.title().replace("_", "")
+
+
+def _make_folder(folder: Path) -> tuple[str, ...]:
+    if folder.is_dir():
+        return ()
+    try:
+        folder.mkdir(parents=True, mode=0o700)
+    except OSError as error:
+        if folder.is_dir():
+            # Another process made it meanwhile.
+            return ()
+        raise JournalError(
+            f"the journal's folder can't be made: {folder}",
+            cause=error.strerror or type(error).__name__,
+            hint="make it by hand, for you alone: mkdir -p -m 700",
+        ) from None
+    return (str(folder),)

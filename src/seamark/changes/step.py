@@ -1,0 +1,182 @@
+"""A step: one act on the running system, that knows what was before and how to see what is now."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar, Self, TypeVar
+
+from seamark.changes.codec import decode_fields, encode_fields
+from seamark.changes.result import Outcome
+from seamark.changes.step_data import StepData
+from seamark.changes.world import World
+from seamark.core.offset import Offset
+from seamark.errors import UsageError
+
+__all__ = ["STEPS", "CanNotUndo", "Intent", "Observed", "Outcome", "Step", "step_kind"]
+
+
+class Observed(StrEnum):
+    """What is seen of a step's act in the running system."""
+
+    AFTER = "after"
+    BEFORE = "before"
+    BETWEEN = "between"
+    FOREIGN = "foreign"
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What a step found and what it wants, written to the journal before it acts. JSON, without secrets.
+
+    `before` and `after` are images of the step's aspect of its subject, comparable with those of other steps of that
+    aspect. `extra` is what undo needs beside them.
+    """
+
+    before: Any
+    after: Any
+    extra: Any = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the journal takes it."""
+        return {"before": self.before, "after": self.after, "extra": self.extra}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Intent:
+        """Read what `to_dict` gave."""
+        return cls(before=data["before"], after=data["after"], extra=data["extra"])
+
+
+@dataclass(frozen=True, slots=True)
+class CanNotUndo:
+    """Why a step can't be taken back. `names_step` says that the reason names it."""
+
+    because: str
+    names_step: bool = False
+
+
+class Step(ABC):
+    """One act on the running system: a frozen dataclass, whose fields are what a plan holds of it.
+
+    Printing, applying and undoing a step use the same fields. The class variables are traits, by which the executor
+    treats steps of a kind alike.
+    """
+
+    __slots__ = ()
+
+    # The name of the kind in plans and in the journal; `step_kind` sets it.
+    kind: ClassVar[str]
+    # Which side of the subject its images show: "config", "state". Images of one aspect can be compared.
+    aspect: ClassVar[str]
+    # Whether that side changes without an operator, as failed tasks do. Then finding another image is no conflict.
+    drifts: ClassVar[bool] = False
+    # Whether it changes what a plan is about. A check or a wait does not: it is repeated after a crash, and not undone.
+    acts: ClassVar[bool] = True
+    # Whether a check writes while it checks, such as a fence in a ledger: then it has an intent, too.
+    writes: ClassVar[bool] = False
+    # Whether what it writes is absolute, so that a partial write may be repeated as a whole (`Settler.is_half`).
+    repeats: ClassVar[bool] = False
+    # Whether it proves that nothing else writes: right before it acts or, for a check, before the steps after it.
+    proves: ClassVar[bool] = False
+    # Whether what a check found holds for a short time only, so that it is checked again before a late act.
+    expires: ClassVar[bool] = False
+    # Whether it changes what a spec declares: a connector's config or a pipeline.
+    declares: ClassVar[bool] = False
+    # Whether its images show offsets that its subject had; `read_positions` reads them.
+    shows_positions: ClassVar[bool] = False
+    # Whether a request without an answer may still take effect later.
+    lands_late: ClassVar[bool] = True
+
+    @property
+    def settle_seconds(self) -> float:
+        """How long its effect may take to show after the call returned; then the step has failed."""
+        return 60.0
+
+    @property
+    @abstractmethod
+    def subject(self) -> str:
+        """What it acts on, as a person names it: `connector/game/log-purchase`."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return what it does to the running system, in a few words."""
+
+    @abstractmethod
+    def intend(self, world: World) -> Intent:
+        """Read the present state, and return it with the wanted one. Changes nothing."""
+
+    @abstractmethod
+    def perform(self, world: World, intent: Intent) -> str | None:
+        """Act. Errors say whether it happened: UnknownOutcomeError and JournalError aside, it did not.
+
+        It may return what it saw or did in a few words, for people and the journal.
+        """
+
+    @abstractmethod
+    def observe(self, world: World, intent: Intent) -> Observed:
+        """Compare the running system with the intent: is it as intended, as before, in between, or neither?"""
+
+    @abstractmethod
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        """Return the step that undoes this one, or why there is none; None where there is nothing to undo."""
+
+    def find_clusters(self) -> tuple[str, ...]:
+        """Return the Connect clusters that the step acts on: its fields `cluster` and `clusters`."""
+        return (*(one for one in (getattr(self, "cluster", ""),) if one), *getattr(self, "clusters", ()))
+
+    def read_positions(self, image: Any) -> Iterable[Offset]:
+        """Return the offsets that an image of this step shows."""
+        del image
+        return ()
+
+    def build_left(self, intent: Intent) -> Any:
+        """Return the image of what the step leaves when it is done."""
+        return intent.after
+
+    def to_data(self, *, lane: str = "", always: bool = False) -> StepData:
+        """Return the step as a plan holds it: without secrets."""
+        return StepData(self.kind, self.subject, encode_fields(self), lane=lane, always=always)
+
+    @classmethod
+    def from_data(cls, data: StepData) -> Self:
+        """Build the step from what `to_data` returned.
+
+        Raises:
+            CodecError: an argument is unknown, is missing, or has another type.
+        """
+        return decode_fields(cls, data.arguments)
+
+
+STEPS: dict[str, type[Step]] = {}
+"""Every kind of step by its name, once `seamark.fleet.step_kinds` is imported."""
+
+S = TypeVar("S", bound=Step)
+
+
+def step_kind(kind: str) -> Callable[[type[S]], type[S]]:
+    """Register a class as the steps of this kind; plans and the journal know them by that name."""
+
+    def register(cls: type[S]) -> type[S]:
+        if kind in STEPS:
+            raise ValueError(f"{cls.__name__}: the step kind {kind!r} is already that of {STEPS[kind].__name__}")
+        cls.kind = kind
+        STEPS[kind] = cls
+        return cls
+
+    return register
+
+
+def build_step(data: StepData) -> Step:
+    """Build the step that a plan's data describes.
+
+    Raises:
+        UsageError: the kind is unknown, or the arguments are not those of this kind.
+    """
+    kind = STEPS.get(data.kind)
+    if kind is None:
+        raise UsageError(
+            f"this seamark does not know the step {data.kind!r}", hint="apply the plan with the version that made it"
+        )
+    return kind.from_data(data)

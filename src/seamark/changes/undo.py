@@ -1,0 +1,205 @@
+"""Undo: the plan that takes back a closed change, built from the before-images in the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from seamark.changes.action import Action, ActionHistory, PastStep, Reads
+from seamark.changes.actor import Actor
+from seamark.changes.history import Past
+from seamark.changes.images import build_fingerprint
+from seamark.changes.plan import Plan
+from seamark.changes.precondition import BEFORE, aspect_of, build_stale
+from seamark.changes.prepare import Prepared, build_preconditions
+from seamark.changes.prepare import prepare as prepare_actions
+from seamark.changes.result import GOOD
+from seamark.changes.step import CanNotUndo, Intent, Outcome, Step
+from seamark.changes.step_data import Precondition
+from seamark.changes.task import Task, Tasks, build_tasks
+from seamark.errors import RefusedError
+
+# An act that may have happened is taken back too; where it did not, there is nothing to do.
+_TAKEN_BACK = frozenset({Outcome.DONE, Outcome.UNKNOWN})
+_LEFT = _TAKEN_BACK | {Outcome.NOTHING_TO_DO}
+
+Prepare = Callable[[Sequence[Action], Reads], Prepared]
+
+
+@dataclass(frozen=True, slots=True)
+class UndoDraft:
+    """The actions that take a change back, the last one first.
+
+    `left` are the fingerprints of what the change is known to have left, by aspect. What it touched without a known end
+    is None there.
+    """
+
+    actions: tuple[Action, ...]
+    left: Mapping[str, str | None]
+    notes: tuple[str, ...]
+
+    def expect(self, step: Step, *, change: str) -> Precondition | None:
+        """Return the precondition of a step on what the change left; None where the change never touched it."""
+        expected = self.left.get(aspect_of(step))
+        if expected is None:
+            return None
+        return Precondition(
+            BEFORE,
+            subject=aspect_of(step),
+            expected=expected,
+            words=f"the {step.aspect} of {step.subject} is as change {change} left it",
+        )
+
+
+def build_undo_draft(past: Past, *, change: str) -> UndoDraft:
+    """Build the actions that take back what lasts of a change.
+
+    Raises:
+        RefusedError: one of them can't be taken back; the error names all of these.
+    """
+    tasks = build_tasks(past.plan)
+    acted = _find_lasting(past, tasks)
+    lasting = {task.lane for task in acted}
+    backs: list[Action] = []
+    can_not: list[str] = []
+    end = len(tasks)
+    for action, count in zip(reversed(past.plan.actions), reversed(past.plan.step_counts), strict=True):
+        own, end = [tasks[number] for number in range(end - count, end)], end - count
+        if action.sequence not in lasting:
+            continue
+        history = ActionHistory(
+            tuple(PastStep(task.step, past.intent_of(task.number), past.outcomes.get(task.number)) for task in own)
+        )
+        if not any(one.may_have_acted for one in history.steps):
+            continue
+        back = action.build_undo(history)
+        if isinstance(back, CanNotUndo):
+            can_not.append(back.because if back.names_step else f"{own[0].step.describe()}: {back.because}")
+        elif back is not None:
+            backs.append(back)
+    if can_not:
+        raise build_not_undoable(change, can_not)
+    return UndoDraft(tuple(backs), _find_left(past, tasks, {task.aspect for task in acted}), _build_notes(past, tasks))
+
+
+def build_undo_preconditions(
+    draft: UndoDraft, prepared: Prepared, reads: Reads, *, change: str
+) -> tuple[Precondition, ...]:
+    """Return what must be so before a change is taken back: as the change left it, else as it is now.
+
+    What the change touched without a known end is not expected in any state. They stand in the order of the change.
+    """
+    unknown = {aspect for aspect, expected in draft.left.items() if expected is None}
+    built = build_preconditions(prepared, reads, expect=lambda step: draft.expect(step, change=change))
+    places = {aspect: place for place, aspect in enumerate(draft.left)}
+    known = (one for one in built if one.subject not in unknown)
+    return tuple(sorted(known, key=lambda one: places.get(one.subject, len(places))))
+
+
+def build_not_undoable(change: str, reasons: Sequence[str]) -> RefusedError:
+    """Return the error for a change that can't be taken back."""
+    return RefusedError(
+        f"change {change} can't be undone",
+        cause="; ".join(reasons),
+        hint="put it right by hand, with the file's value",
+    )
+
+
+def _find_left(past: Past, tasks: Tasks, touched: Collection[str]) -> dict[str, str | None]:
+    """Return what the change left of each aspect that it touched, as far as that is known."""
+    left: dict[str, str | None] = {}
+    for task in tasks:
+        outcome = past.outcomes.get(task.number, Outcome.DID_NOT_HAPPEN)
+        # One that did not happen left what the one before it left.
+        if task.aspect not in touched or outcome is Outcome.DID_NOT_HAPPEN:
+            continue
+        intent = past.intent_of(task.number)
+        is_known = (
+            outcome in GOOD
+            and intent is not None
+            and not past.is_another_since(tasks.of_subject(task.step.subject), task.number)
+        )
+        left[task.aspect] = build_fingerprint(intent.after) if is_known and intent is not None else None
+    return left
+
+
+def build_undo_plan(
+    past: Past, *, change: str, reads: Reads, actor: Actor, prepare: Prepare = prepare_actions
+) -> tuple[Plan, Prepared]:
+    """Plan the undo of a closed change.
+
+    Args:
+        past: what the journal says of the change.
+        change: its ID.
+        reads: what planning may read.
+        actor: who takes it back.
+        prepare: how actions are prepared.
+
+    Returns:
+        The plan, and what was derived from its actions.
+
+    Raises:
+        RefusedError: something of the change can't be undone.
+        StalePlanError: somebody else has undone a part of it already.
+    """
+    draft = build_undo_draft(past, change=change)
+    prepared = prepare(draft.actions, reads)
+    _refuse_reached(prepared)
+    met = tuple(f"{one.action.subject} stands there already and is left alone" for one in prepared.met)
+    plan = Plan(
+        title=f"undo {past.plan.title}",
+        context=past.plan.context,
+        made_at=actor.timestamp(),
+        made_by=actor.name,
+        preconditions=build_undo_preconditions(draft, prepared, reads, change=change),
+        notes=(*draft.notes, *met, *prepared.undo_notes),
+        undoes=change,
+        identity=past.plan.identity,
+    )
+    return prepared.fill(plan), prepared
+
+
+def _refuse_reached(prepared: Prepared) -> None:
+    """Refuse where a resource isn't as the change left it, but already as the undo wants it."""
+    moved = [
+        aspect
+        for one in prepared.met
+        if not one.action.reaches_by_itself
+        for aspect in one.action.find_intents(one.seen)
+    ]
+    if moved:
+        raise build_stale(moved)
+
+
+def _find_lasting(past: Past, tasks: Sequence[Task]) -> list[Task]:
+    """The tasks to take back. A lane that left everything as it found it needs no undo: stop and start alone do not."""
+    acted = [task for task in tasks if task.number in past.intents and past.outcomes.get(task.number) in _TAKEN_BACK]
+    lanes: dict[str, list[Task]] = {}
+    for task in acted:
+        lanes.setdefault(task.lane, []).append(task)
+    # What was found to be so already counts as well: somebody else may have put it back.
+    ends = {task.aspect: task for task in tasks if past.outcomes.get(task.number) in _LEFT}
+    lasting = {lane for lane, of_lane in lanes.items() if not _is_even(past, of_lane, ends)}
+    return [task for task in acted if task.lane in lasting]
+
+
+def _is_even(past: Past, acted: Sequence[Task], ends: Mapping[str, Task]) -> bool:
+    first: dict[str, Intent] = {}
+    for task in acted:
+        first.setdefault(task.aspect, past.intents[task.number][0])
+    return all(_leaves(past, ends[aspect], intent.before) for aspect, intent in first.items())
+
+
+def _leaves(past: Past, task: Task, image: Any) -> bool:
+    """Whether a task is known to have left this image."""
+    intent = past.intent_of(task.number)
+    return past.outcomes[task.number] in GOOD and intent is not None and bool(intent.after == image)
+
+
+def _build_notes(past: Past, tasks: Sequence[Task]) -> tuple[str, ...]:
+    return tuple(
+        f"the {task.step.aspect} of {task.step.subject} is left alone: somebody else changed it during the change"
+        for task in tasks
+        if past.outcomes.get(task.number) is Outcome.FOREIGN
+    )

@@ -1,0 +1,95 @@
+"""What is still done when the journal fails in the middle of a change: what must always be done, and nothing else."""
+
+from __future__ import annotations
+
+from seamark.changes.patience import ask_again
+from seamark.changes.settle import Settler
+from seamark.changes.spool import Spool
+from seamark.changes.step import Intent, Outcome
+from seamark.changes.task import Task
+from seamark.changes.timing import ChangeTiming
+from seamark.changes.walk import Walk
+from seamark.changes.world import World
+from seamark.core.deadline import Deadline, limit_requests
+from seamark.errors import DeadlineError, JournalError, SeamarkError, UnknownOutcomeError
+
+
+class WithoutJournal:
+    """Winds a change up whose journal failed. Its intents go to the spool first: no act without a durable one.
+
+    Not for a holder that was fenced: somebody else has the change, and does this.
+    """
+
+    def __init__(self, world: World, settler: Settler, *, timing: ChangeTiming, spool: Spool | None) -> None:
+        self._world = world
+        self._settler = settler
+        self._timing = timing
+        self._spool = spool
+
+    def restore(self, walk: Walk, change: str, *, by: str, failure: JournalError) -> JournalError:
+        """Do what must always be done in the lanes that were begun; the error to raise says what became of it."""
+        failed_at = self._world.clock.now()
+        due = [task for task in walk.remaining() if task.always and walk.is_due(task, winding_up=True)]
+        done: list[str] = []
+        left = [task.step.describe() for task in walk.unsettled()]
+        files: list[str] = []
+        for task in due:
+            try:
+                if (file := self._restore_one(task, walk, change, by=by, failed_at=failed_at)) is not None:
+                    files.append(file)
+                done.append(task.step.describe())
+            except SeamarkError as error:
+                walk.record(task, Outcome.DID_NOT_HAPPEN, error=error)
+                left.append(f"{task.step.describe()} ({error.message})")
+        return _build_error(failure, change, done=done, left=left, files=files)
+
+    def _restore_one(self, task: Task, walk: Walk, change: str, *, by: str, failed_at: float) -> str | None:
+        step = task.step
+        # The fault that broke the journal, or the step before this one, may have begun a rebalance.
+        seconds = max(0.0, failed_at + self._timing.in_flight_seconds - self._world.clock.now())
+        intent = ask_again(lambda: step.intend(self._world), self._world.clock, seconds=seconds)
+        began_at = self._world.clock.now()
+        if walk.is_met(task, intent):
+            walk.record(task, Outcome.NOTHING_TO_DO, intent=intent)
+            return None
+        if self._spool is None:
+            raise JournalError("there is no spool to write its intent to")
+        if not walk.allows(task, intent):
+            raise JournalError("somebody else changed it")
+        record = {"kind": step.kind, "subject": step.subject, "words": step.describe(), "by": by} | intent.to_dict()
+        file = self._spool.write(change, task.number, record)
+        now = self._world.clock.now()
+        if now - began_at > self._timing.begin_seconds or now - failed_at > self._timing.in_flight_seconds:
+            # Without a journal nobody can tell this process that it was taken over; so it only acts while it is fast.
+            raise DeadlineError(f"too much time has passed; nothing was sent, whatever {file} says")
+        deadline = Deadline(now + self._timing.send_seconds, self._world.clock.now)
+        self._act(task, intent, deadline=deadline, unsure=walk.is_unsure(task))
+        walk.record(task, Outcome.DONE, intent=intent)
+        return file
+
+    def _act(self, task: Task, intent: Intent, *, deadline: Deadline, unsure: bool) -> None:
+        unknown: SeamarkError | None = None
+        try:
+            with limit_requests(deadline):
+                task.step.perform(self._world, intent)
+        except UnknownOutcomeError as error:
+            unknown = error
+        quiet_at = self._world.clock.now() + self._timing.in_flight_seconds
+        outcome, trouble = self._settler.settle(task.step, intent, unknown=unknown, quiet_at=quiet_at, unsure=unsure)
+        if outcome is not Outcome.DONE:
+            raise trouble or JournalError(f"it ended as '{outcome}'")
+
+
+def _build_error(
+    failure: JournalError, change: str, *, done: list[str], left: list[str], files: list[str]
+) -> JournalError:
+    words = [failure.message]
+    if done:
+        words.append(f"done without it: {'; '.join(done)}")
+    if left:
+        words.append(f"NOT done: {'; '.join(left)}")
+    hint = f"when the journal can be written again: seamark journal resume {change}"
+    if files:
+        hint += f"; what was done without it is in {', '.join(files)}"
+    context = failure.context | {"change": change} | ({"spool": ", ".join(files)} if files else {})
+    return JournalError(". ".join(words), cause=failure.cause, hint=hint, context=context)

@@ -1,0 +1,27 @@
+"""The keys under which the environment of a change provides Connect clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from seamark.connect.changing_api import ConnectPort
+from seamark.connect.connector import ConnectorStatus
+from seamark.core.ports import Port
+
+CONNECT: Port[Callable[[str], ConnectPort]] = Port("connect")
+"""Opens the Connect cluster of a name."""
+
+STATUSES: Port[Callable[[str, str], ConnectorStatus]] = Port("read_status")
+"""Reads the status of a connector, never older than the question; many who wait may share one reading.
+
+Raises NotFoundError where Connect has none.
+"""
+
+SECRET_KEYS: Port[Callable[[str, Mapping[str, str]], frozenset[str]]] = Port("find_secret_keys")
+"""Finds the keys of a config that are secret by their types, as the plugins of that Connect cluster report them.
+
+If the types of a plugin can't be read, all keys of that plugin are secret.
+"""
+
+WORKER_URLS: Port[Callable[[str], tuple[str, ...]]] = Port("worker_urls")
+"""Reads which workers of a Connect cluster are up, as the brokers know them; none where all are down."""

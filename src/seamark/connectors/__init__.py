@@ -1,0 +1,1 @@
+"""Connectors: their values, reads, actions, steps and views."""

@@ -1,0 +1,206 @@
+"""The action that brings one connector of a spec from what it is to what it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Annotated, ClassVar, Self
+
+from seamark.changes.action import (
+    LOCKS,
+    Action,
+    ActionHistory,
+    ConfigWrite,
+    Needs,
+    NewName,
+    Reads,
+    StepSequence,
+    When,
+    action_kind,
+    in_turn,
+    is_met,
+    needs_permission,
+)
+from seamark.changes.codec import Secret
+from seamark.changes.effect import Effect, Sign
+from seamark.changes.images import find_references, find_typed, reveal_config, split_secrets
+from seamark.changes.step import CanNotUndo, Intent, Step
+from seamark.connect.connector import Connector, State
+from seamark.connectors.await_running import AwaitRunning, is_running
+from seamark.connectors.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.connectors.connector_action import build_config_fields, find_connector, find_locks, say_tasks
+from seamark.connectors.port import LEFTOVERS
+from seamark.core.fanout import read_all
+from seamark.policy.permission import Permission
+from seamark.report.words import render_count
+
+RUNNING = "RUNNING"
+_AT_REST = frozenset({State.PAUSED, State.STOPPED})
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorSeen:
+    """The connector as it is, what the first step finds, and the config with its references looked up."""
+
+    present: Connector | None = field(repr=False)
+    intent: Intent = field(repr=False)
+    locks: frozenset[str]
+    cluster_lock: str
+    revealed: Mapping[str, str] = field(default_factory=dict, repr=False)
+    typed: frozenset[str] = frozenset()
+    read_leftovers: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks run now."""
+        status = self.present.status if self.present else None
+        return len(status.tasks) if status else 0
+
+
+@action_kind("apply-connector")
+@needs_permission(Permission.CHANGE_CONFIG)
+@dataclass(frozen=True, slots=True)
+class ApplyConnector(Action):
+    """Create a connector, replace its config, or delete it where `config` is None.
+
+    The values of the keys `keep` stay as Connect holds them. `secret` are keys that hold secrets though their names
+    don't say so. `state` is how a new connector begins. One that should run is waited for, for `wait_seconds`; if it
+    ran before and doesn't then, its previous config is restored. Without `wait_seconds` nothing is waited for.
+    """
+
+    shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name", "config"})
+
+    cluster: str
+    name: str
+    config: Annotated[Mapping[str, str] | None, Secret()] = field(repr=False)
+    keep: tuple[str, ...] = ()
+    secret: tuple[str, ...] = ()
+    state: str = RUNNING
+    wait_seconds: float = 0.0
+    stable_seconds: float = 0.0
+
+    @property
+    def subject(self) -> str:
+        """The connector."""
+        return f"connector/{self.cluster}/{self.name}"
+
+    def find_permissions(self) -> frozenset[Permission]:
+        """Return what a role must allow: deleting a connector is another permission than changing its config."""
+        return frozenset({Permission.DELETE}) if self.config is None else self.permissions
+
+    @classmethod
+    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[ConnectorSeen]:
+        """Read the connectors as they are."""
+        return read_all((action.subject, partial(action.read, reads)) for action in actions)
+
+    def read(self, reads: Reads) -> ConnectorSeen:
+        """Read the connector as it is."""
+        return self.see(reads, find_connector(reads, self.cluster, self.name))
+
+    def see(self, reads: Reads, present: Connector | None) -> ConnectorSeen:
+        """Return what the action needs to know; `present` is the connector as it was read, None where there is none."""
+        configs = [] if self.config is None else [self.config]
+        revealed = {} if self.config is None else reveal_config(self.config, reads.world)
+        return ConnectorSeen(
+            present,
+            self.build_first(present).intend(reads.world),
+            find_locks(reads, self.cluster, self.name, present, configs),
+            reads.use(LOCKS).find_cluster(self.cluster),
+            revealed,
+            find_typed(reads.world, self.cluster, None if present is None else present.config, revealed or None),
+            partial(reads.use(LEFTOVERS), self.cluster, self.name) if self.config is None else tuple,
+        )
+
+    def build_first(self, present: Connector | None) -> Step:
+        """Return the step that changes the config: the others find what it leaves."""
+        if self.config is None:
+            return DeleteConnector(self.cluster, self.name, secret=self.secret)
+        if present is None:
+            return CreateConnector(self.cluster, self.name, dict(self.config), state=self.state, secret=self.secret)
+        return PutConfig(self.cluster, self.name, self.config, keep=self.keep, secret=self.secret)
+
+    def steps(self, seen: ConnectorSeen) -> StepSequence:
+        """Change the config, wait until the connector runs, restore the previous config if it doesn't."""
+        if is_met(seen.intent):
+            return ()
+        first = self.build_first(seen.present)
+        wait = AwaitRunning(
+            self.cluster, self.name, deadline_seconds=self.wait_seconds, stable_seconds=self.stable_seconds
+        )
+        if self.config is None or not self.wait_seconds:
+            return in_turn(first)
+        if seen.present is None:
+            return in_turn(first, wait) if self.state == RUNNING else in_turn(first)
+        status = seen.present.status
+        if status is None or status.state in _AT_REST:
+            return in_turn(first)
+        if not is_running(status):
+            # A config that did not run before is not worth restoring.
+            return in_turn(first, wait)
+        back = self._build_back(seen.present, seen)
+        return (*in_turn(first, wait), (back, When.FALLBACK), (wait, When.FALLBACK))
+
+    def _build_back(self, present: Connector, seen: ConnectorSeen) -> PutConfig:
+        held = {key: value for key, value in present.config.items() if key != "name"}
+        shown, kept = split_secrets(held, seen.revealed or self.config or {}, seen.typed)
+        # Where the config has a reference, what Connect holds may be a secret as well.
+        secret = (*self.secret, *find_references(self.config or {}), *sorted(seen.typed.intersection(shown)))
+        back = PutConfig(self.cluster, self.name, shown, keep=kept, secret=secret)
+        return replace(back, hidden=tuple(key for key in secret if key in shown))
+
+    def needs(self, seen: ConnectorSeen) -> Needs:
+        """The connector's locks, or that of its cluster if several of its connectors change; the policy's consent."""
+        configs = () if self.config is None else (ConfigWrite(self.cluster, self.name, self.config, self.keep),)
+        return Needs(seen.locks, configs=configs, wide_lock=seen.cluster_lock)
+
+    def effects(self, seen: ConnectorSeen) -> tuple[Effect, ...]:
+        """One line for the connector."""
+        if is_met(seen.intent):
+            return ()
+        fields = build_config_fields(seen.intent)
+        if self.config is None:
+            return (Effect(Sign.DELETE, self.subject, f"delete: {say_tasks(seen.tasks, 'ends', 'end')}"),)
+        if seen.present is None:
+            return (Effect(Sign.CREATE, self.subject, f"create, {self.state}", fields),)
+        words = f"restarts {render_count(seen.tasks, 'task')}" if seen.tasks else "no task runs now"
+        return (Effect(Sign.CHANGE, self.subject, words, fields, tasks=seen.tasks),)
+
+    def undo_notes(self, seen: ConnectorSeen) -> tuple[str, ...]:
+        """Say what stays behind where the connector is deleted."""
+        return seen.read_leftovers()
+
+    def find_intents(self, seen: ConnectorSeen) -> Mapping[str, Intent]:
+        """Return what the first step found."""
+        first = self.build_first(seen.present)
+        return {f"{first.subject}#{first.aspect}": seen.intent}
+
+    def find_new_names(self) -> tuple[NewName, ...]:
+        """The connector, if there is none of that name yet."""
+        return () if self.config is None else (NewName(self.cluster, self.name, is_certain=False),)
+
+    def find_obstacle(self, seen: ConnectorSeen) -> str:
+        """Return why the change of a connector that is there could not be undone; "" where it could."""
+        if seen.intent.before is None:
+            return ""
+        back = self.build_first(seen.present).undo(seen.intent)
+        return back.because if isinstance(back, CanNotUndo) else ""
+
+    def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
+        """Return the action that restores the config that was there before."""
+        acted = [one for one in past.steps if one.may_have_acted and one.intent is not None]
+        first = acted[0]
+        back = None if first.intent is None else first.step.undo(first.intent)
+        if back is None or isinstance(back, CanNotUndo):
+            return back
+        return _from_step(back)
+
+
+def _from_step(step: Step) -> ApplyConnector:
+    if isinstance(step, DeleteConnector):
+        return ApplyConnector(step.cluster, step.name, None, secret=step.secret)
+    if isinstance(step, CreateConnector):
+        return ApplyConnector(step.cluster, step.name, step.config, secret=step.secret, state=step.state)
+    if isinstance(step, PutConfig):
+        return ApplyConnector(step.cluster, step.name, step.config, keep=step.keep, secret=step.secret)
+    raise TypeError(f"{type(step).__name__} doesn't restore a connector")

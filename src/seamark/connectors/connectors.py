@@ -1,0 +1,202 @@
+"""Connectors: the listing, and one in detail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from seamark.connect.connector import Connector, State, Task
+from seamark.connect.trace import clean_trace, fold_trace
+from seamark.connectors.health import Health, build_health
+from seamark.connectors.health_view import render_health, render_state, style_health, style_state
+from seamark.core.plugin_keys import PLUGIN_KEYS, find_plugins
+from seamark.core.sensitive import mask_config
+from seamark.errors import SeamarkError
+from seamark.report.error import build_failures
+from seamark.report.listing import Column, Listing, View
+from seamark.report.text import Line, Screen, Span, Style, line
+from seamark.report.words import render_count
+
+
+def _health(connector: Connector) -> Health:
+    return build_health(connector.status)
+
+
+def _tasks(connector: Connector) -> tuple[Task, ...]:
+    return connector.status.tasks if connector.status else ()
+
+
+def _tasks_in(connector: Connector, state: State) -> int:
+    return sum(task.state is state for task in _tasks(connector))
+
+
+def _short_class(connector: Connector) -> str:
+    return connector.plugin.rpartition(".")[2] or "-"
+
+
+LISTING: Listing[Connector] = Listing(
+    kind="ConnectorList",
+    noun="connector",
+    name=lambda connector: connector.owner,
+    columns=(
+        Column("name", "NAME", lambda connector: connector.name),
+        Column("cluster", "CLUSTER", lambda connector: connector.cluster),
+        Column("type", "TYPE", lambda connector: connector.type.value),
+        Column(
+            "health",
+            "HEALTH",
+            lambda connector: _health(connector).value,
+            text=lambda connector: render_health(_health(connector)),
+            style=lambda connector: style_health(_health(connector)),
+        ),
+        Column(
+            "state",
+            "STATE",
+            lambda connector: connector.status.state.value if connector.status else None,
+            wide=True,
+        ),
+        Column(
+            "tasks_running",
+            "TASKS",
+            lambda connector: _tasks_in(connector, State.RUNNING),
+            text=lambda connector: f"{_tasks_in(connector, State.RUNNING)}/{len(_tasks(connector))}",
+            right=True,
+        ),
+        Column("tasks_failed", "", lambda connector: _tasks_in(connector, State.FAILED)),
+        Column("tasks_total", "", lambda connector: len(_tasks(connector))),
+        Column(
+            "plugin",
+            "PLUGIN",
+            lambda connector: connector.plugin,
+            text=_short_class,
+            long=lambda connector: connector.plugin or "-",
+        ),
+        Column(
+            "version",
+            "VERSION",
+            lambda connector: connector.status.version if connector.status else "",
+            wide=True,
+        ),
+        Column(
+            "worker",
+            "WORKER",
+            lambda connector: connector.status.worker_id if connector.status else "",
+            wide=True,
+        ),
+    ),
+)
+
+TASKS: Listing[Task] = Listing(
+    kind="TaskList",
+    noun="task",
+    name=lambda task: str(task.id),
+    columns=(
+        Column("id", "TASK", lambda task: task.id, right=True),
+        Column(
+            "state",
+            "STATE",
+            lambda task: task.state.value,
+            text=lambda task: render_state(task.state),
+            style=lambda task: style_state(task.state),
+        ),
+        Column("worker", "WORKER", lambda task: task.worker_id),
+        Column("trace", "", lambda task: "\n".join(clean_trace(task.trace))),
+    ),
+)
+
+
+def build_connectors_view(connectors: Sequence[Connector], failures: Mapping[str, SeamarkError]) -> View[Connector]:
+    """Connectors, and what could not be read."""
+    return View(
+        LISTING,
+        connectors,
+        body=lambda: {"items": LISTING.build_items(connectors), "failures": build_failures(failures)},
+        empty="no connectors",
+    )
+
+
+def build_connector_view(connector: Connector) -> View[Connector]:
+    """One connector with its tasks, their errors and its config."""
+    return View(
+        LISTING,
+        (connector,),
+        kind="Connector",
+        body=lambda: _build_body(connector),
+        lines=lambda screen: _build_lines(connector, screen),
+    )
+
+
+def build_heading(connector: Connector, *more: str) -> Line:
+    """Who this is: `orders-sink · game · sink · ✓ HEALTHY`."""
+    health = _health(connector)
+    spans = [
+        Span(connector.name, Style.STRONG),
+        Span(f" · {connector.cluster} · {connector.type} · "),
+        Span(render_health(health), style_health(health)),
+    ]
+    return (*spans, *(Span(f" · {text}") for text in more if text))
+
+
+def _build_body(connector: Connector) -> dict[str, Any]:
+    (item,) = LISTING.build_items((connector,))
+    status = connector.status
+    trace = "\n".join(clean_trace(status.trace)) if status else ""
+    return {
+        **item,
+        "trace": trace,
+        "tasks": TASKS.build_items(_tasks(connector)),
+        "config": mask_config(connector.config),
+    }
+
+
+def _build_lines(connector: Connector, screen: Screen) -> list[Line]:
+    status = connector.status
+    version = status.version if status else ""
+    lines = [build_heading(connector), line("  plugin  ", f"{connector.plugin or '-'} {version}".strip())]
+    if status is None:
+        lines.append(line("  status  ", Span("Connect has none to tell yet", Style.WARN)))
+    else:
+        state = Span(render_state(status.state), style_state(status.state))
+        lines.append(line("  state   ", state, _on(status.worker_id)))
+        lines += _build_trace(status.trace, screen)
+        lines += _build_tasks(status.tasks, screen)
+    lines.append(line(Span(f"Config ({render_count(len(connector.config), 'key')})", Style.STRONG)))
+    return lines + _build_type_notes(connector) + _build_config(mask_config(connector.config))
+
+
+def _build_type_notes(connector: Connector) -> list[Line]:
+    causes = PLUGIN_KEYS.find_causes(connector.cluster)
+    used = dict.fromkeys(plugin for _, plugin in find_plugins(connector.config) if plugin in causes)
+    return [
+        line("  ", Span(f"values of {plugin} are hidden: its types can't be read ({causes[plugin]})", Style.WARN))
+        for plugin in used
+    ]
+
+
+def _build_tasks(tasks: Sequence[Task], screen: Screen) -> list[Line]:
+    lines = [line(Span(f"Tasks ({len(tasks)})", Style.STRONG))]
+    for task in tasks:
+        lines.append(
+            line(f"  {task.id}  ", Span(render_state(task.state), style_state(task.state)), _on(task.worker_id))
+        )
+        lines += _build_trace(task.trace, screen)
+    return lines
+
+
+def _build_trace(trace: str, screen: Screen) -> list[Line]:
+    if screen.wide:
+        return [line(f"     {text}") for text in clean_trace(trace)]
+    folded = fold_trace(trace)
+    lines = [line("     ", Span(text, Style.BAD)) for text in folded.lines]
+    if folded.hidden:
+        lines.append(line("     ", Span(f"… {render_count(folded.hidden, 'line')} more: -o wide", Style.MUTED)))
+    return lines
+
+
+def _build_config(config: Mapping[str, str]) -> list[Line]:
+    width = max(map(len, config), default=0)
+    return [line(f"  {key:<{width}}  ", config[key]) for key in sorted(config)]
+
+
+def _on(worker_id: str) -> str:
+    return f" on {worker_id}" if worker_id else ""

@@ -1,0 +1,200 @@
+"""What can be done to connectors, each as a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from seamark.changes.action import Action
+from seamark.changes.images import find_typed, split_secrets
+from seamark.changes.planned import Planned
+from seamark.changes.planner import Planner
+from seamark.connect.api import ConnectPort
+from seamark.connect.capability import Capability
+from seamark.connect.clusters import Clusters
+from seamark.connect.connector import Connector
+from seamark.connect.plugin_type import find_type
+from seamark.connectors.config import build_config
+from seamark.connectors.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.connectors.notes import build_topic_note
+from seamark.connectors.policy import refuse_name, refuse_violations
+from seamark.connectors.run_state import RestartFailed, SetRunState
+from seamark.core.refs import ConnectorType
+from seamark.errors import AlreadyExistsError, NotFoundError, RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from seamark.context import ConnectSettings, Context
+
+STATES = ("RUNNING", "PAUSED", "STOPPED")
+_VERBS = {"RUNNING": "resume", "PAUSED": "pause", "STOPPED": "stop"}
+
+
+class LeftoverReader(Protocol):
+    """Reads what connectors leave behind, and what a new one finds of its name."""
+
+    def before_create(
+        self, name: str, config: Mapping[str, str], *, kind: ConnectorType, settings: ConnectSettings
+    ) -> tuple[str, ...]:
+        """Return notes on the offsets and the group of that name that exist already."""
+        ...
+
+    def after_delete(self, connector: Connector, *, client: ConnectPort, settings: ConnectSettings) -> tuple[str, ...]:
+        """Return notes on what a deleted connector leaves behind."""
+        ...
+
+
+class ConnectorPlans:
+    """Builds the plans. Everything is read, nothing is changed."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        clusters: Clusters,
+        planner: Planner,
+        leftovers: LeftoverReader,
+    ) -> None:
+        self._context = context
+        self._clusters = clusters
+        self.planner = planner
+        self.leftovers = leftovers
+
+    def create(self, name: str, given: Mapping[str, Any], *, cluster: str | None, state: str) -> Planned:
+        """The plan of a new connector."""
+        where = self.choose_cluster(cluster)
+        config = build_config(name, given)
+        refuse_violations([(name, where, config)], self._context)
+        if "connector.class" not in config:
+            raise UsageError(f"the config of {name} has no connector.class", hint="name the plugin's class")
+        if state.upper() not in STATES:
+            raise UsageError(f"a connector can't begin as {state}", hint=f"one of {', '.join(STATES)}")
+        client, settings = self._clusters.client(where), self._clusters.settings(where)
+        if state.upper() != "RUNNING":
+            doing = f"create connector {name} as {state.upper()}"
+            client.read_capabilities().require(Capability.INITIAL_STATE, doing=doing)
+        self.refuse_present(where, name)
+        kind = find_type(client.read_plugins(), config["connector.class"])
+        return self.planner.plan(
+            f"create {name}",
+            [CreateConnector(where, name, config, state=state.upper())],
+            notes=self.leftovers.before_create(name, config, kind=kind, settings=settings),
+        )
+
+    def change(self, connector: Connector, given: Mapping[str, Any]) -> Planned:
+        """The plan of a whole new config."""
+        return self._put(connector, build_config(connector.name, given, present=connector.config))
+
+    def set(self, connector: Connector, changes: Mapping[str, Any]) -> Planned:
+        """The plan of some changed keys; None takes a key out."""
+        if "name" in changes:
+            raise UsageError("a connector's name can't be changed", hint="create another one and delete this one")
+        removed = [key for key, value in changes.items() if value is None]
+        given = {key: value for key, value in changes.items() if value is not None}
+        missing = sorted(key for key in removed if key not in connector.config)
+        if missing:
+            raise UsageError(f"{connector.name} has no {', '.join(missing)}", hint="seamark connectors show NAME")
+        present = {key: value for key, value in connector.config.items() if key not in removed and key != "name"}
+        new = build_config(connector.name, {"connector.class": connector.plugin} | given, present=connector.config)
+        return self._put(connector, present | new)
+
+    def delete(self, connectors: Sequence[Connector]) -> Planned:
+        """The plan that deletes connectors, and says what stays behind."""
+        notes = [note for connector in connectors for note in self._build_delete_notes(connector)]
+        steps = [DeleteConnector(connector.cluster, connector.name) for connector in connectors]
+        return self._build("delete", connectors, steps, notes=notes)
+
+    def read_leftovers(self, cluster: str, name: str) -> tuple[str, ...]:
+        """Say what stays behind when a connector is deleted; nothing where there is none of that name."""
+        try:
+            return self._build_delete_notes(self._clusters.client(cluster).read_connector(name))
+        except NotFoundError:
+            return ()
+
+    def set_state(self, connectors: Sequence[Connector], state: str) -> Planned:
+        """The plan that runs, pauses or stops connectors."""
+        if state == "STOPPED":
+            self._require(connectors, Capability.STOP, verb="stop")
+        for connector in connectors:
+            if connector.status is None:
+                raise RefusedError(
+                    f"Connect has no status of {connector.owner} yet",
+                    cause="it was created a moment ago, or its status was lost",
+                    hint="look again: seamark connectors show NAME",
+                )
+        steps = [SetRunState(connector.cluster, connector.name, state) for connector in connectors]
+        return self._build(_VERBS[state], connectors, steps)
+
+    def restart(self, connectors: Sequence[Connector]) -> Planned:
+        """The plan that starts failed connectors and tasks again, and leaves the others alone."""
+        self._require(connectors, Capability.RESTART_TASKS, verb="restart the failed tasks of")
+        steps = [RestartFailed(connector.cluster, connector.name) for connector in connectors]
+        return self._build("restart the failed tasks of", connectors, steps)
+
+    def _put(self, connector: Connector, config: Mapping[str, str]) -> Planned:
+        present = {key: value for key, value in connector.config.items() if key != "name"}
+        name, cluster = connector.name, connector.cluster
+        refuse_violations([(name, cluster, config)], self._context, present={(cluster, name): present})
+        shown, kept = split_secrets(config, present, find_typed(self.planner.world, cluster, present, config))
+        step = PutConfig(connector.cluster, connector.name, shown, keep=kept)
+        notes = build_topic_note(connector, config)
+        return self._build("change the config of", [connector], [step], notes=notes)
+
+    def _build(
+        self,
+        verb: str,
+        connectors: Sequence[Connector],
+        steps: Sequence[Action],
+        *,
+        notes: Iterable[str] = (),
+    ) -> Planned:
+        if not connectors:
+            raise UsageError(f"nothing to {verb}: no connector is named", hint="give NAME or CLUSTER/NAME")
+        named = connectors[0].name if len(connectors) == 1 else f"{len(connectors)} connectors"
+        return self.planner.plan(f"{verb} {named}", steps, notes=notes)
+
+    def _build_delete_notes(self, connector: Connector) -> tuple[str, ...]:
+        client, settings = self._clusters.client(connector.cluster), self._clusters.settings(connector.cluster)
+        left = self.leftovers.after_delete(connector, client=client, settings=settings)
+        return (*left, *self._build_state_note(connector))
+
+    def _build_state_note(self, connector: Connector) -> tuple[str, ...]:
+        """Undo creates the connector anew in the state it had, which older workers can't."""
+        state = connector.status.state.value if connector.status else "RUNNING"
+        capabilities = self._clusters.client(connector.cluster).read_capabilities()
+        if state not in ("PAUSED", "STOPPED") or capabilities.has(Capability.INITIAL_STATE):
+            return ()
+        why = f"that came with Connect 3.7, and a worker runs {capabilities.words}"
+        return (f"{connector.name}: an undo can't bring it back as {state}: {why}",)
+
+    def _require(self, connectors: Sequence[Connector], capability: Capability, *, verb: str) -> None:
+        for cluster, name in {connector.cluster: connector.name for connector in connectors}.items():
+            capabilities = self._clusters.client(cluster).read_capabilities()
+            capabilities.require(capability, doing=f"{verb} connector {name}")
+
+    def refuse_present(self, cluster: str, name: str) -> None:
+        """Refuse a name that a connector of the cluster has already."""
+        refuse_name(name, cluster, self._context)
+        try:
+            self._clusters.client(cluster).read_config(name)
+        except NotFoundError:
+            return
+        raise AlreadyExistsError(
+            f"there is a connector {name} already",
+            cause=f"it stands in {cluster}",
+            hint=f"change it instead: seamark connectors change {cluster}/{name} -f FILE",
+            context={"cluster": cluster, "connector": name},
+        )
+
+    def choose_cluster(self, cluster: str | None) -> str:
+        """The cluster of that name; the only one where none is named."""
+        if cluster is not None:
+            return self._clusters.settings(cluster).name
+        if len(self._clusters.names) == 1:
+            return self._clusters.names[0]
+        if not self._clusters.names:
+            raise self._context.missing("connect.CLUSTER.urls")
+        raise UsageError(
+            f"context {self._context.name} has {len(self._clusters.names)} Connect clusters",
+            cause=", ".join(self._clusters.names),
+            hint="say which one: --cluster NAME",
+        )

@@ -1,0 +1,89 @@
+"""The workers of a fleet, and what runs on each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from seamark.connect.api import ConnectPort
+from seamark.connect.clusters import Clusters
+from seamark.connect.connector import Connector, State
+from seamark.connect.worker import Worker
+from seamark.context.urls import build_worker_id
+from seamark.core.reading import Reading
+from seamark.errors import SeamarkError
+
+# A task in one of these states runs nowhere; the worker it names is where it was.
+_NOWHERE = frozenset({State.UNASSIGNED, State.DESTROYED})
+
+
+class Workers:
+    """Every worker that a context names."""
+
+    def __init__(self, clusters: Clusters) -> None:
+        self._clusters = clusters
+
+    def all(self) -> Reading[Worker]:
+        """All workers. One that does not answer is an item with its `error`, not a failure."""
+        answers = self._clusters.ask(read_workers)
+        items = tuple(worker for workers in answers.results.values() for worker in workers)
+        return Reading(items=items, failures=answers.failures)
+
+
+def read_workers(client: ConnectPort) -> tuple[Worker, ...]:
+    """The workers of one cluster with their counts."""
+    workers = client.read_workers()
+    if not any(worker.is_up for worker in workers):
+        return workers
+    try:
+        connectors = client.read_connectors()
+    except SeamarkError:
+        # The counts are an extra. Who is up is what was asked for.
+        return workers
+    return count_work(workers, connectors)
+
+
+def count_work(workers: Iterable[Worker], connectors: Iterable[Connector]) -> tuple[Worker, ...]:
+    """The workers with the number of connectors and tasks that name them in their states."""
+    workers = tuple(workers)
+    by_connector, by_task = count_by_worker_id(connectors)
+    ids = match_worker_ids(workers, seen=set(by_connector) | set(by_task))
+    return tuple(
+        replace(worker, connectors=by_connector[ids[worker.url]], tasks=by_task[ids[worker.url]])
+        if worker.url in ids
+        else worker
+        for worker in workers
+    )
+
+
+def match_worker_ids(workers: Iterable[Worker], *, seen: set[str]) -> dict[str, str]:
+    """The worker id (its advertised host:port) of each url.
+
+    A url whose host:port no state names is matched only where one such url and one such id are
+    left: then they can only be the same worker. A worker that is up and idle has no id in any
+    state; it keeps its own address, and its counts are zero, where all ids are accounted for.
+    """
+    up = [worker.url for worker in workers if worker.is_up]
+    ids = {url: build_worker_id(url) for url in up if build_worker_id(url) in seen}
+    unmatched = [url for url in up if url not in ids]
+    strangers = seen - set(ids.values())
+    if not strangers:
+        return ids | {url: build_worker_id(url) for url in unmatched}
+    if len(unmatched) == 1 and len(strangers) == 1:
+        return ids | {unmatched[0]: next(iter(strangers))}
+    return ids
+
+
+def count_by_worker_id(connectors: Iterable[Connector]) -> tuple[Counter[str], Counter[str]]:
+    """How many connectors and how many tasks name each worker id."""
+    by_connector: Counter[str] = Counter()
+    by_task: Counter[str] = Counter()
+    for connector in connectors:
+        status = connector.status
+        if status is None:
+            continue
+        if status.worker_id and status.state not in _NOWHERE:
+            by_connector[status.worker_id] += 1
+        by_task.update(task.worker_id for task in status.tasks if task.worker_id and task.state not in _NOWHERE)
+    return by_connector, by_task

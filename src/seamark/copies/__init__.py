@@ -1,0 +1,1 @@
+"""Copies of a topic to another partition count or Kafka cluster, on Spark."""

@@ -1,0 +1,1 @@
+"""The plan of a copy: endpoints, slices, partitioner, and its registration."""

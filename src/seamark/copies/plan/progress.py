@@ -1,0 +1,163 @@
+"""How far a copy is, told from its control records; what can't be true is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from seamark.errors import RefusedError
+from seamark.kafka_sink.control import ControlRecord, Copied
+from seamark.kafka_sink.copy_run import Run
+from seamark.spark.slices import OffsetRange, Slice
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The state of a copy. `records` are its control records, by slice and task.
+
+    `done` slices from the first on are whole; the one after them may have some tasks, which find that themselves when
+    the slice is run again. `repeats` were read twice, and `foreign` are of other jobs.
+    """
+
+    slices: tuple[Slice, ...]
+    records: tuple[ControlRecord, ...]
+    done: int
+    repeats: int = 0
+    foreign: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every slice is done."""
+        return self.done == len(self.slices)
+
+    @property
+    def count(self) -> int:
+        """How many records were written."""
+        return sum(one.amount.records for one in self.records)
+
+    def cover(self, ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
+        """What the slices done have copied of the ranges of the plan: as far as they go without a gap."""
+        reached = {one.partition: one.begin for one in ranges}
+        for one in self.slices[: self.done]:
+            reached |= {part.partition: part.end for part in one.ranges}
+        return tuple(OffsetRange(one.partition, one.begin, reached[one.partition]) for one in ranges)
+
+    def check_target(self, ends: Mapping[int, int]) -> None:
+        """Make sure that the partitions of the target end behind what was copied to them."""
+        check_ends({run.target: run.last_target + 1 for one in self.records for run in one.runs}, ends)
+
+    def runs(self) -> tuple[Run, ...]:
+        """Every run of the slices done, in order of slices."""
+        known = {one.id for one in self.slices[: self.done]}
+        return tuple(run for one in self.records if one.claim.part in known for run in one.runs)
+
+
+def check_ends(behind: Mapping[int, int], ends: Mapping[int, int]) -> None:
+    """Refuse ends of target partitions that lie before the position behind the last record that went there."""
+    for target, least in behind.items():
+        if ends[target] < least:
+            raise RefusedError(
+                f"partition {target} of the target ends at {ends[target]}, before records that were copied to it",
+                cause=f"the control records go up to {least - 1}",
+                hint="the target was deleted and made anew, or has lost records: make a new plan, with a new target",
+            )
+
+
+def read_progress(plan: str, slices: Sequence[Slice], records: Iterable[ControlRecord]) -> Progress:
+    """The state of a plan from its control records, in the order in which they are read; any order will do."""
+    known = {one.id: one for one in slices}
+    found: dict[bytes, ControlRecord] = {}
+    repeats = foreign = 0
+    for record in records:
+        key = record.claim.key
+        if record.claim.job != plan:
+            foreign += 1
+            continue
+        _check_place(record, known)
+        if key in found:
+            _check_same(found[key], record)
+            repeats += 1
+        else:
+            found[key] = record
+    ordered = tuple(sorted(found.values(), key=lambda one: (known[one.claim.part].number, one.claim.task)))
+    done = _count_done(slices, ordered)
+    _check_targets(ordered)
+    return Progress(tuple(slices), ordered, done=done, repeats=repeats, foreign=foreign)
+
+
+def _count_done(slices: Sequence[Slice], records: Sequence[ControlRecord]) -> int:
+    by_slice: dict[str, list[ControlRecord]] = {}
+    for record in records:
+        held = by_slice.setdefault(record.claim.part, [])
+        held.append(record)
+        _check_tasks(record, held[0])
+    done = 0
+    for place, one in enumerate(slices):
+        held = by_slice.get(one.id, [])
+        if held and done < place:
+            raise _refuse(held[0], f"slice {slices[done].id} before it is not done, and slices go one after the other")
+        if held and len(held) == _copied(held[0]).tasks:
+            done += 1
+    return done
+
+
+def _check_place(record: ControlRecord, known: Mapping[str, Slice]) -> None:
+    where = known.get(record.claim.part)
+    if where is None:
+        raise _refuse(record, "its plan has no such slice")
+    ranges = {part.partition: part for part in where.ranges}
+    for run in record.runs:
+        part = ranges.get(run.source)
+        if part is None or not part.begin <= run.first_source <= run.last_source < part.end:
+            raise _refuse(
+                record, f"it took {run.first_source} to {run.last_source} of partition {run.source}, beyond its slice"
+            )
+
+
+def _check_same(first: ControlRecord, second: ControlRecord) -> None:
+    if first != second:
+        raise _refuse(second, f"it was written twice, with {first.amount} and again with {second.amount}")
+
+
+def _check_tasks(record: ControlRecord, other: ControlRecord) -> None:
+    ours, theirs = _copied(record), _copied(other)
+    if ours.tasks != theirs.tasks or ours.hash_name != theirs.hash_name:
+        raise _refuse(
+            record,
+            f"it is one of {ours.tasks} tasks hashing by {ours.hash_name}, and others of its slice are of "
+            f"{theirs.tasks} by {theirs.hash_name}",
+        )
+
+
+def _copied(record: ControlRecord) -> Copied:
+    # A record with a slice has it, and one without a slice has no place in a plan.
+    if record.copied is None:
+        raise AssertionError
+    return record.copied
+
+
+def _check_targets(records: Sequence[ControlRecord]) -> None:
+    """Each target is written by one task of a slice, in order of slices and of source partitions, each offset once."""
+    writers: dict[tuple[str, int], int] = {}
+    reached: dict[int, int] = {}
+    for record in records:
+        for run in record.runs:
+            writer = writers.setdefault((record.claim.part, run.target), record.claim.task)
+            if writer != record.claim.task:
+                raise _refuse(record, f"task {writer} of its slice wrote to partition {run.target} too")
+            if run.first_target <= reached.get(run.target, -1):
+                raise _refuse(
+                    record,
+                    f"it wrote from {run.first_target} on to partition {run.target}, and what comes before it went up "
+                    f"to {reached[run.target]}: the order is broken",
+                )
+            reached[run.target] = run.last_target
+
+
+def _refuse(record: ControlRecord, cause: str) -> RefusedError:
+    return RefusedError(
+        f"the control records of the copy contradict each other at {record.claim.key.decode()}",
+        cause=cause,
+        hint="the target can't be trusted: delete it and make a new plan; the source is as it was",
+        context={"plan": record.claim.job, "slice": record.claim.part, "task": str(record.claim.task)},
+    )

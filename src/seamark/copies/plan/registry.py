@@ -1,0 +1,108 @@
+"""Finding a plan by its file, its id or the beginning of it; and registering the next generation of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from seamark.changes.actor import Actor
+from seamark.copies.plan.copy_plan import CopyPlan
+from seamark.copies.plan.copy_registration import Registered, Registration
+from seamark.copies.plan.plan_file import read_copy_plan
+from seamark.copies.plan.ports import CopyLogs, Hold
+from seamark.errors import NotFoundError, RefusedError, UsageError
+
+# A ULID or the beginning of one; that of a copy back to the old name has a word more.
+_ID = re.compile(r"[0-9A-Za-z]{1,26}(-back)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPlan:
+    """A plan and its registration; None for one that was never run."""
+
+    plan: CopyPlan
+    registration: Registration | None = None
+
+
+def find_plan(logs: CopyLogs, control_topic: str, what: str | Path | CopyPlan) -> KnownPlan:
+    """The plan that is meant. Where it was run, the control topic knows best: it may have been extended since."""
+    registered = logs.read_registered(control_topic)
+    plan = what if isinstance(what, CopyPlan) else _read_file(what)
+    if plan is not None:
+        check_readable(registered, plan.id)
+        found = registered.found.get(plan.id)
+        return KnownPlan(plan) if found is None else KnownPlan(join_plans(plan, found), found)
+    return pick_registered(registered, str(what), control_topic=control_topic)
+
+
+def pick_registered(registered: Registered, text: str, *, control_topic: str) -> KnownPlan:
+    """The one plan whose id begins so."""
+    wanted = text.upper()
+    known = {plan.upper(): plan for plan in (*registered.found, *registered.failures)}
+    # A whole id is one, though another one goes on behind it.
+    fits = [known[wanted]] if wanted in known else sorted(known[plan] for plan in known if plan.startswith(wanted))
+    if not fits:
+        raise NotFoundError(
+            f"there is no copy {text}",
+            cause=f"{len(registered.found)} plans are in the control topic {control_topic}, and there is no such file",
+            hint="seamark copy status lists those that were run; one that never was is run from its plan file",
+        )
+    if len(fits) > 1:
+        raise UsageError(f"{text} may be {', '.join(fits)}", hint="write more of the id")
+    (plan,) = fits
+    check_readable(registered, plan)
+    return KnownPlan(read_body(registered.found[plan]), registered.found[plan])
+
+
+def check_readable(registered: Registered, plan: str) -> None:
+    """Raise the reason why the registration of a plan can't be read.
+
+    This check comes before the registration is taken: to take it fences the process that runs the plan.
+    """
+    if plan in registered.failures:
+        raise registered.failures[plan]
+
+
+def read_body(registration: Registration) -> CopyPlan:
+    """The plan of a registration."""
+    return CopyPlan.from_dict(dict(registration.body), where=f"the registered plan {registration.plan}")
+
+
+def join_plans(own: CopyPlan, registration: Registration) -> CopyPlan:
+    """The registered plan, if ours is an earlier generation of it; else it is not known what was copied."""
+    known = read_body(registration)
+    same = (own.source, own.routing, own.target.topic, own.target.partitions) == (
+        known.source,
+        known.routing,
+        known.target.topic,
+        known.target.partitions,
+    )
+    if not same or known.slices[: len(own.slices)] != own.slices:
+        raise RefusedError(
+            f"the plan {own.id} is not the one that was registered under its id",
+            cause="its topics, its routing or its slices differ",
+            hint=f"go on with what was registered: seamark copy run {own.id}; or make the plan anew",
+        )
+    return known
+
+
+def register(hold: Hold, plan: CopyPlan, *, former: Registration | None, actor: Actor) -> Registration:
+    """Write the plan as the next generation."""
+    registration = Registration(
+        plan.id,
+        generation=former.generation + 1 if former else 1,
+        registered_at=actor.timestamp(),
+        by=actor.name,
+        body=plan.to_dict(),
+    )
+    return hold.write(registration, former=former)
+
+
+def _read_file(what: str | Path) -> CopyPlan | None:
+    """The plan of a file; None where the text is an id."""
+    path = Path(what).expanduser()
+    is_id = isinstance(what, str) and _ID.fullmatch(what) is not None
+    if is_id and not path.is_file():
+        return None
+    return read_copy_plan(path)

@@ -1,0 +1,167 @@
+"""The configs of a target topic: those of the source, but for what would harm old records while they are copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from seamark.core import strict
+from seamark.kafka.topic import TopicConfig
+
+# Java's largest long: as far in the past or future as a timestamp can be.
+_ANY = str(strict.LARGEST)
+_TIERED = "remote.storage.enable"
+_TOMBSTONES = "delete.retention.ms"
+
+# They name replicas of the old topic, by broker and partition.
+_NEVER = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
+
+# What brokers do where nobody set anything, as far as a copy has to know it.
+_KAFKA = {
+    "cleanup.policy": "delete",
+    _TOMBSTONES: "86400000",
+    "max.message.bytes": "1048588",
+    "message.timestamp.type": "CreateTime",
+    "min.insync.replicas": "1",
+}
+
+# What holds until the cut-over, and why. Brokers have the pair of bounds from 3.6 on, and the one bound up to 3.9.
+_HELD = {
+    "message.timestamp.type": ("CreateTime", "records keep their own timestamps; LogAppendTime would overwrite them"),
+    "message.timestamp.after.max.ms": (_ANY, "brokers refuse records stamped an hour ahead, from 4.0 on by default"),
+    "message.timestamp.before.max.ms": (_ANY, "brokers may refuse old records"),
+    "message.timestamp.difference.max.ms": (_ANY, "brokers may refuse old records"),
+    "retention.ms": ("-1", "old records would be deleted as soon as they are written"),
+    "retention.bytes": ("-1", "records would be deleted before anybody has read them"),
+}
+_NO_COMPACTION = ("delete", "compaction waits until the copy is verified, and nothing is deleted meanwhile")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChoice:
+    """One config of the target: its value while the copy goes on, and from the cut-over on.
+
+    `final` is None where the topic then has none of its own. `why` says why the two differ, or why it is set at all.
+    """
+
+    key: str
+    value: str
+    final: str | None
+    why: str = ""
+
+    def to_list(self) -> list[str | None]:
+        """The choice as JSON takes it."""
+        return [self.key, self.value, self.final, self.why]
+
+    @classmethod
+    def from_list(cls, data: object) -> ConfigChoice:
+        """Read what `to_list` gave."""
+        key, value, final, why = strict.read_list(data, what="a config", length=4)
+        return cls(
+            strict.read_text(key, what="the name of a config"),
+            strict.read_text(value, what="the value of a config"),
+            final=strict.read_optional_text(final, what="the final value of a config"),
+            why=strict.read_text(why, what="the reason for a config"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the brokers of the target tell. `known` are the topic configs that they know.
+
+    `defaults` is what a new topic there gets of its own accord. In the cluster of the source it is what the source got.
+    """
+
+    known: frozenset[str]
+    defaults: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetConfigs:
+    """The configs of the target, what is to be said about them, and what forbids the copy."""
+
+    choices: tuple[ConfigChoice, ...]
+    notes: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+
+
+def choose_configs(
+    source: Mapping[str, TopicConfig], around: Surroundings, *, replication_factor: int
+) -> TargetConfigs:
+    """The configs for the target of a source with these."""
+    wanted, notes = _carry(source, around)
+    held = {key: (value, why) for key, (value, why) in _HELD.items() if key in around.known}
+    if "compact" in _read(source, "cleanup.policy"):
+        held["cleanup.policy"] = _NO_COMPACTION
+    choices = [
+        ConfigChoice(key, held[key][0], final=wanted.get(key), why=held[key][1])
+        if key in held
+        else ConfigChoice(key, wanted[key], final=wanted[key])
+        for key in sorted(held.keys() | wanted.keys())
+    ]
+    return TargetConfigs(
+        tuple(choices),
+        notes=(*notes, *_note(source)),
+        refusals=tuple(_refuse(source, wanted, around, replication_factor)),
+    )
+
+
+def _carry(source: Mapping[str, TopicConfig], around: Surroundings) -> tuple[dict[str, str], list[str]]:
+    """What the source has of its own, and what it has by its brokers and would not get from those of the target."""
+    wanted: dict[str, str] = {}
+    notes: list[str] = []
+    for key, config in sorted(source.items()):
+        elsewhere = None if around.defaults is None else around.defaults.get(key, _KAFKA.get(key))
+        differs = around.defaults is not None and not config.is_default and elsewhere != config.value
+        if key in _NEVER or not (config.is_own or differs):
+            continue
+        if config.is_sensitive:
+            notes.append(f"{key} is not copied: the brokers do not tell its value")
+        elif key not in around.known:
+            notes.append(f"{key}={config.value} is not copied: the brokers of the target do not know it")
+        else:
+            wanted[key] = config.value
+    if around.defaults is not None:
+        wanted |= _settle_defaults(source, around.defaults, wanted)
+    return wanted, notes
+
+
+def _settle_defaults(
+    source: Mapping[str, TopicConfig], defaults: Mapping[str, str], wanted: Mapping[str, str]
+) -> dict[str, str]:
+    """Where the source has Kafka's default and the target's brokers give another, the source's is set."""
+    return {
+        key: _read(source, key)
+        for key in _KAFKA
+        if key not in wanted and key in defaults and defaults[key] != _read(source, key)
+    }
+
+
+def _note(source: Mapping[str, TopicConfig]) -> Iterator[str]:
+    if _read(source, "message.timestamp.type") == "LogAppendTime":
+        yield "copied records keep the times at which the brokers took them; new ones get such times after the cut-over"
+    if _read(source, _TIERED) == "true":
+        yield "the source is tiered: reading it from the start fetches from the remote store"
+    if "compact" in _read(source, "cleanup.policy"):
+        yield "the source is compacted: what is compacted away while the copy goes on makes some replays a bound"
+        yield (
+            f"the source forgets deletions after {_TOMBSTONES}={_read(source, _TOMBSTONES)}: if the copy comes to one "
+            "later than that, its key, copied before, lives on in the target"
+        )
+
+
+def _refuse(
+    source: Mapping[str, TopicConfig], wanted: Mapping[str, str], around: Surroundings, replication_factor: int
+) -> Iterator[str]:
+    least = wanted.get("min.insync.replicas") or (around.defaults or {}).get(
+        "min.insync.replicas", _read(source, "min.insync.replicas")
+    )
+    if least.isdecimal() and int(least) > replication_factor:
+        yield f"min.insync.replicas={least} is more than the target's replication factor, {replication_factor}"
+    if not around.known & {"message.timestamp.before.max.ms", "message.timestamp.difference.max.ms"}:
+        yield "the brokers of the target do not tell which configs they know"
+
+
+def _read(source: Mapping[str, TopicConfig], key: str) -> str:
+    found = source.get(key)
+    return found.value if found else _KAFKA.get(key, "")

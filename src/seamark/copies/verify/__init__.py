@@ -1,0 +1,1 @@
+"""The verification of a copy: source and target are compared by counts, checksums and records."""

@@ -1,0 +1,162 @@
+"""What two scans counted, held against the control records: which runs are whole, and which must be looked into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from seamark.copies.verify.verification import Coordinates, Finding, Gone, Kind
+from seamark.kafka_sink.copy_run import Checksum, Run
+from seamark.spark.slices import OffsetRange
+
+NO_RUN = -1
+"""The run of a record that no control record tells of."""
+
+NOT_YET = -2
+"""The run of a source record that lies where the copy has not come to the end yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What a scan counted of one run on one side, by offsets of that side.
+
+    `ordered` is over hashes that hold the place in the target too. `misplaced` are in another partition than their key
+    says, the first of them at `misplaced_at`.
+    """
+
+    count: int
+    first: int
+    last: int
+    checksum: Checksum
+    ordered: Checksum
+    times: tuple[int, int] = (0, 0)
+    misplaced: int = 0
+    misplaced_at: int | None = None
+
+
+Scan = Mapping[tuple[int, int], Sums]
+"""The sums of one side, by partition and number of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetting:
+    """What a source may have lost since: it is compacted, or its partitions begin here now."""
+
+    is_compacted: bool = False
+    begins: Mapping[int, int] = field(default_factory=dict)
+
+    def explains(self, run: Run) -> bool:
+        """Whether records of a run may be gone."""
+        return self.is_compacted or self.begins.get(run.source, 0) > run.first_source
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A run to be looked into, record by record. `is_told`: the target has what the control records say."""
+
+    number: int
+    run: Run
+    is_told: bool
+    is_gone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the sums tell. Records without a run are suspects too, in `source_strays` and `target_strays`."""
+
+    findings: tuple[Finding, ...]
+    gone: tuple[Gone, ...]
+    suspects: tuple[Suspect, ...]
+    source_strays: tuple[OffsetRange, ...]
+    target_strays: tuple[OffsetRange, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing has to be looked into."""
+        return not (self.suspects or self.source_strays or self.target_strays)
+
+
+def judge_sums(
+    runs: Sequence[Run], source: Scan, target: Scan, *, forgetting: Forgetting, is_ordered: bool
+) -> Judgement:
+    """Hold both scans against the runs of the control records. `is_ordered`: the order counts too."""
+    findings: list[Finding] = []
+    gone: list[Gone] = []
+    suspects: list[Suspect] = []
+    for number, run in enumerate(runs):
+        ours, theirs = source.get((run.source, number)), target.get((run.target, number))
+        left = ours.count if ours else 0
+        is_gone = left < run.count and forgetting.explains(run)
+        if is_gone:
+            gone.append(Gone(Coordinates(run.source, run.first_source, run.last_source), run.count - left))
+        found = [*_judge_target(run, theirs, ours), *(() if is_gone else _judge_source(run, ours))]
+        if not found and not is_gone and is_ordered and ours and theirs and ours.ordered != theirs.ordered:
+            found.append(_build(Kind.REORDERED, run, "the records are those of the source, in another order"))
+        findings += found
+        # Of what is left of a run the places are not known by counting: its order takes a closer look.
+        if found or (is_gone and is_ordered and left):
+            suspects.append(Suspect(number, run, is_told=not _judge_target(run, theirs, ours), is_gone=is_gone))
+    strays, foreign = _find_strays(source), _find_strays(target)
+    findings += _judge_strays(source, target)
+    return Judgement(tuple(findings), tuple(gone), tuple(suspects), source_strays=strays, target_strays=foreign)
+
+
+def _judge_target(run: Run, found: Sums | None, ours: Sums | None) -> list[Finding]:
+    """The target against the control record."""
+    count = found.count if found else 0
+    if count < run.count:
+        words = f"{run.count} records were written there, and {count} are there"
+        return [_build(Kind.LOST, run, words, count=run.count - count)]
+    if found is not None and found.checksum != run.checksum:
+        words = "the target has other records than were written there"
+        if ours is not None and ours.count == found.count and ours.times != found.times:
+            words += f", stamped {found.times[0]} to {found.times[1]} and not {ours.times[0]} to {ours.times[1]}"
+        return [_build(Kind.DIFFERENT, run, words)]
+    return []
+
+
+def _judge_source(run: Run, found: Sums | None) -> list[Finding]:
+    """The source against the control record, where nothing can be gone."""
+    count = found.count if found else 0
+    if count < run.count:
+        words = f"{run.count} records were written, and the source has {count} there"
+        return [_build(Kind.DIFFERENT, run, words)]
+    if count > run.count:
+        words = f"{run.count} records were written, and the source has {count} there"
+        return [_build(Kind.LOST, run, words, count=count - run.count)]
+    if found is not None and found.checksum != run.checksum:
+        return [_build(Kind.DIFFERENT, run, "the source has other records than were written")]
+    return []
+
+
+def _judge_strays(source: Scan, target: Scan) -> Iterator[Finding]:
+    for (partition, number), sums in sorted(source.items()):
+        if number == NO_RUN:
+            where = Coordinates(partition, sums.first, sums.last)
+            yield Finding(Kind.LOST, source=where, count=sums.count, words="no control record tells of them")
+    for (partition, number), sums in sorted(target.items()):
+        if number == NO_RUN:
+            where = Coordinates(partition, sums.first, sums.last)
+            yield Finding(Kind.FOREIGN, target=where, count=sums.count, words="no control record tells of them")
+        if sums.misplaced and sums.misplaced_at is not None:
+            first = Coordinates(partition, sums.misplaced_at)
+            words = "the key belongs to another partition" + (", the first of them" if sums.misplaced > 1 else "")
+            yield Finding(Kind.WRONG_PARTITION, target=first, count=sums.misplaced, words=words)
+
+
+def _find_strays(scan: Scan) -> tuple[OffsetRange, ...]:
+    return tuple(
+        OffsetRange(partition, sums.first, sums.last + 1)
+        for (partition, number), sums in sorted(scan.items())
+        if number == NO_RUN
+    )
+
+
+def _build(kind: Kind, run: Run, words: str, *, count: int = 1) -> Finding:
+    return Finding(
+        kind,
+        source=Coordinates(run.source, run.first_source, run.last_source),
+        target=Coordinates(run.target, run.first_target, run.last_target),
+        count=count,
+        words=words,
+    )

@@ -1,0 +1,1 @@
+"""Values that packages share which don't import each other; standard library only."""

@@ -1,0 +1,126 @@
+"""Names of resources, parsed and spelled in this module only.
+
+A subject names a resource of any kind: `connector/CLUSTER/NAME`, `topic/NAME`, `group/NAME`, `pipeline/NAME`. An owner
+names a resource that has offsets: `CLUSTER/NAME` is a connector there, `group/NAME` and `pipeline/NAME` are as in
+subjects. Names of connectors may contain slashes, names of Connect clusters don't.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+CONNECTOR, TOPIC, GROUP, PIPELINE = "connector", "topic", "group", "pipeline"
+# Owners that have an offset for each partition of a topic.
+_BY_PARTITION = frozenset({GROUP, PIPELINE})
+_MIRROR = "seamark-land-"
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A resource. `cluster` is the Connect cluster of a connector, and "" for every other kind.
+
+    A connector named without a cluster, as people may, has none either.
+    """
+
+    kind: str
+    name: str
+    cluster: str = ""
+
+    @property
+    def owner(self) -> str:
+        """The resource as an owner of offsets."""
+        if self.kind != CONNECTOR:
+            return f"{self.kind}/{self.name}"
+        return f"{self.cluster}/{self.name}" if self.cluster else self.name
+
+    def __str__(self) -> str:
+        """The resource as a subject."""
+        return f"{self.kind}/{self.cluster}/{self.name}" if self.cluster else f"{self.kind}/{self.name}"
+
+
+def parse_subject(text: str) -> Ref:
+    """Parse a subject. A text without a kind is a name of the kind ""."""
+    kind, slash, rest = text.partition("/")
+    if not slash:
+        return Ref("", text)
+    if kind != CONNECTOR:
+        return Ref(kind, rest)
+    cluster, slash, name = rest.partition("/")
+    return Ref(kind, name, cluster) if slash else Ref(kind, rest)
+
+
+def parse_owner(text: str) -> Ref:
+    """Parse an owner. A text without a slash is a connector whose cluster isn't named."""
+    first, slash, rest = text.partition("/")
+    if not slash:
+        return Ref(CONNECTOR, text)
+    return Ref(first, rest) if first in _BY_PARTITION else Ref(CONNECTOR, rest, first)
+
+
+def spell_aspect(subject: str, aspect: str) -> str:
+    """Spell one side of a resource: `connector/game/log-purchase#config`."""
+    return f"{subject}#{aspect}"
+
+
+def parse_aspect(text: str) -> tuple[str, str]:
+    """Return the subject and the aspect that `spell_aspect` was given."""
+    subject, _, aspect = text.rpartition("#")
+    return subject, aspect
+
+
+def is_group_owner(owner: str) -> bool:
+    """Return whether an owner has an offset for each partition of a topic: `group/NAME`, `pipeline/NAME`."""
+    return parse_owner(owner).kind in _BY_PARTITION
+
+
+def read_group_name(owner: str) -> str:
+    """Return the group of such an owner. A pipeline is its own: its ledger takes the place of a group."""
+    found = parse_owner(owner)
+    return found.name if found.kind == GROUP else owner
+
+
+def build_group_owner(name: str) -> str:
+    """Return the owner for a group."""
+    return name if is_pipeline(name) else f"{GROUP}/{name}"
+
+
+def is_pipeline(name: str) -> bool:
+    """Return whether an owner or a group is a pipeline, whose ledger takes the place of a consumer group."""
+    return parse_owner(name).kind == PIPELINE
+
+
+def build_pipeline_owner(name: str) -> str:
+    """Return the owner for a pipeline."""
+    return f"{PIPELINE}/{name}"
+
+
+def find_mirror(owner: str) -> str:
+    """Return the consumer group that shows the lag of a landing. Nobody reads it back."""
+    return f"{_MIRROR}{parse_owner(owner).name}"
+
+
+def is_mirror(group: str) -> bool:
+    """Return whether a group is named as that of a landing."""
+    return group.startswith(_MIRROR)
+
+
+def render_group(name: str) -> str:
+    """Return a group as sentences name it."""
+    return name if is_pipeline(name) else f"group {name}"
+
+
+class ConnectorType(StrEnum):
+    """Which way data flows through a connector."""
+
+    SOURCE = "source"
+    SINK = "sink"
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def of(cls, word: str) -> ConnectorType:
+        """The type of that name, or UNKNOWN."""
+        try:
+            return cls(word.lower())
+        except ValueError:
+            return cls.UNKNOWN

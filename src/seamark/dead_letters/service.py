@@ -1,0 +1,207 @@
+"""Plans around a poison record: one that finds it by trying, and one that parks and skips it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from seamark.changes.planned import Planned
+from seamark.connect.capability import Capability
+from seamark.connect.config import find_group
+from seamark.connectors.policy import check_config_writes
+from seamark.dead_letters.actions import FindFailingRecord, SkipRecord
+from seamark.dead_letters.finding import PoisonFinder
+from seamark.dead_letters.lending import (
+    BATCH,
+    DEAD_LETTERS,
+    Lent,
+    choose_lent,
+    find_refusal,
+    lend_tasks,
+    refuse_own_positions,
+    tells_truth,
+)
+from seamark.dead_letters.poison import find_sightings
+from seamark.dead_letters.record import FoundBy, Poison
+from seamark.dead_letters.records import SinkRecords, matches_topics
+from seamark.errors import RefusedError, UsageError
+from seamark.kafka.record import Place
+
+if TYPE_CHECKING:
+    from seamark.changes.planner import Planner
+    from seamark.connect.clusters import Clusters
+    from seamark.connect.connector import Connector
+    from seamark.connectors.service import Connectors
+    from seamark.context import Context
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A plan that lets a sink stand at its poison record. When it was applied, the record can be read."""
+
+    planned: Planned
+    owner: str
+    sightings: list[Place]
+    is_sure: bool
+    finder: PoisonFinder
+
+    def read_poison(self) -> Poison:
+        """The record that was found.
+
+        Raises:
+            RefusedError: it was not found, or nobody can tell whether it is the one.
+        """
+        if not self.sightings:
+            raise RefusedError(f"the record at which {self.owner} fails was not found; nothing was skipped")
+        if not self.is_sure:
+            raise RefusedError(
+                f"{self.owner} stands at {self.sightings[0]}; nothing was skipped",
+                cause="its class is not one of which seamark knows that its position tells how far it came: some sinks "
+                "hold records back",
+                hint=f"if that is the record: --at {self.sightings[0]}; a sink that writes whole files may be lent "
+                "smaller ones: --lend KEY=VALUE",
+            )
+        return self.finder.confirm(self.sightings[0], FoundBy.STANDING)
+
+
+class Skips:
+    """What can be done about a poison record: find it, search for it by trying, plan to skip it."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        clusters: Clusters,
+        connectors: Connectors,
+        open_records: Callable[[str, str], SinkRecords],
+        planner: Callable[[], Planner],
+    ) -> None:
+        self._context = context
+        self._clusters = clusters
+        self._connectors = connectors
+        self._open_records = open_records
+        self._planner = planner
+
+    def find(self, owner: str, *, at: Place | None = None) -> Poison | None:
+        """The poison record of a failed sink; None where only trying tells it. `at` names it, where somebody knows.
+
+        Raises:
+            RefusedError: it is no sink, or no task of it has failed.
+        """
+        connector = self._read(owner)
+        finder = PoisonFinder(connector, self._records(connector))
+        return finder.find() if at is None else finder.confirm(at, FoundBy.OPERATOR)
+
+    def search(self, owner: str, *, lend: Mapping[str, str] | None = None) -> Search:
+        """Plan to let a failed sink take record by record until it stands at the one that it can't take."""
+        connector = self._read(owner)
+        records = self._records(connector)
+        finder = PoisonFinder(connector, records)
+        lent = lend_tasks(connector, choose_lent(connector, lend or {}), partitions=len(records.read_positions()))
+        if refusal := find_refusal(connector, lent, self._clusters.client(connector.cluster)):
+            raise RefusedError(
+                f"nobody can tell at which record {connector.owner} fails; nothing was changed",
+                cause=f"neither its bytes nor its trace tell, and Connect would not let it take one by one: {refusal}",
+                hint=f"let connector.client.config.override.policy of the workers allow {BATCH}; where it comes next, "
+                "name the record: --at TOPIC-PARTITION@OFFSET",
+            )
+        action = FindFailingRecord(connector.cluster, connector.name, lent)
+        reads = self._planner().open_reads(1)
+        (seen,) = FindFailingRecord.inspect([action], reads)
+        check_config_writes(action.needs(seen).configs, self._clusters, self._context)
+        planned = self._planner().plan(
+            f"find the record at which {connector.owner} fails",
+            [action],
+            notes=self._build_notes(connector),
+            reads=reads,
+            known={0: seen},
+        )
+        return Search(planned, connector.owner, find_sightings(planned.steps), tells_truth(connector, lent), finder)
+
+    def plan(
+        self,
+        owner: str,
+        poison: Poison,
+        *,
+        park: str | None = None,
+        lend: Mapping[str, str] | None = None,
+        accept_zombies: bool = False,
+        show: bool = False,
+    ) -> Planned:
+        """Plan to deliver all that is before a record, to park it, and to let the sink go on behind it."""
+        connector = self._read(owner)
+        records = self._records(connector)
+        topic = self._choose_topic(connector, park)
+        lent = choose_lent(connector, lend or {})
+        is_delivering, notes = self._choose_delivery(connector, poison, lent, records)
+        action = SkipRecord(
+            connector.cluster,
+            connector.name,
+            poison,
+            topic,
+            lent if is_delivering else {},
+            accepts_zombies=accept_zombies,
+        )
+        reads = self._planner().open_reads(1)
+        seen = action.read(reads)
+        check_config_writes(action.needs(seen).configs, self._clusters, self._context)
+        planned = self._planner().plan(
+            f"skip {poison.place} of {connector.owner}",
+            [action],
+            notes=(
+                *notes,
+                "an undo puts the position back to the record; the parked copy stays",
+                *self._build_notes(connector),
+            ),
+            reads=reads,
+            known={0: seen},
+        )
+        record = records.read(poison.place) if show else None
+        if record is None:
+            return planned
+        # What is in the record is for the one who asked for it, and no part of the plan.
+        return replace(planned, effects=(action.build_effect(seen, shown=record.value),))
+
+    def _choose_delivery(
+        self, connector: Connector, poison: Poison, lent: Lent, records: SinkRecords
+    ) -> tuple[bool, tuple[str, ...]]:
+        """Whether the records before it are delivered one by one. That it fails right there proves it, too."""
+        refusal = find_refusal(connector, lent, self._clusters.client(connector.cluster))
+        if not refusal:
+            return True, ()
+        following = records.find_next({poison.place.spot: poison.position})
+        if following.get(poison.place.spot) == poison.place:
+            return False, (f"nothing has tried that it is this record: Connect does not allow it ({refusal})",)
+        raise RefusedError(
+            f"the records before {poison.place} can't be delivered without it; nothing was changed",
+            cause=f"{connector.owner} has committed {poison.position}, and Connect would not let it take records one "
+            f"by one: {refusal}",
+            hint=f"let connector.client.config.override.policy of the workers allow {BATCH}",
+        )
+
+    def _choose_topic(self, connector: Connector, park: str | None) -> str:
+        topic = park or connector.config.get(DEAD_LETTERS, "").strip() or f"{connector.name}-dlq"
+        if matches_topics(connector.config, topic):
+            raise UsageError(
+                f"{connector.owner} reads {topic} itself: a record parked there would come back",
+                hint="choose another topic: --park TOPIC",
+            )
+        return topic
+
+    def _build_notes(self, connector: Connector) -> tuple[str, ...]:
+        settings = self._clusters.settings(connector.cluster)
+        shared = settings.consumer_group_id
+        is_shared = shared is not None and find_group(connector.name, connector.config, settings) == shared
+        told = f"group {shared} is that of every sink of {connector.cluster}: they skip the record too"
+        return (told,) if is_shared else ()
+
+    def _read(self, owner: str) -> Connector:
+        connector = self._connectors.one(owner)
+        capabilities = self._clusters.client(connector.cluster).read_capabilities()
+        capabilities.require(Capability.WRITE_OFFSETS, doing=f"skip a record of {connector.owner}")
+        refuse_own_positions(connector)
+        return connector
+
+    def _records(self, connector: Connector) -> SinkRecords:
+        return self._open_records(connector.cluster, connector.name)

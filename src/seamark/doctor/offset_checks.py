@@ -1,0 +1,137 @@
+"""Offsets topics: records that tasks or REST do not find, and what keeping their history would cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from seamark.core.finding import Finding, Severity
+from seamark.doctor.check import Check, build_unexamined
+from seamark.doctor.evidence import ClusterEvidence, Evidence, OffsetsEvidence, TransactionsEvidence
+from seamark.doctor.transactions import TransactionsReader
+from seamark.errors import SeamarkError
+from seamark.kafka.topic import TopicStatus
+from seamark.offsets.offset_finding import OffsetFinding, OffsetOddity
+from seamark.report.words import render_count, render_duration
+
+if TYPE_CHECKING:
+    from seamark.kafka.api import BrokersPort
+    from seamark.offsets.stores.stores import OffsetStores
+
+_RECORDS, _HISTORY = "offsets.records", "offsets.history"
+# What a task or REST gets wrong; the others are curious, and hurt nobody.
+_BAD = frozenset({OffsetOddity.VARIANTS, OffsetOddity.STRAY, OffsetOddity.MASKED, OffsetOddity.OPEN_TRANSACTION})
+_SHOWN = 3
+_DAY_MS = 24 * 3600 * 1000
+_LAG = "min.compaction.lag.ms"
+# The days of history that are worth asking for: a mistake of Friday is found on Monday, and seldom after a week.
+_DAYS = 7
+# A choice on the safe side, not a measurement of workers: our own reader passes over 400,000 records a second and core.
+_RECORDS_PER_SECOND = 100_000
+# A worker reads its topic before it does anything else; more than this is felt at every start and every deploy.
+_MOST_SECONDS = 60.0
+# More than this is not scanned for a check-up that people run by the way. It takes some ten seconds.
+_MOST_RECORDS = 3_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsReader:
+    """Reads what the checks need of the offsets topic of a Connect cluster."""
+
+    stores: OffsetStores
+    brokers: Callable[[], BrokersPort]
+    now: Callable[[], float]
+
+    def read(self, cluster: ClusterEvidence, topic: TopicStatus) -> OffsetsEvidence:
+        """The records, unless there are too many, and how many were written in a day."""
+        kafka = self.brokers()
+        bounds = kafka.read_bounds(topic.spots).require_complete(what="the bounds")
+        then = kafka.read_log_offsets(topic.spots, at=round(self.now() * 1000) - _DAY_MS)
+        # Offsets count on whatever compaction takes away. Where nothing was written since, there is no such record.
+        written = sum(bounds[spot].latest - stamp.offset for spot, stamp in then.found.items() if stamp is not None)
+        most = sum(found.latest - found.earliest for found in bounds.values())
+        if most > _MOST_RECORDS:
+            return OffsetsEvidence(most=most, written_per_day=written)
+        reading = self.stores.find_topic(cluster.name).read()
+        return OffsetsEvidence(most, written, reading)
+
+    def read_transactions(self, topics: Sequence[TopicStatus]) -> TransactionsEvidence:
+        """The transactions that are open on internal topics."""
+        return TransactionsReader(self.brokers, self.now).read(topics)
+
+
+def examine_records(evidence: Evidence) -> Iterator[Finding]:
+    """offsets.records: every offset is where its task and REST look for it."""
+    for cluster in evidence.clusters:
+        found = evidence.offsets.get(cluster.name)
+        if isinstance(found, SeamarkError):
+            yield build_unexamined(_RECORDS, subject=cluster.name, error=found)
+        elif found is not None and found.reading is None:
+            words = f"not examined: the topic may hold {render_count(found.most, 'record')}"
+            fix = "seamark offsets export --all names what is odd, in some minutes"
+            yield Finding(_RECORDS, Severity.INFO, _topic_of(cluster), words, fix)
+        elif found is not None and found.reading is not None:
+            yield from _describe_oddities(cluster, found.reading.findings, keys=len(found.reading.offsets))
+
+
+def _describe_oddities(
+    cluster: ClusterEvidence, findings: tuple[OffsetFinding, ...], *, keys: int
+) -> Iterator[Finding]:
+    counts = Counter(finding.oddity for finding in findings)
+    for oddity, count in sorted(counts.items()):
+        owners = sorted({finding.connector or "?" for finding in findings if finding.oddity is oddity})
+        shown = ", ".join(owners[:_SHOWN]) + (f" and {len(owners) - _SHOWN} more" if len(owners) > _SHOWN else "")
+        first = next(finding.message for finding in findings if finding.oddity is oddity)
+        yield Finding(
+            _RECORDS,
+            Severity.WARNING if oddity in _BAD else Severity.INFO,
+            _topic_of(cluster),
+            f"{oddity.value} ({render_count(count, 'time')}: {shown}): {first}",
+            "seamark offsets show OWNER --raw shows the records; docs/offsets.md says what each name means",
+        )
+    if not counts:
+        words = f"{render_count(keys, 'offset')}, each under one key, where its task looks for it"
+        yield Finding(_RECORDS, Severity.OK, _topic_of(cluster), words)
+
+
+def examine_history(evidence: Evidence) -> Iterator[Finding]:
+    """offsets.history: how far back former positions can be read, and what more of it would cost."""
+    for cluster in evidence.clusters:
+        found, topic = evidence.offsets.get(cluster.name), evidence.topics.get(_topic_of(cluster))
+        if isinstance(found, SeamarkError):
+            yield build_unexamined(_HISTORY, subject=cluster.name, error=found)
+        elif found is not None and isinstance(topic, TopicStatus):
+            yield _price(topic, found)
+
+
+def _price(topic: TopicStatus, found: OffsetsEvidence) -> Finding:
+    held = int(topic.config(_LAG) or 0)
+    keys = len(found.reading.offsets) if found.reading is not None else found.most
+    records = keys + max(_DAYS, held / _DAY_MS) * found.written_per_day
+    seconds = records / _RECORDS_PER_SECOND
+    kept = (
+        f"{_LAG} keeps every write of the last {render_duration(held / 1000)}"
+        if held
+        else f"{_LAG} is 0: former positions are kept only until compaction comes by"
+    )
+    cost = (
+        f"{render_count(found.written_per_day, 'write')} in the last day; {_DAYS} days of them would be up to "
+        f"{render_count(round(records), 'record')}, which every worker reads at its start, in about "
+        f"{render_duration(max(1.0, seconds))}"
+    )
+    if seconds > _MOST_SECONDS:
+        fix = "leave it: seamark offsets export --all every night keeps positions without that price"
+        return Finding(_HISTORY, Severity.WARNING if held else Severity.INFO, topic.name, f"{kept}; {cost}", fix)
+    if held:
+        return Finding(_HISTORY, Severity.OK, topic.name, f"{kept}; {cost}")
+    fix = f"seamark topics alter {topic.name} --set {_LAG}={_DAYS * _DAY_MS} keeps them for {_DAYS} days"
+    return Finding(_HISTORY, Severity.INFO, topic.name, f"{kept}; {cost}", fix)
+
+
+def _topic_of(cluster: ClusterEvidence) -> str:
+    return cluster.settings.offsets_topic or cluster.name
+
+
+CHECKS = (Check(_RECORDS, examine_records), Check(_HISTORY, examine_history))

@@ -1,0 +1,69 @@
+"""The doctor: read everything once, then let every check look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seamark.connect.clusters import Clusters
+from seamark.core.finding import Finding
+from seamark.doctor import clock, groups, permissions, plugins, reach, security, states, topics, transactions, versions
+from seamark.doctor import offset_checks as offsets
+from seamark.doctor.check import Check, run_check
+from seamark.doctor.gather import BuildKafka, ReadOffsets, ReadTransactions, read_evidence, read_reachability
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+
+CHECKS: tuple[Check, ...] = (
+    *reach.CHECKS,
+    *versions.CHECKS,
+    *topics.CHECKS,
+    *plugins.CHECKS,
+    *groups.CHECKS,
+    *offsets.CHECKS,
+    *transactions.CHECKS,
+    *permissions.CHECKS,
+    *clock.CHECKS,
+    *security.CHECKS,
+    *states.CHECKS,
+)
+"""Every check, in the order their findings are shown."""
+
+_REACH = ("connect.reachable", "kafka.reachable")
+
+
+class Doctor:
+    """What is wrong with one context, and the fix of each."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        clusters: Clusters,
+        build_kafka: BuildKafka,
+        read_offsets: ReadOffsets | None = None,
+        read_transactions: ReadTransactions | None = None,
+    ) -> None:
+        """Without `read_offsets` the offsets topics are not looked into, nor internal ones for transactions."""
+        self._context = context
+        self._read_transactions = read_transactions
+        self._read_offsets = read_offsets
+        self._clusters = clusters
+        self._build_kafka = build_kafka
+
+    def examine(self) -> tuple[Finding, ...]:
+        """Every finding of every check. A check always says something, also that it is fine or could not look."""
+        evidence = read_evidence(
+            self._context,
+            clusters=self._clusters,
+            build_kafka=self._build_kafka,
+            read_offsets=self._read_offsets,
+            read_transactions=self._read_transactions,
+        )
+        return tuple(finding for check in CHECKS for finding in run_check(check, evidence))
+
+    def reach(self) -> tuple[Finding, ...]:
+        """Only whether every worker and the brokers answer."""
+        evidence = read_reachability(self._context, clusters=self._clusters, build_kafka=self._build_kafka)
+        checks = [check for check in CHECKS if check.name in _REACH]
+        return tuple(finding for check in checks for finding in run_check(check, evidence))

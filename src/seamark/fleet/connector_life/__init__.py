@@ -1,1 +1,0 @@
-"""Connectors: created, changed, renamed, healed and deleted, each by a plan."""

@@ -1,0 +1,288 @@
+"""The running systems of a context, as the executor's steps see them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from seamark.changes.identity import IDENTITY, Identity
+from seamark.changes.keys import Keys
+from seamark.changes.timing import build_timing
+from seamark.connect.api import ConnectPort
+from seamark.connect.clusters import Clusters, build_connect_client
+from seamark.connect.connector import Connector, ConnectorStatus
+from seamark.connect.plugin_types import has_trace
+from seamark.connect.ports import CONNECT, SECRET_KEYS, STATUSES, WORKER_URLS
+from seamark.connect.shared_reads import StatusBoard
+from seamark.copies.cutover.copy_port import COPIES
+from seamark.core.deadline import read_clock
+from seamark.core.ports import Port
+from seamark.dead_letters.port import RECORDS
+from seamark.errors import RefusedError
+from seamark.kafka.api import BROKERS, BrokersPort
+from seamark.kip199.port import OFFSET_FILE
+from seamark.offsets.port import LEFT_OFFSETS, OFFSETS
+from seamark.offsets.stores.ledger import route_ledgers
+from seamark.pipelines.pipeline import REGISTERED
+
+if TYPE_CHECKING:
+    from seamark.context import ConnectSettings, Context
+    from seamark.copies.cutover.copy_port import CopyPort
+    from seamark.dead_letters.records import SinkRecords
+    from seamark.kip199.standalone_file import StandaloneFile
+    from seamark.offsets.port import OffsetPort
+    from seamark.offsets.read.left_offsets import LeftOffsets
+    from seamark.offsets.stores.scan_cache import ScanCache
+    from seamark.offsets.stores.stores import OffsetStores, OpenScan
+
+# As long as the brokers are asked for anything else. A step may send two requests one after the other, and both must
+# be answered within `ChangeTiming.send_seconds`.
+_KAFKA_SECONDS = 10.0
+
+
+P = TypeVar("P")
+
+# What steps find under each key. A world for planning is a copy of the live one, so that these are names of methods.
+_METHODS: Mapping[Port[Any], str] = {
+    CONNECT: "connect",
+    BROKERS: "kafka",
+    STATUSES: "read_status",
+    OFFSETS: "offsets",
+    LEFT_OFFSETS: "left_offsets",
+    SECRET_KEYS: "find_secret_keys",
+    WORKER_URLS: "worker_urls",
+    OFFSET_FILE: "offset_file",
+    RECORDS: "records",
+    COPIES: "copies",
+    REGISTERED: "registered",
+    IDENTITY: "read_identity",
+}
+
+
+class SystemClock:
+    """The clock of this machine: the wall clock at its start, then seconds of a clock that nothing can set.
+
+    A wait for late requests must not be cut short by a time server that sets the wall clock forward.
+    """
+
+    def __init__(self) -> None:
+        self._began_at = time.time() - read_clock()
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return self._began_at + read_clock()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+class FleetWorld:
+    """A `World` over the clients of one context."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        clusters: Clusters,
+        build_brokers: Callable[[Context], BrokersPort] | None = None,
+        open_scan: OpenScan | None = None,
+        open_copies: Callable[[], CopyPort] | None = None,
+        read_registered: Callable[[], Mapping[str, Any]] | None = None,
+        read_identity: Callable[[Collection[str]], Identity] | None = None,
+    ) -> None:
+        self._read_identity = read_identity
+        self._open_scan = open_scan
+        self._open_copies = open_copies
+        self._read_registered = read_registered
+        self._context = context
+        self._clusters = clusters
+        self._build_brokers = build_brokers or build_changing_brokers
+        self._brokers: BrokersPort | None = None
+        self._opening = threading.Lock()
+        self._clock = SystemClock()
+        self.keys = Keys(context.journal)
+        self._boards: dict[str, StatusBoard] = {}
+        self.scans: ScanCache | None = None
+        # For a planning world, the live one that has the connections.
+        self._live: FleetWorld | None = None
+
+    @property
+    def clock(self) -> SystemClock:
+        """The clock of this machine."""
+        return self._clock
+
+    def connect(self, cluster: str) -> ConnectPort:
+        """The Connect cluster of that name."""
+        client = self._clusters.client(cluster)
+        # Read here, where a step only looks, and kept for a minute. While the step sends its request, the client uses
+        # what it knows, so that the 20 s for sending are not spent on reading.
+        client.read_capabilities()
+        return client
+
+    def find_secret_keys(self, cluster: str, config: Mapping[str, str]) -> frozenset[str]:
+        """Return the keys of a config that are secret by their types."""
+        return self._clusters.types.find_secret_keys(cluster, config)
+
+    def kafka(self) -> BrokersPort:
+        """The brokers of the context. They are not connected to before somebody asks."""
+        if self._live is not None:
+            return self._live.kafka()
+        with self._opening:
+            if self._brokers is None:
+                self._brokers = route_ledgers(self._build_brokers(self._context), self._context)
+            return self._brokers
+
+    def close(self) -> None:
+        """Let go of the brokers. Whoever asks again gets new connections."""
+        with self._opening:
+            brokers, self._brokers = self._brokers, None
+        if brokers is not None:
+            brokers.close()
+
+    def read_status(self, cluster: str, name: str) -> ConnectorStatus:
+        """A connector's status; many who wait share one reading."""
+        # `setdefault` alone decides which board stays, where two threads are first at once.
+        board = self._boards.get(cluster) or self._boards.setdefault(cluster, StatusBoard(self.connect(cluster)))
+        status = board.read(name)
+        if not has_trace(status):
+            return status
+        # A step may report or journal a trace, and a plugin's error may quote a value of the config.
+        return self._clusters.types.clean_status(cluster, self.connect(cluster).read_config(name), status)
+
+    def offsets(self, cluster: str, name: str, *, kept: Connector | None = None) -> OffsetPort:
+        """The offsets of one connector: as the stores hold them, or as the workers tell them.
+
+        `kept` is what it was, where Connect does not know it.
+        """
+        if self._context.verify == "rest":
+            from seamark.offsets.read.rest_offsets import RestOffsets  # noqa: PLC0415
+
+            return RestOffsets(
+                name,
+                context=self._context,
+                client=self.connect(cluster),
+                settings=self._clusters.settings(cluster),
+                clock=self._clock,
+            )
+        from seamark.offsets.read.connector_offsets import ConnectorOffsets  # noqa: PLC0415
+
+        return ConnectorOffsets(
+            name,
+            context=self._context,
+            client=self.connect(cluster),
+            settings=self._clusters.settings(cluster),
+            stores=self.stores,
+            kept=kept,
+        )
+
+    def left_offsets(self, cluster: str) -> LeftOffsets:
+        """What connectors that are gone have left in the workers' topic."""
+        from seamark.offsets.read.left_offsets import LeftOffsets  # noqa: PLC0415
+
+        return LeftOffsets(cluster, context=self._context, stores=self.stores)
+
+    def records(self, cluster: str, name: str) -> SinkRecords:
+        """The records that one sink reads."""
+        from seamark.dead_letters.records import SinkRecords  # noqa: PLC0415
+
+        return SinkRecords(
+            name,
+            context=self._context,
+            client=self.connect(cluster),
+            settings=self._clusters.settings(cluster),
+            brokers=self.kafka,
+        )
+
+    def copies(self) -> CopyPort:
+        """The copies of topics."""
+        if self._open_copies is None:
+            raise RefusedError("nobody here can copy topics")
+        return self._open_copies()
+
+    def registered(self, pipeline: str) -> Any:
+        """What the journal says that a pipeline is."""
+        return self._read_registered().get(pipeline) if self._read_registered is not None else None
+
+    def read_identity(self, clusters: Collection[str]) -> Identity:
+        """Return which Kafka cluster and which Connect clusters these are, as they report it now."""
+        if self._read_identity is None:
+            raise RefusedError("can't tell which clusters these are")
+        return self._read_identity(clusters)
+
+    def worker_urls(self, cluster: str) -> tuple[str, ...]:
+        """The workers that are up, as the brokers know them; none where all are down."""
+        from seamark.kafka.worker_group import read_worker_urls  # noqa: PLC0415
+
+        group = self._clusters.settings(cluster).group_id
+        if group is None:
+            raise self._context.missing(f"connect.{cluster}.group_id")
+        return read_worker_urls(self._context.kafka.client_config(), group, timeout_seconds=_KAFKA_SECONDS)
+
+    def offset_file(self, cluster: str) -> StandaloneFile:
+        """The file of a standalone worker."""
+        from seamark.kip199.standalone_file import StandaloneFile  # noqa: PLC0415
+
+        return StandaloneFile(self._clusters.settings(cluster))
+
+    def keep_scans(self) -> FleetWorld:
+        """Return a world for planning: it reads each offsets topic once. Steps never get it."""
+        from seamark.offsets.stores.scan_cache import ScanCache  # noqa: PLC0415
+        from seamark.offsets.stores.stores import open_topic_scan  # noqa: PLC0415
+
+        kept = copy(self)
+        kept._live = self  # noqa: SLF001
+        kept.__dict__.pop("stores", None)
+        kept.scans = ScanCache(self._open_scan or open_topic_scan)
+        kept._open_scan = kept.scans.open  # noqa: SLF001 - a world of its own class
+        return kept
+
+    def expect_connectors(self, names: Iterable[str]) -> None:
+        """Announce the connectors that a plan is about: one scan of their topic then reads all of them."""
+        if self.scans is not None:
+            self.scans.expect(tuple(names))
+
+    @cached_property
+    def stores(self) -> OffsetStores:
+        """The stores that hold the offsets of connectors."""
+        from seamark.offsets.stores.stores import OffsetStores  # noqa: PLC0415
+
+        return OffsetStores(self._context, clusters=self._clusters, brokers=self.kafka, open_scan=self._open_scan)
+
+    def use(self, port: Port[P]) -> P:
+        """Return the capability that is registered under a key."""
+        found: P = getattr(self, _METHODS[port])
+        return found
+
+    def reveal(self, reference: str) -> str:
+        """The value behind a `secret://` reference."""
+        return self._context.reveal(reference)
+
+    def seal(self, value: str) -> str:
+        """A keyed hash of a secret."""
+        return self.keys.read().current.seal(value)
+
+
+def build_changing_brokers(context: Context) -> BrokersPort:
+    """The client of the brokers that acts: two requests of it end within the time that a step has for sending."""
+    from seamark.kafka import Brokers  # noqa: PLC0415
+
+    send_seconds = build_timing(context.journal.in_flight_seconds).send_seconds
+    return Brokers(context.kafka.client_config(), timeout_seconds=min(_KAFKA_SECONDS, send_seconds / 2))
+
+
+def build_changing_client(
+    settings: ConnectSettings,
+    *,
+    in_flight_seconds: float,
+    read_config_names: Callable[[], frozenset[str]] | None = None,
+) -> ConnectPort:
+    """The client that acts: it begins no attempt later than a step may still send its request."""
+    from seamark.connect import Timing  # noqa: PLC0415
+
+    timing = Timing(deadline_seconds=build_timing(in_flight_seconds).send_seconds)
+    return build_connect_client(settings, timing=timing, read_config_names=read_config_names)

@@ -1,1 +1,0 @@
-"""`connect-offsets`: the offsets of a worker that is known from its properties file alone."""

@@ -1,1 +1,0 @@
-"""Topics landed in tables by Spark, each record once."""

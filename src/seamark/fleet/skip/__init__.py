@@ -1,1 +1,0 @@
-"""Skipping the one record that a sink can't take: finding it, parking it, letting the sink go on behind it."""

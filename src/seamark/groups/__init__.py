@@ -1,0 +1,1 @@
+"""Consumer groups: their values, reads, actions, steps and views."""

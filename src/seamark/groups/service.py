@@ -1,0 +1,250 @@
+"""Consumer groups: reading them, moving them, deleting them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seamark.changes.action import Action
+from seamark.changes.planned import Planned
+from seamark.changes.planner import Planner
+from seamark.connect.clusters import Clusters
+from seamark.core.duration import parse_duration
+from seamark.core.reading import Reading
+from seamark.core.refs import render_group
+from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
+from seamark.groups.delays import read_delays
+from seamark.groups.group import DeleteGroup, MoveGroup
+from seamark.groups.group_image import build_positions
+from seamark.groups.group_owners import GroupOwners, read_owners
+from seamark.groups.lag import pick_delays
+from seamark.groups.lag_model import GroupEntry, GroupReport, count_lag
+from seamark.groups.targets import Chosen, clamp, parse_topic, parse_where, read_export, read_spots, read_targets, shift
+from seamark.kafka.groups import Committed, Group, GroupOffsets, GroupType, count_members
+from seamark.kafka.spot import Spot
+
+if TYPE_CHECKING:
+    from seamark.changes.world import Clock
+    from seamark.kafka.api import BrokersPort
+
+_NO_GROUP = "DEAD"
+
+
+class Groups:
+    """The consumer groups of a context. Whatever changes one is a plan, which `fleet.apply` carries out."""
+
+    def __init__(
+        self, *, clusters: Clusters, kafka: Callable[[], BrokersPort], clock: Clock, planner: Callable[[], Planner]
+    ) -> None:
+        self._clusters = clusters
+        self._open_kafka = kafka
+        self._clock = clock
+        self._planner = planner
+
+    def all(self) -> Reading[GroupEntry]:
+        """Every group, by name; those of sinks with their connector. Share groups are listed, never touched."""
+        listings = self._kafka.read_all_groups()
+        owners = read_owners(self._clusters)
+        sinks = owners.sinks
+        entries = tuple(
+            GroupEntry(found, owners.find(found.name)) if found.name in sinks else GroupEntry(found)
+            for found in listings.items
+        )
+        return Reading(entries, failures={**listings.failures, **owners.failures})
+
+    def one(self, name: str) -> GroupReport:
+        """One group: its members, its positions, and how far it is behind."""
+        self._refuse_share(name, doing="shown by its offsets")
+        group, committed = self._read(name), self._read_committed(name)
+        if group.state == _NO_GROUP and not committed:
+            raise _build_missing(name)
+        bounds = self._kafka.read_bounds(committed)
+        ends = {spot: found.latest for spot, found in bounds.found.items()}
+        behind = [(spot, held.offset) for spot, held in committed.items() if count_lag(held, ends.get(spot))]
+        now_ms = round(self._clock.now() * 1000)
+        delays = pick_delays(committed, read_delays(self._kafka, behind, ends, now_ms=now_ms) if behind else {})
+        owners = read_owners(self._clusters)
+        notes = [f"{topic}-{number}: {error.message}" for (topic, number), error in bounds.failures.items()]
+        notes += [f"whose group it is may not be known: {error.message}" for error in owners.failures.values()]
+        return GroupReport(
+            group, owners.find(name), offsets=committed, bounds=bounds.found, delays=delays, notes=tuple(notes)
+        )
+
+    def move(
+        self,
+        name: str,
+        *,
+        to: str | int | datetime | None = None,
+        back: float | str | timedelta | None = None,
+        shift: int | None = None,
+        source: str | Path | None = None,
+        topics: Sequence[str] = (),
+    ) -> Planned:
+        """Plan other positions for a group. Exactly one of `to`, `back`, `shift` and `source` says where.
+
+        `to` is `earliest`, `latest`, an offset or a time; `back` a length of time before now; `shift` a number of
+        records, ahead or back; `source` another group's name, or the Path of an export. `topics` are `TOPIC` or
+        `TOPIC:0,1`; without them the group is moved wherever it has committed. Positions stay within the log.
+
+        Raises:
+            RefusedError: somebody is in the group, or it is a share group.
+        """
+        if sum(way is not None for way in (to, back, shift, source)) != 1:
+            raise UsageError(f"say in one way where group {name} shall stand", hint="one of to, back, shift, source")
+        chosen = [parse_topic(text) for text in topics]
+        owners = self._prepare(name)
+        committed = self._read_committed(name)
+        if source is not None:
+            targets = self._read_source(name, source, chosen)
+        else:
+            spots = read_spots(self._kafka, chosen, committed)
+            if not spots:
+                raise _build_missing(name)
+            targets = self._find_targets(spots, committed, to=to, back=back, by=shift)
+        step = MoveGroup(name, build_positions(sorted(targets), _build_commits(targets, committed)))
+        new = () if committed else (f"{render_group(name)} has committed nothing yet: it begins with these offsets",)
+        return self._build(f"move {render_group(name)}", name, step, owners=owners, notes=new)
+
+    def delete(self, name: str) -> Planned:
+        """Plan the end of a group with all that it has committed. Undoing it commits the same again."""
+        owners = self._prepare(name)
+        if self._read(name).state == _NO_GROUP and not self._read_committed(name):
+            raise _build_missing(name)
+        sink = owners.find(name)
+        notes = (f"when connector/{sink} runs next it begins where auto.offset.reset says (earliest)",) if sink else ()
+        return self._build(f"delete {render_group(name)}", name, DeleteGroup(name), owners=owners, notes=notes)
+
+    def place(self, name: str, targets: Mapping[Spot, int | None], *, topics: Sequence[str] = ()) -> Planned:
+        """Plan these positions for a group, within the log; None forgets one. `topics` are as for `move`."""
+        chosen = [parse_topic(text) for text in topics]
+        wanted = {spot: at for spot, at in targets.items() if _is_chosen(spot, chosen)}
+        if not wanted:
+            raise NotFoundError(f"there are no offsets for group {name} in this")
+        owners = self._prepare(name)
+        committed = self._read_committed(name)
+        placed = clamp(self._kafka, {spot: at for spot, at in wanted.items() if at is not None})
+        step = MoveGroup(name, build_positions(sorted(wanted), _build_commits(placed, committed)))
+        return self._build(f"move {render_group(name)}", name, step, owners=owners)
+
+    def forget(self, name: str, *, topics: Sequence[str]) -> Planned:
+        """Plan that a group forgets where it stands on these topics."""
+        spots = read_spots(self._kafka, [parse_topic(text) for text in topics], {})
+        committed = self._read_committed(name)
+        return self.place(name, {spot: None for spot in spots if spot in committed})
+
+    @property
+    def _kafka(self) -> BrokersPort:
+        return self._open_kafka()
+
+    def _find_targets(
+        self,
+        spots: Sequence[Spot],
+        committed: Mapping[Spot, Committed],
+        *,
+        to: str | int | datetime | None,
+        back: float | str | timedelta | None,
+        by: int | None,
+    ) -> dict[Spot, int]:
+        if by is not None:
+            return shift(self._kafka, spots, committed, by)
+        if back is not None:
+            return read_targets(self._kafka, spots, self._find_moment(back))
+        return read_targets(self._kafka, spots, parse_where(to if to is not None else ""))
+
+    def _find_moment(self, back: float | str | timedelta) -> datetime:
+        if isinstance(back, timedelta):
+            length = back
+        else:
+            try:
+                length = timedelta(seconds=parse_duration(back) if isinstance(back, str) else back)
+            except ValueError:
+                raise UsageError(f"{back!r} is not a length of time", hint="such as 90s, 1h or 2d") from None
+        return datetime.fromtimestamp(self._clock.now(), tz=UTC) - length
+
+    def _read_source(self, name: str, source: str | Path, chosen: Sequence[Chosen]) -> dict[Spot, int]:
+        if isinstance(source, Path):
+            offsets = read_export(source, group=name)
+        else:
+            offsets = {spot: commit.offset for spot, commit in self._read_committed(source).items()}
+        wanted = {spot: at for spot, at in offsets.items() if _is_chosen(spot, chosen)}
+        if not wanted:
+            what = f"{source}" if isinstance(source, Path) else f"group {source}"
+            raise NotFoundError(f"{what} has no offsets for this", hint="seamark groups show GROUP shows what it has")
+        return clamp(self._kafka, wanted)
+
+    def _prepare(self, name: str) -> GroupOwners:
+        """Refuse a group that must not be touched; give whose groups there are."""
+        self._refuse_share(name, doing="moved or deleted")
+        owners = read_owners(self._clusters)
+        group = self._read(name)
+        if not group.is_quiet:
+            sink = owners.find(name)
+            stop = f"seamark connectors stop {sink.replace(',', '')}" if sink else "stop them first"
+            raise RefusedError(
+                f"group {name} is in use; nothing was changed",
+                cause=f"it is {group.state} with {count_members(len(group.members))}"
+                + (f"; it belongs to connector/{sink}" if sink else ""),
+                hint=f"what its members commit next would undo it: {stop}",
+                context={"group": name},
+            )
+        return owners
+
+    def _refuse_share(self, name: str, *, doing: str) -> None:
+        listings = self._kafka.read_all_groups()
+        for found in listings.items:
+            if found.name == name and found.type is GroupType.SHARE:
+                raise RefusedError(
+                    f"{name} is a share group, which can't be {doing}",
+                    cause="it has no positions that one could compare or put back",
+                    hint="Kafka's own kafka-share-groups knows it",
+                )
+
+    def _read(self, name: str) -> Group:
+        reading = self._kafka.read_members([name])
+        for error in reading.failures.values():
+            if isinstance(error, NotFoundError):
+                return Group(name, _NO_GROUP, GroupType.UNKNOWN, "", "", None)
+            raise error
+        return reading.items[0]
+
+    def _read_committed(self, name: str) -> Mapping[Spot, Committed]:
+        reading: Reading[GroupOffsets] = self._kafka.read_committed({name: None}, only_stable=True)
+        for error in reading.failures.values():
+            if isinstance(error, NotFoundError):
+                return {}
+            raise error
+        return reading.items[0].offsets
+
+    def _build(
+        self, title: str, name: str, step: Action, *, owners: GroupOwners, notes: tuple[str, ...] = ()
+    ) -> Planned:
+        sink = owners.find(name)
+        whose = (f"it is the group of connector/{sink}",) if sink else ()
+        unknown = tuple(_say_unknown(where, error) for where, error in owners.failures.items())
+        return self._planner().plan(title, [step], notes=(*whose, *notes, *unknown))
+
+
+def _is_chosen(spot: Spot, chosen: Sequence[Chosen]) -> bool:
+    return not chosen or any(spot[0] == one.topic and spot[1] in (one.partitions or spot[1:]) for one in chosen)
+
+
+def _build_commits(targets: Mapping[Spot, int], committed: Mapping[Spot, Committed]) -> dict[Spot, Committed]:
+    """The commits to make. What stands there already stays as it is, with what its committer added."""
+    return {
+        spot: held if (held := committed.get(spot)) is not None and held.offset == at else Committed(at)
+        for spot, at in targets.items()
+    }
+
+
+def _build_missing(name: str) -> NotFoundError:
+    return NotFoundError(
+        f"there is no group {name}, and nothing is committed for it",
+        hint="seamark groups list shows all of them; a new one needs its topics: --topic",
+        context={"group": name},
+    )
+
+
+def _say_unknown(where: str, error: SeamarkError) -> str:
+    return f"whether it is a sink's group in {where} can't be told: {error.message}"

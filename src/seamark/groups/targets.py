@@ -1,0 +1,146 @@
+"""Where a group shall stand: the same arithmetic as kafka-consumer-groups, for many partitions at once."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from seamark.errors import NotFoundError, RefusedError, UsageError
+from seamark.kafka.api import BrokersPort
+from seamark.kafka.groups import Committed
+from seamark.kafka.spot import Edge, Spot
+
+# An export of a large group has some thousand lines.
+_LARGEST_BYTES = 16 * 1024 * 1024
+_SHORT_ROW, _LONG_ROW = 3, 4
+_HOW = "lines of topic,partition,offset, as kafka-consumer-groups --export writes them"
+
+Where = Edge | int | datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A topic to move on, and some of its partitions; all of them where none is named."""
+
+    topic: str
+    partitions: tuple[int, ...] = ()
+
+
+def parse_where(text: str | int | datetime) -> Where:
+    """`earliest`, `latest`, an offset, or a time in ISO 8601. A time without a zone is UTC, as Kafka's tool has it."""
+    if isinstance(text, datetime):
+        return text if text.tzinfo else text.replace(tzinfo=UTC)
+    if isinstance(text, int):
+        return text
+    if text in (Edge.EARLIEST, Edge.LATEST):
+        return Edge(text)
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        hint = "earliest, latest, an offset, or a time as 2026-11-14T12:00:00Z"
+        raise UsageError(f"{text!r} is no place in a log", hint=hint) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def parse_topic(text: str) -> Chosen:
+    """`TOPIC` or `TOPIC:0,1,2`."""
+    name, colon, numbers = text.partition(":")
+    parts = [part.strip() for part in numbers.split(",")] if colon else []
+    if not name or not all(part.isascii() and part.isdecimal() for part in parts):
+        raise UsageError(f"{text!r} names no topic", hint="TOPIC, or TOPIC:0,1,2 for some of its partitions")
+    return Chosen(name, tuple(int(part) for part in parts))
+
+
+def read_spots(kafka: BrokersPort, chosen: Sequence[Chosen], committed: Mapping[Spot, Committed]) -> tuple[Spot, ...]:
+    """The partitions to move: all those of the topics named, or those on which something is committed."""
+    if not chosen:
+        return tuple(sorted(committed))
+    reading = kafka.read_topics(list(dict.fromkeys(found.topic for found in chosen)))
+    for error in reading.failures.values():
+        raise error
+    known = {topic.name: topic.spots for topic in reading.items}
+    spots: dict[Spot, None] = {}
+    for found in chosen:
+        wanted = tuple((found.topic, number) for number in found.partitions) or known[found.topic]
+        if missing := [number for topic, number in wanted if (topic, number) not in known[found.topic]]:
+            raise NotFoundError(f"topic {found.topic} has no partition {', '.join(map(str, missing))}")
+        spots |= dict.fromkeys(wanted)
+    return tuple(sorted(spots))
+
+
+def read_targets(kafka: BrokersPort, spots: Sequence[Spot], where: Where) -> dict[Spot, int]:
+    """The offsets at a place, within the bounds. A time after the last record stands for the end of the log."""
+    if isinstance(where, int):
+        return clamp(kafka, dict.fromkeys(spots, where))
+    bounds = kafka.read_bounds(spots).require_complete(what="the bounds")
+    if isinstance(where, Edge):
+        return {spot: bounds[spot].earliest if where is Edge.EARLIEST else bounds[spot].latest for spot in spots}
+    moment_ms = round(where.timestamp() * 1000)
+    found = kafka.read_log_offsets(spots, at=moment_ms).require_complete(what="the offsets of that time")
+    return {spot: bounds[spot].latest if (stamp := found[spot]) is None else stamp.offset for spot in spots}
+
+
+def shift(kafka: BrokersPort, spots: Sequence[Spot], committed: Mapping[Spot, Committed], by: int) -> dict[Spot, int]:
+    """The committed offsets and some more, or less. Refused where nothing is committed."""
+    if missing := [f"{topic}-{number}" for topic, number in spots if (topic, number) not in committed]:
+        raise RefusedError(
+            f"nothing is committed on {', '.join(missing)}, so there is nothing to shift from",
+            hint="give those a place first: --to earliest|latest|OFFSET",
+        )
+    return clamp(kafka, {spot: committed[spot].offset + by for spot in spots})
+
+
+def clamp(kafka: BrokersPort, offsets: Mapping[Spot, int]) -> dict[Spot, int]:
+    """The offsets, none before the first one that is there nor behind the next one to come."""
+    bounds = kafka.read_bounds(offsets).require_complete(what="the bounds")
+    return {spot: min(max(at, bounds[spot].earliest), bounds[spot].latest) for spot, at in offsets.items()}
+
+
+def read_export(path: Path, *, group: str) -> dict[Spot, int]:
+    """The offsets of an export: three columns, or four with the group first, of which only this group's count."""
+    try:
+        if path.stat().st_size > _LARGEST_BYTES:
+            raise UsageError(f"{path} is too large for offsets", hint=_HOW)
+        rows = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        cause = getattr(error, "strerror", None) or type(error).__name__
+        raise UsageError(f"{path} can't be read", cause=cause, hint=_HOW) from None
+    found: dict[Spot, int] = {}
+    columns: list[int] = []
+    for number, row in enumerate(rows, start=1):
+        cells = [cell.strip() for cell in row]
+        if number == 1 and (columns := _find_columns(cells)):
+            continue
+        if columns:
+            cells = [cells[column] for column in columns if column < len(cells)]
+        if not any(cells):
+            continue
+        if len(cells) == _LONG_ROW:
+            owner, *cells = cells
+            if owner != group:
+                continue
+        spot, offset = _parse_row(cells, place=f"{path}:{number}")
+        if spot in found:
+            raise UsageError(f"{path}:{number} names {spot[0]}-{spot[1]} a second time")
+        found[spot] = offset
+    return found
+
+
+def _find_columns(cells: Sequence[str]) -> list[int]:
+    """Where the columns stand, if this is a line of titles, as `seamark groups show -o csv` writes one."""
+    titles = [cell.lower() for cell in cells]
+    if not {"topic", "partition", "offset"} <= {*titles}:
+        return []
+    return [titles.index(title) for title in ("group", "topic", "partition", "offset") if title in titles]
+
+
+def _parse_row(cells: Sequence[str], *, place: str) -> tuple[Spot, int]:
+    numbers = cells[1:]
+    if len(cells) != _SHORT_ROW or not all(cell.isascii() and cell.isdecimal() for cell in numbers):
+        raise UsageError(f"{place} is no offset", hint=_HOW)
+    return (cells[0], int(numbers[0])), int(numbers[1])

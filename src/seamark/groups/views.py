@@ -1,0 +1,224 @@
+"""Groups: the listing, one of them in full, and how far all of them are behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from seamark.core.reading import Reading
+from seamark.groups.lag_model import Delay, GroupEntry, GroupLag, GroupReport
+from seamark.kafka.groups import Committed, GroupMember
+from seamark.kafka.spot import Bounds, Spot
+from seamark.report.error import build_failures
+from seamark.report.listing import Column, Listing, View
+from seamark.report.sparkline import render_sparkline
+from seamark.report.text import Line, Screen, Span, Style, line
+from seamark.report.words import render_count, render_duration, render_number
+
+# So many bars fit beside the other columns of a terminal of 120 characters.
+_TREND_WIDTH = 20
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else render_number(value)
+
+
+def _seconds(delay: Delay | None) -> float | None:
+    return None if delay is None else round(delay.seconds, 3)
+
+
+def _render_delay(delay: Delay | None) -> str:
+    if delay is None:
+        return "-"
+    return ("" if delay.is_exact else "~ ") + (render_duration(delay.seconds) if delay.seconds else "0 s")
+
+
+def _build_worst(found: GroupLag) -> dict[str, Any] | None:
+    if found.worst is None:
+        return None
+    (topic, number), count = found.worst
+    return {"topic": topic, "partition": number, "lag": count}
+
+
+def _render_worst(found: GroupLag) -> str:
+    if found.worst is None:
+        return "nothing committed" if not found.lag else "not known"
+    (topic, number), count = found.worst
+    return f"{topic}-{number} {render_number(count)}" if count else "-"
+
+
+LISTING: Listing[GroupEntry] = Listing(
+    kind="GroupList",
+    noun="group",
+    name=lambda group: group.name,
+    columns=(
+        Column("group", "GROUP", lambda group: group.name),
+        Column("state", "STATE", lambda group: group.listing.state),
+        Column("type", "TYPE", lambda group: group.listing.type.value),
+        Column("protocol", "PROTOCOL", lambda group: group.listing.protocol, wide=True),
+        Column("connector", "CONNECTOR", lambda group: group.connector),
+    ),
+)
+
+MEMBERS: Listing[GroupMember] = Listing(
+    kind="MemberList",
+    noun="member",
+    name=lambda member: member.id,
+    columns=(
+        Column("client_id", "CLIENT", lambda member: member.client_id),
+        Column("host", "HOST", lambda member: member.host),
+        Column(
+            "assignment",
+            "PARTITIONS",
+            lambda member: [f"{topic}-{number}" for topic, number in member.assignment],
+            text=lambda member: ", ".join(f"{topic}-{number}" for topic, number in member.assignment) or "-",
+        ),
+        Column("instance_id", "INSTANCE", lambda member: member.instance_id, wide=True),
+        Column("id", "MEMBER", lambda member: member.id, wide=True),
+    ),
+)
+
+# A partition, what is committed on it, its bounds, the records behind, and how long they have been there.
+Row = tuple[Spot, Committed, Bounds | None, int | None, Delay | None]
+
+POSITIONS: Listing[Row] = Listing(
+    kind="PositionList",
+    noun="partition",
+    name=lambda row: f"{row[0][0]}-{row[0][1]}",
+    columns=(
+        Column("topic", "TOPIC", lambda row: row[0][0]),
+        Column("partition", "PARTITION", lambda row: row[0][1], right=True),
+        Column("offset", "OFFSET", lambda row: row[1].offset, right=True),
+        Column("earliest", "EARLIEST", lambda row: row[2].earliest if row[2] else None, right=True),
+        Column("latest", "LATEST", lambda row: row[2].latest if row[2] else None, right=True),
+        Column("lag", "LAG", lambda row: row[3], text=lambda row: _number(row[3]), right=True),
+        Column("seconds", "BEHIND", lambda row: _seconds(row[4]), text=lambda row: _render_delay(row[4]), right=True),
+        Column("metadata", "METADATA", lambda row: row[1].metadata, wide=True),
+    ),
+)
+
+LAGS: Listing[GroupLag] = Listing(
+    kind="LagList",
+    noun="group",
+    name=lambda found: found.name,
+    columns=(
+        Column("group", "GROUP", lambda found: found.name),
+        Column("connector", "CONNECTOR", lambda found: found.connector),
+        Column("state", "STATE", lambda found: found.state),
+        Column("partitions", "PARTITIONS", lambda found: len(found.lag), right=True),
+        Column("lag", "LAG", lambda found: found.total, text=lambda found: _number(found.total), right=True),
+        Column(
+            "seconds",
+            "BEHIND",
+            lambda found: _seconds(found.delay),
+            text=lambda found: _render_delay(found.delay),
+            right=True,
+        ),
+        Column("worst", "WORST", _build_worst, text=_render_worst),
+        Column("unknown", "UNKNOWN", lambda found: found.unknown, wide=True, right=True),
+    ),
+)
+
+
+def build_groups_view(reading: Reading[GroupEntry], rows: tuple[GroupEntry, ...]) -> View[GroupEntry]:
+    """Groups, and what could not be read."""
+    return View(
+        LISTING,
+        rows,
+        body=lambda: {"items": LISTING.build_items(rows), "failures": build_failures(reading.failures)},
+        empty="no groups",
+    )
+
+
+def build_group_view(report: GroupReport) -> View[Row]:
+    """One group; its rows are its positions, so that CSV can be read by `groups move --from`."""
+    rows = _build_rows(report)
+    return View(
+        POSITIONS,
+        rows,
+        kind="Group",
+        body=lambda: _build_body(report, rows),
+        lines=lambda screen: _build_lines(report, rows, screen),
+        empty="nothing is committed",
+    )
+
+
+def build_lag_view(
+    reading: Reading[GroupLag], trends: Mapping[str, Sequence[int | None]] | None = None
+) -> View[GroupLag]:
+    """Who is behind, the worst first, and the total. `trends` are former totals by group, the newest last."""
+    return View(
+        LAGS,
+        reading.items,
+        body=lambda: {
+            "total": _sum(reading.items),
+            "items": LAGS.build_items(reading.items),
+            "failures": build_failures(reading.failures),
+        },
+        lines=lambda screen: _build_lag_lines(reading.items, trends or {}, screen),
+        empty="no groups",
+    )
+
+
+def _build_body(report: GroupReport, rows: Sequence[Row]) -> dict[str, Any]:
+    group = report.group
+    return {
+        "group": group.name,
+        "state": group.state,
+        "type": group.type.value,
+        "connector": report.connector,
+        "coordinator": group.coordinator,
+        "members": MEMBERS.build_items(group.members),
+        "positions": POSITIONS.build_items(rows),
+        "notes": list(report.notes),
+    }
+
+
+def _build_lines(report: GroupReport, rows: Sequence[Row], screen: Screen) -> list[Line]:
+    group = report.group
+    known = [lag for *_, lag, _ in rows if lag is not None]
+    behind = f" · {render_count(sum(known), 'record')} behind" if known else ""
+    whose = f" · of connector/{report.connector}" if report.connector else ""
+    head = f" · {group.state} · {group.type.value} · {render_count(len(group.members), 'member')}{behind}{whose}"
+    return [
+        line(Span(f"group {group.name}", Style.STRONG), head),
+        *POSITIONS.build_lines(rows, screen, indent="  "),
+        *MEMBERS.build_lines(group.members, screen, indent="  "),
+        *(line(Span("! ", Style.WARN), note) for note in report.notes),
+    ]
+
+
+def _build_lag_lines(
+    rows: Sequence[GroupLag], trends: Mapping[str, Sequence[int | None]], screen: Screen
+) -> list[Line]:
+    listing = LAGS
+    if any(len(values) > 1 for values in trends.values()):
+        trend: Column[GroupLag] = Column("trend", "TREND", lambda found: _render_trend(trends.get(found.name, ())))
+        listing = Listing(LAGS.kind, LAGS.noun, LAGS.name, (*LAGS.columns, trend))
+    lines = listing.build_lines(rows, screen)
+    total = f"{render_count(len(rows), 'group')}, {render_count(_sum(rows), 'record')} behind in total"
+    waiting = [(found.delay.seconds, found) for found in rows if found.delay is not None and found.delay.seconds]
+    if not waiting:
+        return [*lines, line(total)]
+    _, longest = max(waiting, key=lambda pair: pair[0])
+    return [*lines, line(f"{total}; the oldest waits for {longest.name}: {_render_delay(longest.delay)}")]
+
+
+def _render_trend(values: Sequence[int | None]) -> str:
+    return render_sparkline(list(values), width=_TREND_WIDTH)
+
+
+def _build_rows(report: GroupReport) -> tuple[Row, ...]:
+    lags = report.lag
+    return tuple(
+        (spot, commit, report.bounds.get(spot), lags[spot], _find_delay(report, spot, lags[spot]))
+        for spot, commit in sorted(report.offsets.items())
+    )
+
+
+def _find_delay(report: GroupReport, spot: Spot, lag: int | None) -> Delay | None:
+    return Delay(0.0) if lag == 0 else report.delays.get(spot)
+
+
+def _sum(rows: Sequence[GroupLag]) -> int:
+    return sum(found.total or 0 for found in rows)

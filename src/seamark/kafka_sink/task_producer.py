@@ -1,0 +1,245 @@
+"""The producer of one task: rows by columns in, one transaction after the other, each with its control record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Protocol
+
+from seamark.kafka.opening import hear_fatal_errors, open_client
+from seamark.kafka.wait import ConnectionEvents
+from seamark.kafka_sink.control import Amount
+
+# The brokers allow 15 minutes by default (transaction.max.timeout.ms). A task that dies holds readers up for as long as
+# this, unless it runs again, which Spark does within seconds.
+TRANSACTION_SECONDS = 300.0
+# Finding a coordinator again after the loss of a broker takes its session (9 s) and an election.
+ANSWER_SECONDS = 60.0
+_ROOM_SECONDS = 0.05
+
+DEFAULTS: Mapping[str, Any] = {
+    # Rows come ten thousand at a time: full batches form by themselves, and a few milliseconds cost nothing.
+    "linger.ms": 20,
+    "batch.size": 1 << 20,
+    "compression.type": "lz4",
+    # 128 MiB ahead of the brokers is a second of the fastest task that was seen.
+    "queue.buffering.max.kbytes": 128 * 1024,
+    "queue.buffering.max.messages": 500_000,
+    "transaction.timeout.ms": int(TRANSACTION_SECONDS * 1000),
+    "reconnect.backoff.max.ms": 1000,
+}
+"""Settings that the job's own go over."""
+
+OURS = frozenset(
+    {
+        "acks",
+        "delivery.report.only.error",
+        "delivery.timeout.ms",
+        "enable.gapless.guarantee",
+        "enable.idempotence",
+        "message.timeout.ms",
+        "partitioner",
+        "request.required.acks",
+        "transactional.id",
+    }
+)
+"""Settings that the guarantee rests on; a job can't change them."""
+
+
+class Piece(Protocol):
+    """Some rows of a task's input. It may be gone through more than once."""
+
+    @property
+    def amount(self) -> Amount:
+        """How much it is."""
+
+    def rows(self) -> Iterable[tuple[str, Any, Any, Any, int | None, int | None]]:
+        """Row by row: topic, key, value, headers, partition (None: by the key), timestamp in ms (None: now)."""
+
+    def split(self, records: int) -> tuple[Piece, Piece]:
+        """The first rows, and the rest."""
+
+
+class ProducerFailure(Exception):  # noqa: N818 - it never leaves this package
+    """The producer can't go on; what it did last may be unknown. `error` is librdkafka's."""
+
+    def __init__(self, error: Any, *, spot: str = "") -> None:
+        super().__init__(error.str())
+        self.error = error
+        self.spot = spot
+
+
+class TaskProducer:
+    """A transactional producer. After any failure it can only be closed.
+
+    librdkafka lacks KIP-890: its abort is not surely the end of what is under way. A new producer's taking over is.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, str],
+        *,
+        transactional_id: str,
+        control_topic: str,
+        on_written: Callable[[int, int], None] | None = None,
+        build_producer: Callable[[dict[str, Any]], Any] | None = None,
+    ) -> None:
+        from confluent_kafka import Producer  # noqa: PLC0415
+
+        self._events = ConnectionEvents()
+        self._failed: tuple[Any, str] | None = None
+        self._control_topic = control_topic
+        self._on_written = on_written
+        ours: dict[str, Any] = {
+            "transactional.id": transactional_id,
+            "enable.idempotence": True,
+            "acks": "all",
+            # A transaction's own end is the end of all waiting.
+            "message.timeout.ms": 0,
+            # Java's choice for a key. librdkafka's own is another one.
+            "partitioner": "murmur2_random",
+            # Only a copy needs to know where records lie, and asks for the reports of some: each has its price.
+            "delivery.report.only.error": on_written is None,
+        }
+        if on_written is None:
+            ours["on_delivery"] = self._note_failure
+        build = build_producer or Producer
+        self._producer = open_client(config, {**DEFAULTS, **config, **ours}, build=build, on_error=self._events.record)
+
+    def take(self) -> None:
+        """Take the transactional id. Whoever had it is fenced, and what they left open is ended."""
+        self._call(self._take)
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._call(self._producer.begin_transaction)
+
+    def produce(self, piece: Piece, *, deadline: float, reported: Sequence[int] = ()) -> None:
+        """Hand rows to librdkafka, and wait where it has no room. The brokers may get them later.
+
+        Where the `reported` rows come to lie is told to `on_written`, for each partition in their order.
+        """
+        self._call(lambda: self._produce(piece, deadline=deadline, reported=reported))
+
+    def flush(self, *, deadline: float) -> None:
+        """Wait until the brokers have every record."""
+        self._call(lambda: self._flush(deadline))
+
+    def commit(self, topic: str, *, partition: int, key: bytes, value: bytes, deadline: float) -> None:
+        """Write a control record behind everything else, and commit."""
+        self._call(lambda: self._commit(topic, partition=partition, key=key, value=value, deadline=deadline))
+
+    def close(self) -> None:
+        """Let go of it. An open transaction is left to whoever takes the id next, or to the brokers."""
+        if self._producer is not None:
+            self._producer.purge(blocking=False)
+            self._producer = None
+
+    def _take(self) -> None:
+        # A client that is connected to nobody when it looks for its coordinator looks again after half a second. The
+        # first answer has it let go of the addresses that it was given, and the second comes from a broker that it
+        # knows. Seen on one broker: three of four took 0.5 s without this, none more than 0.1 s with it.
+        for _ in range(2):
+            self._producer.list_topics(self._control_topic, timeout=ANSWER_SECONDS)
+        self._producer.init_transactions(ANSWER_SECONDS)
+
+    def _produce(self, piece: Piece, *, deadline: float, reported: Sequence[int]) -> None:
+        rows, at = iter(piece.rows()), 0
+        if len(reported) == piece.amount.records:
+            self._hand_over(rows, self._note, deadline=deadline)
+        else:
+            for row in reported:
+                self._hand_over(islice(rows, row - at), None, deadline=deadline)
+                self._hand_over(islice(rows, 1), self._note, deadline=deadline)
+                at = row + 1
+            self._hand_over(rows, None, deadline=deadline)
+        # Reports of failures come only when somebody polls.
+        self._producer.poll(0)
+        self._check()
+
+    def _hand_over(
+        self, rows: Iterable[tuple[Any, ...]], report: Callable[..., None] | None, *, deadline: float
+    ) -> None:
+        produce = self._producer.produce
+        for topic, key, value, headers, partition, stamp in rows:
+            place = -1 if partition is None else partition
+            while True:
+                try:
+                    # By place and not by name, which takes the client half of the time. The None is another name of
+                    # the callback.
+                    produce(topic, value, key, place, report, None, stamp or 0, headers)
+                except BufferError:
+                    self._make_room(deadline=deadline)
+                else:
+                    break
+
+    def _make_room(self, *, deadline: float) -> None:
+        self._producer.poll(_ROOM_SECONDS)
+        self._check()
+        if time.monotonic() > deadline:
+            raise ProducerFailure(_build_late("the brokers took no more records in time"))
+
+    def _commit(self, topic: str, *, partition: int, key: bytes, value: bytes, deadline: float) -> None:
+        # The control record goes last and alone: it holds other tasks' readers up for no longer than the commit takes.
+        self._flush(deadline)
+        self._producer.produce(topic, value=value, key=key, partition=partition, on_delivery=self._note_failure)
+        self._flush(deadline)
+        self._producer.commit_transaction(max(1.0, min(ANSWER_SECONDS, deadline - time.monotonic())))
+
+    def _flush(self, deadline: float) -> None:
+        late = self._producer.flush(max(1.0, deadline - time.monotonic()))
+        self._check()
+        if late:
+            raise ProducerFailure(_build_late(f"{late} records were not taken by the brokers in time"))
+
+    def _call(self, call: Callable[[], Any]) -> None:
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        try:
+            with hear_fatal_errors():
+                call()
+        except KafkaException as failure:
+            error = failure.args[0]
+            if not error.fatal():
+                # A fence says more than the state that it left, such as "erroneous state". Taken for a passing failure,
+                # it would have this attempt fence the other in turn.
+                error = self._find_fatal() or error
+            if not error.fatal():
+                # The report of a record says more than that the transaction must be aborted.
+                self._check()
+            raise ProducerFailure(error) from None
+
+    def _find_fatal(self) -> Any:
+        """What librdkafka has not told yet: the error that it can't go on for, or None. It raises that when asked."""
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
+        try:
+            with hear_fatal_errors():
+                self._producer.poll(0)
+        except KafkaException as failure:
+            return failure.args[0]
+        return None
+
+    def _note(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._note_failure(error, message)
+        elif self._on_written is not None:
+            self._on_written(message.partition(), message.offset())
+
+    def _note_failure(self, error: Any, message: Any) -> None:
+        # The first is the cause; what follows it in the queue is only purged.
+        if error is not None and self._failed is None:
+            self._failed = (error, f"{message.topic()}-{message.partition()}")
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            error, spot = self._failed
+            # Of the records that a fence has purged, only those may have been reported that tell nothing of it.
+            raise ProducerFailure(error if error.fatal() else self._find_fatal() or error, spot=spot)
+
+
+def _build_late(words: str) -> Any:
+    from confluent_kafka import KafkaError  # noqa: PLC0415
+
+    return KafkaError(KafkaError._MSG_TIMED_OUT, words)  # noqa: SLF001

@@ -1,0 +1,1 @@
+"""Verbs on connectors together with their offsets: create, delete, rename, relocate."""

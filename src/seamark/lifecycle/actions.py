@@ -1,0 +1,549 @@
+"""Actions on a connector together with its offsets: create it with some, rename it, and remove it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+
+from seamark.changes.action import (
+    LOCKS,
+    Action,
+    ActionHistory,
+    ConfigWrite,
+    Needs,
+    PastStep,
+    Reads,
+    StandaloneStep,
+    StepSeen,
+    StepSequence,
+    When,
+    action_kind,
+    in_turn,
+    needs_permission,
+)
+from seamark.changes.codec import Secret
+from seamark.changes.effect import Effect, Sign
+from seamark.changes.precondition import build_stale
+from seamark.changes.step import CanNotUndo, Step
+from seamark.connect.capability import Capability
+from seamark.connect.connector import Connector
+from seamark.connectors.connector import CreateConnector, DeleteConnector
+from seamark.connectors.connector_action import find_connector, find_locks
+from seamark.connectors.port import PLUGIN_TYPES
+from seamark.connectors.run_state import SetRunState
+from seamark.core.fanout import read_all
+from seamark.core.offset import Offset
+from seamark.errors import RefusedError
+from seamark.kafka.records_held import HeldRecord
+from seamark.offsets.held_offset import WriteRoute
+from seamark.offsets.port import PLANNING
+from seamark.offsets.semantics.plugin_semantics import read_meaning
+from seamark.offsets.stillness import Kept, build_kept
+from seamark.offsets.write.access import find_offset_rights, find_read_rights
+from seamark.offsets.write.actions import RUNNING, STOPPED, Quiesced, check_write, read_quiesced
+from seamark.offsets.write.copy_offsets import CopyOffsets, VerifyCopied
+from seamark.offsets.write.guards import find_quiet_seconds
+from seamark.offsets.write.progress import build_progress
+from seamark.offsets.write.steps import WriteOffsets
+from seamark.offsets.write.stopped import ProveStopped, VerifyOffsets
+from seamark.policy.permission import Permission
+from seamark.policy.rights import Right
+from seamark.report.words import render_count
+
+if TYPE_CHECKING:
+    from seamark.offsets.semantics import Meaning
+
+Config = Mapping[str, str]
+# Nobody reads the positions of a hundred tables; all of them are in the plan's actions.
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """A step that people see in a plan, and what it finds."""
+
+    step: StandaloneStep
+    seen: StepSeen = field(repr=False)
+
+    def build_effect(self) -> Effect:
+        """Return the line of the step."""
+        return self.step.build_effect(self.seen)
+
+
+def _view(step: StandaloneStep, reads: Reads) -> StepView:
+    (seen,) = type(step).inspect([step], reads)
+    return StepView(step, seen)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSeen:
+    """What `CreateWithOffsets` reads: nothing of the connector itself, which doesn't exist yet."""
+
+    create: StepView
+    connector: Connector = field(repr=False)
+    meaning: Meaning = field(repr=False)
+    quiet_seconds: float
+    locks: frozenset[str]
+    rights: frozenset[Right]
+    progress: tuple[Step, ...]
+
+
+@action_kind("create-with-offsets")
+@needs_permission(Permission.CHANGE_CONFIG, Permission.CHANGE_OFFSETS)
+@dataclass(frozen=True, slots=True)
+class CreateWithOffsets(Action):
+    """Create a connector with offsets. It never runs without them.
+
+    By the route REST it is created stopped, gets its offsets, and only then gets its `state`. By the others the offsets
+    are written before it is created: workers before 3.7 can't create a stopped connector.
+    """
+
+    shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name", "config"})
+
+    cluster: str
+    name: str
+    config: Annotated[Config, Secret()] = field(repr=False)
+    offsets: tuple[Offset, ...]
+    state: str = RUNNING
+    route: WriteRoute = WriteRoute.REST
+    records: tuple[HeldRecord, ...] = ()
+
+    @property
+    def subject(self) -> str:
+        """The connector."""
+        return f"connector/{self.cluster}/{self.name}"
+
+    @property
+    def is_written_first(self) -> bool:
+        """Whether the offsets are written before the connector is created."""
+        return self.route is not WriteRoute.REST
+
+    @classmethod
+    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[CreateSeen]:
+        """Read what the plugins are, and what the offsets mean."""
+        return read_all((action.subject, partial(action.read, reads)) for action in actions)
+
+    def read(self, reads: Reads) -> CreateSeen:
+        """Read what the plugin is, and what the offsets mean.
+
+        Raises:
+            UnsupportedError: the workers can't create a stopped connector, and its offsets are not written first.
+        """
+        planning = reads.use(PLANNING)
+        client = planning.client(self.cluster)
+        if not self.is_written_first:
+            client.read_capabilities().require(
+                Capability.INITIAL_STATE, doing=f"create connector {self.name} as {STOPPED}"
+            )
+        kind = reads.use(PLUGIN_TYPES)(self.cluster, self.config.get("connector.class", ""))
+        connector = Connector(self.name, self.cluster, kind, self.config)
+        check_write(self._build_write(connector), connector, planning)
+        create = _view(self._create, reads)
+        progress = build_progress(
+            self.cluster,
+            self.name,
+            self.offsets,
+            (),
+            context=planning.context,
+            settings=planning.settings(self.cluster),
+        )
+        rights: frozenset[Right] = frozenset()
+        if self.is_written_first:
+            rights = frozenset(find_offset_rights(self._build_write(connector), connector, planning))
+        return CreateSeen(
+            create,
+            connector,
+            read_meaning(connector, client),
+            find_quiet_seconds(planning.context),
+            create.seen.locks,
+            rights,
+            progress if self.state == RUNNING else (),
+        )
+
+    def steps(self, seen: CreateSeen) -> StepSequence:
+        """Create it stopped, write, verify, start it; or write and verify before it is created."""
+        write = self._build_write(seen.connector)
+        proof = ProveStopped(self.cluster, self.name, quiet_seconds=seen.quiet_seconds, kept=write.kept)
+        written = (proof, write, VerifyOffsets(write))
+        if self.is_written_first:
+            return in_turn(*written, seen.create.step, *seen.progress)
+        start = () if self.state == STOPPED else (SetRunState(self.cluster, self.name, self.state),)
+        return in_turn(seen.create.step, *written, *start, *seen.progress)
+
+    def needs(self, seen: CreateSeen) -> Needs:
+        """The connector's locks, the rights to write its offsets where Connect doesn't, the policy's consent."""
+        return Needs(seen.locks, seen.rights, (ConfigWrite(self.cluster, self.name, self.config),))
+
+    def effects(self, seen: CreateSeen) -> tuple[Effect, ...]:
+        """One line for the connector, with where it begins."""
+        gets = "gets" if self.is_written_first else f"create, {STOPPED}, gets"
+        words = f"{gets} {render_count(len(self.offsets), 'offset')}, then {self.state}"
+        places = [seen.meaning.describe(found.partition, found.offset) for found in self.offsets]
+        outlook = [f"begins at {where}: {place}" for where, place in places[:_SHOWN]]
+        if len(places) > _SHOWN:
+            outlook.append(f"… and {render_count(len(places) - _SHOWN, 'partition')} more")
+        return (replace(seen.create.build_effect(), words=words, outlook=tuple(outlook)),)
+
+    def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
+        """Return the action that deletes the connector, and restores the offsets that its name had before."""
+        deletes = past.undo_all(CreateConnector, DeleteConnector)
+        writes = past.undo_all(WriteOffsets, WriteOffsets)
+        if not deletes and not writes:
+            return None
+        remove = RemoveConnector(
+            self.cluster,
+            self.name,
+            secret=deletes[0].secret if deletes else (),
+            is_created=bool(deletes),
+            stops=bool(past.find_all(SetRunState)),
+        )
+        return remove.restore(writes[0]) if writes else remove
+
+    @property
+    def _create(self) -> CreateConnector:
+        return CreateConnector(
+            self.cluster, self.name, self.config, state=self.state if self.is_written_first else STOPPED
+        )
+
+    def _build_write(self, connector: Connector) -> WriteOffsets:
+        kept = build_kept(connector) if self.is_written_first else None
+        return WriteOffsets(self.cluster, self.name, self.offsets, self.route, self.records, kept)
+
+
+@dataclass(frozen=True, slots=True)
+class RenameSeen:
+    """What `RenameConnector` reads: the connector, how its workers create another, and what the steps find."""
+
+    quiesced: Quiesced
+    can_create_stopped: bool
+    locks: frozenset[str]
+    rights: frozenset[Right]
+    views: tuple[StepView, ...]
+
+    @property
+    def state(self) -> str:
+        """The state of the connector now, which the new one gets."""
+        return self.quiesced.state
+
+
+@action_kind("rename-connector")
+@needs_permission(Permission.CHANGE_CONFIG, Permission.CHANGE_OFFSETS, Permission.DELETE)
+@dataclass(frozen=True, slots=True)
+class RenameConnector(Action):
+    """Create a connector of the name `to` with the config of another one, and delete that one.
+
+    With `carries` the new one gets all offsets, as they are after the stop of the other. If anything fails before the
+    new one runs, it is deleted, and the other continues: nothing is reprocessed.
+    """
+
+    cluster: str
+    name: str
+    to: str
+    carries: bool = False
+
+    @property
+    def subject(self) -> str:
+        """The connector that is renamed."""
+        return f"connector/{self.cluster}/{self.name}"
+
+    @property
+    def sequence(self) -> str:
+        """One sequence for both names: where the new one can't be created, the old one stays."""
+        return f"rename/{self.cluster}/{self.name}"
+
+    @classmethod
+    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[RenameSeen]:
+        """Read the connectors."""
+        return read_all((action.subject, partial(action.read, reads)) for action in actions)
+
+    def read(self, reads: Reads) -> RenameSeen:
+        """Read the connector.
+
+        Raises:
+            UnsupportedError: the workers can't create another one in its state.
+        """
+        quiesced, planning = read_quiesced(self.cluster, self.name, reads), reads.use(PLANNING)
+        connector, state = quiesced.connector, quiesced.state
+        capabilities = planning.client(self.cluster).read_capabilities()
+        if self.carries or state != RUNNING:
+            capabilities.require(Capability.INITIAL_STATE, doing=f"create connector {self.to} as {state}")
+        locks = reads.use(LOCKS).find_connector(self.cluster, self.to, [connector.config], kind=connector.type)
+        can_create_stopped = capabilities.has(Capability.INITIAL_STATE)
+        views = [_view(step, reads) for step in self._list_steps(quiesced, can_create_stopped=can_create_stopped)]
+        return RenameSeen(
+            quiesced,
+            can_create_stopped,
+            quiesced.locks | locks,
+            frozenset(find_read_rights(connector, planning.clusters)) if self.carries else frozenset(),
+            tuple(views),
+        )
+
+    def steps(self, seen: RenameSeen) -> StepSequence:
+        """Stop the old one, create the new one stopped, copy and verify, start the new one, delete the old one."""
+        listed = self._list_steps(seen.quiesced, can_create_stopped=seen.can_create_stopped)
+        if not self.carries:
+            return in_turn(*listed)
+        cluster, old, new, state = self.cluster, self.name, self.to, seen.state
+        stop = () if state == STOPPED else listed[:1]
+        create, *last = listed[len(stop) :]
+        back = () if state == STOPPED else (SetRunState(cluster, old, state),)
+        return (
+            *in_turn(*stop, seen.quiesced.build_proof(), create),
+            *in_turn(
+                ProveStopped(cluster, new, quiet_seconds=seen.quiesced.quiet_seconds),
+                CopyOffsets(cluster, old, new),
+                VerifyCopied(cluster, old, new),
+            ),
+            *((step, When.FALLBACK) for step in (DeleteConnector(cluster, new), *back)),
+            *in_turn(*last),
+        )
+
+    def needs(self, seen: RenameSeen) -> Needs:
+        """The locks of both names, the rights to see the offsets, the policy's consent to the config."""
+        return Needs(seen.locks, seen.rights, (ConfigWrite(self.cluster, self.to, _copy(seen.quiesced)),))
+
+    def effects(self, seen: RenameSeen) -> tuple[Effect, ...]:
+        """One line for each step that people see."""
+        return tuple(view.build_effect() for view in seen.views)
+
+    def notes(self, seen: RenameSeen) -> tuple[str, ...]:
+        """Say what can't be undone."""
+        return tuple(note for view in seen.views for note in view.step.notes(view.seen))
+
+    def undo_notes(self, seen: RenameSeen) -> tuple[str, ...]:
+        """Say what stays behind."""
+        return tuple(note for view in seen.views for note in view.step.undo_notes(view.seen))
+
+    def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
+        """Return the action that removes the new connector again, and lets the old one continue where it stopped."""
+        if refusal := past.find_refusal():
+            return refusal
+        new, old = f"connector/{self.cluster}/{self.to}", self.subject
+        creates = [one for one in past.undo_all(DeleteConnector, CreateConnector) if one.subject == old]
+        deletes = past.undo_all(CreateConnector, DeleteConnector)
+        runs = _find_unrestored(_pick(past, SetRunState, old))
+        if not deletes or any(one.is_good for one in _pick(past, DeleteConnector, new)):
+            return SetRunState(self.cluster, self.name, runs) if runs else None
+        previous = PreviousConnector(self.name, runs=runs)
+        if creates:
+            previous = replace(previous, config=creates[0].config, state=creates[0].state)
+        remove = RemoveConnector(
+            self.cluster,
+            self.to,
+            secret=deletes[0].secret,
+            stops=bool(_pick(past, SetRunState, new)),
+            previous=previous,
+        )
+        writes = past.undo_all(CopyOffsets, WriteOffsets)
+        return remove.restore(writes[0]) if writes else remove
+
+    def _list_steps(self, quiesced: Quiesced, *, can_create_stopped: bool) -> list[StandaloneStep]:
+        """Return the steps that people see, in their order; the guards stand between them."""
+        cluster, state, delete = self.cluster, quiesced.state, DeleteConnector(self.cluster, self.name)
+        first = STOPPED if can_create_stopped else RUNNING
+        create = CreateConnector(cluster, self.to, _copy(quiesced), state=first)
+        run = [] if first == state else [SetRunState(cluster, self.to, state)]
+        if not self.carries:
+            return [create, delete, *run]
+        return [*([] if state == STOPPED else [quiesced.stop]), create, *run, delete]
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousConnector:
+    """The connector that another one has replaced.
+
+    `config` and `state` are how it is created again; without them it is still there. `runs` is the state that it gets
+    in the end, "" where it stays as it is.
+    """
+
+    name: str
+    config: Annotated[Config | None, Secret()] = field(default=None, repr=False)
+    state: str = RUNNING
+    runs: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSeen:
+    """What `RemoveConnector` reads: the connector, if it is there, and what the steps find."""
+
+    quiesced: Quiesced | None
+    quiet_seconds: float
+    locks: frozenset[str]
+    rights: frozenset[Right]
+    views: tuple[StepView, ...]
+
+
+@action_kind("remove-connector")
+@needs_permission(Permission.DELETE, Permission.CHANGE_OFFSETS)
+@dataclass(frozen=True, slots=True)
+class RemoveConnector(Action):
+    """Delete a connector that a change created, and restore the offsets that its name had before. It is an undo.
+
+    `offsets`, `route` and `records` are these offsets; with `kept` they are written after the connector is gone. It is
+    deleted where it `is_created`, and stopped before where `stops`. `previous` is the connector that it replaced.
+    `secret` are keys of its config that hold secrets though their names don't say so.
+    """
+
+    cluster: str
+    name: str
+    offsets: tuple[Offset, ...] = ()
+    route: WriteRoute = WriteRoute.REST
+    records: tuple[HeldRecord, ...] = ()
+    kept: Kept | None = None
+    secret: tuple[str, ...] = ()
+    is_created: bool = True
+    stops: bool = False
+    previous: PreviousConnector | None = None
+
+    def __post_init__(self) -> None:
+        if self._is_written and self.kept is None and not self.is_created:
+            raise RefusedError(
+                f"the offsets of {self.subject} can't be restored while it runs", hint="create a new plan"
+            )
+
+    @property
+    def subject(self) -> str:
+        """The connector."""
+        return f"connector/{self.cluster}/{self.name}"
+
+    @property
+    def sequence(self) -> str:
+        """The sequence of the change that is undone."""
+        return self.subject if self.previous is None else f"rename/{self.cluster}/{self.previous.name}"
+
+    def restore(self, write: WriteOffsets) -> Self:
+        """Return the same action with the offsets that a step restores."""
+        return replace(self, offsets=write.offsets, route=write.route, records=write.records, kept=write.kept)
+
+    @classmethod
+    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[RemoveSeen]:
+        """Read the connectors."""
+        return read_all((action.subject, partial(action.read, reads)) for action in actions)
+
+    def read(self, reads: Reads) -> RemoveSeen:
+        """Read the connector.
+
+        Raises:
+            StalePlanError: somebody else has deleted it.
+        """
+        planning, found = reads.use(PLANNING), find_connector(reads, self.cluster, self.name)
+        if self.is_created and found is None:
+            raise build_stale([f"{self.subject}#config"])
+        quiesced = None if found is None else read_quiesced(self.cluster, self.name, reads)
+        locks = find_locks(reads, self.cluster, self.name, found, [self.kept.config] if self.kept else [])
+        if self.previous is not None:
+            config = self.previous.config
+            present = find_connector(reads, self.cluster, self.previous.name)
+            locks |= find_locks(reads, self.cluster, self.previous.name, present, [config] if config else [])
+        owner = self.kept.as_connector(self.cluster, self.name) if self.kept else found
+        if self._is_written and owner:
+            check_write(self._write, owner, planning)
+        rights = find_offset_rights(self._write, owner, planning) if self._is_written and owner else ()
+        return RemoveSeen(
+            quiesced,
+            find_quiet_seconds(planning.context),
+            locks,
+            frozenset(rights),
+            tuple(_view(step, reads) for step in self._list_steps(quiesced)),
+        )
+
+    def steps(self, seen: RemoveSeen) -> StepSequence:
+        """Create the previous one, stop this one, restore its offsets, delete it, start the previous one."""
+        listed = self._list_steps(seen.quiesced)
+        if not self._is_written:
+            return in_turn(*listed)
+        guarded = (self._build_proof(seen), self._write, VerifyOffsets(self._write))
+        if self.kept is not None:
+            return in_turn(*listed, *guarded)
+        deletes = [number for number, step in enumerate(listed) if step == self._delete]
+        return in_turn(*listed[: deletes[0]], *guarded, *listed[deletes[0] :])
+
+    def needs(self, seen: RemoveSeen) -> Needs:
+        """The locks of all names, the rights to write the offsets, the policy's consent to a restored config."""
+        previous = self.previous
+        configs = () if previous is None or previous.config is None else ((previous.name, previous.config),)
+        return Needs(seen.locks, seen.rights, tuple(ConfigWrite(self.cluster, *one) for one in configs))
+
+    def effects(self, seen: RemoveSeen) -> tuple[Effect, ...]:
+        """One line for each step that people see, and one for the offsets."""
+        lines = [view.build_effect() for view in seen.views]
+        if self._is_written:
+            deletes = [number for number, view in enumerate(seen.views) if view.step == self._delete]
+            place = len(lines) if self.kept is not None else deletes[0]
+            lines.insert(place, Effect(Sign.CHANGE, self.subject, self._write.describe()))
+        return tuple(lines)
+
+    def undo_notes(self, seen: RemoveSeen) -> tuple[str, ...]:
+        """Say what stays behind."""
+        return tuple(note for view in seen.views for note in view.step.undo_notes(view.seen))
+
+    def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
+        """Return the action that creates or renames the connector again."""
+        if refusal := past.find_refusal():
+            return refusal
+        creates = past.undo_all(DeleteConnector, CreateConnector)
+        if self.is_created and not creates:
+            return CanNotUndo(f"{self.subject} was not deleted; take the first change back again instead")
+        if self.previous is not None:
+            return RenameConnector(self.cluster, self.previous.name, self.name, carries=self._is_written)
+        stopped = [one.intent.before for one in past.find_all(SetRunState) if one.intent is not None]
+        state = str(stopped[0]["state"]) if stopped and stopped[0] else creates[0].state if creates else RUNNING
+        writes = past.undo_all(WriteOffsets, WriteOffsets)
+        if not creates or not writes:
+            return creates[0] if creates else None
+        back = writes[0]
+        return CreateWithOffsets(
+            self.cluster, self.name, creates[0].config, back.offsets, state, back.route, back.records
+        )
+
+    @property
+    def _is_written(self) -> bool:
+        return bool(self.offsets or self.records)
+
+    @property
+    def _write(self) -> WriteOffsets:
+        return WriteOffsets(self.cluster, self.name, self.offsets, self.route, self.records, self.kept)
+
+    @property
+    def _delete(self) -> DeleteConnector:
+        return DeleteConnector(self.cluster, self.name, secret=self.secret)
+
+    def _build_proof(self, seen: RemoveSeen) -> ProveStopped:
+        if self.kept is None and seen.quiesced is not None:
+            return seen.quiesced.build_proof()
+        return ProveStopped(self.cluster, self.name, quiet_seconds=seen.quiet_seconds, kept=self.kept)
+
+    def _list_steps(self, quiesced: Quiesced | None) -> list[StandaloneStep]:
+        """Return the steps that people see, in their order; the guards and the write stand between them."""
+        must_stop = self._is_written and self.kept is None and quiesced is not None and quiesced.state != STOPPED
+        stop = [SetRunState(self.cluster, self.name, STOPPED)] if self.stops or must_stop else []
+        delete = [self._delete] if self.is_created else []
+        previous = self.previous
+        if previous is None:
+            return [*stop, *delete]
+        create, run = [], []
+        if previous.config is not None:
+            create = [CreateConnector(self.cluster, previous.name, previous.config, state=previous.state)]
+        if previous.runs:
+            run = [SetRunState(self.cluster, previous.name, previous.runs)]
+        # Where offsets are restored, nothing of the new one is touched before the old one is there again.
+        first = [*create, *stop] if self._is_written else [*stop, *create]
+        return [*first, *delete, *run]
+
+
+def _copy(quiesced: Quiesced) -> dict[str, str]:
+    return {key: value for key, value in quiesced.connector.config.items() if key != "name"}
+
+
+def _pick(past: ActionHistory, kind: type[Step], subject: str) -> list[PastStep]:
+    return [one for one in past.find_all(kind) if one.step.subject == subject]
+
+
+def _find_unrestored(states: Sequence[PastStep]) -> str:
+    """Return the state that a connector was stopped in and is not known to have again; "" where there is none."""
+    if not states or (len(states) > 1 and states[-1].is_good):
+        return ""
+    before = states[0].intent.before if states[0].intent is not None else None
+    return "" if before is None else str(before["state"])

@@ -1,1 +1,0 @@
-"""Frozen values that the whole program shares. No I/O and no third-party import."""

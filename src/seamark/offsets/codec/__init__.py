@@ -1,0 +1,1 @@
+"""The bytes that Connect's offset storage reads and writes."""

@@ -1,0 +1,203 @@
+"""A JSON reader that accepts and refuses what the Jackson of a Connect worker does (2.21, of Kafka 4.3).
+
+It is here for the bytes that Python's own reader sees differently: text after the end, leading zeros, another encoding,
+UTF-8 that is none, numbers that do not fit. It has no recursion, and its limits are Jackson's.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from seamark.offsets.codec.jackson_text import NotJsonError, decode_units, find_encoding, join_units, recode
+from seamark.offsets.codec.verdicts import Oddity
+
+# StreamReadConstraints of Jackson: nesting, digits of a number, length of a name.
+_MOST_DEPTH = 1000
+_MOST_DIGITS = 1000
+_MOST_NAME = 50_000
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_PLAIN = re.compile(rb'[^"\\\x00-\x1f]*')
+_NUMBER = re.compile(rb"(-?)0*([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
+_HEX = re.compile(rb"[0-9a-fA-F]{4}")
+_ESCAPES = dict(zip(b'"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True))
+_WORDS: dict[bytes, bool | None] = {b"true": True, b"false": False, b"null": None}
+_WORD_END = re.compile(rb"[0-9A-Za-z_\x7f-\xff]")
+_END = -1
+_CLOSING: dict[type, int] = {list: 0x5D, dict: 0x7D}
+
+
+class Scanner:
+    """Reads the first JSON value of some bytes; what comes after it is not looked at."""
+
+    def __init__(self, raw: bytes) -> None:
+        encoding, skipped = find_encoding(raw)
+        self.oddities: set[Oddity] = set()
+        self._data = raw[skipped:]
+        self._at = 0
+        self._is_wide = encoding != "utf-8"
+        if self._is_wide:
+            self._data = recode(self._data, encoding)
+        if self._is_wide or skipped:
+            self.oddities.add(Oddity.ENCODING)
+
+    def read(self) -> Any:
+        """The value; None where there is none. NotJsonError where Jackson would refuse it."""
+        if self._peek() == _END:
+            return None
+        value = self._read_value()
+        if self._peek() != _END:
+            self.oddities.add(Oddity.TRAILING)
+        return value
+
+    def _read_value(self) -> Any:
+        opened: list[Any] = []
+        names: list[str] = []
+        while True:
+            byte = self._peek()
+            if byte in (0x5B, 0x7B):
+                container: Any = [] if byte == 0x5B else {}
+                self._open(opened, container)
+                if self._peek() != _CLOSING[type(container)]:
+                    names.append(self._read_name() if isinstance(container, dict) else "")
+                    continue
+                self._at += 1
+                value = opened.pop()
+            else:
+                value = self._read_scalar(byte, is_root=not opened)
+            value = self._place(value, opened, names)
+            if not opened:
+                return value
+
+    def _open(self, opened: list[Any], container: Any) -> None:
+        opened.append(container)
+        if len(opened) > _MOST_DEPTH:
+            raise self._refuse(f"nested deeper than {_MOST_DEPTH}")
+        self._at += 1
+
+    def _place(self, value: Any, opened: list[Any], names: list[str]) -> Any:
+        """Put a value into what is open, and close what ends behind it."""
+        while opened:
+            container = opened[-1]
+            if isinstance(container, dict):
+                if names[-1] in container:
+                    self.oddities.add(Oddity.DUPLICATE)
+                container[names[-1]] = value
+            else:
+                container.append(value)
+            byte = self._peek()
+            if byte == 0x2C:
+                self._at += 1
+                if isinstance(container, dict):
+                    names[-1] = self._read_name()
+                return value
+            if byte != _CLOSING[type(container)]:
+                raise self._refuse("the text ends too early" if byte == _END else "no comma and no end here")
+            self._at += 1
+            value = opened.pop()
+            names.pop()
+        return value
+
+    def _peek(self) -> int:
+        self._at = _SPACE.match(self._data, self._at).end()  # type: ignore[union-attr]
+        return self._data[self._at] if self._at < len(self._data) else _END
+
+    def _refuse(self, why: str) -> NotJsonError:
+        return NotJsonError(f"byte {self._at}: {why}")
+
+    def _read_name(self) -> str:
+        if self._peek() != 0x22:
+            raise self._refuse("no name of a field here")
+        begin = self._at
+        name = self._read_text(is_name=True)
+        if self._at - begin - 2 > _MOST_NAME:
+            raise self._refuse(f"the name of a field is longer than {_MOST_NAME}")
+        if self._peek() != 0x3A:
+            raise self._refuse("no colon here")
+        self._at += 1
+        return name
+
+    def _read_scalar(self, byte: int, *, is_root: bool) -> Any:
+        if byte == 0x22:
+            return self._read_text(is_name=False)
+        if byte != _END and byte in b"-0123456789":
+            return self._read_number(is_root=is_root)
+        for word, value in _WORDS.items():
+            if self._data.startswith(word, self._at):
+                self._at += len(word)
+                if _WORD_END.match(self._data, self._at):
+                    raise self._refuse("a word that JSON does not have")
+                return value
+        raise self._refuse("the text ends too early" if byte == _END else "no value here")
+
+    def _read_text(self, *, is_name: bool) -> str:
+        pieces: list[str] = []
+        self._at += 1
+        while True:
+            end = _PLAIN.match(self._data, self._at).end()  # type: ignore[union-attr]
+            pieces.append(self._decode(self._data[self._at : end], is_name=is_name))
+            self._at = end
+            byte = self._data[end] if end < len(self._data) else _END
+            self._at += 1
+            if byte == 0x22:
+                return join_units("".join(pieces))
+            if byte != 0x5C:
+                self._at -= 1
+                raise self._refuse("a text without an end" if byte == _END else "a control character in a text")
+            pieces.append(self._read_escape())
+            if is_name and not self._is_wide and "\ud800" <= pieces[-1] <= "\udfff":
+                pieces[-1] += self._read_other_half(pieces[-1])
+
+    def _decode(self, piece: bytes, *, is_name: bool) -> str:
+        try:
+            return piece.decode()
+        except UnicodeDecodeError:
+            text = decode_units(piece, at=self._at, is_name=is_name)
+            self.oddities.add(Oddity.ENCODING)
+            return text
+
+    def _read_escape(self) -> str:
+        byte = self._data[self._at] if self._at < len(self._data) else _END
+        if byte in _ESCAPES:
+            self._at += 1
+            return _ESCAPES[byte]
+        found = _HEX.match(self._data, self._at + 1) if byte == 0x75 else None
+        if found is None:
+            raise self._refuse("an escape that JSON does not have")
+        self._at = found.end()
+        return chr(int(found[0], 16))
+
+    def _read_other_half(self, half: str) -> str:
+        # A text may hold half of a surrogate pair; the name of a field may not.
+        if half < "\udc00" and self._data.startswith(b"\\u", self._at):
+            self._at += 1
+            other = self._read_escape()
+            if "\udc00" <= other <= "\udfff":
+                return other
+        raise self._refuse("half of a surrogate pair in the name of a field")
+
+    def _read_number(self, *, is_root: bool) -> int | float:
+        found = _NUMBER.match(self._data, self._at)
+        if found is None:
+            raise self._refuse("no digits here")
+        sign, whole, part, exponent = found.groups()
+        if len(whole) + len(part or b"") + len((exponent or b"").lstrip(b"+-")) > _MOST_DIGITS:
+            raise self._refuse(f"a number of more than {_MOST_DIGITS} digits")
+        self._at = found.end()
+        if is_root and self._at < len(self._data) and self._data[self._at] not in b" \t\r\n":
+            raise self._refuse("no space behind a number")
+        if part is None and exponent is None:
+            return self._wrap(int(sign + whole))
+        power = int(exponent or 0)
+        # A BigDecimal keeps its exponent in 32 bits.
+        if not (-(2**31) <= power < 2**31 and -(2**31) <= len(part or b"") - power < 2**31):
+            raise self._refuse("an exponent beyond 32 bits")
+        # A BigDecimal has no negative zero; one that is too small for a double becomes it all the same.
+        is_zero = not (whole + (part or b"")).strip(b"0")
+        return 0.0 if is_zero else float(found[0])
+
+    def _wrap(self, number: int) -> int:
+        wrapped = (number + 2**63) % 2**64 - 2**63
+        if wrapped != number:
+            self.oddities.add(Oddity.WRAPPED)
+        return wrapped

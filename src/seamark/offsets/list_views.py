@@ -1,0 +1,205 @@
+"""Offsets beyond those of one owner: their history, two readings compared, orphans, the check of an export."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from seamark.core.offset import Offset
+from seamark.core.reading import Reading
+from seamark.offsets.offset_export import (
+    Difference,
+    ExportCheck,
+    HistoryEntry,
+    OffsetComparison,
+    OffsetDifference,
+    Orphan,
+)
+from seamark.offsets.views import build_evidence, render_bytes_of, render_partition, render_position
+from seamark.report.error import build_failures
+from seamark.report.listing import Column, Listing, View
+from seamark.report.text import Line, Screen, Span, Style, line
+from seamark.report.words import render_ago, render_count, render_map, render_time
+
+_MARKS = {
+    Difference.ADDED: ("+", Style.GOOD),
+    Difference.REMOVED: ("-", Style.BAD),
+    Difference.CHANGED: ("~", Style.WARN),
+}
+
+
+def _render_write(entry: HistoryEntry) -> str:
+    found = entry.evidence
+    if found.is_tombstone:
+        return "forgotten"
+    if found.offset is None:
+        return f"{found.value_verdict}: {render_bytes_of(found.value)}"
+    return render_map(found.offset)
+
+
+def _render_entry_partition(entry: HistoryEntry) -> str:
+    if entry.partition is None:
+        return f"{entry.evidence.key_verdict}: {render_bytes_of(entry.evidence.key)}"
+    return render_map(entry.partition)
+
+
+HISTORY: Listing[HistoryEntry] = Listing(
+    kind="OffsetHistory",
+    noun="write",
+    name=lambda entry: entry.evidence.place,
+    columns=(
+        Column("written", "WRITTEN", lambda entry: _render_stamp(entry.evidence.timestamp_ms)),
+        Column(
+            "partition",
+            "PARTITION",
+            lambda entry: None if entry.partition is None else dict(entry.partition),
+            text=_render_entry_partition,
+        ),
+        Column(
+            "offset",
+            "OFFSET",
+            lambda entry: None if entry.offset is None else dict(entry.offset),
+            text=_render_write,
+        ),
+        Column("record", "RECORD", lambda entry: entry.evidence.place),
+        Column("evidence", "", lambda entry: build_evidence(entry.evidence)),
+    ),
+)
+
+DIFFERENCES: Listing[OffsetDifference] = Listing(
+    kind="OffsetDifferences",
+    noun="difference",
+    name=lambda found: found.owner,
+    columns=(
+        Column("owner", "OWNER", lambda found: found.owner),
+        Column("difference", "DIFFERENCE", lambda found: found.difference.value),
+        Column(
+            "partition",
+            "PARTITION",
+            lambda found: dict(found.partition),
+            text=lambda found: render_partition(Offset(found.partition, None)),
+        ),
+        Column("before", "BEFORE", lambda found: None if found.before is None else dict(found.before)),
+        Column("after", "AFTER", lambda found: None if found.after is None else dict(found.after)),
+    ),
+)
+
+CHECKS: Listing[ExportCheck] = Listing(
+    kind="OffsetExportCheck",
+    noun="export",
+    name=lambda found: found.file,
+    columns=(
+        Column("file", "FILE", lambda found: found.file),
+        Column("time", "TIME", lambda found: found.time),
+        Column("source", "", lambda found: dict(found.source)),
+        Column("owners", "OWNERS", lambda found: found.owners, right=True),
+        Column("offsets", "OFFSETS", lambda found: found.offsets, right=True),
+        Column("records", "RECORDS", lambda found: found.records, right=True),
+        Column("findings", "FINDINGS", lambda found: found.findings, right=True),
+        Column("failures", "", lambda found: dict(found.failures)),
+        Column("problems", "", lambda found: list(found.problems)),
+    ),
+)
+
+
+def build_history_view(owner: str, entries: Sequence[HistoryEntry]) -> View[HistoryEntry]:
+    """Every write that is left, the oldest first."""
+    return View(
+        HISTORY,
+        entries,
+        body=lambda: {"owner": owner, "items": HISTORY.build_items(entries)},
+        lines=lambda screen: [
+            line(Span(owner, Style.STRONG), f" · {render_count(len(entries), 'write')} left by compaction"),
+            *HISTORY.build_lines(entries, dataclasses.replace(screen, width=None), indent="  "),
+        ],
+        empty="nothing was ever written, or compaction took it",
+    )
+
+
+def build_comparison_view(found: OffsetComparison) -> View[OffsetDifference]:
+    """What differs, one line each."""
+    return View(
+        DIFFERENCES,
+        found.differences,
+        body=lambda: {
+            "before": found.before,
+            "after": found.after,
+            "equal": found.equal,
+            "items": DIFFERENCES.build_items(found.differences),
+        },
+        lines=lambda _: _build_comparison_lines(found),
+    )
+
+
+def build_orphans_view(reading: Reading[Orphan], *, now: datetime | None = None) -> View[Orphan]:
+    """Offsets whose connector is gone, with their age."""
+    moment = now or datetime.now(UTC)
+    listing: Listing[Orphan] = Listing(
+        kind="OrphanList",
+        noun="orphan",
+        name=lambda found: found.owner,
+        columns=(
+            Column("owner", "OWNER", lambda found: found.owner),
+            Column("count", "OFFSETS", lambda found: len(found.offsets), right=True),
+            Column("written", "WRITTEN", lambda found: _render_stamp(found.written_ms), text=lambda f: _age(f, moment)),
+            Column("store", "STORE", lambda found: found.store),
+            Column("offsets", "", lambda found: [_build_offset(one) for one in found.offsets]),
+        ),
+    )
+    return View(
+        listing,
+        reading.items,
+        body=lambda: {"items": listing.build_items(reading.items), "failures": build_failures(reading.failures)},
+        empty="no orphans: every offset has its connector",
+    )
+
+
+def build_check_view(found: ExportCheck) -> View[ExportCheck]:
+    """An export that was looked at."""
+    return View(CHECKS, (found,), body=lambda: CHECKS.build_items((found,))[0], lines=lambda s: _build_check(found, s))
+
+
+def _build_check(found: ExportCheck, screen: Screen) -> list[Line]:
+    where = found.source.get("context", "")
+    holes = [line(Span("! ", Style.WARN), f"not in it: {name}: {text}") for name, text in found.failures.items()]
+    wrong = [line(Span("✗ ", Style.BAD), problem) for problem in found.problems]
+    good = [] if wrong else [line(Span("✓ ", Style.GOOD), "as it was written, and its offsets are what its bytes say")]
+    return [
+        line(Span(found.file, Style.STRONG), f" · {found.time} · context {where}"),
+        *CHECKS.build_lines((found,), screen, indent="  "),
+        *holes,
+        *wrong,
+        *good,
+    ]
+
+
+def _build_comparison_lines(found: OffsetComparison) -> list[Line]:
+    lines = [line(f"{found.before} → {found.after}")]
+    for one in found.differences:
+        mark, style = _MARKS[one.difference]
+        before, after = (render_position(Offset(one.partition, side)) for side in (one.before, one.after))
+        change = {
+            Difference.ADDED: after,
+            Difference.REMOVED: before,
+            Difference.CHANGED: f"{before} → {after}",
+        }[one.difference]
+        where = render_partition(Offset(one.partition, None))
+        lines.append(line("  ", Span(mark, style), f" {one.owner}  {where}  {change}"))
+    total = f"{render_count(len(found.differences), 'difference')}, {found.equal} equal"
+    return [*lines, line(total)]
+
+
+def _build_offset(found: Offset) -> dict[str, Any]:
+    return {"partition": dict(found.partition), "offset": None if found.offset is None else dict(found.offset)}
+
+
+def _age(found: Orphan, now: datetime) -> str:
+    if found.written_ms is None:
+        return "-"
+    return render_ago((now - datetime.fromtimestamp(found.written_ms / 1000, tz=UTC)).total_seconds())
+
+
+def _render_stamp(timestamp_ms: int | None) -> str | None:
+    return None if timestamp_ms is None else render_time(datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC))

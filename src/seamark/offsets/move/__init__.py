@@ -1,0 +1,1 @@
+"""Move offsets to a target."""

@@ -1,0 +1,278 @@
+"""Where an owner shall stand: what somebody said, and the offsets that it comes to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from seamark.core.duration import parse_duration
+from seamark.core.offset import Offset, OffsetMap, spell_identity
+from seamark.core.refs import CONNECTOR, parse_owner
+from seamark.errors import NotFoundError, UnsupportedError, UsageError
+from seamark.offsets.held_offset import HeldOffset
+from seamark.offsets.read.diff import Side, read_saved
+from seamark.offsets.read.export_file import build_bare, read_json_file
+from seamark.offsets.semantics import Meaning
+from seamark.offsets.semantics.arithmetic import Mover, Way, find_mover, find_shadowed
+
+_ALWAYS = ("--to JSON", "--to beginning", "--as-of TIME", "--from FILE")
+
+
+class Word(StrEnum):
+    """Places that have a name. The edges of a log are for sinks alone."""
+
+    BEGINNING = "beginning"
+
+
+Place = Word | int | datetime | OffsetMap
+"""What `--to` says, for a source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Where an owner shall stand, as somebody said it: in exactly one of these ways."""
+
+    to: str | int | datetime | OffsetMap | None = None
+    back: float | str | timedelta | None = None
+    as_of: str | datetime | None = None
+    shift: int | None = None
+    source: Path | None = None
+
+    def __post_init__(self) -> None:
+        if sum(getattr(self, found.name) is not None for found in fields(self)) != 1:
+            raise UsageError(
+                "say in one way where it shall stand", hint="one of --to, --back, --as-of, --shift and --from"
+            )
+
+    @property
+    def words(self) -> str:
+        """The move for the title of a plan."""
+        if self.to is not None:
+            return f"to {json.dumps(self.to) if isinstance(self.to, Mapping) else self.to}"
+        if self.back is not None:
+            return f"back by {self.back}"
+        if self.shift is not None:
+            return f"by {self.shift:+d}"
+        return f"to where it stood at {self.as_of}" if self.as_of is not None else f"to what {self.source} says"
+
+
+def parse_place(value: str | int | datetime | OffsetMap) -> Place:
+    """`beginning`, a JSON map, a number, or a time in ISO 8601; without a zone it is UTC."""
+    if isinstance(value, Mapping | int):
+        return value
+    if isinstance(value, datetime):
+        return value if value.tzinfo else value.replace(tzinfo=UTC)
+    text = value.strip()
+    if text == Word.BEGINNING:
+        return Word.BEGINNING
+    if text.startswith("{"):
+        return parse_map(text)
+    if text.removeprefix("-").isascii() and text.removeprefix("-").isdecimal():
+        return int(text)
+    return parse_time(text)
+
+
+def parse_map(text: str) -> OffsetMap:
+    """A partition or an offset as JSON."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise UsageError(f"{text} is no JSON map", hint='such as {"position": 120}, in single quotes for the shell')
+    return found
+
+
+def parse_time(value: str | datetime) -> datetime:
+    """A moment; without a zone it is UTC."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            hint = 'beginning, a number, a time as 2026-11-14T12:00:00Z, or a map as {"position": 120}'
+            raise UsageError(f"{value!r} is no place", hint=hint) from None
+    return value if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def parse_length(back: float | str | timedelta) -> float:
+    """Seconds of a length of time."""
+    if isinstance(back, timedelta):
+        return back.total_seconds()
+    try:
+        return parse_duration(back) if isinstance(back, str) else float(back)
+    except ValueError:
+        raise UsageError(f"{back!r} is not a length of time", hint="such as 90s, 1h or 2d") from None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerFile:
+    """What a file says of one owner, and the ids of its topics; None for a file that never has them."""
+
+    offsets: tuple[Offset, ...]
+    topics: Mapping[str, str] | None = None
+
+
+def read_owner_file(path: Path, *, owner: str) -> OwnerFile:
+    """What a file says of one connector: an export, the bare JSON of `connect-offsets`, or REST's."""
+    body = read_json_file(path)
+    if isinstance(body, dict) and set(body) == {"offsets"}:
+        return OwnerFile(build_bare({owner: body["offsets"]}, name=str(path))[0].offsets)
+    side, topics = read_saved(path)
+    bare = parse_owner(owner).name
+    for name in (owner, bare, *_find_elsewhere(side, bare)):
+        if name in side:
+            return OwnerFile(side[name], topics)
+    raise NotFoundError(
+        f"{path} says nothing of {owner}",
+        cause=f"it has {', '.join(sorted(side)[:5]) or 'nobody'}",
+        hint="seamark offsets copy gives one owner what another has",
+    )
+
+
+def _find_elsewhere(side: Side, name: str) -> list[str]:
+    """The owner of that name in another Connect cluster, as a connector that moved has it; of several nobody."""
+    found = [
+        owner for owner in side if (ref := parse_owner(owner)).kind == CONNECTOR and ref.cluster and ref.name == name
+    ]
+    return found if len(found) == 1 else []
+
+
+def find_named(side: Side, owner: str, *, path: Path) -> str:
+    """The owner in a file that somebody names: as it stands there, or by the bare name of a connector."""
+    if owner in side:
+        return owner
+    found = sorted(
+        one for one in side if (ref := parse_owner(one)).kind == CONNECTOR and ref.cluster and ref.name == owner
+    )
+    if len(found) > 1:
+        raise UsageError(f"{path} has {owner} in several clusters", hint=f"say which: {', '.join(found)}")
+    if not found:
+        raise NotFoundError(f"{path} says nothing of {owner}", cause=f"it has {', '.join(sorted(side)[:10])}")
+    return found[0]
+
+
+class SourceTargets:
+    """The offsets that a move of one source comes to."""
+
+    def __init__(self, owner: str, *, meaning: Meaning, held: Sequence[HeldOffset]) -> None:
+        self._owner = owner
+        self._meaning = meaning
+        self._held = tuple(found for found in held if found.offset is not None or found.doubt)
+        self._mover: Mover = find_mover(meaning)
+
+    def pick(self, names: Sequence[str], *, new: bool = False) -> tuple[OffsetMap, ...]:
+        """The partitions that were meant; all of them without names. With `new` a whole map may name one of its own."""
+        held = [found.partition for found in self._held]
+        if not names:
+            if held:
+                return tuple(held)
+            raise NotFoundError(
+                f"{self._owner} holds no offsets",
+                hint="""give it one: --partition '{…}' --to '{…}', as its documentation spells them""",
+            )
+        picked: dict[str, OffsetMap] = {}
+        for name in names:
+            found = [one for one in held if self._matches(one, name)]
+            if not found and new and name.startswith("{"):
+                found = [parse_map(name)]
+            if not found:
+                known = ", ".join(self._meaning.describe(one, None)[0] for one in held[:5])
+                raise NotFoundError(f"{self._owner} has no partition {name}", cause=f"it has {known or 'none'}")
+            picked |= {spell_identity(one): one for one in found}
+        return tuple(picked.values())
+
+    def forget(self, names: Sequence[str]) -> tuple[Offset, ...]:
+        """Nothing for these partitions, nor for those that would speak in their place."""
+        held = [found.partition for found in self._held]
+        if not held and not names:
+            # It is so already, which is no error: as Connect sees it too.
+            return ()
+        gone: dict[str, OffsetMap] = {}
+        for one in self.pick(names):
+            gone |= {spell_identity(other): other for other in (one, *find_shadowed(self._meaning, one, held))}
+        return tuple(Offset(one, None) for one in gone.values())
+
+    def move(self, move: Move, names: Sequence[str]) -> tuple[Offset, ...]:
+        """The offsets of one move. `as_of` is not decided here: see `fleet/moment`."""
+        if move.source is not None:
+            return self._take(read_owner_file(move.source, owner=self._owner).offsets, names, what=str(move.source))
+        place = None if move.to is None else parse_place(move.to)
+        if place is Word.BEGINNING:
+            return self.forget(names)
+        if isinstance(place, Mapping):
+            return (Offset(self._require_one(self.pick(names, new=True)), place),)
+        live = self._find_live(names)
+        if isinstance(place, int):
+            self._require(Way.NUMBER)
+            self._require_one([found.partition for found in live])
+        return tuple(self._compute(found, move, place) for found in live)
+
+    def _compute(self, held: HeldOffset, move: Move, place: Place | None) -> Offset:
+        """A position by number or time."""
+        try:
+            if isinstance(place, int):
+                return Offset(held.partition, self._mover.to_number(place))
+            if isinstance(place, datetime):
+                self._require(Way.TIME)
+                nanos = round(place.timestamp() * 1_000_000) * 1000
+                return Offset(held.partition, self._mover.to_time(nanos, held.offset))
+            if move.shift is not None:
+                self._require(Way.SHIFT)
+                return Offset(held.partition, self._mover.shift(held.offset or {}, move.shift))
+            self._require(Way.BACK)
+            seconds = parse_length(move.back if move.back is not None else "")
+            return Offset(held.partition, self._mover.back(held.offset or {}, seconds))
+        except ValueError as error:
+            where = self._meaning.describe(held.partition, None)[0]
+            raise UnsupportedError(
+                f"{self._owner} can't be moved so: {where}: {error}", hint=self._say_ways()
+            ) from None
+
+    def _find_live(self, names: Sequence[str]) -> tuple[HeldOffset, ...]:
+        """The chosen partitions without those that are not read while another speaks for them."""
+        picked = {spell_identity(one) for one in self.pick(names)}
+        held = [found.partition for found in self._held]
+        silent = {spell_identity(other) for one in held for other in find_shadowed(self._meaning, one, held)}
+        return tuple(found for found in self._held if spell_identity(found.partition) in picked - silent)
+
+    def _take(self, offsets: Sequence[Offset], names: Sequence[str], *, what: str) -> tuple[Offset, ...]:
+        found = tuple(one for one in offsets if not names or any(self._matches(one.partition, name) for name in names))
+        if not found:
+            raise NotFoundError(f"{what} has no such offsets of {self._owner}")
+        return found
+
+    def _require_one(self, found: Sequence[OffsetMap]) -> OffsetMap:
+        if len(found) != 1:
+            known = ", ".join(self._meaning.describe(one, None)[0] for one in found[:5])
+            raise UsageError(
+                f"{self._owner} has {len(found)} partitions, and one place can't be that of all of them",
+                cause=f"it has {known}",
+                hint="say which: --partition",
+            )
+        return found[0]
+
+    def _matches(self, partition: OffsetMap, name: str) -> bool:
+        """Whether a name means a partition: some of its fields as JSON, one of its values, or what people call it."""
+        if name.startswith("{"):
+            wanted = parse_map(name)
+            return all(key in partition and _is_equal(partition[key], value) for key, value in wanted.items())
+        return name == self._meaning.describe(partition, None)[0] or name in map(str, partition.values())
+
+    def _require(self, way: Way) -> None:
+        if way not in self._mover.ways:
+            raise UnsupportedError(
+                f"{self._owner} can't be moved by {way}", cause=self._mover.why, hint=self._say_ways()
+            )
+
+    def _say_ways(self) -> str:
+        ways = [way.value for way in Way if way in self._mover.ways]
+        return f"it can be moved by {', '.join((*ways, *_ALWAYS))}"
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    return spell_identity({"": one}) == spell_identity({"": other})

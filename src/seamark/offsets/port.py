@@ -1,0 +1,158 @@
+"""What actions of the fleet read while a plan is in the making."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from seamark.changes.effect import Preview
+from seamark.changes.world import World
+from seamark.connect.connector import Connector
+from seamark.core.offset import Offset, OffsetMap
+from seamark.core.offsets import Order
+from seamark.core.ports import Port
+from seamark.kafka.groups import GroupStatus
+from seamark.kafka.records_held import HeldRecord
+from seamark.offsets.held_offset import CompletedOffsets, HeldOffset, OffsetWrite, TopicHolding
+from seamark.offsets.stored_offset import StoreReading
+
+if TYPE_CHECKING:
+    from seamark.connect.api import ConnectPort
+    from seamark.connect.clusters import Clusters
+    from seamark.context import ConnectSettings, Context
+    from seamark.kafka.api import BrokersPort
+
+
+class PlanningWorld(World, Protocol):
+    """The running systems as a plan of offsets reads them."""
+
+    def kafka(self) -> BrokersPort:
+        """Return the brokers of the context, with all that can be read of them."""
+        ...
+
+    def expect_connectors(self, names: Iterable[str]) -> None:
+        """Announce the connectors that a plan is about: one scan of their topic then reads all of them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """The context and the clients of a fleet, for `Action.inspect`."""
+
+    context: Context
+    clusters: Clusters
+
+    def settings(self, cluster: str) -> ConnectSettings:
+        """Return what the context says of a Connect cluster."""
+        return self.clusters.settings(cluster)
+
+    def client(self, cluster: str) -> ConnectPort:
+        """Return the client that reads a Connect cluster."""
+        return self.clusters.client(cluster)
+
+
+PLANNING: Port[Planning] = Port("planning")
+
+
+class OffsetPort(Protocol):
+    """What steps need of one connector's offsets: the stores that hold them, and both routes to write them."""
+
+    def read(self, partitions: Sequence[OffsetMap]) -> Sequence[HeldOffset]:
+        """What the stores hold of these partitions, in their order. Never REST's word alone, unless there is no other.
+
+        Raises:
+            NotFoundError: there is no such connector.
+        """
+        ...
+
+    def read_all(self) -> Sequence[HeldOffset]:
+        """Everything that is held and not forgotten."""
+        ...
+
+    def alter(self, offsets: Sequence[Offset]) -> object:
+        """Have Connect write them. The connector must be stopped."""
+        ...
+
+    def write(self, records: Sequence[HeldRecord], *, into: str = "") -> None:
+        """Write these records themselves, each where it says, in this order.
+
+        They must be offsets of the connector in one of its topics; `into` is a topic that it will use from now on.
+        """
+        ...
+
+    def commit(self, offsets: Sequence[Offset]) -> None:
+        """Commit them for the group of a sink, which must be empty."""
+        ...
+
+    def complete(self, held: Sequence[HeldOffset]) -> CompletedOffsets:
+        """The same, with a record for each where its tasks would look for it: for those that have none yet."""
+        ...
+
+    def find_holders(self) -> Sequence[str]:
+        """The workers that have it or a task of it in hand, as their group says; also while it is deleted.
+
+        Raises:
+            SeamarkError: they are about to share the work anew, and nobody can tell.
+        """
+        ...
+
+    def read_members(self) -> GroupStatus | None:
+        """The consumer group of a sink; None for a source, and for a group that is not there."""
+        ...
+
+    def preview(self, offsets: Sequence[Offset]) -> Sequence[Preview]:
+        """What it comes to if these offsets take the place of those that are held now."""
+        ...
+
+    def read_topic(self, topic: str) -> TopicHolding:
+        """What one offsets topic of the context's own Kafka cluster holds of it, whether its tasks look there or not.
+
+        Raises:
+            NotFoundError: there is no such topic.
+        """
+        ...
+
+    def read_writes(self, partitions: Sequence[OffsetMap]) -> Sequence[Sequence[OffsetWrite]]:
+        """Of each partition every write that is left where its tasks look, the oldest first; a group has one."""
+        ...
+
+    def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
+        """Where one position lies, seen from another of the same partition, as its family has it."""
+        ...
+
+    def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
+        """Partition and offset, each in a few words."""
+        ...
+
+    def find_silent(self, workers: Sequence[str]) -> tuple[str, ...]:
+        """Those of these workers, by their worker_id, of which nobody can tell that they live and know of the stop."""
+        ...
+
+
+class LeftOffsetsPort(Protocol):
+    """What steps need of the offsets that connectors left behind in the workers' topic of a cluster."""
+
+    def read(self, owners: Collection[str]) -> Sequence[HeldRecord]:
+        """Every record that speaks of these connectors."""
+        ...
+
+    def read_stored(self, owners: Collection[str]) -> StoreReading:
+        """Return what the topic holds of these connectors, each partition once, with the records behind it."""
+        ...
+
+    def write(self, owners: Collection[str], records: Sequence[HeldRecord]) -> None:
+        """Write these records of the owners, each where it says, in this order."""
+        ...
+
+
+class OpenOffsets(Protocol):
+    """Opens the offsets of one connector. `kept` is what it was, where Connect doesn't know it any more or yet."""
+
+    def __call__(self, cluster: str, name: str, *, kept: Connector | None = None) -> OffsetPort: ...
+
+
+OFFSETS: Port[OpenOffsets] = Port("offsets")
+
+LEFT_OFFSETS: Port[Callable[[str], LeftOffsetsPort]] = Port("left_offsets")
+"""Opens what deleted connectors have left in the offsets topic of a Connect cluster."""

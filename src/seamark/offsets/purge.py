@@ -1,0 +1,100 @@
+"""Plans that take the offsets of connectors away which are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from seamark.changes.planned import Planned
+from seamark.core.reading import Reading
+from seamark.core.refs import parse_owner
+from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
+from seamark.kafka.records_held import HeldRecord
+from seamark.offsets.codec.codec import decode_key
+from seamark.offsets.offset_export import Orphan
+from seamark.offsets.read.left_offsets import build_records
+from seamark.offsets.read.orphans import read_orphans
+from seamark.offsets.write.record_actions import PurgeOffsets
+
+if TYPE_CHECKING:
+    from seamark.changes.planner import Planner
+    from seamark.connect.clusters import Clusters
+    from seamark.offsets.port import PlanningWorld
+    from seamark.offsets.stores.stores import OffsetStores
+
+
+class OffsetPurges:
+    """Plans over what connectors have left in the workers' topics. Nothing is changed here."""
+
+    def __init__(
+        self,
+        *,
+        clusters: Clusters,
+        stores: Callable[[], OffsetStores],
+        world: Callable[[], PlanningWorld],
+        planner: Callable[[], Planner],
+    ) -> None:
+        self._clusters = clusters
+        self._stores = stores
+        self._world = world
+        self._planner = planner
+
+    def purge(
+        self, owners: Sequence[str] = (), *, everything: bool = False, older_than_ms: int | None = None
+    ) -> Planned:
+        """Plan that these connectors, or all that are gone, have left nothing. Each key gets a tombstone.
+
+        Where nothing is left behind, or nothing that old, the plan is empty: it may be asked for every night.
+        """
+        if everything == bool(owners):
+            raise UsageError("say whose offsets: some owners, or all that are left behind", hint="OWNER…, or --all")
+        found = self._choose(owners, older_than_ms)
+        by_cluster: dict[str, list[Orphan]] = {}
+        for orphan in found:
+            by_cluster.setdefault(parse_owner(orphan.owner).cluster, []).append(orphan)
+        title = f"take away {len(found)} orphans" if found else "no orphan to take away"
+        title = f"take away the offsets of {found[0].owner}" if len(found) == 1 else title
+        actions = [self._build_action(cluster, listed) for cluster, listed in by_cluster.items()]
+        reads = self._planner().open_reads(len(actions)).over(self._world())
+        return self._planner().plan(title, actions, reads=reads)
+
+    def _choose(self, owners: Sequence[str], older_than_ms: int | None) -> list[Orphan]:
+        reading = read_orphans(self._clusters, self._stores())
+        if reading.failures and not owners:
+            raise RefusedError(
+                "some clusters did not answer; nothing was changed",
+                cause="; ".join(f"{name}: {error.message}" for name, error in reading.failures.items()),
+                hint="name the owners that shall be purged, or wait until all clusters answer",
+            )
+        by_name = {orphan.owner: orphan for orphan in reading.items}
+        named = [self._find(owner, by_name, reading) for owner in dict.fromkeys(owners)] or list(reading.items)
+        if older_than_ms is not None:
+            named = [one for one in named if one.written_ms is not None and one.written_ms < older_than_ms]
+        return named
+
+    def _find(self, owner: str, by_name: dict[str, Orphan], reading: Reading[Orphan]) -> Orphan:
+        matching = [name for name in by_name if owner in (name, parse_owner(name).name)]
+        if len(matching) == 1:
+            return by_name[matching[0]]
+        if matching:
+            raise UsageError(f"{owner} is left behind in {len(matching)} clusters: {', '.join(matching)}")
+        for error in reading.failures.values():
+            raise error
+        raise NotFoundError(
+            f"{owner} has left no offsets behind",
+            cause="a connector of that name is there, or none ever wrote offsets",
+            hint="seamark offsets orphans lists what is left behind",
+        )
+
+    def _build_action(self, cluster: str, orphans: Sequence[Orphan]) -> PurgeOffsets:
+        if self._clusters.settings(cluster).offsets_file is not None:
+            raise UnsupportedError(f"the offsets of {cluster} are in a standalone worker's file, which is not purged")
+        names = [parse_owner(orphan.owner).name for orphan in orphans]
+        reading = self._stores().find_topic(cluster).read(names)
+        by_owner: dict[str, list[HeldRecord]] = {name: [] for name in names}
+        for record in build_records(reading):
+            connector = decode_key(record.key).connector
+            # What is a tombstone already stays one.
+            if record.value is not None and connector in by_owner:
+                by_owner[connector].append(HeldRecord(record.topic, record.partition, record.key))
+        return PurgeOffsets(cluster, tuple(names), tuple(one for found in by_owner.values() for one in found))

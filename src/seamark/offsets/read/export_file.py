@@ -1,0 +1,297 @@
+"""The file of an export: an envelope with version, source, time and checksums around the offsets of many owners.
+
+apiVersion, kind            what it is
+format_version              the version of this format
+time, source                when it was read, and where
+offsets                     by owner: a list of {partition, offset}, as Connect names them
+records                     by owner: every record behind them, its bytes in base64
+findings                    what was odd
+failures                    what could not be read: an export with holes says so
+topics                      by topic: the id it had, of those that sinks and groups stand on; older exports have none
+checksums                   by owner: SHA-256 of its offsets and records
+checksum                    SHA-256 of all the rest
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from seamark.core.files import PRIVATE, read_limited, write_whole
+from seamark.core.format_version import VERSION_FIELD, StoredFormat, check_format
+from seamark.core.offset import Offset, spell_identity
+from seamark.errors import AlreadyExistsError, SeamarkError, UsageError
+from seamark.offsets.codec.codec import decode_key, decode_value
+from seamark.offsets.offset_export import ExportCheck, OffsetExport, OwnerExport
+from seamark.offsets.offset_finding import OffsetFinding, OffsetOddity
+from seamark.offsets.stored_offset import Evidence
+
+KIND = "OffsetExport"
+FORMAT = StoredFormat("offset export", 1)
+_API = "seamark/v1"
+_HEAD, _PARTS = {"apiVersion", "kind", VERSION_FIELD, "time", "source"}, {"offsets", "records", "findings", "failures"}
+_FIELDS = frozenset(_HEAD | _PARTS | {"checksums", "checksum"})
+_LATER_FIELDS = frozenset({"topics"})
+_CHECKED = frozenset({"offsets", "records", "checksum"})
+# A hundred thousand offsets have some 50 MB.
+_LARGEST_BYTES = 2 * 1024**3
+_spell = json.JSONEncoder(ensure_ascii=True).encode
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def build_document(export: OffsetExport) -> dict[str, Any]:
+    """The export as it is written."""
+    offsets = {found.owner: [_build_offset(one) for one in found.offsets] for found in export.owners}
+    records = {found.owner: [_build_record(one) for one in found.records] for found in export.owners}
+    document: dict[str, Any] = {
+        "apiVersion": _API,
+        "kind": KIND,
+        **FORMAT.field,
+        "time": export.time,
+        "source": dict(export.source),
+        "offsets": offsets,
+        "records": records,
+        "findings": [
+            {
+                "finding": found.oddity.value,
+                "connector": found.connector,
+                "partition": None if found.partition is None else dict(found.partition),
+                "message": found.message,
+                "records": [_build_record(one) for one in found.evidence],
+            }
+            for found in export.findings
+        ],
+        "failures": {name: error.message for name, error in export.failures.items()},
+        "topics": dict(sorted(export.topics.items())),
+        "checksums": {owner: _digest([offsets[owner], records[owner]]) for owner in offsets},
+    }
+    return {**document, "checksum": _digest_rest(document)}
+
+
+def render_export(export: OffsetExport) -> str:
+    """The export as text, a line for each offset and each record."""
+    parts = [f"{_spell(name)}: {_render_part(value)}" for name, value in build_document(export).items()]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _render_part(value: Any) -> str:
+    is_lists = isinstance(value, dict) and value and all(isinstance(listed, list) for listed in value.values())
+    return _render_lists(value) if is_lists else _spell(value)
+
+
+def _render_lists(body: Mapping[str, list[Any]]) -> str:
+    """Lists by name, a line for each item: a person can read it, and `diff` too."""
+    if not body:
+        return "{}"
+    blocks = []
+    for name, items in body.items():
+        text = _spell(items)
+        if items:
+            # Inside a text every quote has a backslash before it, so this is found between two items only.
+            first = f'{{"{next(iter(items[0]))}": '
+            text = f"[\n  {text[1:-1].replace(f'}}, {first}', f'}},{chr(10)}  {first}')}\n]"
+        blocks.append(f"{_spell(name)}: {text}")
+    return "{\n" + ",\n".join(blocks) + "\n}"
+
+
+def write_export(export: OffsetExport, path: Path) -> None:
+    """Write the file, readable by its owner alone. A file that is there is never replaced."""
+    write_new(render_export(export), path)
+
+
+def write_new(text: str, path: Path) -> None:
+    """Write a file that is its owner's alone and that was not there."""
+    refuse_existing(path)
+    try:
+        write_whole(text.encode(), path.expanduser().absolute(), mode=PRIVATE, is_new=True)
+    except FileExistsError:
+        raise _build_existing(path) from None
+    except OSError as error:
+        raise SeamarkError(
+            f"the export can't be written: {path}",
+            cause=error.strerror or type(error).__name__,
+            hint="look whether you may write in that folder",
+        ) from None
+
+
+def refuse_existing(path: Path) -> None:
+    """Refuse a path at which there is something: the only copy of a position may be in it."""
+    if path.expanduser().exists():
+        raise _build_existing(path)
+
+
+def read_export(path: Path) -> tuple[OffsetExport, tuple[str, ...]]:
+    """What a file holds, and what in it is not as it was written. UsageError where it is no export at all."""
+    body = read_json_file(path)
+    if is_envelope(body):
+        check_format(FORMAT, body, where=str(path))
+    problem = _find_misfit(body)
+    if problem:
+        raise UsageError(f"{path} is no export of seamark", cause=problem, hint="make one: seamark offsets export")
+    try:
+        return _build_export(body), tuple(_find_problems(body))
+    except (KeyError, TypeError, AttributeError, ValueError, binascii.Error) as error:
+        raise UsageError(
+            f"{path} is no export of seamark", cause=f"{type(error).__name__}: {error}", hint="take another copy of it"
+        ) from None
+
+
+def check_export(path: Path) -> ExportCheck:
+    """Look at a file without any server: its checksums, and whether its offsets are what its bytes say."""
+    export, problems = read_export(path)
+    return ExportCheck(
+        file=str(path),
+        time=export.time,
+        source=export.source,
+        owners=len(export.owners),
+        offsets=export.count,
+        records=sum(len(found.records) for found in export.owners),
+        findings=len(export.findings),
+        failures={name: error.message for name, error in export.failures.items()},
+        problems=problems,
+    )
+
+
+def read_json_file(path: Path) -> Any:
+    """A JSON file of ours, with a limit; UsageError where it is none."""
+    data = read_limited(path, most_bytes=_LARGEST_BYTES, what="an export")
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise UsageError(f"{path} is not JSON", hint="give the path of an export") from None
+
+
+def build_bare(body: Any, *, name: str) -> tuple[OwnerExport, ...]:
+    """Offsets by owner without an envelope, as `connect-offsets` writes them."""
+    try:
+        return tuple(OwnerExport(owner, tuple(_read_offset(one) for one in listed)) for owner, listed in body.items())
+    except (KeyError, TypeError, AttributeError, ValueError):
+        raise UsageError(
+            f"{name} holds no offsets by owner", cause='it should be {"OWNER": [{"partition": …, "offset": …}]}'
+        ) from None
+
+
+def is_envelope(body: Any) -> bool:
+    """Whether a document says that it is an export."""
+    return isinstance(body, dict) and body.get("kind") == KIND
+
+
+def _find_misfit(body: Any) -> str:
+    if not is_envelope(body):
+        return "it does not say that it is one"
+    missing, extra = _FIELDS - body.keys(), body.keys() - _FIELDS - _LATER_FIELDS
+    if missing or extra:
+        return f"fields are missing or not known: {', '.join(sorted(missing | extra))}"
+    return ""
+
+
+def _find_problems(body: Mapping[str, Any]) -> list[str]:
+    problems = []
+    offsets, records, checksums = body["offsets"], body["records"], body["checksums"]
+    for owner in sorted({*offsets, *records, *checksums}):
+        if owner not in offsets or owner not in records or owner not in checksums:
+            problems.append(f"{owner}: its offsets, its records or its checksum are missing")
+        elif _digest([offsets[owner], records[owner]]) != checksums[owner]:
+            problems.append(f"{owner}: its offsets or records are not as they were written")
+    if _digest_rest(body) != body["checksum"] and not problems:
+        problems.append("something beside the offsets is not as it was written")
+    return problems + _find_unproven(body)
+
+
+def _find_unproven(body: Mapping[str, Any]) -> list[str]:
+    """Offsets that no record of the file says. Groups have no records with bytes."""
+    problems = []
+    for owner, listed in body["offsets"].items():
+        said = set()
+        raw = [_read_record(record) for record in body["records"].get(owner, ())]
+        if not any(found.key is not None for found in raw):
+            continue
+        for found in raw:
+            key, value = decode_key(found.key), decode_value(found.value)
+            if key.key is not None:
+                said.add((key.key.identity, None if value.offset is None else spell_identity(value.offset)))
+        for entry in listed:
+            offset = entry["offset"]
+            name = (spell_identity(entry["partition"]), None if offset is None else spell_identity(offset))
+            if name not in said:
+                problems.append(f"{owner}: no record says what is written for {name[0]}")
+    return problems
+
+
+def _build_export(body: Mapping[str, Any]) -> OffsetExport:
+    owners = tuple(
+        OwnerExport(
+            owner,
+            tuple(_read_offset(one) for one in listed),
+            tuple(_read_record(one) for one in body["records"].get(owner, ())),
+        )
+        for owner, listed in body["offsets"].items()
+    )
+    return OffsetExport(
+        time=str(body["time"]),
+        source={str(key): str(value) for key, value in body["source"].items()},
+        owners=owners,
+        findings=tuple(_read_finding(one) for one in body["findings"]),
+        failures={name: SeamarkError(str(text)) for name, text in body["failures"].items()},
+        topics={str(topic): str(found) for topic, found in body.get("topics", {}).items()},
+    )
+
+
+def _build_offset(found: Offset) -> dict[str, Any]:
+    return {"partition": dict(found.partition), "offset": None if found.offset is None else dict(found.offset)}
+
+
+def _read_offset(body: Mapping[str, Any]) -> Offset:
+    partition, offset = body["partition"], body["offset"]
+    if not isinstance(partition, dict) or not isinstance(offset, dict | None):
+        raise TypeError("a partition or an offset is not a map")
+    return Offset(partition, offset)
+
+
+def _build_record(found: Evidence) -> dict[str, Any]:
+    return {
+        "store": found.store,
+        "key": _encode(found.key),
+        "value": _encode(found.value),
+        "partition": found.partition,
+        "offset": found.record_offset,
+        "timestamp_ms": found.timestamp_ms,
+    }
+
+
+def _read_record(body: Mapping[str, Any]) -> Evidence:
+    key, value = _decode(body["key"]), _decode(body["value"])
+    return Evidence(body["store"], key, value, body["partition"], body["offset"], body["timestamp_ms"])
+
+
+def _read_finding(body: Mapping[str, Any]) -> OffsetFinding:
+    records = tuple(_read_record(one) for one in body["records"])
+    return OffsetFinding(OffsetOddity(body["finding"]), body["connector"], body["message"], body["partition"], records)
+
+
+def _encode(raw: bytes | None) -> str | None:
+    return None if raw is None else base64.b64encode(raw).decode()
+
+
+def _decode(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text, validate=True)
+
+
+def _digest(body: Any) -> str:
+    return f"sha256:{hashlib.sha256(_CANONICAL.encode(body).encode()).hexdigest()}"
+
+
+def _digest_rest(body: Mapping[str, Any]) -> str:
+    # The offsets and records are in `checksums` already, and large.
+    return _digest({name: value for name, value in body.items() if name not in _CHECKED})
+
+
+def _build_existing(path: Path) -> AlreadyExistsError:
+    return AlreadyExistsError(
+        f"{path} is there already, and an export replaces nothing", hint="give another name, or move the file away"
+    )

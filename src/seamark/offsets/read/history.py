@@ -1,0 +1,80 @@
+"""What a topic still knows of an owner's former positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from seamark.core.offset import OffsetMap, spell_identity
+from seamark.core.refs import is_group_owner, read_group_name
+from seamark.errors import NotFoundError, UnsupportedError
+from seamark.offsets.codec.verdicts import DecodedKey
+from seamark.offsets.held_offset import OffsetWrite
+from seamark.offsets.offset_export import HistoryEntry
+from seamark.offsets.stored_offset import Evidence
+from seamark.offsets.stores.topic_store import TopicStore
+
+if TYPE_CHECKING:
+    from seamark.connect.clusters import Clusters
+    from seamark.connectors.service import Connectors
+    from seamark.offsets.stores.store import Store
+    from seamark.offsets.stores.stores import OffsetStores
+
+
+def read_history(
+    owner: str, *, connectors: Connectors, clusters: Clusters, stores: OffsetStores
+) -> tuple[HistoryEntry, ...]:
+    """Every write that is left, the oldest first."""
+    name, store = _find_store(owner, connectors=connectors, clusters=clusters, stores=stores)
+    if not isinstance(store, TopicStore):
+        raise UnsupportedError(
+            f"there is no history of {owner}",
+            cause=f"its offsets are in {store.name}, which keeps the newest alone",
+            hint="seamark offsets export, taken often, is a history too",
+        )
+    return build_history(store.read_history([name]))
+
+
+def build_history(found: Iterable[tuple[DecodedKey, Evidence]]) -> tuple[HistoryEntry, ...]:
+    """Records in the order of their times; those of one time in the order of the topic."""
+    entries = [
+        HistoryEntry(key.connector or "", key.key.partition if key.key is not None else None, evidence.offset, evidence)
+        for key, evidence in found
+    ]
+    return tuple(sorted(entries, key=_rank))
+
+
+def read_writes(store: Store, name: str, partitions: Sequence[OffsetMap]) -> tuple[tuple[OffsetWrite, ...], ...]:
+    """Of each partition of a connector every write that is left, the oldest first. Groups keep the newest."""
+    found: dict[str, list[OffsetWrite]] = {spell_identity(partition): [] for partition in partitions}
+    if isinstance(store, TopicStore):
+        for entry in build_history(store.read_history([name])):
+            writes = None if entry.partition is None else found.get(spell_identity(entry.partition))
+            if writes is not None:
+                writes.append(OffsetWrite(entry.offset, entry.evidence.timestamp_ms))
+    else:
+        for stored in store.read([name]).offsets:
+            if (writes := found.get(stored.key.identity)) is not None:
+                writes.append(OffsetWrite(stored.offset, stored.evidence.timestamp_ms))
+    return tuple(tuple(writes) for writes in found.values())
+
+
+def _rank(entry: HistoryEntry) -> tuple[int, int, int]:
+    found = entry.evidence
+    return found.timestamp_ms or -1, found.partition or 0, found.record_offset or 0
+
+
+def _find_store(owner: str, *, connectors: Connectors, clusters: Clusters, stores: OffsetStores) -> tuple[str, Store]:
+    if is_group_owner(owner):
+        return owner, stores.find_group(read_group_name(owner))
+    try:
+        connector = connectors.one(owner)
+    except NotFoundError:
+        # A connector that is gone may have left a history. With several clusters it must be said in which.
+        cluster, name = connectors.split_owner(owner)
+        if cluster is None and len(clusters.names) == 1:
+            (cluster,) = clusters.names
+        if cluster is None:
+            raise
+        return name, stores.find_workers(cluster)
+    return connector.name, stores.find(connector).first

@@ -1,0 +1,1 @@
+"""Repair misplaced records and duplicate encodings in an offsets topic."""

@@ -1,0 +1,121 @@
+"""Plans that make the records of sources' offsets what Connect would have written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from seamark.changes.planned import Planned
+from seamark.connect.capability import Capability
+from seamark.errors import UsageError
+from seamark.offsets.move.moves import Care
+from seamark.offsets.repair.mend_effects import REMOVAL, say_left
+from seamark.offsets.repair.odd_records import OddOwner, OddRecords
+from seamark.offsets.repair.repair_action import RepairOffsets, RepairSeen
+from seamark.offsets.write.access import build_rights_notes
+from seamark.offsets.write.preview_totals import sum_previews
+from seamark.offsets.write.stopped import build_config_pin
+
+if TYPE_CHECKING:
+    from seamark.changes.planner import Planner
+    from seamark.connect.clusters import Clusters
+    from seamark.connectors.service import Connectors
+    from seamark.context import Context
+    from seamark.offsets.port import PlanningWorld
+    from seamark.offsets.stores.stores import OffsetStores
+    from seamark.policy.rights import Right
+
+_LEVEL_NOTE = (
+    "copies on other partitions get the same value, and are out of date as soon as the connector stores another: "
+    f"{REMOVAL}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MendChoice:
+    """How records are mended.
+
+    `take` says whose value, where they differ: `newest`, or a place as `connect-offsets-3@117`.
+    """
+
+    take: str = ""
+    care: Care = field(default_factory=Care)
+
+
+class OffsetMends:
+    """Plans over odd records. Nothing is changed here; `fleet.apply` does it."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        clusters: Clusters,
+        connectors: Connectors,
+        stores: Callable[[], OffsetStores],
+        world: Callable[[], PlanningWorld],
+        planner: Callable[[], Planner],
+    ) -> None:
+        self._context = context
+        self._clusters = clusters
+        self._connectors = connectors
+        self._stores = stores
+        self._world = world
+        self._planner = planner
+
+    def mend(
+        self, owners: Sequence[str] = (), *, everything: bool = False, choice: MendChoice | None = None
+    ) -> Planned:
+        """Plan that nothing is odd about the records of these sources, or of all of them."""
+        choice = choice or MendChoice()
+        if everything == bool(owners):
+            raise UsageError("say whose offsets: some owners, or all of them", hint="OWNER…, or --all")
+        odd = OddRecords(self._clusters, connectors=self._connectors, stores=self._stores)
+        found = odd.read_all(choice.take) if everything else odd.read(owners, choice.take)
+        title = _build_title(owners, everything=everything)
+        needed = [one for owner in found if (one := self._find_needed(owner)) is not None]
+        reads = self._planner().open_reads(len(needed)).over(self._world())
+        if not needed:
+            planned = self._planner().plan(title, (), reads=reads)
+            return replace(planned, plan=replace(planned.plan, notes=say_left(found)))
+        actions: list[RepairOffsets] = []
+        known: dict[int, RepairSeen] = {}
+        notes: list[str] = []
+        for number, owner in enumerate(needed):
+            action = self._build_action(owner, choice)
+            seen = action.read(reads)
+            actions.append(replace(action, planned=sum_previews(seen.previews) if seen.previews else None))
+            known[number] = seen
+            notes += self._build_notes(owner, action.needs(seen).rights)
+        return self._planner().plan(title, actions, notes=dict.fromkeys(notes), reads=reads, known=known)
+
+    def _find_needed(self, owner: OddOwner) -> OddOwner | None:
+        """The owner with the partitions that are not yet as they will be; None where all are."""
+        needed = tuple(one for one in owner.partitions if one.is_needed())
+        return replace(owner, partitions=needed) if needed else None
+
+    def _build_action(self, owner: OddOwner, choice: MendChoice) -> RepairOffsets:
+        connector = owner.connector
+        client = self._clusters.client(connector.cluster)
+        client.read_capabilities().require(Capability.STOP, doing=f"mend the offsets of {connector.owner}")
+        return RepairOffsets(
+            connector.cluster,
+            connector.name,
+            owner.topic,
+            tuple(one.rule for one in owner.partitions),
+            tolerance=choice.care.tolerance,
+            wait_seconds=choice.care.wait_seconds,
+            accepts_zombies=choice.care.accepts_zombies,
+            config=build_config_pin(connector.config, self._world(), cluster=connector.cluster),
+        )
+
+    def _build_notes(self, owner: OddOwner, rights: Iterable[Right]) -> Iterator[str]:
+        if owner.has_strays:
+            yield _LEVEL_NOTE
+        yield from build_rights_notes(rights, context=self._context, brokers=self._world().kafka)
+
+
+def _build_title(owners: Sequence[str], *, everything: bool) -> str:
+    if everything:
+        return "mend the offsets of all sources"
+    return f"mend the offsets of {owners[0] if len(owners) == 1 else f'{len(owners)} owners'}"

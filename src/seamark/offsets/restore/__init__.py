@@ -1,0 +1,1 @@
+"""Restore offsets to a point in time, from observations."""

@@ -1,0 +1,8 @@
+"""Offset semantics: one module per connector family, and a registry that entry points can extend."""
+
+from __future__ import annotations
+
+from seamark.offsets.semantics.meaning import Meaning
+from seamark.offsets.semantics.registry import Registry, find_meaning
+
+__all__ = ["Meaning", "Registry", "find_meaning"]

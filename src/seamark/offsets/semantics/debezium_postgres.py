@@ -1,0 +1,138 @@
+"""Debezium for PostgreSQL: a place in the write-ahead log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar
+
+from seamark.core.distance import Certainty, Distance, Fixed, Unit, WalBytes
+from seamark.core.finding import Finding
+from seamark.core.offset import OffsetMap
+from seamark.core.offsets import Order, order_of
+from seamark.offsets.semantics.consequences import Consequence, Harm
+from seamark.offsets.semantics.fields import Notes, read_integer, read_text, show_fields
+from seamark.offsets.semantics.generic import GenericMeaning
+
+LSN, PROCESSED, COMMIT, TIME = "lsn", "lsn_proc", "lsn_commit", "ts_usec"
+_INTEGERS = (LSN, PROCESSED, COMMIT, TIME, "txId", "xmin")
+_WAL = "bytes of the server's whole log; how many of them are rows of this connector can't be told"
+
+
+class DebeziumPostgresMeaning(GenericMeaning):
+    """`{"server": topic.prefix}` and places in the log: the last event, the last commit, the last one done with."""
+
+    family: ClassVar[str] = "Debezium PostgreSQL"
+
+    @classmethod
+    def matches(cls, connector_class: str, config: Mapping[str, str]) -> bool:
+        """By its class."""
+        del config
+        return connector_class == "io.debezium.connector.postgresql.PostgresConnector"
+
+    def check(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[Finding, ...]:
+        """The server's name, the places in the log, a snapshot that is not finished."""
+        notes = Notes(self.describe_partition(partition))
+        if not notes.check_shape(partition, [{"server"}], '{"server": "topic.prefix"}'):
+            return notes.result()
+        prefix = self.config.get("topic.prefix") or self.config.get("database.server.name")
+        if prefix and read_text(partition, "server") != prefix:
+            notes.warn("the connector has another prefix", f"topic.prefix is {prefix}: this offset is never read")
+        if offset is not None:
+            _check_offset(notes, offset)
+        return notes.result()
+
+    def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
+        """By the last commit, then by the place: transactions are sent in the order of their commits."""
+        if left is None and right is None:
+            return Order.EQUAL
+        first, second = _read_order(left), _read_order(right)
+        return Order.UNKNOWN if first is None or second is None else order_of(first, second)
+
+    def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
+        """The prefix, and the place as PostgreSQL writes it."""
+        place = _read_place(offset)
+        if offset is None or place is None:
+            return self.describe_partition(partition), "nothing" if offset is None else show_fields(offset)
+        words = f"LSN {show_lsn(place)}"
+        micros = read_integer(offset, TIME)
+        if micros is not None and 0 <= micros < 253_402_300_800_000_000:
+            words += f", {datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S} UTC"
+        return self.describe_partition(partition), words + (", in a snapshot" if _is_unfinished(offset) else "")
+
+    def describe_partition(self, partition: OffsetMap) -> str:
+        """The prefix."""
+        name = read_text(partition, "server")
+        return show_fields(partition) if name is None or len(partition) > 1 else f"server {name}"
+
+    def explain_rewind(self) -> Consequence:
+        """Hardly anything: the slot decides, and it is confirmed soon after."""
+        return Consequence(
+            Harm.DUPLICATES,
+            "PostgreSQL never sends again what the replication slot has confirmed: only the changes after its "
+            "confirmed_flush_lsn come twice, often none; older ones need a new snapshot. Before the slot's restart_lsn "
+            "the task fails, or takes a new snapshot where snapshot.mode is when_needed",
+        )
+
+    def explain_skip(self) -> Consequence:
+        """Changes are lost."""
+        return Consequence(
+            Harm.LOSS, "the changes between never reach its topics, and the slot lets the server drop them"
+        )
+
+    def build_distance(self, partition: OffsetMap, start: OffsetMap | None, end: OffsetMap | None) -> Distance:
+        """Bytes of the log."""
+        del partition
+        first, last = _read_place(start), _read_place(end)
+        if start is None:
+            return Distance(Unit.BYTES, None, Certainty.UNKNOWN, reason="without an offset it makes a snapshot first")
+        if first is None or (end is not None and last is None):
+            return Distance(Unit.BYTES, None, Certainty.UNKNOWN, reason="the offset holds no place in the log")
+        if last is None:
+            return Distance(Unit.BYTES, WalBytes(first), reason=_WAL)
+        times = read_integer(start, TIME), read_integer(end, TIME)
+        seconds = (times[1] - times[0]) / 1e6 if times[0] is not None and times[1] is not None else None
+        return Distance(Unit.BYTES, Fixed(max(0, last - first)), reason=_WAL, seconds=seconds)
+
+
+def show_lsn(place: int) -> str:
+    """A place in the log as PostgreSQL writes it: `16/B374D848`."""
+    return f"{place >> 32:X}/{place & 0xFFFFFFFF:X}"
+
+
+def _read_place(offset: OffsetMap | None) -> int | None:
+    # The task starts at what it was done with, and at the last event only where it never was done with any.
+    place = read_integer(offset, PROCESSED)
+    return read_integer(offset, LSN) if place is None else place
+
+
+def _read_order(offset: OffsetMap | None) -> tuple[int, int] | None:
+    place = _read_place(offset)
+    if place is None:
+        return None
+    commit = read_integer(offset, COMMIT)
+    return (place if commit is None else commit, place)
+
+
+def _is_unfinished(offset: OffsetMap) -> bool:
+    is_snapshot = offset.get("snapshot") not in (None, False, "false")
+    return (
+        is_snapshot and offset.get("snapshot_completed") is not True and offset.get("last_snapshot_record") is not True
+    )
+
+
+def _check_offset(notes: Notes, offset: OffsetMap) -> None:
+    notes.check_integers(offset, _INTEGERS)
+    if offset.get(LSN) is None:
+        notes.error(f"{LSN} is missing", "the task can't tell where to start")
+    if offset.get(TIME) is None:
+        notes.warn(f"{TIME} is missing", "some versions of the connector fail without it")
+    places = {key: read_integer(offset, key) for key in (LSN, PROCESSED, COMMIT)}
+    for key, place in places.items():
+        if place is not None and place < 0:
+            notes.error(f"{key} is below zero", "a place in the log is never negative")
+    lsn, processed = places[LSN], places[PROCESSED]
+    if lsn is not None and processed is not None and processed > lsn:
+        notes.warn(f"{PROCESSED} lies behind {LSN}", f"move {LSN}, {PROCESSED} and {COMMIT} together")
+    if _is_unfinished(offset):
+        notes.warn("a snapshot is not finished", "do not edit this offset; forget it, or let the snapshot end")

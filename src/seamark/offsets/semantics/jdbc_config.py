@@ -1,0 +1,98 @@
+"""What a JDBC source's config says about its positions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from seamark.offsets.semantics.fields import is_set, split_list
+
+AIVEN = "io.aiven.connect.jdbc.JdbcSourceConnector"
+CONFLUENT = "io.confluent.connect.jdbc.JdbcSourceConnector"
+# Confluent's word for "from now on".
+_CURRENT = -1
+
+
+class Mode(StrEnum):
+    """How a JDBC source finds new rows."""
+
+    BULK = "bulk"
+    INCREMENTING = "incrementing"
+    TIMESTAMP = "timestamp"
+    BOTH = "timestamp+incrementing"
+    UNKNOWN = "unknown"
+
+    @property
+    def has_number(self) -> bool:
+        """Whether rows are told by an incrementing column."""
+        return self in (Mode.INCREMENTING, Mode.BOTH)
+
+    @property
+    def has_time(self) -> bool:
+        """Whether rows are told by a timestamp."""
+        return self in (Mode.TIMESTAMP, Mode.BOTH)
+
+
+@dataclass(frozen=True, slots=True)
+class JdbcConfig:
+    """The part of the config that positions depend on.
+
+    `number_column` is "" where the connector looks for the table's auto-increment column itself. `initial_millis` is
+    None where it begins at the moment of its first start. `unclear` says why rows can't be counted, where they can't.
+    """
+
+    mode: Mode
+    is_query: bool
+    tables: tuple[str, ...]
+    number_column: str
+    time_columns: tuple[str, ...]
+    time_zone: str
+    delay_ms: int
+    initial_number: int
+    initial_millis: int | None
+    unclear: str = ""
+
+
+def read_jdbc_config(config: Mapping[str, str], *, is_confluent: bool) -> JdbcConfig:
+    """Read it. Values that make no sense become defaults: it is Connect that refuses them."""
+    initial = _read_number(config, "timestamp.initial" if is_confluent else "timestamp.initial.ms", 0)
+    # Without quotation marks PostgreSQL reads every name in small letters.
+    quoting = config.get("quote.sql.identifiers" if is_confluent else "sql.quote.identifiers") or "always"
+    is_folded = quoting.strip().lower() == "never"
+    number, times = (config.get("incrementing.column.name") or "").strip(), config.get("timestamp.column.name") or ""
+    tables = config.get("table.whitelist") or config.get("table.include.list") or ""
+    return JdbcConfig(
+        mode=_read_mode(config.get("mode") or ""),
+        is_query=is_set(config, "query"),
+        # Confluent's include list holds patterns, which a name can't be looked up in.
+        tables=split_list(tables) if not is_set(config, "table.include.list") else (),
+        number_column=number.lower() if is_folded else number,
+        time_columns=split_list(times.lower() if is_folded else times),
+        time_zone=(config.get("db.timezone") or "UTC").strip(),
+        delay_ms=_read_number(config, "timestamp.delay.interval.ms", 0),
+        initial_number=-1 if is_confluent else _read_number(config, "incrementing.initial", -1),
+        initial_millis=None if is_confluent and initial == _CURRENT else initial,
+        unclear=_find_unclear(config),
+    )
+
+
+def _find_unclear(config: Mapping[str, str]) -> str:
+    for key in ("incrementing.column.mapping", "timestamp.columns.mapping"):
+        if is_set(config, key):
+            return f"{key} names the columns by patterns"
+    return ""
+
+
+def _read_mode(word: str) -> Mode:
+    try:
+        return Mode(word.strip())
+    except ValueError:
+        return Mode.UNKNOWN
+
+
+def _read_number(config: Mapping[str, str], key: str, default: int) -> int:
+    try:
+        return int((config.get(key) or str(default)).strip())
+    except ValueError:
+        return default

@@ -1,0 +1,89 @@
+"""Which meaning a connector has: ours, and those that others brought."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import entry_points
+
+from seamark.offsets.semantics.debezium_postgres import DebeziumPostgresMeaning
+from seamark.offsets.semantics.file_stream import FileStreamMeaning
+from seamark.offsets.semantics.generic import GenericMeaning
+from seamark.offsets.semantics.jdbc_source import JdbcSourceMeaning
+from seamark.offsets.semantics.meaning import Meaning
+from seamark.offsets.semantics.mirror import MirrorCheckpointMeaning, MirrorHeartbeatMeaning, MirrorSourceMeaning
+from seamark.offsets.semantics.sink import SinkMeaning
+from seamark.offsets.semantics.target_sinks import FileSinkMeaning, JdbcSinkMeaning, S3SinkMeaning
+
+GROUP = "seamark.meanings"
+OWN: tuple[type[Meaning], ...] = (
+    JdbcSourceMeaning,
+    DebeziumPostgresMeaning,
+    FileStreamMeaning,
+    MirrorSourceMeaning,
+    MirrorCheckpointMeaning,
+    MirrorHeartbeatMeaning,
+    S3SinkMeaning,
+    JdbcSinkMeaning,
+    FileSinkMeaning,
+    SinkMeaning,
+    GenericMeaning,
+)
+
+
+class Registry:
+    """The families in the order they are asked. `failures` says which of the others' could not be used, and why."""
+
+    def __init__(self, others: Sequence[type[Meaning]] = (), failures: Mapping[str, str] | None = None) -> None:
+        """Those of others come first: whoever brings a family for a class knows it better."""
+        self.families: tuple[type[Meaning], ...] = (*others, *OWN)
+        self.failures: dict[str, str] = dict(failures or {})
+        self._others = len(others)
+
+    def find(self, connector_class: str, config: Mapping[str, str]) -> Meaning:
+        """The meaning for a connector. There always is one."""
+        for place, family in enumerate(self.families):
+            try:
+                if family.matches(connector_class, config):
+                    return family(connector_class, config)
+            except Exception as error:
+                # Ours must not fail; another's must not take the whole fleet with it.
+                if place >= self._others:
+                    raise
+                self.failures[family.__qualname__] = f"{type(error).__name__}: {error}"
+        raise AssertionError("the generic meaning takes every connector")
+
+
+def load_registry() -> Registry:
+    """Ours, and what installed packages name as entry points of the group `seamark.meanings`."""
+    others: list[type[Meaning]] = []
+    failures: dict[str, str] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            found = point.load()
+            _check_family(found)
+        except Exception as error:  # noqa: BLE001 - a broken package must not break every other command
+            failures[point.name] = f"{type(error).__name__}: {error}"
+        else:
+            others.append(found)
+    return Registry(others, failures)
+
+
+@cache
+def open_registry() -> Registry:
+    """The registry of this process."""
+    return load_registry()
+
+
+def find_meaning(connector_class: str, config: Mapping[str, str]) -> Meaning:
+    """The meaning for a connector, by its class and config."""
+    return open_registry().find(connector_class, config)
+
+
+_NEEDED = ("check", "compare", "describe", "explain_rewind", "explain_skip", "build_distance", "matches")
+
+
+def _check_family(found: object) -> None:
+    missing = [name for name in _NEEDED if not callable(getattr(found, name, None))]
+    if not isinstance(found, type) or missing or not isinstance(getattr(found, "family", None), str):
+        raise TypeError(f"it is no meaning: {', '.join(missing) or 'a class with the text family is needed'}")

@@ -1,0 +1,217 @@
+"""The offsets of one owner, with the records they come from."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from seamark.connectors.connectors import build_heading
+from seamark.core.offset import Offset
+from seamark.offsets.offset_finding import OffsetFinding
+from seamark.offsets.owned import OwnedOffsets
+from seamark.offsets.stored_offset import Evidence, StoredOffset
+from seamark.report.listing import Column, Listing, View
+from seamark.report.text import Line, Screen, Span, Style, line
+from seamark.report.words import render_ago, render_count, render_map, render_number, render_time
+
+_SINK_PARTITION = {"kafka_topic", "kafka_partition"}
+_SINK_OFFSET = {"kafka_offset"}
+
+
+def render_partition(offset: Offset) -> str:
+    """The partition: `orders-3` for a sink, `key value, …` for a source."""
+    partition = offset.partition
+    if set(partition) == _SINK_PARTITION:
+        return f"{partition['kafka_topic']}-{partition['kafka_partition']}"
+    return render_map(partition)
+
+
+def render_position(offset: Offset) -> str:
+    """The position: the next record of a sink, `key value, …` of a source, `nothing` where none is held."""
+    position = offset.offset
+    if position is not None and set(position) == _SINK_OFFSET and isinstance(position["kafka_offset"], int):
+        return render_number(position["kafka_offset"])
+    return render_map(position)
+
+
+def render_bytes_of(raw: bytes | None) -> str:
+    """Raw bytes as a person can read and compare them: the text where it is one, else base64."""
+    if raw is None:
+        return "(none)"
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return f"base64:{base64.b64encode(raw).decode()}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One offset of the table: with its record where it came from a store that has records."""
+
+    offset: Offset
+    evidence: Evidence | None = None
+    is_certain: bool = True
+
+
+PLAIN: Listing[Row] = Listing(
+    kind="Offsets",
+    noun="offset",
+    name=lambda row: render_partition(row.offset),
+    columns=(
+        Column(
+            "partition",
+            "PARTITION",
+            lambda row: dict(row.offset.partition),
+            text=lambda row: render_partition(row.offset),
+        ),
+        Column(
+            "offset",
+            "OFFSET",
+            lambda row: None if row.offset.offset is None else dict(row.offset.offset),
+            text=lambda row: render_position(row.offset) + ("" if row.is_certain else " (?)"),
+        ),
+    ),
+)
+
+
+def _build_stored_listing(now: datetime) -> Listing[Row]:
+    more: tuple[Column[Row], ...] = (
+        Column("written", "WRITTEN", _find_time, text=lambda row: _render_age(row, now)),
+        Column("record", "RECORD", lambda row: row.evidence.place if row.evidence else None),
+    )
+    return dataclasses.replace(PLAIN, columns=(*PLAIN.columns, *more))
+
+
+def build_offsets_view(owned: OwnedOffsets, *, raw: bool = False, now: datetime | None = None) -> View[Row]:
+    """The offsets of an owner, how they were read, and what is odd about them; with `raw` every record's bytes."""
+    moment = now or datetime.now(UTC)
+    if owned.stored:
+        rows = [Row(found.as_offset(), found.evidence, found.is_certain) for found in owned.stored]
+    else:
+        rows = [Row(offset) for offset in owned.offsets]
+    has_records = any(row.evidence is not None and row.evidence.timestamp_ms is not None for row in rows)
+    listing = _build_stored_listing(moment) if has_records else PLAIN
+    return View(
+        listing,
+        rows,
+        body=lambda: _build_body(owned, listing, rows, raw=raw),
+        lines=lambda screen: _build_lines(owned, listing, rows, screen, raw=raw),
+    )
+
+
+def build_finding(finding: OffsetFinding) -> dict[str, Any]:
+    """A finding for programs."""
+    return {
+        "finding": finding.oddity.value,
+        "connector": finding.connector,
+        "partition": None if finding.partition is None else dict(finding.partition),
+        "message": finding.message,
+        "records": [build_evidence(found) for found in finding.evidence],
+    }
+
+
+def build_evidence(found: Evidence) -> dict[str, Any]:
+    """A record for programs, its bytes in base64."""
+    return {
+        "store": found.store,
+        "key": _encode(found.key),
+        "value": _encode(found.value),
+        "partition": found.partition,
+        "offset": found.record_offset,
+        "timestamp_ms": found.timestamp_ms,
+        "key_verdict": str(found.key_verdict),
+        "value_verdict": str(found.value_verdict),
+    }
+
+
+def render_finding(finding: OffsetFinding, *, raw: bool = False) -> list[Line]:
+    """A finding for a person: one line, and its records below. What REST says is of an offset that is shown anyway."""
+    about = f"{render_partition(Offset(finding.partition, None))}: " if finding.partition is not None else ""
+    whose = f"{finding.connector} " if finding.connector and finding.partition is None else ""
+    lines = [
+        line(Span("! ", Style.WARN), Span(finding.oddity.value, Style.STRONG), f"  {whose}{about}{finding.message}")
+    ]
+    if raw or not finding.oddity.startswith("rest-"):
+        lines += [line(f"    {render_record(found)}") for found in finding.evidence]
+    return lines
+
+
+def render_record(found: Evidence) -> str:
+    """A record on one line: where it lies, when it was written, its bytes."""
+    when = "" if found.timestamp_ms is None else f" {render_time(_moment(found.timestamp_ms))}"
+    return f"{found.place}{when} {render_bytes_of(found.key)} → {render_bytes_of(found.value)}"
+
+
+def _build_body(owned: OwnedOffsets, listing: Listing[Row], rows: Sequence[Row], *, raw: bool) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "route": owned.route,
+        "stores": list(owned.stores),
+        "offsets": {owned.owner: listing.build_items(rows)},
+        "findings": [build_finding(found) for found in owned.findings],
+        "notes": list(owned.notes),
+    }
+    if owned.rest is not None:
+        body["rest"] = [
+            {"partition": dict(one.partition), "offset": None if one.offset is None else dict(one.offset)}
+            for one in owned.rest
+        ]
+    if raw:
+        body["records"] = [build_evidence(found) for found in _find_records(owned)]
+    return body
+
+
+def _build_lines(
+    owned: OwnedOffsets, listing: Listing[Row], rows: Sequence[Row], screen: Screen, *, raw: bool
+) -> list[Line]:
+    count = render_count(len(rows), "offset")
+    route = f"from {', '.join(owned.stores)}" if owned.stores else f"through {owned.route}"
+    if owned.connector is not None:
+        head = build_heading(owned.connector, count, route)
+    else:
+        head = line(Span(owned.owner, Style.STRONG), f" · {count} · {route}")
+    lines = [
+        head,
+        # A position that is cut can't be compared or copied: the terminal may wrap it instead.
+        *listing.build_lines(rows, dataclasses.replace(screen, width=None), indent="  "),
+    ]
+    if owned.forgotten:
+        names = ", ".join(render_partition(found.as_offset()) for found in owned.forgotten[:3])
+        more = " …" if len(owned.forgotten) > 3 else ""
+        lines.append(line(Span(f"  forgotten: {names}{more}", Style.MUTED)))
+    for finding in owned.findings:
+        if finding.connector or raw or finding.evidence == ():
+            lines += render_finding(finding, raw=raw)
+    nobodys = [finding for finding in owned.findings if not finding.connector and finding.evidence]
+    if nobodys and not raw:
+        count = render_count(len(nobodys), "record")
+        text = f"{count} of {owned.stores[0]} can't be told whose they are; --raw shows them"
+        lines.append(line(Span("! ", Style.WARN), Span("bad-key", Style.STRONG), f"  {text}"))
+    if raw:
+        lines += [line("records:"), *(line(f"  {render_record(found)}") for found in _find_records(owned))]
+    return [*lines, *(line(Span("! ", Style.WARN), note) for note in owned.notes)]
+
+
+def _find_records(owned: OwnedOffsets) -> list[Evidence]:
+    stored: tuple[StoredOffset, ...] = (*owned.stored, *owned.forgotten)
+    return [record for found in stored for record in (found.evidence, *found.others) if record.key is not None]
+
+
+def _find_time(row: Row) -> str | None:
+    stamp = row.evidence.timestamp_ms if row.evidence else None
+    return None if stamp is None else render_time(_moment(stamp))
+
+
+def _render_age(row: Row, now: datetime) -> str:
+    stamp = row.evidence.timestamp_ms if row.evidence else None
+    return "-" if stamp is None else render_ago((now - _moment(stamp)).total_seconds())
+
+
+def _moment(timestamp_ms: int) -> datetime:
+    return datetime.fromtimestamp(timestamp_ms / 1000, tz=UTC)
+
+
+def _encode(raw: bytes | None) -> str | None:
+    return None if raw is None else base64.b64encode(raw).decode()

@@ -1,0 +1,1 @@
+"""Write offsets: routes, guards, previews, steps."""

@@ -1,0 +1,169 @@
+"""Plans that change a connector's offsets: stopped, proven, written, verified, and running again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from seamark.changes.identity import merge_identities
+from seamark.changes.planned import Planned
+from seamark.changes.prepare import merge_needs
+from seamark.connect.connector import Connector
+from seamark.core.finding import Severity
+from seamark.core.offset import Offset, spell_identity
+from seamark.errors import RefusedError, UsageError
+from seamark.offsets.port import OFFSETS
+from seamark.offsets.read.rest_offsets import build_rest_notes
+from seamark.offsets.semantics import Meaning
+from seamark.offsets.semantics.plugin_semantics import read_meaning
+from seamark.offsets.standing import choose_standing
+from seamark.offsets.write.access import build_rights_notes
+from seamark.offsets.write.actions import ChangeOffsets, is_same
+from seamark.offsets.write.preview_totals import DEFAULT_TOLERANCE, Tolerance, sum_previews
+from seamark.offsets.write.route import choose_route
+from seamark.offsets.write.stopped import build_config_pin
+
+if TYPE_CHECKING:
+    from seamark.changes.planner import Planner
+    from seamark.connect.clusters import Clusters
+    from seamark.context import Context
+    from seamark.offsets.port import PlanningWorld
+
+
+class OffsetPlans:
+    """Plans for the offsets of connectors. Nothing is changed here; `fleet.apply` does it."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        clusters: Clusters,
+        world: Callable[[], PlanningWorld],
+        planner: Callable[[], Planner],
+    ) -> None:
+        self._context = context
+        self._clusters = clusters
+        self._world = world
+        self._planner = planner
+
+    def write(
+        self,
+        connector: Connector,
+        offsets: Sequence[Offset],
+        *,
+        title: str,
+        accepts_zombies: bool = False,
+        notes: Sequence[str] = (),
+        tolerance: Tolerance = DEFAULT_TOLERANCE,
+        wait_seconds: float | None = None,
+    ) -> Planned:
+        """Give these partitions these offsets; None forgets one. What is so already is left out.
+
+        The plan counts what is reprocessed and skipped, and counts it again when the connector has stopped: beyond the
+        `tolerance` nothing is written, and its state is restored. When it runs again, its first new offset is waited
+        for and checked: for `wait_seconds`, or for as long as its workers need to store one.
+        """
+        _refuse_twice(offsets)
+        client, settings = self._clusters.client(connector.cluster), self._clusters.settings(connector.cluster)
+        standing = choose_standing(connector, client, settings=settings)
+        meaning = read_meaning(connector, client)
+        refuse_wrong(connector, meaning, offsets)
+        world = self._world()
+        port = world.use(OFFSETS)(connector.cluster, connector.name)
+        held = port.read([found.partition for found in offsets])
+        needed = [(found, wanted) for found, wanted in zip(held, offsets, strict=True) if not is_same(found, wanted)]
+        reads = self._planner().open_reads(1).over(world)
+        if not needed:
+            return self._planner().plan(title, (), reads=reads)
+        route = choose_route(
+            connector,
+            [found for found, _ in needed],
+            [wanted for _, wanted in needed],
+            has_rest=standing.has_rest,
+            complete=port.complete,
+        )
+        action = ChangeOffsets(
+            connector.cluster,
+            connector.name,
+            route.step.offsets,
+            route.step.route,
+            route.step.records,
+            tolerance=tolerance,
+            wait_seconds=wait_seconds,
+            accepts_zombies=accepts_zombies,
+            config=build_config_pin(connector.config, world, cluster=connector.cluster),
+        )
+        seen = action.read(reads)
+        action = replace(action, planned=sum_previews(seen.previews))
+        return self._planner().plan(
+            title,
+            [action],
+            notes=(
+                *notes,
+                *route.notes,
+                *standing.notes,
+                *build_rights_notes(seen.rights, context=self._context, brokers=world.kafka),
+                *build_rest_notes(self._context, settings),
+                *_build_warnings(meaning, [wanted for _, wanted in needed]),
+            ),
+            reads=reads,
+            known={0: seen},
+        )
+
+
+def _refuse_twice(offsets: Sequence[Offset]) -> None:
+    names = [spell_identity(found.partition) for found in offsets]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"a partition is named twice: {', '.join(twice)}")
+
+
+def refuse_wrong(connector: Connector, meaning: Meaning, offsets: Sequence[Offset]) -> None:
+    """Refuse what the connector's tasks could not read."""
+    wrong = [
+        f"{spell_identity(found.partition)}: {finding.message}"
+        for found in offsets
+        for finding in meaning.check(found.partition, found.offset)
+        if finding.severity is Severity.ERROR and found.offset is not None
+    ]
+    if wrong:
+        raise RefusedError(
+            f"these are no offsets for {connector.owner}; nothing was changed",
+            cause="; ".join(wrong),
+            hint=f"seamark offsets show {connector.owner} shows what its offsets look like",
+        )
+
+
+def _build_warnings(meaning: Meaning, offsets: Sequence[Offset]) -> list[str]:
+    """What works, and is likely not what somebody wanted."""
+    return [
+        f"{finding.subject}: {finding.message}; {finding.fix}"
+        if finding.fix
+        else f"{finding.subject}: {finding.message}"
+        for found in offsets
+        for finding in meaning.check(found.partition, found.offset)
+        if finding.severity is Severity.WARNING and found.offset is not None
+    ]
+
+
+def merge(title: str, planned: Sequence[Planned]) -> Planned:
+    """Several plans as one: a lane for each owner, so that one that fails leaves the others alone."""
+    first = planned[0].plan
+    plans = [found.plan for found in planned]
+    plan = replace(
+        first,
+        title=title,
+        actions=tuple(action for one in plans for action in one.actions),
+        step_counts=tuple(count for one in plans for count in one.step_counts),
+        steps=tuple(step for one in plans for step in one.steps),
+        locks=tuple(sorted({lock for one in plans for lock in one.locks})),
+        preconditions=tuple(found for one in plans for found in one.preconditions),
+        notes=tuple(dict.fromkeys(note for one in plans for note in one.notes)),
+        identity=merge_identities(one.identity for one in plans),
+    )
+    return Planned(
+        plan,
+        steps=tuple(step for found in planned for step in found.steps),
+        effects=tuple(effect for found in planned for effect in found.effects),
+        needs=merge_needs(found.needs for found in planned),
+    )

@@ -1,0 +1,1 @@
+"""Views over several resources: the status of a fleet."""

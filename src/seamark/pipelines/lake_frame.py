@@ -1,0 +1,94 @@
+"""Records as rows of a lake's table: texts become moments, dates and numbers here, as nobody does it later."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from seamark.pipelines.lake_column import DATE_COLUMN, DEAD_LETTER, find_lake_type
+from seamark.pipelines.land_frame import KEY, PARTITION, REASON, TIMESTAMP, VALUE, build_land_frame
+from seamark.pipelines.landing import Landing
+from seamark.tables.ledger_entry import OFFSET
+
+_TURNED = "seamark_turned_"
+_ZONE = "spark.sql.session.timeZone"
+# Connect's JSON has moments as milliseconds, and dates as days, both since 1970.
+_WHOLE = r"^-?[0-9]{1,17}$"
+# The years 1 to 9999, in microseconds and in days: Delta's statistics, Python and most others know no more.
+_BOUNDS = {"timestamp": (-62_135_596_800_000_000, 253_402_300_799_999_999), "date": (-719_162, 2_932_896)}
+_COUNTS = {"timestamp": sf.unix_micros, "date": sf.unix_date}
+_MOST_MILLIS = 9_000_000_000_000_000
+
+
+def build_lake_frame(records: DataFrame, landing: Landing) -> DataFrame:
+    """The rows of these records. What is none has its reason, and nulls in its columns."""
+    # A moment without its zone is one of UTC. The session is the landing's own.
+    records.sparkSession.conf.set(_ZONE, "UTC")
+    read = build_land_frame(records, landing)
+    kinds = {column.name: find_lake_type(column) for column in landing.columns}
+    types = dict(read.dtypes)
+    changed = [name for name, kind in kinds.items() if types[name] != kind]
+    # A step of its own, so that Spark turns each text once: it is asked for in the reason and in the column.
+    turned = read.select("*", *(_turn(name, types[name], kinds[name]).alias(_TURNED + name) for name in changed))
+    columns = {name: sf.col(f"`{_TURNED if name in changed else ''}{name}`") for name in kinds}
+    doubtful = [name for name, kind in kinds.items() if name in changed or kind in _BOUNDS]
+    reasons = [_build_reason(name, kinds[name], turned=columns[name]) for name in doubtful]
+    told = turned.withColumn(REASON, reduce(sf.coalesce, [sf.col(REASON), *reasons]))
+    is_dead_letter = landing.dead_letters is not None
+    if landing.date_from:
+        columns[DATE_COLUMN] = sf.to_date(columns[landing.date_from])
+    if is_dead_letter:
+        columns = {name: sf.when(sf.col(REASON).isNull(), column) for name, column in columns.items()}
+        columns[DEAD_LETTER] = _build_letter(landing)
+    named = [column.alias(name) for name, column in columns.items()]
+    return told.select(*named, sf.col(PARTITION), sf.col(OFFSET), sf.col(REASON))
+
+
+def _turn(name: str, found: str, kind: str) -> Column:
+    column = sf.col(f"`{name}`")
+    if found == "string" and kind in _BOUNDS:
+        # Most are dates with their dashes, and Spark's patterns are dear. Of an hour alone Spark would make one of
+        # today.
+        is_dated = sf.locate("-", column, 2) > 0
+        return sf.when(is_dated, column.try_cast(kind)).when(column.rlike(_WHOLE), _read_whole(column, kind))
+    if found == "timestamp" and kind not in {"date", "string"}:
+        # Kafka's own number. Spark would give seconds.
+        return sf.unix_millis(column).try_cast(kind)
+    return column.try_cast(kind)
+
+
+def _read_whole(column: Column, kind: str) -> Column:
+    """A date or a moment of its number since 1970."""
+    if kind == "date":
+        return sf.date_from_unix_date(column.try_cast("int"))
+    number = column.try_cast("bigint")
+    # Spark fails the whole job where the microseconds are too many.
+    return sf.timestamp_millis(sf.when(number.between(-_MOST_MILLIS, _MOST_MILLIS), number))
+
+
+def _build_reason(name: str, kind: str, *, turned: Column) -> Column:
+    """Why a column's text or number could not be turned, or must not be a row."""
+    has_value = sf.col(f"`{name}`").isNotNull()
+    if kind not in _BOUNDS:
+        return sf.when(has_value & turned.isNull(), sf.lit(f"its {name} is no {kind}"))
+    return sf.when(has_value & ~_is_known(turned, kind), sf.lit(f"its {name} is no {kind} of the years 1 to 9999"))
+
+
+def _is_known(column: Column, kind: str) -> Column:
+    """Whether there is a moment or a date, and of a year that all readers know."""
+    return sf.coalesce(_COUNTS[kind](column).between(*_BOUNDS[kind]), sf.lit(False))
+
+
+def _build_letter(landing: Landing) -> Column:
+    letter = sf.struct(
+        sf.col(REASON).alias("reason"),
+        sf.lit(landing.topic).alias("topic"),
+        sf.col(PARTITION).alias("partition"),
+        sf.col(OFFSET).alias("offset"),
+        sf.when(_is_known(sf.col(TIMESTAMP), "timestamp"), sf.col(TIMESTAMP)).alias("timestamp"),
+        sf.col(KEY).alias("key"),
+        sf.col(VALUE).alias("value"),
+    )
+    return sf.when(sf.col(REASON).isNotNull(), letter)

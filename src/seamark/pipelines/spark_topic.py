@@ -1,0 +1,114 @@
+"""What a landing asks the brokers: its topic and where that begins; and the group that shows its lag."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+
+from seamark.errors import RefusedError, SeamarkError
+from seamark.kafka import Brokers
+from seamark.kafka.groups import Committed
+from seamark.kafka.key_samples import read_key_samples
+from seamark.kafka.spot import Edge
+from seamark.kafka.topic import TopicStatus
+from seamark.kafka_sink.probe import Probe, probe_samples
+from seamark.pipelines.landing import Landing
+from seamark.tables.ledger_entry import Entry
+
+_LOGGER = logging.getLogger("seamark.spark")
+# Keys that are looked at to tell the partitioner: of all partitions together, and of each at least.
+_SAMPLES, _LEAST_SAMPLES = 2_000, 20
+
+
+class LandTopic:
+    """The topic of one landing."""
+
+    def __init__(self, landing: Landing, brokers: Brokers) -> None:
+        self._landing = landing
+        self._brokers = brokers
+        self._told: dict[int, int] = {}
+        self.topic_id = ""
+
+    def read_firsts(self, known: Mapping[tuple[str, int], Entry], *, start: Edge) -> list[Entry]:
+        """An entry for each partition: the ledger's, or a first one at the edge `start`.
+
+        Raises:
+            RefusedError: records that the ledger has not seen are gone from the topic.
+        """
+        topic = self._read()
+        begins = self._read_edge(topic, Edge.EARLIEST)
+        # The newest is what Spark may read: behind an open transaction it would find nothing, and call it lost.
+        starts = begins if start is Edge.EARLIEST else self._read_edge(topic, Edge.STABLE)
+        self.topic_id = topic.topic_id
+        found = [
+            known.get((topic.topic_id, number), Entry(topic.name, topic.topic_id, number, next_offset=starts[number]))
+            for number in sorted(starts)
+        ]
+        for entry in found:
+            if entry.next_offset < begins[entry.partition]:
+                raise RefusedError(
+                    f"{entry} begins at {begins[entry.partition]}, and {self._landing.owner} is at {entry.next_offset}",
+                    cause="retention, or somebody, has deleted records that were not landed",
+                    hint=f"accept the loss: seamark offsets move {self._landing.owner} --to earliest",
+                )
+        return found
+
+    def check_same(self, known: Iterable[tuple[str, int]]) -> None:
+        """Check that offsets can be compared with those of the rows.
+
+        Raises:
+            RefusedError: Rows are ordered by offset, and come from a topic that was deleted since.
+        """
+        if self._landing.order and any(topic_id != self.topic_id for topic_id, _ in known):
+            raise RefusedError(
+                f"{self._landing.owner} orders rows by kafka.offset, and its topic is not the one that they came from",
+                cause=f"the ID of {self._landing.topic} is {self.topic_id}, and the ledger has entries of another one",
+                hint="use another to.order, or land in a new table by another name of the pipeline",
+            )
+
+    def probe(self, client: Mapping[str, str]) -> Probe:
+        """Sample the keys of the topic, to tell the partitioner of its producers."""
+        topic = self._read()
+        begins, ends = self._read_edge(topic, Edge.EARLIEST), self._read_edge(topic, Edge.STABLE)
+        count = len(topic.partitions)
+        ranges = {number: (begins[number], ends[number]) for number in begins}
+        samples = read_key_samples(client, topic.name, ranges=ranges, most=max(_LEAST_SAMPLES, _SAMPLES // (2 * count)))
+        return probe_samples(samples, partitions=count)
+
+    def read_ends(self, partitions: Collection[int]) -> dict[int, int]:
+        """Read where these partitions end now, whoever may read that far."""
+        found = self._read_edge(self._read(), Edge.LATEST)
+        return {number: found[number] for number in partitions}
+
+    def count_partitions(self) -> int:
+        """How many partitions it has now. A topic that was made anew is another one, and refused."""
+        found = self._read()
+        if found.topic_id != self.topic_id:
+            raise RefusedError(
+                f"the topic {found.name} was deleted and made anew while {self._landing.owner} ran",
+                cause=f"its id is {found.topic_id}, and it was {self.topic_id}",
+                hint="start the landing again: it begins anew, with the new topic's first record",
+            )
+        return len(found.partitions)
+
+    def mirror(self, entries: Iterable[Entry]) -> None:
+        """Commit the ledger's offsets to the landing's group, for those who watch lag. A failure is told, no more."""
+        moved = {one.partition: one.next_offset for one in entries if self._told.get(one.partition) != one.next_offset}
+        if not moved:
+            return
+        offsets = {(self._landing.topic, number): Committed(offset) for number, offset in moved.items()}
+        try:
+            self._brokers.alter_group_offsets(self._landing.group, offsets)
+            self._told |= moved
+        except SeamarkError as error:
+            _LOGGER.info("the offsets of the group %s are not up to date: %s", self._landing.group, error.message)
+
+    def _read(self) -> TopicStatus:
+        reading = self._brokers.read_topics([self._landing.topic])
+        for error in reading.failures.values():
+            raise error
+        return reading.items[0]
+
+    def _read_edge(self, topic: TopicStatus, edge: Edge) -> dict[int, int]:
+        found = self._brokers.read_log_offsets(topic.spots, at=edge).require_complete(what=f"the topic {topic.name}")
+        return {partition: stamp.offset for (_, partition), stamp in found.items() if stamp is not None}

@@ -1,0 +1,1 @@
+"""Rights, and the rules that configurations of connectors must follow."""

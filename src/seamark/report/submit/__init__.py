@@ -1,1 +1,0 @@
-"""A run that is given away, as text for whoever runs it."""

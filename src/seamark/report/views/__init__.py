@@ -1,1 +1,0 @@
-"""One module a noun: its listing, its detail, its document."""

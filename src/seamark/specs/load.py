@@ -1,0 +1,213 @@
+"""Loading a spec: find the files, read each by its kind, and refuse what is defined twice."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from seamark.connectors.spec import DesiredConnector
+from seamark.core.files import Place
+from seamark.errors import SpecError, UsageError
+from seamark.pipelines.spec import DesiredLanding
+from seamark.specs.definition import Contents, Definition
+from seamark.specs.fill import Filler
+from seamark.specs.identity import build_spec_id
+from seamark.specs.json_file import read_json_file
+from seamark.specs.keys import DEFAULTS_FILE
+from seamark.specs.layers import Shared, read_folder
+from seamark.specs.nodes import Document, build_spec_error
+from seamark.specs.properties_file import read_properties_file
+from seamark.specs.spec import Spec
+from seamark.specs.walk import FoundFile, find_files, find_top
+from seamark.specs.yaml_file import read_yaml_file
+from seamark.specs.yaml_text import parse_yaml
+from seamark.topics.spec import DesiredTopic
+
+# Ten thousand connectors of fifty keys in one file have some 20 MB.
+_MAX_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A spec with the places of its parts, for those who change files."""
+
+    spec: Spec
+    definitions: tuple[Definition, ...] = ()
+
+
+def load_spec(paths: Sequence[Path], *, environ: Mapping[str, str], allow_python: bool = False) -> Spec:
+    """What the files and folders say should be.
+
+    Raises:
+        SpecError: a file can't be used; the cause has file, line and column.
+        UsageError: there is a program among the files, and `allow_python` is not given.
+    """
+    loader = _Loader(environ, allow_python=allow_python, read=_read_bytes)
+    return _load(paths, loader, keep=lambda _: None)
+
+
+def load_definitions(
+    paths: Sequence[Path],
+    *,
+    environ: Mapping[str, str],
+    allow_python: bool = False,
+    read: Callable[[Path], bytes] | None = None,
+    top: Path | None = None,
+) -> Loaded:
+    """Like `load_spec`, with the place of every part.
+
+    `read` may give other bytes than the disk has. `top` is the folder that was named, where a single file of it is
+    loaded as it would be with all others.
+    """
+    loader = _Loader(environ, allow_python=allow_python, read=read or _read_bytes)
+    definitions: list[Definition] = []
+    spec = _load(paths, loader, keep=definitions.extend, top=top)
+    return Loaded(spec, tuple(definitions))
+
+
+def read_shared(folder: Path, *, top: Path, environ: Mapping[str, str]) -> Shared:
+    """What a file in the folder would inherit, if `top` were loaded. The folder need not be there yet."""
+    loader = _Loader(environ, allow_python=False, read=_read_bytes)
+    return loader.read_shared(folder.resolve(), find_top(top))
+
+
+def _load(
+    paths: Sequence[Path],
+    loader: _Loader,
+    *,
+    keep: Callable[[tuple[Definition, ...]], None],
+    top: Path | None = None,
+) -> Spec:
+    """The spec. `keep` gets the definitions of each file: their trees are ten times as large as the spec itself."""
+    found = find_files(paths, top=top)
+    loader.refuse_programs(found)
+    connectors: list[DesiredConnector] = []
+    topics: list[DesiredTopic] = []
+    landings: list[DesiredLanding] = []
+    for file in found:
+        contents = loader.read_file(file)
+        connectors += [definition.connector for definition in contents.definitions]
+        topics += contents.topics
+        landings += contents.landings
+        keep(contents.definitions)
+    _refuse_twice(connectors, topics, landings)
+    return Spec(
+        build_spec_id(paths, named=loader.read_names(paths), hostname=socket.gethostname()),
+        tuple(connectors),
+        tuple(topics),
+        tuple(str(file.path) for file in found),
+        tuple(landings),
+    )
+
+
+@dataclass(slots=True)
+class _Loader:
+    environ: Mapping[str, str]
+    allow_python: bool
+    read: Callable[[Path], bytes]
+    folders: dict[tuple[Path, Path], Shared] = field(default_factory=dict)
+    names: dict[Path, str] = field(default_factory=dict)
+
+    def refuse_programs(self, files: Iterable[FoundFile]) -> None:
+        """Refuse programs before anything is run, unless they are allowed."""
+        programs = [str(file.path) for file in files if file.path.suffix.lower() == ".py"]
+        if programs and not self.allow_python:
+            raise UsageError(
+                f"{programs[0]} is a program, and programs are not run unasked",
+                cause=f"there are {len(programs)} of them" if len(programs) > 1 else "",
+                hint="look at it, then give --allow-python, or put policy: {python: true} into your own contexts file",
+                context={"file": programs[0]},
+            )
+
+    def read_file(self, file: FoundFile) -> Contents:
+        """Everything one file defines."""
+        shared = self.read_shared(file.folder, file.top)
+        suffix = file.path.suffix.lower()
+        if suffix == ".py":
+            from seamark.specs.py_file import read_py_file  # noqa: PLC0415
+
+            return read_py_file(file.path, shared=shared, environ=self.environ)
+        document = self._open(file.path, str(file.path), folder=file.folder, latin=suffix == ".properties")
+        if suffix in {".yaml", ".yml"}:
+            return read_yaml_file(document, above=shared, environ=self.environ)
+        cluster = shared.cluster and Filler(self.environ).fill(shared.cluster.scalar, shared.cluster.document)
+        reader = read_json_file if suffix == ".json" else read_properties_file
+        return reader(document, cluster=cluster)
+
+    def read_names(self, paths: Iterable[Path]) -> dict[Path, str]:
+        """The names that the given folders have for themselves."""
+        for path in paths:
+            if path.is_dir():
+                self.read_shared(path.resolve(), path.resolve())
+        return self.names
+
+    def read_shared(self, folder: Path, top: Path) -> Shared:
+        """What the folder and those above it say, up to `top`. Each `_defaults.yaml` is read once."""
+        known = self.folders.get((folder, top))
+        if known is not None:
+            return known
+        above = self.read_shared(folder.parent, top) if folder != top and top in folder.parents else Shared()
+        path = folder / DEFAULTS_FILE
+        shared = above
+        if path.is_file():
+            if not path.resolve().is_relative_to(top):
+                raise build_spec_error(Place(_show(path)), "the link leads out of the folder", hint="put a copy there")
+            document = self._open(path, _show(path), folder=folder)
+            shared, name = read_folder(parse_yaml(document), document, above=above)
+            if name is not None:
+                self.names[folder] = Filler(self.environ).fill(name, document)
+        self.folders[folder, top] = shared
+        return shared
+
+    def _open(self, path: Path, shown: str, *, folder: Path, latin: bool = False) -> Document:
+        problem, place = "", Place(shown)
+        data = b""
+        try:
+            data = self.read(path)
+        except OSError as error:
+            problem = error.strerror or type(error).__name__
+        if len(data) > _MAX_BYTES:
+            problem = f"it has more than {_MAX_BYTES} bytes"
+        text, encoding = "", "utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8"
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError as error:
+            # Java's own loader takes properties as Latin-1, where every byte has a meaning.
+            text, encoding = data.decode("latin-1"), "latin-1"
+            if not latin:
+                problem = "it is not text in UTF-8"
+                place = Place(shown, data.count(b"\n", 0, error.start) + 1)
+        if problem:
+            raise build_spec_error(place, problem, hint="look whether this is the file you meant, and you may read it")
+        return Document(shown, text, folder=str(folder), encoding=encoding)
+
+
+def _read_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_MAX_BYTES + 1)
+
+
+def _show(path: Path) -> str:
+    """A path as people know it: from where they are, if it is below."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _refuse_twice(
+    connectors: Sequence[DesiredConnector], topics: Sequence[DesiredTopic], landings: Sequence[DesiredLanding]
+) -> None:
+    seen: dict[tuple[str, str], Place] = {}
+    resources = [("connector", connector.owner, connector.place) for connector in connectors]
+    resources += [("topic", topic.name, topic.place) for topic in topics]
+    resources += [("pipeline", landing.name, landing.place) for landing in landings]
+    for kind, name, place in resources:
+        first = seen.setdefault((kind, name), place)
+        if first is not place:
+            raise SpecError(
+                f"{kind} {name} is defined twice",
+                cause=f"{first} and {place}",
+                hint="keep one of them, or give one another name",
+                context={kind: name, "file": place.file, "line": str(place.line)},
+            )

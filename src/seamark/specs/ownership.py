@@ -1,0 +1,276 @@
+"""Which connectors a spec has made, known from the journal alone.
+
+A plan that came from a spec carries the field `spec`:
+
+    id      the spec
+    base    the newest change of this spec when the plan was made, "" where there was none or nobody could tell
+    owned   CLUSTER/NAME of what the spec had made by then, each with the change that last created or changed it;
+            and pipeline/NAME of what it had registered
+    back    in an undo: who had the connectors before the change that is taken back
+    clusters  the identity of each Connect cluster in `owned`: contexts of others may have the name for another one
+
+So the newest change of a spec tells nearly everything. Those between its base and itself are read too, which happens
+only where a plan was saved and others were applied before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from seamark.changes.codec import decode_fields, encode_fields
+from seamark.changes.entry import Entry
+from seamark.changes.head import Head
+from seamark.changes.history import Past, _find_owner, find_acts, read_past, read_plan
+from seamark.changes.identity import ConnectIdentity
+from seamark.changes.journal import Journal
+from seamark.changes.plan import Plan
+from seamark.changes.step import STEPS, Intent
+from seamark.core.refs import is_pipeline, parse_owner
+from seamark.errors import FormatVersionError, SeamarkError
+
+# A spec in daily use is among the newest changes. Where it is not, the whole journal is looked through. A change of a
+# large fleet has a megabyte: fifty of them are read within a second or two.
+_NEWEST_HEADS = 50
+
+
+class ClusterNames(Protocol):
+    """The Connect clusters of a context, and which clusters they are."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    def identify(self, name: str) -> ConnectIdentity | None:
+        """Return the identity of a cluster; None where it can't be determined."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A connector's owner: the spec, and the change by which it last created or changed it."""
+
+    spec: str
+    change: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """One change of a spec, read: what it did to the config of each connector, by CLUSTER/NAME."""
+
+    id: str
+    past: Past
+    acts: Mapping[str, Sequence[Intent]]
+    owned: Mapping[str, str]
+    back: Mapping[str, str | None] | None
+
+    @property
+    def base(self) -> str:
+        return str(self.past.plan.spec.get("base", ""))
+
+
+@dataclass(slots=True)
+class Claims:
+    """What one spec owns, and what others do. Everything is read when it is asked for, and once.
+
+    `trouble` says why the journal could not be read, "" where it could.
+    """
+
+    spec: str
+    _journal: Journal | None = field(default=None, repr=False)
+    trouble: str = ""
+    base: str = ""
+    own: dict[str, str] = field(default_factory=dict)
+    _heads: tuple[Head, ...] = ()
+    _read: dict[str, _Change] = field(default_factory=dict, repr=False)
+    _others: dict[str, Claim] | None = None
+    _names: ClusterNames | None = field(default=None, repr=False)
+    _own_clusters: dict[str, ConnectIdentity | None] = field(default_factory=dict, repr=False)
+    # Identities of clusters that this context doesn't have under that name.
+    _known: dict[str, ConnectIdentity] = field(default_factory=dict, repr=False)
+
+    @property
+    def connectors(self) -> dict[str, str]:
+        """What it owns without its pipelines."""
+        return {owner: change for owner, change in self.own.items() if not is_pipeline(owner)}
+
+    def others(self) -> Mapping[str, Claim]:
+        """By CLUSTER/NAME, the other spec that created or changed it last, where that was after this one did."""
+        if self._others is None:
+            self._others = {}
+            try:
+                self._others = self._read_others()
+            except FormatVersionError:
+                raise
+            except SeamarkError as error:
+                self.trouble = error.message
+        return self._others
+
+    def read_applied(self, owners: Iterable[str]) -> dict[str, Any]:
+        """The images of configs that this spec applied last, by owner. What the journal does not tell is left out."""
+        images: dict[str, Any] = {}
+        try:
+            for owner in owners:
+                change = self.own.get(owner)
+                intents = self._read_change(change).acts.get(owner) if change else None
+                if intents and intents[-1].after is not None:
+                    images[owner] = intents[-1].after
+        except FormatVersionError:
+            raise
+        except SeamarkError as error:
+            self.trouble = error.message
+        return images
+
+    def build_field(self, owned: Mapping[str, str]) -> dict[str, Any]:
+        """The field `spec` of a plan that is made now."""
+        clusters = {parse_owner(owner).cluster for owner in owned} - {""}
+        found = {name: self._identify(name) or self._known.get(name) for name in sorted(clusters)}
+        return {
+            "id": self.spec,
+            "base": self.base,
+            "owned": dict(sorted(owned.items())),
+            "clusters": {name: encode_fields(one) for name, one in found.items() if one is not None},
+        }
+
+    def _identify(self, name: str) -> ConnectIdentity | None:
+        if self._names is None or name not in self._names.names:
+            return None
+        if name not in self._own_clusters:
+            self._own_clusters[name] = self._names.identify(name)
+        return self._own_clusters[name]
+
+    def _localize(self, owner: str, clusters: Mapping[str, ConnectIdentity]) -> str:
+        """Return the name of a plan's owner in this context.
+
+        One of a cluster that this context doesn't have gets a name that no connector of the context can have.
+        """
+        ref = parse_owner(owner)
+        wanted = clusters.get(ref.cluster)
+        if wanted is None or self._names is None:
+            return owner
+        for name in sorted(self._names.names, key=lambda one: one != ref.cluster):
+            own = self._identify(name)
+            if own is not None and wanted.matches(own):
+                return f"{name}/{ref.name}"
+        # Where it can't be asked what the cluster of that name is, nothing is planned for it either.
+        is_other = ref.cluster in self._names.names and self._identify(ref.cluster) is not None
+        cluster = f"{ref.cluster}@{wanted.group or wanted.kafka_cluster_id}" if is_other else ref.cluster
+        self._known[cluster] = wanted
+        return f"{cluster}/{ref.name}"
+
+    def _read_others(self) -> dict[str, Claim]:
+        found: dict[str, Claim] = {}
+        for spec in sorted({head.spec for head in self._heads if head.spec} - {self.spec}):
+            owned = self._fold([head for head in self._heads if head.spec == spec])
+            for owner, change in owned.items():
+                # Ids are in the order of time: who came last has it.
+                if change > max(self.own.get(owner, ""), found[owner].change if owner in found else ""):
+                    found[owner] = Claim(spec, change)
+        return found
+
+    def _take_own(self, heads: tuple[Head, ...], *, is_all: bool) -> bool:
+        """Fold the heads of this spec, newest first. False where more heads are needed to tell."""
+        self._heads = heads
+        mine = [head for head in heads if head.spec == self.spec]
+        if not is_all:
+            base = self._read_change(mine[0].change).base if mine else ""
+            if base not in {head.change for head in mine}:
+                return False
+        self.own = self._fold(mine)
+        self.base = mine[0].change if mine else ""
+        return True
+
+    def _fold(self, heads: Sequence[Head]) -> dict[str, str]:
+        """What a spec owns, told from its changes, the newest first."""
+        if not heads:
+            return {}
+        newest = self._read_change(heads[0].change)
+        since = [newest]
+        for head in heads[1:]:
+            if head.change == newest.base:
+                break
+            since.append(self._read_change(head.change))
+        owned = dict(newest.owned)
+        for change in reversed(since):
+            owned = _fold_acts(owned, change)
+        return owned
+
+    def _read_change(self, change: str) -> _Change:
+        if change not in self._read and self._journal is not None:
+            past = read_past(self._journal.read(change))
+            clusters, back = _read_clusters(past.plan), past.plan.spec.get("back")
+            self._read[change] = _Change(
+                change,
+                past,
+                {self._localize(owner, clusters): acts for owner, acts in find_acts(past).items()},
+                {self._localize(owner, clusters): by for owner, by in read_owned(past.plan).items()},
+                {self._localize(owner, clusters): by for owner, by in back.items()}
+                if isinstance(back, Mapping)
+                else None,
+            )
+        return self._read[change]
+
+
+def _read_clusters(plan: Plan) -> dict[str, ConnectIdentity]:
+    found = plan.spec.get("clusters", {})
+    owned = {str(name): decode_fields(ConnectIdentity, one) for name, one in found.items()}
+    return {**owned, **plan.identity.connect}
+
+
+def read_claims(spec: str, journal: Callable[[], Journal], names: ClusterNames | None = None) -> Claims:
+    """What this spec owns. A journal that can't be read is told in `trouble`: a plan can be made without it."""
+    try:
+        opened = journal()
+        claims = Claims(spec, opened, _names=names)
+        heads = opened.heads(limit=_NEWEST_HEADS)
+        if not claims._take_own(heads, is_all=len(heads) < _NEWEST_HEADS):  # noqa: SLF001 - the one function that builds it
+            claims._take_own(opened.heads(), is_all=True)  # noqa: SLF001
+    except FormatVersionError:
+        # A newer seamark may have changed what this spec owns.
+        raise
+    except SeamarkError as error:
+        return Claims(spec, trouble=error.message, _names=names)
+    return claims
+
+
+def read_owned(plan: Plan) -> dict[str, str]:
+    """What the plan's spec owned when it was made."""
+    owned = plan.spec.get("owned", {})
+    return {str(owner): str(change) for owner, change in owned.items()} if isinstance(owned, Mapping) else {}
+
+
+def _fold_acts(owned: Mapping[str, str], change: _Change) -> dict[str, str]:
+    """What a spec owns after one more of its changes."""
+    after = dict(owned)
+    for owner, intents in change.acts.items():
+        if intents[0].before == intents[-1].after:
+            # It was put back: nothing came of it.
+            continue
+        holder = None if intents[-1].after is None else change.id
+        former = change.back.get(owner) if change.back is not None else holder
+        if former is None:
+            after.pop(owner, None)
+        else:
+            after[owner] = str(former)
+    return after
+
+
+def build_undo_field(entries: Sequence[Entry], claims: Claims, owners: Iterable[str]) -> dict[str, Any]:
+    """The field `spec` of the plan that takes a change back: what it touched is again whose it was."""
+    before = read_owned(read_plan(entries))
+    return {**claims.build_field(claims.own), "back": {owner: before.get(owner) for owner in sorted(owners)}}
+
+
+def refresh_spec(plan: Plan, journal: Callable[[], Journal], names: ClusterNames | None = None) -> Plan:
+    """A saved plan with what its spec owns by now: the journal's word counts, not that of a file."""
+    if not plan.spec:
+        return plan
+    claims = read_claims(str(plan.spec.get("id", "")), journal, names)
+    if not plan.undoes:
+        return replace(plan, spec=claims.build_field(claims.own))
+    return replace(plan, spec=build_undo_field(journal().read(plan.undoes), claims, find_owners(plan)))
+
+
+def find_owners(plan: Plan) -> tuple[str, ...]:
+    """CLUSTER/NAME of every connector whose config a plan changes, and pipeline/NAME of every pipeline."""
+    return tuple(dict.fromkeys(_find_owner(step) for step in plan.steps if STEPS[step.kind].declares))

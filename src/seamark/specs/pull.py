@@ -1,0 +1,245 @@
+"""`pull`: a running fleet becomes files, and files follow what runs, one line for each changed value.
+
+A new connector gets a file of its own: a review sees one connector, its history is that of its file, and two people who
+change two connectors never meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from seamark.connect.connector import Connector, State
+from seamark.core.plugin_keys import find_secret_keys
+from seamark.core.sensitive import mask_value
+from seamark.errors import SeamarkError, UsageError
+from seamark.specs.compose import build_file_name, compose_file
+from seamark.specs.definition import Definition
+from seamark.specs.edit import Edit, UneditableError, apply_edits, build_edits
+from seamark.specs.layers import Shared
+from seamark.specs.load import load_definitions, read_shared
+from seamark.specs.pull_files import build_diff, write_files
+from seamark.specs.pull_model import Pull, PulledFile, SkippedConnector
+from seamark.specs.pull_secrets import SecretKeeper
+
+if TYPE_CHECKING:
+    from seamark.connectors.service import Connectors
+    from seamark.context import Context
+
+
+class PulledFleet(Protocol):
+    """What a pull reads: a context and its connectors."""
+
+    @property
+    def context(self) -> Context: ...
+
+    @property
+    def connectors(self) -> Connectors: ...
+
+
+def read_pull(
+    fleet: PulledFleet,
+    folder: Path,
+    *,
+    environ: Mapping[str, str],
+    names: Iterable[str] = (),
+    cluster: str | None = None,
+    allow_python: bool = False,
+) -> Pull:
+    """What a pull would write. Nothing is written yet.
+
+    `names` are NAME or CLUSTER/NAME; all connectors without them. Clusters that do not answer are in `failures`.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder", hint="pull writes into a folder: give one")
+    reading = fleet.connectors.all(cluster=cluster)
+    wanted = _select(reading.items, tuple(names), complete=reading.is_complete)
+    fleet.connectors.read_types(wanted)
+    loaded = (
+        load_definitions([folder], environ=environ, allow_python=allow_python or fleet.context.policy.python)
+        if folder.is_dir()
+        else None
+    )
+    clusters = tuple(fleet.context.connect)
+    puller = _Puller(folder, environ, clusters, SecretKeeper(fleet.context.reveal))
+    for definition in loaded.definitions if loaded else ():
+        puller.know(definition)
+    for connector in wanted:
+        puller.take(connector)
+    puller.settle_files()
+    answered = [name for name in clusters if name not in reading.failures and cluster in {None, name}]
+    return Pull(
+        folder=str(folder),
+        files=tuple(puller.files),
+        skipped=tuple(puller.skipped),
+        secrets=tuple(puller.secrets.notes),
+        absent=() if names else puller.find_absent(reading.items, answered),
+        read=len(wanted),
+        unchanged=puller.unchanged,
+        failures=reading.failures,
+    )
+
+
+def apply_pull(pull: Pull) -> tuple[str, ...]:
+    """Write the files, each whole or not at all, and give their paths.
+
+    Raises:
+        RefusedError: a file is no longer as it was read. Nothing was written.
+    """
+    write_files(pull.files)
+    return tuple(file.path for file in pull.files)
+
+
+def _select(connectors: tuple[Connector, ...], names: tuple[str, ...], *, complete: bool) -> tuple[Connector, ...]:
+    if not names:
+        return connectors
+    found = tuple(one for one in connectors if one.name in names or one.owner in names)
+    known = {one.name for one in found} | {one.owner for one in found}
+    missing = [name for name in names if name not in known]
+    if missing and complete:
+        raise UsageError(f"there is no connector {missing[0]}", hint="see `seamark connectors list`")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """The edits of one connector."""
+
+    connector: Connector
+    definition: Definition
+    changes: Mapping[str, str | None] = field(repr=False)
+    edits: list[Edit] = field(repr=False)
+
+
+@dataclass(slots=True)
+class _Puller:
+    folder: Path
+    environ: Mapping[str, str]
+    clusters: tuple[str, ...]
+    secrets: SecretKeeper
+    files: list[PulledFile] = field(default_factory=list)
+    skipped: list[SkippedConnector] = field(default_factory=list)
+    unchanged: int = 0
+    _known: dict[str, Definition] = field(default_factory=dict)
+    _by_file: dict[str, list[Definition]] = field(default_factory=dict)
+    _planned: dict[str, list[_Planned]] = field(default_factory=dict)
+    _shared: dict[Path, Shared] = field(default_factory=dict)
+    _taken: set[Path] = field(default_factory=set)
+
+    def know(self, definition: Definition) -> None:
+        """Remember a connector of the files."""
+        self._known[definition.connector.owner] = definition
+        self._by_file.setdefault(definition.document.file, []).append(definition)
+
+    def find_absent(self, running: Iterable[Connector], answered: list[str]) -> tuple[str, ...]:
+        """Connectors of the files that do not run, as far as their clusters answered."""
+        names = {one.owner for one in running} | {one.name for one in running}
+        return tuple(
+            owner
+            for owner, definition in self._known.items()
+            if owner not in names
+            and (definition.connector.cluster in answered or (definition.connector.cluster is None and answered))
+        )
+
+    def take(self, connector: Connector) -> None:
+        """Compare one running connector with the files."""
+        definition = self._known.get(connector.owner) or self._known.get(connector.name)
+        if definition is None:
+            self._write_new(connector)
+            return
+        if definition.connector.cluster is None and len(self.clusters) > 1:
+            self._skip(
+                connector, definition, {}, "the file does not say the cluster, and there are several: add cluster:"
+            )
+            return
+        changes = self.secrets.find_changes(connector, definition.connector.config)
+        if not changes:
+            self.unchanged += 1
+            return
+        try:
+            edits = build_edits(definition, changes)
+        except UneditableError as reason:
+            self._skip(connector, definition, changes, str(reason))
+            return
+        planned = _Planned(connector, definition, changes, edits)
+        self._planned.setdefault(definition.document.file, []).append(planned)
+
+    def settle_files(self) -> None:
+        """Make the edits of each file, and read the result back before anything is written."""
+        for file, planned in self._planned.items():
+            document = planned[0].definition.document
+            after = apply_edits(document.text, [edit for one in planned for edit in one.edits])
+            wrong = self._find_wrong(file, after, planned)
+            for one in planned if wrong else ():
+                self._skip(one.connector, one.definition, one.changes, wrong)
+            if not wrong:
+                owners = tuple(one.connector.owner for one in planned)
+                diff = build_diff(file, document.text, after, self._by_file[file])
+                self.files.append(PulledFile(file, after, document.text, owners, document.encoding, diff))
+
+    def _find_wrong(self, file: str, after: str, planned: list[_Planned]) -> str:
+        """Why the changed file would not say what runs; empty where it would."""
+        data = after.encode("utf-8", "surrogatepass")
+        try:
+            loaded = load_definitions(
+                [Path(file)],
+                environ=self.environ,
+                read=lambda path: data if path == Path(file) else path.read_bytes(),
+                top=self.folder,
+            )
+        except SeamarkError as error:
+            return f"the change would break the file: {error.cause or error.message}"
+        found = {one.connector.owner: dict(one.connector.config) for one in loaded.definitions}
+        for one in planned:
+            expected = {**one.definition.connector.config, **one.changes}
+            if found.get(one.definition.connector.owner) != {k: v for k, v in expected.items() if v is not None}:
+                return "the file can't be changed by single values: change it by hand"
+        return ""
+
+    def _write_new(self, connector: Connector) -> None:
+        several = len(self.clusters) > 1
+        parent = self.folder / build_file_name(connector.cluster) if several else self.folder
+        config = {
+            key: self.secrets.protect(connector, key, value) for key, value in connector.config.items() if key != "name"
+        }
+        shared = self._shared.get(parent) or read_shared(parent, top=self.folder, environ=self.environ)
+        self._shared[parent] = shared
+        state = connector.status.state if connector.status else ""
+        text = compose_file(
+            connector.name,
+            config,
+            # A cluster that the folder names may be another one.
+            cluster=connector.cluster if several or shared.cluster is not None else None,
+            # Made anew elsewhere, what somebody stopped must not begin to run.
+            state=state if state in {State.PAUSED, State.STOPPED} else "",
+            without=[key for key, leaf in shared.defaults.items() if key not in config and not leaf.scalar.is_null],
+        )
+        path = self._find_free(parent, build_file_name(connector.name))
+        self.files.append(
+            PulledFile(str(path), text, None, (connector.owner,), diff=build_diff(str(path), "", text, ()))
+        )
+
+    def _find_free(self, parent: Path, name: str) -> Path:
+        path, number = parent / f"{name}.yaml", 1
+        while path in self._taken or path.exists():
+            number += 1
+            path = parent / f"{name}~{number}.yaml"
+        self._taken.add(path)
+        return path
+
+    def _skip(
+        self, connector: Connector, definition: Definition, changes: Mapping[str, str | None], reason: str
+    ) -> None:
+        present = definition.connector.config
+        secret = find_secret_keys(connector.config) | find_secret_keys(present)
+        lines = tuple(
+            f"{key}: {_show(key, present.get(key), secret)} → {_show(key, text, secret)}"
+            for key, text in sorted(changes.items())
+        )
+        self.skipped.append(SkippedConnector(connector.owner, str(definition.connector.place), reason, lines))
+
+
+def _show(key: str, text: str | None, secret: frozenset[str]) -> str:
+    return "nothing" if text is None else f'"{mask_value(key, text, secret)}"'

@@ -1,0 +1,136 @@
+"""The data files of a table: rows from Arrow as Parquet, one file for each date and task, each under a name of its own.
+
+A file counts when a commit names it. What a task leaves behind that has failed is nobody's, and Delta's VACUUM takes it
+away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import date
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from seamark.tables.delta.place import LakePlace
+from seamark.tables.delta.statistics import build_stats
+
+# A group of rows is what readers skip or read: large enough to be worth a request.
+_GROUP_ROWS = 128 * 1024
+_GROUP_BYTES = 64 << 20
+FILE_BYTES = 128 << 20
+"""How large a file is to be."""
+# Rows of more dates at once are written in several files for a date.
+_MOST_OPEN = 64
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file as its commit names it: its path below the table, and what is known of its rows."""
+
+    path: str
+    size: int
+    rows: int
+    partition: Mapping[str, str | None]
+    stats: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        return asdict(self)
+
+
+class TableWriter:
+    """Writes the rows of one task. `partition` is the column of dates that files are parted by; none if empty."""
+
+    def __init__(self, place: LakePlace, schema: pa.Schema, *, partition: str = "") -> None:
+        self._place = place
+        self._files: pafs.FileSystem = place.open_files()
+        self._schema = schema
+        self._partition = partition
+        self._open: dict[date | None, _OpenFile] = {}
+        self._done: list[DataFile] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write a batch, each row to the file of its date."""
+        if not self._partition:
+            self._append(None, batch)
+            return
+        dates = batch.column(self._partition)
+        rows = batch.drop_columns([self._partition])
+        for found in pc.unique(dates):
+            chosen = pc.is_null(dates) if not found.is_valid else pc.equal(dates, found)
+            self._append(found.as_py(), rows.filter(chosen))
+
+    def close(self) -> list[DataFile]:
+        """End all files, and tell of them."""
+        for day in list(self._open):
+            self._end(day)
+        return self._done
+
+    def _append(self, day: date | None, rows: pa.RecordBatch) -> None:
+        if day not in self._open:
+            if len(self._open) >= _MOST_OPEN:
+                self._end(next(iter(self._open)))
+            self._open[day] = _OpenFile(self._files, self._place.path, self._build_name(day), self._schema)
+        file = self._open[day]
+        file.append(rows)
+        if file.size >= FILE_BYTES:
+            self._end(day)
+
+    def _end(self, day: date | None) -> None:
+        value = {self._partition: None if day is None else day.isoformat()} if self._partition else {}
+        self._done.append(self._open.pop(day).close(value))
+
+    def _build_name(self, day: date | None) -> str:
+        name = f"part-{uuid4().hex}.parquet"
+        if not self._partition:
+            return name
+        # As Hive names it, which every reader of Delta knows.
+        return f"{self._partition}={'__HIVE_DEFAULT_PARTITION__' if day is None else day.isoformat()}/{name}"
+
+
+class _OpenFile:
+    """One file that is being written."""
+
+    def __init__(self, files: pafs.FileSystem, root: str, name: str, schema: pa.Schema) -> None:
+        self._name = name
+        self._schema = schema
+        self._found: list[pq.FileMetaData] = []
+        path = f"{root}/{name}"
+        if isinstance(files, pafs.LocalFileSystem):
+            files.create_dir(path.rpartition("/")[0], recursive=True)
+        self._sink = files.open_output_stream(path)
+        self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd", compression_level=1)
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+
+    @property
+    def size(self) -> int:
+        """What is written so far."""
+        return int(self._sink.tell())
+
+    def append(self, rows: pa.RecordBatch) -> None:
+        self._waiting.append(rows)
+        self._rows += rows.num_rows
+        self._bytes += rows.nbytes
+        if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
+            self._flush()
+
+    def close(self, partition: Mapping[str, str | None]) -> DataFile:
+        self._flush()
+        self._writer.close()
+        size = self.size
+        self._sink.close()
+        known = self._writer.writer.metadata
+        return DataFile(self._name, size, known.num_rows, partition, build_stats(known, self._schema))
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema), row_group_size=self._rows)
+        self._waiting = []
+        self._rows = self._bytes = 0

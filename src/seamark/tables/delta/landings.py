@@ -1,0 +1,84 @@
+"""Which landings a lake has: a small file for each, by which its table is found when no spec file is at hand."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.fs as pafs
+
+from seamark.core.format_version import StoredFormat, check_format
+from seamark.core.refs import build_pipeline_owner, parse_owner
+from seamark.errors import RefusedError, UnreachableError
+from seamark.tables.delta.place import LakePlace
+from seamark.tables.delta.table import LakeTable
+
+FORMAT = StoredFormat("lake pipeline", 1)
+
+_FOLDER, _ENDING = "_seamark/landings", ".json"
+
+
+def enter_landing(lake: LakePlace, owner: str, *, table: str) -> None:
+    """Write down that a landing has its offsets in a table. One that is at another table is refused."""
+    known = find_table(lake, owner)
+    if known == table:
+        return
+    if known is not None and LakeTable(lake.below(known), owner=owner).read_position().vector.entries:
+        raise RefusedError(
+            f"{owner} has its offsets in the table {known}, and shall now land in {table}",
+            cause="one landing has one table",
+            hint="give the landing another name; or, to begin anew, take the old one's offsets away: "
+            f"seamark offsets forget {owner}",
+        )
+    files, path = lake.open_files(), _build_path(lake, owner)
+    try:
+        if isinstance(files, pafs.LocalFileSystem):
+            files.create_dir(path.rpartition("/")[0], recursive=True)
+        with files.open_output_stream(path) as file:
+            file.write(json.dumps({**FORMAT.field, "table": table}).encode())
+    except OSError as error:
+        raise _build_error(lake, error) from error
+
+
+def find_table(lake: LakePlace, owner: str) -> str | None:
+    """The table that a landing has its offsets in; None where the lake knows no such landing."""
+    if "/" in parse_owner(owner).name:
+        # No landing is named so, and no path is to be made of it.
+        return None
+    try:
+        with lake.open_files().open_input_stream(_build_path(lake, owner)) as file:
+            found = json.loads(file.read())
+        check_format(FORMAT, found, where=f"{_FOLDER}/{parse_owner(owner).name}{_ENDING} in {lake.url}")
+        return str(found["table"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _build_error(lake, error) from error
+
+
+def list_owners(lake: LakePlace) -> list[str]:
+    """Every landing that the lake knows."""
+    folder = f"{lake.path}/{_FOLDER}"
+    try:
+        found = lake.open_files().get_file_info(pafs.FileSelector(folder, allow_not_found=True))
+    except OSError as error:
+        raise _build_error(lake, error) from error
+    names = sorted(one.base_name for one in found if one.base_name.endswith(_ENDING))
+    return [build_pipeline_owner(name.removesuffix(_ENDING)) for name in names]
+
+
+def open_landing(lake: LakePlace, owner: str) -> LakeTable | None:
+    """The table with a landing's offsets; None where the lake knows no such landing."""
+    table = find_table(lake, owner)
+    return None if table is None else LakeTable(lake.below(table), owner=owner)
+
+
+def _build_path(lake: LakePlace, owner: str) -> str:
+    return f"{lake.path}/{_FOLDER}/{parse_owner(owner).name}{_ENDING}"
+
+
+def _build_error(lake: LakePlace, error: Exception) -> UnreachableError:
+    return UnreachableError(
+        f"the lake at {lake.url} could not be read or written",
+        cause=" ".join(str(error).split())[:300],
+        hint="check the lake's url, endpoint and keys in the context, and that its store is up",
+    )

@@ -1,0 +1,352 @@
+"""A table of Delta, and the offsets of one landing in its commits.
+
+The landing's application id is its owner. Its transaction's version is the number of the commit that holds its offsets,
+so they are found with one read. A commit is tried for one number only, and the store writes no number twice: whoever
+comes second looks again, and finds that it is done, that it may try the next number, or that it is no longer its turn.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction
+
+from seamark.core.refs import find_mirror
+from seamark.errors import (
+    FencedError,
+    NotFoundError,
+    RefusedError,
+    SeamarkError,
+    StalePlanError,
+    UnreachableError,
+)
+from seamark.tables.delta.files import DataFile
+from seamark.tables.delta.layout import build_layout
+from seamark.tables.delta.place import LakePlace
+from seamark.tables.delta.retention import find_renewal_ms
+from seamark.tables.delta.vector import Vector, read_vector
+from seamark.tables.ledger_entry import Entry
+from seamark.tables.table_layout import TableLayout
+
+_TRIES = 40
+_PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a landing stands: the commit that says it, None before the first; what it says, and when it was made."""
+
+    commit: int | None
+    vector: Vector
+    made_at_ms: int = field(default=0, compare=False)
+
+    @property
+    def entries(self) -> dict[tuple[str, int], Entry]:
+        """By the topic's id and the partition. The epoch is the commit: each one is a new one."""
+        return {key: replace(entry, epoch=self.commit or 0) for key, entry in self.vector.by_key().items()}
+
+
+class LakeTable:
+    """One table, as one landing sees it. Nothing is kept between calls but the table's state."""
+
+    def __init__(self, place: LakePlace, *, owner: str) -> None:
+        self.at = place
+        self.owner = owner
+        self._table: DeltaTable | None = None
+
+    def read_layout(self) -> TableLayout | None:
+        """What the table has; None where there is none."""
+        with self.telling():
+            table = self._find()
+            return None if table is None else build_layout(table)
+
+    def create(self, schema: pa.Schema, *, partition_by: Sequence[str]) -> None:
+        """Make the table. One that another process has made in the same moment will do."""
+        with self.telling():
+            if self._find() is not None:
+                return
+            try:
+                DeltaTable.create(
+                    self.at.table_url,
+                    schema=schema,
+                    mode="ignore",
+                    partition_by=list(partition_by),
+                    storage_options=self.at.build_options(),
+                    commit_properties=CommitProperties(max_commit_retries=0),
+                )
+            except DeltaError:
+                if self._find() is None:
+                    raise
+
+    def add_columns(self, schema: pa.Schema) -> None:
+        """Add the columns of a schema that the table has not."""
+
+        def add(table: DeltaTable) -> None:
+            known = {one.name for one in table.schema().fields}
+            missing = [one for one in schema if one.name not in known]
+            if missing:
+                table.alter.add_columns(list(Schema.from_arrow(pa.schema(missing)).fields))
+
+        self._alter(add)
+
+    def set_property(self, name: str, value: str) -> None:
+        """Set a property of the table, in a commit of its own."""
+        self._alter(lambda table: table.alter.set_table_properties({name: value}, raise_if_not_exists=False))
+
+    def read_position(self, *, may_be_lost: bool = False) -> Position:
+        """Where the landing stands.
+
+        Raises:
+            RefusedError: the commit that says it was cleaned away, and it may not be lost.
+        """
+        with self.telling():
+            table = self._find()
+            if table is None:
+                return Position(None, Vector(self.owner, ""))
+            return self._read_position(table, may_be_lost=may_be_lost)
+
+    def commit(self, files: Iterable[DataFile], entries: Iterable[Entry], *, seen: Position) -> Position:
+        """Add these files and move the offsets, both or none, from where the landing was seen.
+
+        Raises:
+            FencedError: the landing is elsewhere: another run of it was faster, or its offsets were moved.
+            UnreachableError: the store has not answered. Whether it is done is told by `read_position`.
+        """
+        moved = {**seen.entries, **{entry.key: entry for entry in entries}}
+        return self._commit(list(files), Vector(self.owner, uuid4().hex, tuple(moved.values())), seen=seen)
+
+    def read(self) -> dict[tuple[str, int], Entry]:
+        """The offsets, by the topic's id and the partition; none where they are lost: they may be set anew."""
+        return self.read_position(may_be_lost=True).entries
+
+    def place(self, entries: Iterable[Entry], *, gone: Iterable[Entry] = ()) -> None:
+        """Set these offsets and take those away, without any row. A run that is under way is fenced by it."""
+        wanted, unwanted = {entry.key: entry for entry in entries}, {entry.key for entry in gone}
+
+        def place() -> Position:
+            seen = self.read_position(may_be_lost=True)
+            left = {key: entry for key, entry in {**seen.entries, **wanted}.items() if key not in unwanted}
+            return self._commit([], Vector(self.owner, uuid4().hex, tuple(left.values())), seen=seen)
+
+        self._insist(place)
+
+    def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
+        """Say the offsets anew: a run that is under way is fenced by it. One that is there stays where it is."""
+        wanted = list(firsts)
+
+        def claim() -> Position:
+            # Each time anew: what a run has landed meanwhile counts.
+            seen = self.read_position()
+            return self.commit([], _list_missing(wanted, seen), seen=seen)
+
+        found = self._insist(claim).entries
+        return [found[entry.key] for entry in wanted]
+
+    def enter(self, firsts: Iterable[Entry]) -> Position:
+        """Where the landing stands, once it has all of these. One that is there stays where it is.
+
+        Nothing is committed where none is missing, and the last commit is of these days.
+        """
+        wanted = list(firsts)
+
+        def enter() -> Position:
+            seen = self.read_position()
+            missing = _list_missing(wanted, seen)
+            return self.commit([], missing, seen=seen) if missing else self.renew(seen)
+
+        return self._insist(enter)
+
+    def require(self, seen: Position) -> None:
+        """Refuse where the landing is no longer where it was seen.
+
+        Raises:
+            FencedError: it is elsewhere.
+        """
+        found = self.read_position()
+        if found.commit != seen.commit:
+            raise _build_fenced(self.owner, found)
+
+    def renew(self, seen: Position) -> Position:
+        """Say the offsets anew, in a commit of today, if the one that was seen may soon be cleaned away.
+
+        Delta keeps commits for `delta.logRetentionDuration`, by default 30 days, and a topic may be quiet for longer.
+        The store is not asked whether it is time.
+
+        Raises:
+            FencedError: the landing is elsewhere.
+        """
+        configuration = self._table.metadata().configuration if self._table is not None else {}
+        if seen.commit is None or _read_clock_ms() - seen.made_at_ms <= find_renewal_ms(configuration):
+            return seen
+        return self.commit([], [], seen=seen)
+
+    def _insist(self, change: Callable[[], Position]) -> Position:
+        """Make a commit without rows, which looks where the landing is and may lose to a run: nothing was landed."""
+        for number in range(_TRIES):
+            try:
+                return change()
+            except FencedError:
+                # A run has committed meanwhile. Who sets offsets goes before who lands.
+                _pause(number)
+        raise UnreachableError(
+            f"the offsets of {self.owner} could not be set",
+            cause=f"a run of it was faster {_TRIES} times",
+            hint="stop the landing, and try again",
+        )
+
+    def _alter(self, change: Callable[[DeltaTable], None]) -> None:
+        """Change the table, and look at it anew each time that somebody was faster."""
+        for number in range(_TRIES):
+            try:
+                with self.telling():
+                    return change(self.refresh())
+            except StalePlanError as error:
+                failure = error
+                _pause(number)
+        raise failure
+
+    def _commit(self, files: Sequence[DataFile], vector: Vector, *, seen: Position) -> Position:
+        adds = [_build_add(file) for file in files]
+        failure: Exception | None = None
+        for number in range(_TRIES):
+            try:
+                with self.telling():
+                    table = self.refresh()
+                    found = self._read_position(table, may_be_lost=True)
+                    if found.vector.run == vector.run:
+                        # The answer to an earlier try was lost.
+                        return found
+                    if found.commit != seen.commit:
+                        raise _build_fenced(self.owner, found)
+                    return self._try(table, adds, vector)
+            except (StalePlanError, UnreachableError) as error:
+                # Somebody else has taken the number, or it was ourselves; or nobody has answered.
+                failure = error
+            _pause(number)
+        raise UnreachableError(
+            f"{self.owner} could not commit to {self.at.url}",
+            cause=f"tried {_TRIES} times; the last time: {failure}",
+            hint="look at the store; nothing is landed twice, whatever became of the last try: start it again",
+        )
+
+    def _try(self, table: DeltaTable, adds: list[Any], vector: Vector) -> Position:
+        number = table.version() + 1
+        table.create_write_transaction(
+            adds,
+            mode="append",
+            schema=table.schema(),
+            partition_by=table.metadata().partition_columns,
+            commit_properties=CommitProperties(
+                custom_metadata={"userMetadata": vector.to_json()},
+                # For this number and no other one.
+                max_commit_retries=0,
+                app_transactions=[Transaction(self.owner, number)],
+            ),
+        )
+        return Position(number, vector, _read_clock_ms())
+
+    def _read_position(self, table: DeltaTable, *, may_be_lost: bool) -> Position:
+        number = table.transaction_version(self.owner)
+        if number is None:
+            return Position(None, Vector(self.owner, ""))
+        place = f"{self.at.path}/_delta_log/{number:020}.json"
+        try:
+            with self.at.open_files().open_input_stream(place) as file:
+                lines = file.read().splitlines()
+        except FileNotFoundError:
+            if may_be_lost:
+                return Position(number, Vector(self.owner, ""))
+            raise RefusedError(
+                f"the offsets of {self.owner} are gone from the table's log",
+                cause=f"its last commit, {number}, was cleaned away, as Delta does after delta.logRetentionDuration",
+                hint=f"take them from where it shows its lag: seamark offsets copy group/{find_mirror(self.owner)} "
+                f"{self.owner}",
+            ) from None
+        infos = [found["commitInfo"] for found in map(json.loads, lines) if "commitInfo" in found]
+        info = infos[0] if infos else {}
+        made_at = info.get("timestamp")
+        vector = read_vector(info.get("userMetadata"), place=place)
+        return Position(number, vector, made_at if isinstance(made_at, int) else 0)
+
+    def _find(self) -> DeltaTable | None:
+        try:
+            return self.refresh()
+        except NotFoundError:
+            return None
+
+    def refresh(self) -> DeltaTable:
+        """The table as it is now, for a block within `telling`."""
+        if self._table is not None:
+            self._table.update_incremental()
+            return self._table
+        try:
+            self._table = DeltaTable(self.at.table_url, storage_options=self.at.build_options())
+        except TableNotFoundError:
+            raise NotFoundError(f"there is no Delta table at {self.at.url}", hint="seamark land run makes it") from None
+        return self._table
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """What the store says, in our words."""
+        try:
+            yield
+        except SeamarkError:
+            raise
+        except CommitFailedError as error:
+            raise StalePlanError(
+                f"{self.at.url} was changed by somebody else meanwhile",
+                cause=" ".join(str(error).split())[:300],
+                hint="nothing was changed; try it again",
+            ) from error
+        except (OSError, DeltaError) as error:
+            self._table = None
+            raise UnreachableError(
+                f"{self.at.url} could not be read or written",
+                cause=" ".join(str(error).split())[:300],
+                hint="check the lake's url, endpoint and keys in the context, and that its store is up",
+            ) from error
+
+
+def _list_missing(wanted: Iterable[Entry], seen: Position) -> list[Entry]:
+    known = seen.vector.by_key()
+    return [entry for entry in wanted if entry.key not in known]
+
+
+def _read_clock_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _pause(number: int) -> None:
+    longest = min(_LONGEST_PAUSE_SECONDS, _PAUSE_SECONDS * 2 ** min(number, 6))
+    time.sleep(longest * random.uniform(0.5, 1.0))  # noqa: S311 - so that two do not meet again
+
+
+def _build_add(file: DataFile) -> AddAction:
+    return AddAction(
+        path=file.path,
+        size=file.size,
+        partition_values=dict(file.partition),
+        modification_time=_read_clock_ms(),
+        data_change=True,
+        stats=file.stats,
+    )
+
+
+def _build_fenced(owner: str, found: Position) -> FencedError:
+    return FencedError(
+        f"{owner} is no longer where this run has begun its batch",
+        cause=f"commit {found.commit} of the table has moved it: another run of it, or somebody who moved its offsets",
+        hint="nothing was landed twice; start the landing again, where no other run of it works",
+        context={"owner": owner},
+    )

@@ -1,0 +1,1 @@
+"""PostgreSQL as a pipeline target, as a ledger, and for row counts."""

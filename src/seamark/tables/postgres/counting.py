@@ -1,0 +1,140 @@
+"""Counting in one database."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+from typing import Any, LiteralString, Self
+
+from psycopg import sql
+
+from seamark.core.distance import Certainty, Counted, Distance, TableRows, WalBytes
+from seamark.errors import RejectedError
+from seamark.tables.postgres.query import Statement, build_count, build_explain
+from seamark.tables.postgres.session import Cancelled, Session
+
+# A person waits for it, and the source's users do too: a count of a million rows takes 0.1 s, one of 50 million is cut.
+LIMIT_SECONDS = 5.0
+# The planner answers in milliseconds; longer means that somebody holds the table, and then the catalogue must do.
+_PLANNER_SECONDS = 1.0
+
+# What the JDBC driver calls an auto-increment column: an identity, or a default from a sequence.
+_AUTO_INCREMENT = """
+SELECT a.attname FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+WHERE a.attrelid = to_regclass(%s)::oid AND a.attnum > 0 AND NOT a.attisdropped
+AND (a.attidentity <> '' OR pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%%')
+ORDER BY a.attnum LIMIT 1
+"""
+_WHOLE_TABLE = "SELECT reltuples FROM pg_class WHERE oid = to_regclass(%s)::oid"
+_LOG = """
+SELECT pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, %s)
+"""
+
+
+class Database:
+    """A PostgreSQL database. Every query is in a read-only transaction with a time limit that the server keeps.
+
+    The connection is opened by the first count and kept. Thread-safe: one count at a time. Close it, or use `with`.
+    """
+
+    def __init__(self, dsn: str, *, name: str = "database", limit_seconds: float = LIMIT_SECONDS) -> None:
+        """Open nothing yet. `name` is what errors call it."""
+        self._session = Session(dsn, name)
+        self._lock = threading.Lock()
+        self.name = name
+        self.limit_seconds = limit_seconds
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        """Its name; the DSN is a secret."""
+        return f"Database({self.name!r})"
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._session.close()
+
+    def count(self, distance: Distance) -> Counted:
+        """Run the count. At the time limit the server cancels it, and the figure becomes the planner's estimate.
+
+        Raises:
+            SeamarkError: the database can't be reached, or the table is not there or not for us.
+        """
+        with self._lock:
+            if isinstance(distance.count, WalBytes):
+                return self._count_log(distance.count, distance)
+            if isinstance(distance.count, TableRows):
+                return self._count_rows(distance.count, distance)
+        raise RejectedError("a database can't count that", cause=f"it is a {type(distance.count).__name__}")
+
+    def _count_rows(self, rows: TableRows, distance: Distance) -> Counted:
+        column = self._find_number_column(rows)
+        began = time.monotonic()
+        try:
+            figure = self._ask(build_count(rows, column), rows, limit_seconds=self.limit_seconds)
+        except Cancelled:
+            reason = f"the count was cancelled in the server after {time.monotonic() - began:.1f} s"
+        else:
+            return Counted(distance.unit, int(figure), distance.certainty, distance.reason)
+        estimate, whose = self._estimate(rows, column)
+        if estimate is None:
+            return Counted(distance.unit, None, Certainty.UNKNOWN, f"{reason}, and {whose}")
+        return Counted(distance.unit, estimate, Certainty.ESTIMATE, f"{reason}; the figure is {whose}")
+
+    def _estimate(self, rows: TableRows, column: str | None) -> tuple[int | None, str]:
+        try:
+            plans = self._ask(build_explain(rows, column), rows, limit_seconds=_PLANNER_SECONDS)
+            return int(plans[0]["Plan"]["Plan Rows"]), "the planner's estimate"
+        except Cancelled:
+            # Planning needs the table's lock; the catalogue does not.
+            found = self._ask(_ask_catalogue(_WHOLE_TABLE, rows), rows, limit_seconds=_PLANNER_SECONDS)
+        if found is None or found < 0:
+            return None, "the table was never analysed"
+        return int(found), "that of the whole table when it was last analysed"
+
+    def _find_number_column(self, rows: TableRows) -> str | None:
+        """The column that is named, or the one that the connector finds: the first that counts up by itself."""
+        if rows.number_column is None or rows.number_column:
+            return rows.number_column
+        found = self._ask(_ask_catalogue(_AUTO_INCREMENT, rows), rows, limit_seconds=_PLANNER_SECONDS)
+        if found is None:
+            table = ".".join(rows.table)
+            raise RejectedError(
+                f"{table} has no auto-increment column, or is not in database {self.name}",
+                hint="give the connector incrementing.column.name",
+                context={"database": self.name, "table": table},
+            )
+        return str(found)
+
+    def _ask(self, statement: Statement, rows: TableRows, *, limit_seconds: float) -> Any:
+        """The first value of the answer, or None."""
+        row = self._session.ask(
+            statement,
+            what=".".join(rows.table),
+            limit_seconds=limit_seconds,
+            # Without times no zone is needed, and the connector's may be one that only Java knows.
+            time_zone=rows.time_zone if rows.time_columns else "UTC",
+        )
+        return None if row is None else row[0]
+
+    def _count_log(self, log: WalBytes, distance: Distance) -> Counted:
+        place = f"{log.after_lsn >> 32:X}/{log.after_lsn & 0xFFFFFFFF:X}"
+        statement = Statement(sql.Composed([sql.SQL(_LOG)]), (place,))
+        try:
+            row = self._session.ask(statement, what="the log", limit_seconds=self.limit_seconds)
+        except Cancelled:
+            return Counted(distance.unit, None, Certainty.UNKNOWN, "the server did not tell its place in the log")
+        figure = None if row is None or row[0] is None else max(0, int(row[0]))
+        return Counted(distance.unit, figure, distance.certainty, distance.reason)
+
+
+def _ask_catalogue(text: LiteralString, rows: TableRows) -> Statement:
+    return Statement(sql.Composed([sql.SQL(text)]), (sql.Identifier(*rows.table).as_string(None),))

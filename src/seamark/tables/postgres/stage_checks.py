@@ -1,0 +1,256 @@
+"""Staged records that a table would refuse, found by a few statements, however many they are.
+
+Each statement takes records out of the stage and gives their offsets, so that the next one sees what is left.
+Everything here is part of the caller's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from seamark.tables.ledger_entry import DELETED, OFFSET
+from seamark.tables.postgres.constraints import Constraints, UniqueIndex, build_rows
+from seamark.tables.postgres.refusals import Refusals
+
+STAGE = sql.Identifier("seamark_stage")
+_OFFSET, _DELETED = sql.Identifier(OFFSET), sql.Identifier(DELETED)
+# Each round finds what the one before has caused. What is left after so many is found by PostgreSQL.
+_MOST_ROUNDS = 100
+_SEVERAL = 2
+# What the statements below call the offset of a record, and the number of its reason.
+_TAKE = "DELETE FROM {stage} USING ({found}) found WHERE {stage}.{offset} = found.seamark_at RETURNING {stage}.{offset}"
+
+
+class StageChecks:
+    """Takes records out of the stage that the table would refuse."""
+
+    def __init__(self, connection: psycopg.Connection[Any], constraints: Constraints) -> None:
+        self._connection = connection
+        self._target = constraints.rows
+        self._constraints = constraints
+        self.refused = Refusals()
+
+    def refuse_broken(self) -> int:
+        """Refuse each record that breaks a rule by itself. Returns how many."""
+        text = "SELECT {offset} AS seamark_at, {reason} AS seamark_why FROM {rows}"
+        found = sql.SQL(text).format(
+            offset=_OFFSET, reason=self._constraints.build_reason(), rows=build_rows(self._constraints, STAGE)
+        )
+        return self._take_rules(found, sql.SQL("true"))
+
+    def refuse_broken_newest(self, key: sql.Composable, newest_first: sql.Composable) -> int:
+        """Refuse records that break a rule and have no good record of their key after them. Returns how many.
+
+        A bad record before a good one of its key has no effect on the table, as any other record before it.
+        """
+        text = (
+            "SELECT seamark_at, seamark_why, bool_or(seamark_why IS NULL) OVER (PARTITION BY {key} ORDER BY {order} "
+            "ROWS UNBOUNDED PRECEDING) AS is_past FROM (SELECT {names}.*, {offset} AS seamark_at, "
+            "CASE WHEN NOT {deleted} THEN {reason} END AS seamark_why FROM {rows}) seamark_rows"
+        )
+        found = sql.SQL(text).format(
+            key=key,
+            order=newest_first,
+            names=sql.Identifier(self._constraints.relation),
+            offset=_OFFSET,
+            deleted=_DELETED,
+            reason=self._constraints.build_reason(),
+            rows=build_rows(self._constraints, STAGE),
+        )
+        return self._take_rules(found, sql.SQL("NOT is_past"))
+
+    def refuse_orphans(self) -> int:
+        """Refuse records that refer to rows of the same table that are neither there nor staged. Returns how many."""
+        text = (
+            "SELECT s.{offset} AS seamark_at FROM {stage} s WHERE {is_set} "
+            "AND NOT EXISTS (SELECT FROM {target} o WHERE {match}) AND NOT EXISTS (SELECT FROM {stage} o WHERE {match})"
+        )
+        count = 0
+        for key in self._constraints.own_keys:
+            found = sql.SQL(text).format(
+                offset=_OFFSET, stage=STAGE, target=self._target, is_set=key.is_set("s"), match=key.match("s", "o")
+            )
+            # One that is refused may be what another one refers to.
+            for _ in range(_MOST_ROUNDS):
+                if not (taken := self._take(found, key.reason)):
+                    break
+                count += taken
+        return count
+
+    def refuse_duplicates(self) -> int:
+        """Refuse records whose unique values a row or an earlier record has. Returns how many.
+
+        With several indexes, an earlier record may be refused itself, and then leaves its values to a later one. So a
+        record is refused only for an earlier one that is the first with its values in every index; the first record
+        that is left always has only such ones before it, so that each round finds some.
+        """
+        uniques = self._constraints.uniques
+        mine = [
+            sql.SQL("SELECT {} AS seamark_at, {} FROM {} WHERE {}").format(
+                _OFFSET, index.build_terms(), build_rows(self._constraints, STAGE), index.predicate
+            )
+            for index in uniques
+        ]
+        pairs = list(zip(uniques, mine, strict=True))
+        count = sum(self._take(self._find_in_table(index, rows), index.reason) for index, rows in pairs)
+        order = sql.SQL("seamark_at")
+        for _ in range(_MOST_ROUNDS):
+            taken = 0
+            for index, rows in pairs:
+                others = [_find_repeated(one, more, order=order) for one, more in pairs if one is not index]
+                taken += self._take(_find_repeated(index, rows, order=order, others=others), index.reason)
+            count += taken
+            if len(pairs) < _SEVERAL or not taken:
+                break
+        return count
+
+    def refuse_taken(
+        self, chosen: sql.Composable, key: Sequence[str], oldest_first: sql.Composable, *, is_kept: bool
+    ) -> int:
+        """Refuse chosen records of upserts whose unique values a row of another key has. Returns how many.
+
+        Args:
+            chosen: A query of the records that would be written or deleted, one per key.
+            key: The columns of the key.
+            oldest_first: How records are sorted; of two with the same values the earlier one stays.
+            is_kept: Whether a row counts that a chosen record replaces. Its values are free only after that.
+        """
+        gone = sql.SQL("d.{} AND ").format(_DELETED) if is_kept else sql.SQL("")
+        count = 0
+        names = [sql.Identifier(name) for name in key]
+        rows = build_rows(self._constraints, sql.SQL("seamark_chosen"))
+        for index in self._constraints.uniques:
+            if set(index.columns) == set(key):
+                continue
+            mine = sql.SQL(
+                "SELECT {relation}.*, {offset} AS seamark_at, {terms} FROM {rows} WHERE NOT {deleted} AND {p}"
+            ).format(
+                relation=sql.Identifier(self._constraints.relation),
+                offset=_OFFSET,
+                terms=index.build_terms(),
+                rows=rows,
+                deleted=_DELETED,
+                p=index.predicate,
+            )
+            text = (
+                "SELECT s.seamark_at FROM ({mine}) s WHERE EXISTS (SELECT FROM (SELECT {key}, {terms} FROM {target} "
+                "WHERE {predicate}) t WHERE {same} AND ({tkey}) <> ({skey}) AND NOT EXISTS "
+                "(SELECT FROM seamark_chosen d WHERE {gone}({dkey}) = ({tkey})))"
+            )
+            taken = sql.SQL(text).format(
+                mine=mine,
+                key=sql.SQL(", ").join(names),
+                terms=index.build_terms(),
+                target=self._target,
+                predicate=index.predicate,
+                same=index.build_same("s", "t"),
+                gone=gone,
+                **{f"{alias}key": _qualify(names, alias) for alias in "std"},
+            )
+            repeated = _find_repeated(index, mine, order=oldest_first)
+            for found in (taken, repeated):
+                count += self._take(found, index.reason, chosen=chosen)
+        return count
+
+    def refuse_held(self, chosen: sql.Composable, same: sql.Composable) -> int:
+        """Refuse chosen deletes of rows that rows of other tables refer to. Returns how many.
+
+        Args:
+            chosen: A query of the records that would be written or deleted, one per key.
+            same: The condition that record `s` would delete row `t`.
+        """
+        text = (
+            "SELECT s.{offset} AS seamark_at FROM seamark_chosen s JOIN {target} t ON {same} WHERE s.{deleted} "
+            "AND EXISTS (SELECT FROM {other} h WHERE {match})"
+        )
+        count = 0
+        for key in self._constraints.holders:
+            found = sql.SQL(text).format(
+                offset=_OFFSET,
+                target=self._target,
+                same=same,
+                deleted=_DELETED,
+                other=key.other,
+                match=key.match("t", "h"),
+            )
+            count += self._take(found, key.reason, chosen=chosen)
+        return count
+
+    def _find_in_table(self, index: UniqueIndex, mine: sql.Composable) -> sql.Composed:
+        text = (
+            "SELECT s.seamark_at FROM ({mine}) s WHERE EXISTS "
+            "(SELECT FROM (SELECT {terms} FROM {target} WHERE {predicate}) t WHERE {same})"
+        )
+        return sql.SQL(text).format(
+            mine=mine,
+            terms=index.build_terms(),
+            target=self._target,
+            predicate=index.predicate,
+            same=index.build_same("s", "t"),
+        )
+
+    def _take_rules(self, found: sql.Composable, condition: sql.Composable) -> int:
+        text = "SELECT seamark_at, seamark_why FROM ({}) judged WHERE seamark_why IS NOT NULL AND {}"
+        taken = sql.SQL(_TAKE + ", found.seamark_why").format(
+            stage=STAGE, offset=_OFFSET, found=sql.SQL(text).format(found, condition)
+        )
+        reasons = [rule.reason for rule in self._constraints.rules]
+        count = 0
+        # One by one: all at once would be in memory.
+        with self._connection.cursor() as cursor:
+            for offset, number in cursor.stream(taken):
+                self.refused.add(offset, reasons[number])
+                count += 1
+        return count
+
+    def _take(self, found: sql.Composable, reason: str, *, chosen: sql.Composable | None = None) -> int:
+        statement = sql.SQL(_TAKE).format(stage=STAGE, offset=_OFFSET, found=found)
+        if chosen is not None:
+            statement = sql.SQL("WITH seamark_chosen AS MATERIALIZED {} {}").format(chosen, statement)
+        count = 0
+        with self._connection.cursor() as cursor:
+            for (offset,) in cursor.stream(statement):
+                self.refused.add(offset, reason)
+                count += 1
+        return count
+
+
+def check_condition_error(error: psycopg.Error) -> None:
+    """Check that an error is about the conditions themselves.
+
+    A condition may fail for some record, need a column that records don't have, or a table that the role can't read.
+    The records that break it are found one by one then.
+
+    Raises:
+        psycopg.OperationalError: The server or the connection failed.
+    """
+    if isinstance(error, psycopg.OperationalError):
+        raise error
+
+
+def _find_repeated(
+    index: UniqueIndex, mine: sql.Composable, *, order: sql.Composable, others: Sequence[sql.Composable] = ()
+) -> sql.Composed:
+    """Find records with the values of an earlier one, unless that one is among `others`."""
+    text = (
+        "SELECT seamark_at FROM (SELECT seamark_at, first_value(seamark_at) OVER same AS seamark_first "
+        "FROM ({mine}) s WHERE {counts} WINDOW same AS (PARTITION BY {names} ORDER BY {order})) placed "
+        "WHERE seamark_at <> seamark_first{first}"
+    )
+    first: sql.Composable = sql.SQL("")
+    if others:
+        doubtful = sql.SQL(" UNION ALL ").join(sql.SQL("({})").format(other) for other in others)
+        first = sql.SQL(" AND NOT EXISTS (SELECT FROM ({}) o WHERE o.seamark_at = placed.seamark_first)").format(
+            doubtful
+        )
+    return sql.SQL(text).format(
+        names=sql.SQL(", ").join(index.names), order=order, mine=mine, counts=index.build_counts(), first=first
+    )
+
+
+def _qualify(names: Sequence[sql.Identifier], alias: str) -> sql.Composed:
+    return sql.SQL(", ").join(sql.SQL("{}.{}").format(sql.Identifier(alias), name) for name in names)

@@ -1,0 +1,1 @@
+"""Topics: their values, reads, actions, steps and views."""

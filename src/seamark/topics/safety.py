@@ -1,0 +1,156 @@
+"""What is refused, and what is said before it is done, where topics are deleted or grown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from seamark.connect.clusters import Clusters
+from seamark.core.refs import CONNECTOR, GROUP, parse_subject
+from seamark.errors import RefusedError, SeamarkError, UnreachableError
+from seamark.kafka.topic import TopicStatus
+from seamark.topics.report import TopicUser, Use
+from seamark.topics.topic_users import TopicUsers, read_users
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+    from seamark.kafka.api import BrokersPort
+
+_STORES = ("config_topic", "offsets_topic", "status_topic")
+
+
+def refuse_own(topic: TopicStatus, context: Context, *, only_internal: bool = False) -> None:
+    """Refuse to touch topics that Kafka, Connect or seamark itself live on."""
+    whose = "Kafka" if topic.is_internal else "" if only_internal else _find_keeper(topic.name, context)
+    if whose:
+        raise RefusedError(
+            f"topic {topic.name} is where {whose} keeps what it knows; it is left alone",
+            hint="whoever really means it has Kafka's own kafka-topics",
+            context={"topic": topic.name},
+        )
+
+
+def _find_keeper(name: str, context: Context) -> str:
+    for settings in context.connect.values():
+        if name in [getattr(settings, key) for key in _STORES]:
+            return f"Connect cluster {settings.name}"
+    return "seamark's journal" if name in (context.journal.topic, context.journal.heads_topic) else ""
+
+
+class FleetTopicGuard:
+    """Tells whether topics of a context may be deleted, and what more partitions do."""
+
+    def __init__(self, context: Context, *, clusters: Clusters, kafka: Callable[[], BrokersPort]) -> None:
+        self._context = context
+        self._clusters = clusters
+        self._kafka = kafka
+
+    def check_delete(self, name: str) -> None:
+        """Refuse to delete a topic that is internal or in use.
+
+        Raises:
+            RefusedError: it must not be deleted.
+        """
+        found = self._kafka().read_topics([name]).items
+        for topic in found:
+            refuse_own(topic, self._context)
+            refuse_used(topic, read_users(topic, clusters=self._clusters, kafka=self._kafka()))
+
+    def read_grow_notes(self, topic: TopicStatus) -> tuple[str, ...]:
+        """Return which users of a topic are affected if it gets more partitions."""
+        return build_grow_notes(topic, read_users(topic, clusters=self._clusters, kafka=self._kafka()))
+
+
+def refuse_used(topic: TopicStatus, users: TopicUsers) -> None:
+    """Refuse to delete a topic that somebody uses, or of which nobody can tell whether somebody does."""
+    if users.active:
+        raise RefusedError(
+            f"topic {topic.name} is in use; nothing was deleted",
+            cause="; ".join(_say(user) for user in users.active),
+            hint=_build_hint(users),
+            context={"topic": topic.name},
+        )
+    if users.failures:
+        kind = UnreachableError if all(error.retryable for error in users.failures.values()) else SeamarkError
+        raise kind(
+            f"nobody can tell who uses topic {topic.name}; nothing was deleted",
+            cause="; ".join(f"{where}: {error.message}" for where, error in users.failures.items()),
+            hint="seamark doctor says what is wrong",
+        )
+
+
+def refuse_shrink(topic: TopicStatus, *, to: int) -> None:
+    """Refuse fewer partitions: Kafka takes none away."""
+    have = len(topic.partitions)
+    if to < have:
+        raise RefusedError(
+            f"topic {topic.name} has {have} partitions, and Kafka takes none away",
+            hint=build_copy_hint(topic, to=to),
+            context={"topic": topic.name},
+        )
+
+
+def build_copy_hint(topic: TopicStatus, *, to: int) -> str:
+    """The copy that has fewer partitions."""
+    have = len(topic.partitions)
+    return f"only a copy has fewer: seamark copy plan {topic.name} --partitions {have}:{to}"
+
+
+def build_delete_notes(users: TopicUsers) -> tuple[str, ...]:
+    """Who uses the topic, at rest or by a guess, and what is kept of it."""
+    notes = [_say(user) for user in users.found]
+    committed = [user.subject for user in users.found if user.use is Use.COMMITTED]
+    if committed:
+        kept = f"the journal keeps the committed offsets of {', '.join(committed)}"
+        notes.append(f"{kept}: seamark journal export CHANGE shows them")
+    return (*notes, *users.notes)
+
+
+def build_grow_notes(topic: TopicStatus, users: TopicUsers) -> tuple[str, ...]:
+    """Whom it hurts when keys go to other partitions."""
+    notes = [f"can't tell who else reads it: {where}: {error.message}" for where, error in users.failures.items()]
+    readers = [user.subject for user in users.found if user.is_reader]
+    if readers:
+        notes.append(
+            f"new records of a key may go to another partition than the old ones: {', '.join(readers)} may read them "
+            "out of order" + ("" if _is_compacted(topic) else ", where records have keys")
+        )
+    if _is_compacted(topic):
+        # The brokers take no record without a key for such a topic.
+        who = ", ".join(readers) or "whoever reads all of it"
+        notes.append(
+            f"topic/{topic.name} is compacted, so every record has a key: a key's old value stays in its old partition "
+            f"for good beside the new one, and {who} may end with the old one"
+        )
+    groups = [user.subject for user in users.found if user.is_reader and parse_subject(user.subject).kind == GROUP]
+    if groups:
+        notes.append(
+            f"{', '.join(groups)}: nothing is committed for the new partitions; with auto.offset.reset=latest the "
+            "records that come before the group sees them are skipped"
+        )
+    writers = [user.subject for user in users.found if user.use is Use.WRITES]
+    if writers and not readers:
+        notes.append(f"{', '.join(writers)} write to it: a key may go to another partition than before")
+    return (*notes, *users.notes)
+
+
+def _is_compacted(topic: TopicStatus) -> bool:
+    return "compact" in topic.config("cleanup.policy")
+
+
+def _say(user: TopicUser) -> str:
+    return (
+        f"{user.subject} {user.use} it ({user.state})"
+        if user.use is not Use.COMMITTED
+        else (f"{user.subject} has committed offsets on it ({user.state})")
+    )
+
+
+def _build_hint(users: TopicUsers) -> str:
+    # A paused sink is still in its group.
+    known = [*users.active, *(user for user in users.found if user.use is Use.READS)]
+    refs = dict.fromkeys(parse_subject(user.subject) for user in known)
+    names = " ".join(ref.owner for ref in refs if ref.kind == CONNECTOR)
+    if names:
+        return f"stop what uses it first: seamark connectors stop {names}"
+    return "stop the members of these groups first; seamark groups show names them"

@@ -1,0 +1,210 @@
+"""Topics: reading them, and planning what is done to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
+from seamark.changes.action import Action
+from seamark.changes.planned import Planned
+from seamark.changes.planner import Planner
+from seamark.connect.clusters import Clusters
+from seamark.core.reading import Reading
+from seamark.errors import AlreadyExistsError, NotFoundError, SeamarkError, UsageError
+from seamark.kafka.spot import Bounds
+from seamark.kafka.topic import TopicSize, TopicStatus
+from seamark.topics.report import TopicReport
+from seamark.topics.safety import build_delete_notes, build_grow_notes, refuse_own, refuse_shrink, refuse_used
+from seamark.topics.topic import CreateTopic, DeleteTopic
+from seamark.topics.topic_change import AlterTopicConfig, GrowTopic
+from seamark.topics.topic_users import read_users
+
+if TYPE_CHECKING:
+    from seamark.changes.world import Clock
+    from seamark.context import Context
+    from seamark.kafka.api import BrokersPort
+    from seamark.topics.topic_health import TopicHealth
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class Topics:
+    """The topics of a context. Whatever changes one is a plan, which `fleet.apply` carries out."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        clusters: Clusters,
+        kafka: Callable[[], BrokersPort],
+        clock: Clock,
+        planner: Callable[[], Planner],
+    ) -> None:
+        self._context = context
+        self._clusters = clusters
+        self._open_kafka = kafka
+        self._clock = clock
+        self._planner = planner
+
+    def all(self, *, sizes: bool = False) -> Reading[TopicReport]:
+        """Every topic, by name. With `sizes` also the records and the bytes of each."""
+        kafka = self._kafka
+        reading = kafka.read_all_topics()
+        if not sizes:
+            return Reading(tuple(TopicReport(found) for found in reading.items), failures=reading.failures)
+        bounds = kafka.read_bounds(spot for found in reading.items for spot in found.led_spots)
+        measured = kafka.read_sizes(_number_partitions(reading.items))
+        by_topic: dict[str, dict[int, Bounds]] = {}
+        for (name, number), found in bounds.found.items():
+            by_topic.setdefault(name, {})[number] = found
+        known = {found.name: found for found in measured.items}
+        # A topic of which a part is not known would look smaller than it is.
+        partial = {name for name, _ in bounds.failures} | {found.name for found in reading.items if found.leaderless}
+        reports = (
+            TopicReport(
+                topic,
+                bounds=None if topic.name in partial else by_topic.get(topic.name, {}),
+                size=known.get(topic.name),
+            )
+            for topic in reading.items
+        )
+        troubles = {f"{name}-{number}": error for (name, number), error in bounds.failures.items()}
+        return Reading(tuple(reports), failures={**reading.failures, **troubles, **measured.failures})
+
+    def one(self, name: str) -> TopicReport:
+        """One topic with its bounds, its bytes, and who uses it. What can't be told becomes a note."""
+        topic = self._read(name)
+        kafka = self._kafka
+        notes: list[str] = []
+        bounds = kafka.read_bounds(topic.led_spots)
+        notes += [f"partition {number}: {error.message}" for (_, number), error in bounds.failures.items()]
+        sizes = self._try(lambda: kafka.read_sizes(_number_partitions([topic])), notes)
+        notes += [f"{where}: {error.message}" for where, error in (sizes.failures.items() if sizes else ())]
+        users = read_users(topic, clusters=self._clusters, kafka=kafka)
+        notes += [f"its users are not all known: {where}: {error.message}" for where, error in users.failures.items()]
+        return TopicReport(
+            topic,
+            bounds={number: found for (_, number), found in bounds.found.items()},
+            size=next(iter(sizes.items), None) if sizes else None,
+            users=users.found,
+            notes=(*notes, *users.notes),
+        )
+
+    def health(self) -> TopicHealth:
+        """What is wrong or about to go wrong with topics and those who read them, the worst first.
+
+        A few calls for everything; what could not be read is in `failures`.
+        """
+        from seamark.topics.examine import read_topic_health  # noqa: PLC0415
+
+        now = self._clock.now()
+        return read_topic_health(self._context, kafka=self._kafka, clusters=self._clusters, now=now)
+
+    def create(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        replication: int | None = None,
+        config: Mapping[str, object] | None = None,
+    ) -> Planned:
+        """Plan a new topic. What is not given is left to the brokers."""
+        check_name(name)
+        _check_positive(partitions=partitions, replication=replication)
+        if self._find(name) is not None:
+            raise AlreadyExistsError(
+                f"there is a topic {name} already", hint=f"seamark topics grow or alter changes it; show: {name}"
+            )
+        step = CreateTopic(name, partitions, replication, {key: _text(value) for key, value in (config or {}).items()})
+        return self._build(f"create topic {name}", step)
+
+    def delete(self, name: str) -> Planned:
+        """Plan the end of a topic with all its records. Refused while a connector or a group uses it."""
+        topic = self._read(name)
+        refuse_own(topic, self._context)
+        users = read_users(topic, clusters=self._clusters, kafka=self._kafka)
+        refuse_used(topic, users)
+        return self._build(f"delete topic {name}", DeleteTopic(name), notes=build_delete_notes(users))
+
+    def grow(self, name: str, *, to: int) -> Planned:
+        """Plan more partitions. It can't be undone; the notes name who is hurt by it."""
+        _check_positive(partitions=to)
+        topic = self._read(name)
+        refuse_own(topic, self._context)
+        refuse_shrink(topic, to=to)
+        if to == len(topic.partitions):
+            return self._build(f"grow topic {name}", GrowTopic(name, to))
+        users = read_users(topic, clusters=self._clusters, kafka=self._kafka)
+        return self._build(
+            f"grow topic {name} to {to} partitions", GrowTopic(name, to), notes=build_grow_notes(topic, users)
+        )
+
+    def alter(
+        self,
+        name: str,
+        *,
+        set: Mapping[str, object] | None = None,  # noqa: A002 - the word of Kafka's own tools
+        unset: Collection[str] = (),
+    ) -> Planned:
+        """Plan other configs: those in `set` get a value, those in `unset` the brokers' default again."""
+        values = {key: _text(value) for key, value in (set or {}).items()}
+        if not values and not unset:
+            raise UsageError(f"nothing to change at topic {name}", hint="say which configs: set or unset")
+        if both := sorted(values.keys() & {*unset}):
+            raise UsageError(f"{', '.join(both)} can't be set and unset at once")
+        refuse_own(self._read(name), self._context, only_internal=True)
+        return self._build(f"alter topic {name}", AlterTopicConfig(name, values, tuple(sorted({*unset}))))
+
+    @property
+    def _kafka(self) -> BrokersPort:
+        return self._open_kafka()
+
+    def _build(self, title: str, step: Action, *, notes: tuple[str, ...] = ()) -> Planned:
+        return self._planner().plan(title, [step], notes=notes)
+
+    def _read(self, name: str) -> TopicStatus:
+        topic = self._find(name)
+        if topic is None:
+            raise NotFoundError(
+                f"there is no topic {name}", hint="seamark topics list shows all of them", context={"topic": name}
+            )
+        return topic
+
+    def _find(self, name: str) -> TopicStatus | None:
+        reading = self._kafka.read_topics([name])
+        for error in reading.failures.values():
+            if isinstance(error, NotFoundError):
+                return None
+            raise error
+        return reading.items[0]
+
+    def _try(self, read: Callable[[], Reading[TopicSize]], notes: list[str]) -> Reading[TopicSize] | None:
+        try:
+            return read()
+        except SeamarkError as error:
+            notes.append(f"its size is not known: {error.message}")
+            return None
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no broker takes."""
+    if not _NAME.fullmatch(name) or name in (".", ".."):
+        raise UsageError(
+            f"{name!r} is no name for a topic", hint="letters, digits, '.', '_' and '-', at most 249 of them"
+        )
+
+
+def _check_positive(**numbers: int | None) -> None:
+    for what, number in numbers.items():
+        if number is not None and number < 1:
+            raise UsageError(f"{what} must be 1 or more, and not {number}")
+
+
+def _text(value: object) -> str:
+    # As Kafka spells it: Python's True would be refused.
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _number_partitions(topics: Collection[TopicStatus]) -> dict[str, list[int]]:
+    return {topic.name: [partition.id for partition in topic.partitions] for topic in topics}
