@@ -76,8 +76,11 @@ def _build_run(line: int, cells: dict[str, str]) -> Run:
 
 
 def count_changes(changes: Iterable[FileChange], covers: Sequence[str]) -> int:
-    """Return how many lines of the covered paths changed. A file counts if its old or its new name is covered."""
-    return sum(change.lines for change in changes if any(_is_covered(path, covers) for path in change.paths))
+    """Return how many lines of the covered paths changed. A file counts if the run's commit has it below such a path.
+
+    The name that a file has now doesn't count: a package may have had another meaning then, as `pipelines` had.
+    """
+    return sum(change.lines for change in changes if _is_covered(change.paths[0], covers))
 
 
 def _is_covered(path: str, covers: Sequence[str]) -> bool:

@@ -87,6 +87,18 @@ def test_moved_file_does_not_count(repository, source, target):
     assert check(repository) == 0
 
 
+@pytest.mark.parametrize(("source", "target", "code"), [("change", "report", 1), ("report", "change", 0)])
+def test_edits_of_a_moved_file_count_where_the_run_had_it(repository, source, target, code):
+    folder = repository.root / "src" / "seamark"
+    moved = folder / target / "moved.py"
+    (folder / source / ("executor.py" if source == "change" else "table.py")).rename(moved)
+    git(repository.root, "add", ".")
+    git(repository.root, "commit", "-q", "-m", "move")
+    # Half of the lines are the old ones: git still takes it for the same file.
+    moved.write_text(moved.read_text() + "".join(f"added = {number}\n" for number in range(MOST_LINES + 1)))
+    assert check(repository) == code
+
+
 def test_uncommitted_lines_count(repository):
     write(repository.root, "change/executor.py", 0)
     assert check(repository) == 1
