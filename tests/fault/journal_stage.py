@@ -10,7 +10,7 @@ from seamark.changes.file_journal.layout import Layout
 from seamark.errors import LockedError, NotFoundError
 from tests.fault import journal_child
 from tests.fault.strace import build_command, run_traced
-from tests.unit.change.openings import AT, end, new_change_id, new_lock, opening
+from tests.unit.changes.openings import AT, end, new_change_id, new_lock, opening
 
 # strace counts each kind of call by itself.
 CALLS = ("write", "fsync", "/^rename", "/^unlink", "/^mkdir", "openat", "ftruncate", "flock", "/^fchmod")

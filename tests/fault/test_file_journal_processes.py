@@ -21,7 +21,7 @@ from tests.fault import journal_child
 from tests.fault.journal_child import FENCED
 from tests.fault.journal_stage import Stage
 from tests.fault.strace import build_environment
-from tests.unit.change.openings import AT, end, new_lock, opening
+from tests.unit.changes.openings import AT, end, new_lock, opening
 
 # A start of Python under strace takes a second; on a machine that others use too it may take many.
 DEADLINE_SECONDS = 60.0

@@ -13,7 +13,7 @@ from seamark.devstack import StackSpec, start_stack
 from seamark.devstack.control import ask
 from seamark.errors import JournalError, UnreachableError
 from seamark.kafka.topics import TopicAdmin
-from tests.unit.change.journal_suite import AT, end, new_lock, opening
+from tests.unit.changes.journal_suite import AT, end, new_lock, opening
 
 
 @pytest.mark.timeout(600)

@@ -19,7 +19,7 @@ from seamark.kafka.groups import Committed, GroupType
 from seamark.kafka.spot import Bounds, Edge, Stamp
 from seamark.topics.topic import CreateTopic, DeleteTopic
 from seamark.topics.topic_change import AlterTopicConfig, GrowTopic
-from tests.unit.change.brokers import BrokerWorld
+from tests.unit.changes.brokers import BrokerWorld
 
 
 class RealWorld(BrokerWorld):

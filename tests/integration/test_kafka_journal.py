@@ -24,8 +24,8 @@ from seamark.kafka.produce import Outgoing, RecordWriter
 from seamark.kafka.topics import TopicAdmin
 from seamark.kafka.transaction import TransactionalWriter
 from tests.integration.waits import IN_A_ROW, wait_for
-from tests.unit.change.gate_suite import GateSuite
-from tests.unit.change.journal_suite import JournalSuite, end, new_lock, opening
+from tests.unit.changes.gate_suite import GateSuite
+from tests.unit.changes.journal_suite import JournalSuite, end, new_lock, opening
 
 
 def await_difference(config, names):

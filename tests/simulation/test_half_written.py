@@ -20,7 +20,7 @@ from seamark.offsets.write.stopped import ProveStopped
 from tests.simulation.faults import KILLS, Call, Fault, Killed, Kind
 from tests.simulation.world import CLUSTER, TIMING
 from tests.step_list import plan_undo, surround
-from tests.unit.change.simulated import NAMES, Stage, new_stage
+from tests.unit.changes.simulated import NAMES, Stage, new_stage
 
 RECORDS = 5
 OLD, NEW = (

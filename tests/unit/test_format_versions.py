@@ -49,12 +49,12 @@ from seamark.tables.postgres import ledger as ledger_module
 from seamark.tables.postgres import tombstones
 from seamark.tables.postgres.any_driver import Runner
 from seamark.tables.postgres.ledger import Ledger
-from tests.unit.change.key_cases import OLD, record_of
-from tests.unit.change.openings import AT, new_lock, opening
-from tests.unit.change.test_kafka_journal import FakeLog, build_change, outgoing
-from tests.unit.fleet.test_copy_plans import Desk
-from tests.unit.fleet.test_landings import DESIRED, fleet, spec  # noqa: F401 - a fixture
-from tests.unit.kafka.test_exact_task import CLAIM, SETTINGS, FakeProducer, broker, pieces  # noqa: F401 - a fixture
+from tests.unit.changes.key_cases import OLD, record_of
+from tests.unit.changes.openings import AT, new_lock, opening
+from tests.unit.changes.test_kafka_journal import FakeLog, build_change, outgoing
+from tests.unit.copies.test_copy_plans import Desk
+from tests.unit.kafka_sink.test_exact_task import CLAIM, SETTINGS, FakeProducer, broker, pieces  # noqa: F401 - a fixture
+from tests.unit.pipelines.test_landings import DESIRED, fleet, spec  # noqa: F401 - a fixture
 
 PLAN = StoredFormat("plan", FORMAT_VERSION)
 FORMATS = (

@@ -13,10 +13,10 @@ from seamark.context import open_context
 from seamark.errors import RefusedError, SeamarkError
 from seamark.fleet.fleet import Fleet
 from tests.fakes.connect import FakeConnect
+from tests.unit.core.hostile import HOSTILE
+from tests.unit.core.hostile_names import NAMES
 from tests.unit.fleet.builders import EmptyScan, StubKafka
 from tests.unit.fleet.living import register
-from tests.unit.model.hostile import HOSTILE
-from tests.unit.model.hostile_names import NAMES
 
 CONTEXT = """\
 contexts:

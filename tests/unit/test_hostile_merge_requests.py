@@ -25,7 +25,7 @@ from seamark.cli.session import Session
 from seamark.context import open_context
 from seamark.fleet.fleet import Fleet
 from tests.fakes.connect import S3_SINK, FakeConnect
-from tests.unit.change.brokers import FakeBrokers
+from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.cli.stubs import Outcome
 from tests.unit.fleet.builders import EmptyScan, StubKafka
 

@@ -15,9 +15,3 @@ def clean_surroundings(monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def without_worker_group(monkeypatch):
-    """No broker to read the worker group from: the stand-ins of Connect know which workers are alive."""
-    monkeypatch.setattr("seamark.kafka.worker_group.read_worker_loads", lambda *_, **__: {})

@@ -16,11 +16,11 @@ from seamark.fleet.fleet import Fleet
 from seamark.kip199.context import build_worker_context
 from seamark.offsets.codec.javamap import read_java_map, write_java_map
 from seamark.offsets.read.left_offsets import LeftOffsets
-from tests.unit.change.brokers import FakeBrokers
+from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.cli.stubs import Outcome
 from tests.unit.fleet.builders import StubKafka
 from tests.unit.fleet.living import SOURCE_CONFIG
-from tests.unit.fleet.moving import MovingConnect
+from tests.unit.offsets.moving import MovingConnect
 from tests.unit.offsets.scans import FakeScan
 
 HELD = (

@@ -19,8 +19,8 @@ from seamark.cli.main import root
 from seamark.cli.session import Session
 from tests.fakes.connect import FakeConnect
 from tests.unit.cli.stubs import run_seamark
+from tests.unit.connectors.operating import W1, W2, OperatedConnect
 from tests.unit.fleet.living import SOURCE, SOURCE_CONFIG, open_living_fleet
-from tests.unit.fleet.operating import W1, W2, OperatedConnect
 
 SHELLS = ("bash", "zsh", "fish")
 INSTALLED = [shell for shell in SHELLS if shutil.which(shell)]

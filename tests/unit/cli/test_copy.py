@@ -13,9 +13,9 @@ from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.copies.run.pace import CopyTick
 from seamark.errors import UsageError
-from tests.unit.change.brokers import FakeBrokers
+from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.cli.stubs import NOON, Outcome, Terminal
-from tests.unit.fleet.copying import FakeLogs, plant, sample_keys
+from tests.unit.copies.copying import FakeLogs, plant, sample_keys
 from tests.unit.fleet.living import LivingConnect, open_living_fleet
 
 

@@ -11,7 +11,7 @@ from seamark.cli.main import execute
 from seamark.cli.session import Session
 from tests.unit.cli.stubs import NOON, Outcome, Terminal
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
-from tests.unit.fleet.moving import Place
+from tests.unit.offsets.moving import Place
 
 FILE = {"filename": "/in"}
 

@@ -15,7 +15,7 @@ from seamark.errors import UnreachableError
 from seamark.kafka.groups import Committed
 from tests.unit.cli.stubs import NOON, Outcome
 from tests.unit.fleet.builders import connector, sink
-from tests.unit.fleet.test_offsets import World, fs, topic
+from tests.unit.offsets.test_offsets import World, fs, topic
 
 SPACED = b'["fs", {"filename": "/tmp/in.txt"}]'
 

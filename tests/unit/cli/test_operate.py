@@ -14,8 +14,8 @@ from seamark.connect.worker import Plugin
 from seamark.core.offset import Offset
 from tests.unit.cli.stubs import NOON, Terminal
 from tests.unit.cli.stubs import Outcome as Ended
+from tests.unit.connectors.operating import W1, W2, OperatedConnect
 from tests.unit.fleet.living import SINK, SOURCE, SOURCE_CONFIG, open_living_fleet
-from tests.unit.fleet.operating import W1, W2, OperatedConnect
 
 LONG = "org.apache.kafka.connect.runtime"
 

@@ -17,7 +17,7 @@ from seamark.fleet.fleet import Fleet
 from seamark.offsets.read.left_offsets import LeftOffsets
 from seamark.offsets.stores.config_names import find_config_reader
 from tests.fakes.connect import FILE_SOURCE, FakeConnect
-from tests.unit.change.brokers import FakeBrokers
+from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.cli.stubs import Outcome as Ended
 from tests.unit.fleet.builders import StubKafka
 from tests.unit.fleet.living import living_context

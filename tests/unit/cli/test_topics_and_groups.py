@@ -10,7 +10,7 @@ import pytest
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.errors import UnreachableError
-from tests.unit.change.brokers import FakeBrokers
+from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.cli.stubs import NOON, Terminal
 from tests.unit.cli.stubs import Outcome as Ended
 from tests.unit.fleet.living import SINK_CONFIG, LivingConnect, open_living_fleet

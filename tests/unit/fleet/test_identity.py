@@ -26,7 +26,7 @@ from seamark.fleet.fleet import Fleet
 from seamark.specs.spec import Spec
 from tests.unit.fleet.builders import EmptyScan, StubKafka, kafka_cluster
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, living_context, register
-from tests.unit.fleet.moving import Leaping
+from tests.unit.offsets.moving import Leaping
 
 
 class Killed(BaseException):

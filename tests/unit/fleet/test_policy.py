@@ -13,9 +13,9 @@ from seamark.connectors.policy import find_violations, refuse_violations
 from seamark.context import open_context
 from seamark.errors import RefusedError
 from seamark.policy.policy import DEFAULT_POLICY, Policy
+from tests.unit.core.hostile import HOSTILE, JDBC, SINK
+from tests.unit.core.ordinary import ORDINARY
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet, register
-from tests.unit.model.hostile import HOSTILE, JDBC, SINK
-from tests.unit.model.ordinary import ORDINARY
 
 CANARY = "canary77feather"
 EVIL = {"producer.override.bootstrap.servers": "evil:1"}

@@ -6,7 +6,7 @@ from seamark.changes.timing import ChangeTiming, build_timing
 from seamark.connect import ConnectClient
 from seamark.fleet.environment import FleetWorld, SystemClock, build_changing_brokers, build_changing_client
 from seamark.kafka import Brokers
-from tests.unit.change.brokers import FakeBrokers
+from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.fleet.builders import settings
 from tests.unit.fleet.living import LivingConnect, living_context, open_living_fleet
 

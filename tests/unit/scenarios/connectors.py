@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from seamark.core.offset import Offset
 from seamark.errors import RejectedError
+from tests.unit.connectors.operating import W1, W2, OperatedConnect
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
-from tests.unit.fleet.operating import W1, W2, OperatedConnect
 from tests.unit.scenarios.environment import PASSWORD, Environment
 from tests.unit.scenarios.registry import scenario
 

@@ -8,9 +8,9 @@ import seamark.copies.cutover.spark_engine
 from seamark.copies.cutover.spark_engine import SparkEngine
 from seamark.errors import RefusedError
 from seamark.tables.postgres.ledger import Entry
-from tests.unit.fleet.copying import FakeLogs, plant, sample_keys
-from tests.unit.fleet.ledger_in_memory import MemoryLedger, route
+from tests.unit.copies.copying import FakeLogs, plant, sample_keys
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE
+from tests.unit.offsets.ledger_in_memory import MemoryLedger, route
 from tests.unit.scenarios.environment import Environment
 from tests.unit.scenarios.registry import scenario
 

@@ -31,10 +31,10 @@ from seamark.fleet.fleet import Fleet
 from seamark.kafka.records_held import HeldRecord
 from seamark.offsets.read.connector_offsets import ConnectorOffsets
 from seamark.offsets.read.left_offsets import LeftOffsets
-from tests.unit.change.brokers import FakeBrokers
+from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.cli.stubs import NOON, Outcome, Terminal
 from tests.unit.fleet.living import LivingConnect, open_living_fleet
-from tests.unit.fleet.moving import MovingConnect
+from tests.unit.offsets.moving import MovingConnect
 from tests.unit.offsets.scans import FakeScan
 from tests.unit.scenarios.recorder import Recorder
 

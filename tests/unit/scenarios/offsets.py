@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from seamark.kafka import exact_writer, worker_group
+from tests.unit.connectors.operating import W1
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
-from tests.unit.fleet.operating import W1
 from tests.unit.scenarios.environment import Environment
 from tests.unit.scenarios.registry import scenario
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import seamark.dead_letters.records
 from seamark.kafka.record import Place, WholeRecord
 from seamark.offsets.stores.grouping import build_home
+from tests.unit.dead_letters.test_skip import BAD, CONFIG, IN_CONVERTER, IN_PUT, FakeRecords
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
-from tests.unit.fleet.test_skip import BAD, CONFIG, IN_CONVERTER, IN_PUT, FakeRecords
 from tests.unit.scenarios.environment import Environment
 from tests.unit.scenarios.offsets import FILE, OTHER, OffsetEnvironment
 from tests.unit.scenarios.registry import scenario

@@ -18,11 +18,11 @@ from seamark.errors import UnreachableError
 from seamark.pipelines.landing import BatchLanded
 from seamark.tables.ledger_entry import Entry
 from tests.unit.cli.stubs import NOON, Outcome
+from tests.unit.connectors.operating import W1, W2, OperatedConnect
 from tests.unit.fleet.builders import StubKafka, topic
-from tests.unit.fleet.ledger_in_memory import MemoryLedger
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
-from tests.unit.fleet.moving import MovingConnect
-from tests.unit.fleet.operating import W1, W2, OperatedConnect
+from tests.unit.offsets.ledger_in_memory import MemoryLedger
+from tests.unit.offsets.moving import MovingConnect
 from tests.unit.scenarios.copies import CopyEnvironment
 from tests.unit.scenarios.environment import Environment
 from tests.unit.scenarios.imports import FileEnvironment

@@ -11,8 +11,8 @@ from seamark.fleet.fleet import Fleet
 from seamark.kafka.groups import Committed
 from tests.fakes.connect import FakeConnect
 from tests.fakes.connect.state import FakeState
+from tests.unit.copies.copying import FakeLogs
 from tests.unit.fleet.builders import StubKafka
-from tests.unit.fleet.copying import FakeLogs
 from tests.unit.fleet.living import living_context
 from tests.unit.offsets.scans import FakeScan
 
