@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from seamark.fleet import Fleet, open_fleet as open  # noqa: A004, I001
-
+# `__init__.pyi` has the types of the names in _LAZY.
 __all__ = ["Fleet", "__version__", "open"]
 __version__ = "0.1.0.dev0"
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from seamark.changes.world import World
-from seamark.connect.ports import SECRET_KEYS
 from seamark.core.plugin_keys import find_secret_keys
+from seamark.core.ports import Port
 from seamark.core.sensitive import MASK, is_sensitive, mask_value
+
+SECRET_KEYS: Port[Callable[[str, Mapping[str, str]], frozenset[str]]] = Port("find_secret_keys")
+"""Finds the keys of a config that are secret by their types, as the plugins of that Connect cluster report them.
+
+If the types of a plugin can't be read, all keys of that plugin are secret.
+"""
 
 SECRET_SCHEME = "secret://"  # noqa: S105 - the scheme of references, no secret
 _SEALED = "sealed"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from seamark.connect.changing_api import ConnectPort
 from seamark.connect.connector import ConnectorStatus
@@ -15,12 +15,6 @@ STATUSES: Port[Callable[[str, str], ConnectorStatus]] = Port("read_status")
 """Reads the status of a connector, never older than the question; many who wait may share one reading.
 
 Raises NotFoundError where Connect has none.
-"""
-
-SECRET_KEYS: Port[Callable[[str, Mapping[str, str]], frozenset[str]]] = Port("find_secret_keys")
-"""Finds the keys of a config that are secret by their types, as the plugins of that Connect cluster report them.
-
-If the types of a plugin can't be read, all keys of that plugin are secret.
 """
 
 WORKER_URLS: Port[Callable[[str], tuple[str, ...]]] = Port("worker_urls")

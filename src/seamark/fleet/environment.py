@@ -10,13 +10,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seamark.changes.identity import IDENTITY, Identity
+from seamark.changes.images import SECRET_KEYS
 from seamark.changes.keys import Keys
 from seamark.changes.timing import build_timing
 from seamark.connect.api import ConnectPort
 from seamark.connect.clusters import Clusters, build_connect_client
 from seamark.connect.connector import Connector, ConnectorStatus
 from seamark.connect.plugin_types import has_trace
-from seamark.connect.ports import CONNECT, SECRET_KEYS, STATUSES, WORKER_URLS
+from seamark.connect.ports import CONNECT, STATUSES, WORKER_URLS
 from seamark.connect.shared_reads import StatusBoard
 from seamark.copies.cutover.copy_port import COPIES
 from seamark.core.deadline import read_clock
