@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from seamark.demo.chapters import CHAPTERS
-from seamark.demo.chapters.lake import ROWS as PAYMENTS
+from seamark.demo.chapters.lake import PAYMENT_ROWS as PAYMENTS
 from seamark.demo.chapters.rewind import HOUR_ROWS
-from seamark.demo.chapters.rewind import ROWS as VISITS
+from seamark.demo.chapters.rewind import VISIT_ROWS as VISITS
 from seamark.demo.chapters.shrink import MORE as MORE_CLICKS
 from seamark.demo.chapters.shrink import RECORDS as CLICKS
-from seamark.demo.chapters.table import ROWS
+from seamark.demo.chapters.table import QUEST_ROWS
 
 # All chapters took 154 s on 2 cores that others kept busy (load 9).
 # With Spark's chapters, beside three other processes on two cores; alone it takes under four minutes.
@@ -162,7 +162,7 @@ def test_demo_runs_to_its_end_and_leaves_nothing(place):
 
     if "table" in shown:
         numbers = re.findall(r"^(\d+)$", shown["table"], re.MULTILINE)
-        assert numbers == [str(ROWS), str(ROWS)]
+        assert numbers == [str(QUEST_ROWS), str(QUEST_ROWS)]
 
     if "rewind" in shown:
         rewind = shown["rewind"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 
-from seamark.connect.changing_api import ConnectPort
+from seamark.connect.changing_api import ConnectStepPort
 from seamark.connectors.read import find_run_state
 from seamark.errors import NotFoundError, SeamarkError
 
@@ -21,7 +21,7 @@ def build_trace(seed: int, *, length: int = 6) -> tuple[tuple[str, str], ...]:
 
 
 def run_trace(
-    port: ConnectPort,
+    port: ConnectStepPort,
     trace: tuple[tuple[str, str], ...],
     *,
     name: str,
@@ -36,7 +36,7 @@ def run_trace(
     return told
 
 
-def _act(port: ConnectPort, verb: str, name: str, config: Mapping[str, str]) -> str:
+def _act(port: ConnectStepPort, verb: str, name: str, config: Mapping[str, str]) -> str:
     first, _, state = verb.partition(" ")
     acts: dict[str, Callable[[], object]] = {
         "create": lambda: port.create_connector(name, config, initial_state=state.upper() or None),
@@ -54,7 +54,7 @@ def _act(port: ConnectPort, verb: str, name: str, config: Mapping[str, str]) -> 
     return "done"
 
 
-def _look(port: ConnectPort, name: str) -> str:
+def _look(port: ConnectStepPort, name: str) -> str:
     try:
         version = port.read_config(name)[VERSION_KEY]
     except NotFoundError:

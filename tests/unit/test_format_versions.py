@@ -59,10 +59,10 @@ from tests.unit.pipelines.test_landings import DESIRED, fleet, spec  # noqa: F40
 PLAN = StoredFormat("plan", FORMAT_VERSION)
 FORMATS = (
     PLAN,
-    entry.FORMAT,
+    entry.ENTRY_FORMAT,
     heads.FORMAT,
     board.CLAIM_FORMAT,
-    journal_key.FORMAT,
+    journal_key.KEY_FORMAT,
     spool.FORMAT,
     export_file.FORMAT,
     copy_plan.FORMAT,
@@ -193,7 +193,7 @@ def write_open_change(journal, folder, by):
     writer.release()
     path = folder / "changes" / f"{first.change}.journal"
     frames = [body for _, body in split_frames(path.read_bytes()).bodies]
-    frames[1] = change_bytes(frames[1], entry.FORMAT, by)
+    frames[1] = change_bytes(frames[1], entry.ENTRY_FORMAT, by)
     path.write_bytes(b"".join(map(build_frame, frames)))
     return first
 
@@ -211,7 +211,7 @@ def test_file_journal_entry(file_journal, folder, by):
         file_journal.open_heads,
         lambda: read_claims("s", lambda: file_journal),
     ):
-        with expect_refusal(entry.FORMAT, by, where=f"entry 1 of .*{first.change}.journal"):
+        with expect_refusal(entry.ENTRY_FORMAT, by, where=f"entry 1 of .*{first.change}.journal"):
             act()
         assert list_files(folder) == before
 
@@ -221,11 +221,11 @@ def test_file_journal_key(by, tmp_path):
     folder = tmp_path / "journal"
     file_journal = FileJournal(folder)
     file_journal.record_key(record_of(OLD))
-    (folder / "key").write_bytes(change_bytes((folder / "key").read_bytes(), journal_key.FORMAT, by))
+    (folder / "key").write_bytes(change_bytes((folder / "key").read_bytes(), journal_key.KEY_FORMAT, by))
     before = list_files(folder)
     late = replace(opening(new_lock()), key=record_of(OLD))
     for act in (file_journal.read_key, lambda: file_journal.begin(late), lambda: file_journal.record_key(late.key)):
-        with expect_refusal(journal_key.FORMAT, by, where="journal/key"):
+        with expect_refusal(journal_key.KEY_FORMAT, by, where="journal/key"):
             act()
         assert list_files(folder) == before
 
@@ -297,11 +297,11 @@ def build_head_record(entries, change=lambda value: value):
 
 
 def spoil_entry(record, by):
-    return replace(record, value=change_bytes(record.value, entry.FORMAT, by))
+    return replace(record, value=change_bytes(record.value, entry.ENTRY_FORMAT, by))
 
 
 def spoil_header(record, by):
-    version = {} if by is None else {VERSION_FIELD: str(entry.FORMAT.version + by).encode()}
+    version = {} if by is None else {VERSION_FIELD: str(entry.ENTRY_FORMAT.version + by).encode()}
     rest = {name: value for name, value in record.headers if name != VERSION_FIELD}
     return replace(record, headers=tuple({**version, **rest}.items()))
 
@@ -317,7 +317,7 @@ def test_kafka_journal_entry(by, spoil):
         lambda: read_heads(clients.journal, limit=None),
         lambda: take(clients, entries[0].change),
     ):
-        with expect_refusal(entry.FORMAT, by, where="offset 1 of topic seamark-journal"):
+        with expect_refusal(entry.ENTRY_FORMAT, by, where="offset 1 of topic seamark-journal"):
             act()
     assert clients.acts == []
 
@@ -327,7 +327,7 @@ def test_kafka_journal_entry_that_a_reader_of_heads_would_pass_over(by):
     # An entry in the middle of a change whose beginning is not in the list.
     record = spoil_header(outgoing(build_change({"note": 1}))[1], by)
     log = FakeLog([*outgoing(build_change()), record])
-    with expect_refusal(entry.FORMAT, by, where="offset 2 of topic seamark-journal"):
+    with expect_refusal(entry.ENTRY_FORMAT, by, where="offset 2 of topic seamark-journal"):
         read_heads(log, limit=None)
 
 
@@ -346,10 +346,10 @@ def test_kafka_journal_head(by):
 @OTHERS
 def test_kafka_journal_key(by):
     record = record_of(OLD)
-    stored = Outgoing("", key=KEY_KEY, value=change_bytes(record.to_bytes(), journal_key.FORMAT, by))
+    stored = Outgoing("", key=KEY_KEY, value=change_bytes(record.to_bytes(), journal_key.KEY_FORMAT, by))
     clients = FakeClients(heads=[stored])
     for act in (lambda: begin(clients), lambda: record_key(clients, record)):
-        with expect_refusal(journal_key.FORMAT, by, where="offset 0 of topic"):
+        with expect_refusal(journal_key.KEY_FORMAT, by, where="offset 0 of topic"):
             act()
     assert clients.acts == []
 
@@ -664,5 +664,5 @@ def test_spooled_intent_of_another_version_is_left_alone(tmp_path, by):
 
 def test_entry_has_its_version():
     (first,) = build_change(closed=False)
-    assert json.loads(first.to_bytes())[VERSION_FIELD] == entry.FORMAT.version
+    assert json.loads(first.to_bytes())[VERSION_FIELD] == entry.ENTRY_FORMAT.version
     assert Entry.from_bytes(first.to_bytes()) == first

@@ -17,7 +17,7 @@ from typing import Any
 from seamark.core.format_version import StoredFormat, check_format
 from seamark.errors import TamperedJournalError
 
-FORMAT = StoredFormat("journal entry", 1)
+ENTRY_FORMAT = StoredFormat("journal entry", 1)
 NO_HASH = "0" * 64
 
 
@@ -58,7 +58,7 @@ class Entry:
     def to_bytes(self) -> bytes:
         """The one spelling that is stored and hashed: sorted keys, no spaces, UTF-8."""
         body = {
-            **FORMAT.field,
+            **ENTRY_FORMAT.field,
             "change": self.change,
             "number": self.number,
             "kind": str(self.kind),
@@ -79,7 +79,7 @@ class Entry:
         """Read what `to_bytes` gave; anything else is refused by name. `where` is its location, for errors."""
         try:
             body = json.loads(data)
-            check_format(FORMAT, body, where=where)
+            check_format(ENTRY_FORMAT, body, where=where)
             entry = cls(
                 change=body["change"],
                 number=body["number"],

@@ -30,7 +30,7 @@ def _style(head: Head) -> Style:
     return (_OPEN if head.is_open else _ENDINGS.get(head.ending, ("?", Style.PLAIN)))[1]
 
 
-LISTING: Listing[Head] = Listing(
+CHANGE_LISTING: Listing[Head] = Listing(
     kind="ChangeList",
     noun="change",
     name=lambda head: head.change,
@@ -92,7 +92,7 @@ ENTRIES: Listing[Entry] = Listing(
 
 def build_changes_view(heads: Sequence[Head], *, only_open: bool = False) -> View[Head]:
     """Changes, the newest first."""
-    return View(LISTING, heads, empty="no change is open" if only_open else "no changes yet")
+    return View(CHANGE_LISTING, heads, empty="no change is open" if only_open else "no changes yet")
 
 
 def build_entries_view(entries: Sequence[Entry]) -> View[Entry]:
@@ -106,11 +106,11 @@ def build_entries_view(entries: Sequence[Entry]) -> View[Entry]:
             "open": _is_open(entries),
             "entries": ENTRIES.build_items(entries),
         },
-        lines=lambda screen: _build_lines(entries, screen),
+        lines=lambda screen: _build_history_lines(entries, screen),
     )
 
 
-def _build_lines(entries: Sequence[Entry], screen: Screen) -> list[Line]:
+def _build_history_lines(entries: Sequence[Entry], screen: Screen) -> list[Line]:
     first = entries[0]
     lines = [line(Span(first.change, Style.STRONG), f" · {first.body.get('title', '')} · by {first.by}")]
     lines += ENTRIES.build_lines(entries, screen, indent="  ")

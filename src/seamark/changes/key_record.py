@@ -9,7 +9,7 @@ from typing import Any
 from seamark.core.format_version import StoredFormat, check_format
 from seamark.errors import TamperedJournalError
 
-FORMAT = StoredFormat("journal key", 1)
+KEY_FORMAT = StoredFormat("journal key", 1)
 _FIELDS = ("fingerprint", "by", "at", "previous", "signature", "previous_signature")
 
 
@@ -36,7 +36,7 @@ class KeyRecord:
 
     def to_bytes(self) -> bytes:
         """Return the record as it is stored."""
-        body = {**FORMAT.field, **{name: getattr(self, name) for name in _FIELDS}}
+        body = {**KEY_FORMAT.field, **{name: getattr(self, name) for name in _FIELDS}}
         return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -53,7 +53,7 @@ def parse_key_record(data: bytes, *, where: str) -> KeyRecord:
         body = None
     if not isinstance(body, dict):
         raise _build_unreadable(where)
-    check_format(FORMAT, body, where=where)
+    check_format(KEY_FORMAT, body, where=where)
     if not all(isinstance(body.get(name), str) for name in _FIELDS):
         raise _build_unreadable(where)
     return KeyRecord(**{name: body[name] for name in _FIELDS})

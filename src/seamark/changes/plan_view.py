@@ -58,7 +58,7 @@ class Plan(Protocol):
     def to_dict(self) -> dict[str, Any]: ...
 
 
-LISTING: Listing[Effect] = Listing(
+EFFECT_LISTING: Listing[Effect] = Listing(
     kind="Plan",
     noun="effect",
     name=lambda effect: effect.subject,
@@ -86,9 +86,9 @@ def build_plan_view(
     """
     more = {"drift": [_build_drift(drift) for drift in drifts], "clusters": [_build_survey(found) for found in survey]}
     return View(
-        LISTING,
+        EFFECT_LISTING,
         effects,
-        body=lambda: {**_build_body(plan), "effects": _build_items(effects), **(more if plan.spec else {})},
+        body=lambda: {**_build_plan_body(plan), "effects": _build_items(effects), **(more if plan.spec else {})},
         lines=lambda screen: _build_lines(
             plan, effects, replace(screen, wide=screen.wide or is_complete), drifts=drifts, survey=survey
         ),
@@ -99,11 +99,11 @@ def _build_items(effects: Sequence[Effect]) -> list[dict[str, Any]]:
     """The effects for programs; what becomes of the data only where positions move."""
     return [
         {**item, **({"outlook": list(effect.outlook)} if effect.outlook else {})}
-        for effect, item in zip(effects, LISTING.build_items(effects), strict=True)
+        for effect, item in zip(effects, EFFECT_LISTING.build_items(effects), strict=True)
     ]
 
 
-def _build_body(plan: Plan) -> dict[str, Any]:
+def _build_plan_body(plan: Plan) -> dict[str, Any]:
     body = {**plan.to_dict(), "steps": [_build_step(step) for step in plan.steps]}
     # Who owns ten thousand connectors is for the journal; readers need to know the spec.
     return {**body, "spec": {"id": plan.spec.get("id", "")}} if plan.spec else body

@@ -22,7 +22,7 @@ _OUTCOMES = {
 # Steps that nobody can take back, and with them the whole change.
 _FOR_GOOD = frozenset({"delete-topic", "grow-topic"})
 
-LISTING: Listing[StepResult] = Listing(
+STEP_LISTING: Listing[StepResult] = Listing(
     kind="Change",
     noun="step",
     name=lambda step: step.subject,
@@ -40,9 +40,9 @@ LISTING: Listing[StepResult] = Listing(
 def build_change_view(result: ChangeResult, *, seconds: float) -> View[StepResult]:
     """How a change ended, after so many seconds."""
     return View(
-        LISTING,
+        STEP_LISTING,
         result.steps,
-        body=lambda: _build_body(result, seconds),
+        body=lambda: _build_result_body(result, seconds),
         lines=lambda _screen: [build_result_line(result, seconds=seconds)],
     )
 
@@ -74,13 +74,13 @@ def build_result_line(result: ChangeResult, *, seconds: float) -> Line:
     return line(Span("✗", Style.BAD), f" Change {result.change} failed {took}; nothing was changed.")
 
 
-def _build_body(result: ChangeResult, seconds: float) -> dict[str, Any]:
+def _build_result_body(result: ChangeResult, seconds: float) -> dict[str, Any]:
     return {
         "change": result.change,
         "title": result.title,
         "ending": result.ending.value if result.ending else None,
         "seconds": round(seconds, 3),
-        "steps": LISTING.build_items(result.steps),
+        "steps": STEP_LISTING.build_items(result.steps),
         "left": list(result.left),
         "interrupted": result.interrupted,
     }

@@ -6,7 +6,7 @@ from seamark.changes.setup_model import JournalSetup, KeyRotation, SetupItem
 from seamark.report.listing import Column, Listing, View
 from seamark.report.text import Line, Span, Style, line
 
-LISTING: Listing[SetupItem] = Listing(
+SETUP_LISTING: Listing[SetupItem] = Listing(
     kind="JournalSetup",
     noun="item",
     name=lambda item: item.name,
@@ -22,16 +22,16 @@ LISTING: Listing[SetupItem] = Listing(
 def build_setup_view(setup: JournalSetup) -> View[SetupItem]:
     """The journal of a context before it is made."""
     return View(
-        LISTING,
+        SETUP_LISTING,
         setup.items,
         body=lambda: {
             "context": setup.context,
             "journal": setup.kind,
-            "items": LISTING.build_items(setup.items),
+            "items": SETUP_LISTING.build_items(setup.items),
             "warnings": list(setup.warnings),
             "access": list(setup.access),
         },
-        lines=lambda _screen: _build_lines(setup),
+        lines=lambda _screen: _build_setup_lines(setup),
     )
 
 
@@ -70,7 +70,7 @@ def _build_rotation_lines(rotation: KeyRotation) -> list[Line]:
     ]
 
 
-def _build_lines(setup: JournalSetup) -> list[Line]:
+def _build_setup_lines(setup: JournalSetup) -> list[Line]:
     lines = [line(Span(f"Journal of context {setup.context}: ", Style.STRONG), setup.kind)]
     for item in setup.items:
         if item.is_there:

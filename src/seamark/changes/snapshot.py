@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from seamark.changes.snapshot_brokers import SnapshotBrokers
 from seamark.changes.world import Clock, World
-from seamark.connect.changing_api import ConnectPort
+from seamark.connect.changing_api import ConnectStepPort
 from seamark.connect.connector import Connector, ConnectorStatus
 from seamark.connect.ports import CONNECT, STATUSES
-from seamark.core.ports import Port
+from seamark.core.ports import P, Port
 from seamark.errors import NotFoundError
 from seamark.kafka.api import BROKERS, BrokerPort
-
-P = TypeVar("P")
 
 
 class SnapshotWorld:
@@ -40,7 +38,7 @@ class SnapshotWorld:
         """The clock of the world."""
         return self._world.clock
 
-    def connect(self, cluster: str) -> ConnectPort:
+    def connect(self, cluster: str) -> ConnectStepPort:
         """The Connect cluster as it was read."""
         with self._lock:
             if cluster not in self._clusters:
@@ -105,7 +103,7 @@ class _SnapshotConnect:
         raise AttributeError(f"a snapshot is for looking, and has no {name}")
 
 
-def _read_cluster(port: ConnectPort) -> _SnapshotConnect:
+def _read_cluster(port: ConnectStepPort) -> _SnapshotConnect:
     found = port.read_connectors()
     # Connect leaves a connector without a status out of the reading; its name tells that it is there.
     hidden = frozenset(port.read_names()) - {connector.name for connector in found}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,7 +15,7 @@ from seamark.changes.result import UNSETTLED, ChangeResult, Outcome
 from seamark.changes.result_view import build_change_view
 from seamark.cli.answer import Answer, choose_exit_code
 from seamark.cli.confirm import confirm, consent_options
-from seamark.cli.options import option, put_options
+from seamark.cli.options import F, option, put_options
 from seamark.cli.progress import StepLines
 from seamark.cli.session import Session
 from seamark.errors import (
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from seamark.changes.pace import Pace
     from seamark.changes.planned import Planned
     from seamark.fleet import Fleet
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 import click
 
-from seamark.cli.options import option, put_options
+from seamark.cli.options import F, option, put_options
 from seamark.cli.session import Session
 from seamark.errors import InterruptedRunError, UsageError
 from seamark.report.safety import escape
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _keep_name(ctx: click.Context, param: click.Parameter, value: str | None) -> None:

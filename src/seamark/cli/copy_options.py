@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from seamark.cli.options import option, put_options
+from seamark.cli.options import F, option, put_options
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from seamark.fleet import Fleet
     from seamark.spark.spark_session import SparkWish
 
-F = TypeVar("F", bound=Callable[..., Any])
 
 control_option = option(
     "--control-topic",

@@ -35,7 +35,7 @@ def init(session: Session, *, yes: bool, rotate_key: bool, dry_run: bool) -> Non
         session.give(Answer(build_setup_view(setup)))
         if dry_run or not setup.missing:
             return None
-        _confirm(session, fleet, yes=yes, what="create them")
+        _confirm_context(session, fleet, yes=yes, what="create them")
         for name in fleet.journal.make_setup():
             session.reporter.note(f"✓ {name} made")
         return None
@@ -46,11 +46,11 @@ def _rotate_key(session: Session, fleet: Fleet, *, yes: bool, dry_run: bool) -> 
     session.give(Answer(build_rotation_view(rotation)))
     if dry_run:
         return
-    done = fleet.journal.rotate_key(confirm=_confirm(session, fleet, yes=yes, what="rotate the key"))
+    done = fleet.journal.rotate_key(confirm=_confirm_context(session, fleet, yes=yes, what="rotate the key"))
     session.reporter.note(f"✓ the journal's key is {done.fingerprint}, in {done.file}")
 
 
-def _confirm(session: Session, fleet: Fleet, *, yes: bool, what: str) -> str:
+def _confirm_context(session: Session, fleet: Fleet, *, yes: bool, what: str) -> str:
     is_protected = fleet.context.protected
     word = fleet.context.name if is_protected else "yes"
     return confirm(session, yes=yes, word=word, what=what, is_protected=is_protected)

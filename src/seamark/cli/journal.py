@@ -85,7 +85,7 @@ def resume_change(session: Session, change: str, *, yes: bool) -> None:
         found = fleet.journal.read_open(change)
         whole = found.change
         _show_open(session, found, steps=found.remaining)
-        word = _confirm(session, fleet, found, yes=yes, what="take it over and finish it")
+        word = _confirm_change(session, fleet, found, yes=yes, what="take it over and finish it")
         run_change(session, lambda progress: fleet.journal.resume(whole, progress=progress, confirm=word), change=whole)
 
 
@@ -105,7 +105,7 @@ def unlock_change(session: Session, change: str, *, nonce: str, force: bool, yes
         found = fleet.journal.read_open(change)
         whole = found.change
         _show_open(session, found, steps=found.restores)
-        word = _confirm(session, fleet, found, yes=yes, what="take it over and close it")
+        word = _confirm_change(session, fleet, found, yes=yes, what="take it over and close it")
         run_change(
             session,
             lambda progress: fleet.journal.unlock(whole, nonce=nonce, force=force, progress=progress, confirm=word),
@@ -145,7 +145,7 @@ def _close_first(session: Session, fleet: Fleet, change: str, how: ChangeOptions
         )
     found = fleet.journal.read_open(change)
     _show_open(session, found, steps=found.restores)
-    word = _confirm(session, fleet, found, yes=how.yes, what="take it over and close it, before it is undone")
+    word = _confirm_change(session, fleet, found, yes=how.yes, what="take it over and close it, before it is undone")
     result = fleet.journal.unlock(change, nonce=None, progress=StepLines(session), confirm=word)
     if result.ending is None:
         errors, _ = build_errors(result)
@@ -153,7 +153,7 @@ def _close_first(session: Session, fleet: Fleet, change: str, how: ChangeOptions
     session.reporter.note(f"change {change} is closed: {result.ending}")
 
 
-def _confirm(session: Session, fleet: Fleet, found: OpenChange, *, yes: bool, what: str) -> str:
+def _confirm_change(session: Session, fleet: Fleet, found: OpenChange, *, yes: bool, what: str) -> str:
     is_protected = fleet.context.protected
     word = find_confirmation(found.subjects, fleet.context.name) if is_protected else "yes"
     return confirm(session, yes=yes, word=word, what=what, is_protected=is_protected)

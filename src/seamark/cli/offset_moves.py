@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from seamark.cli.carry_out import ChangeOptions, carry_out, change_options
 from seamark.cli.complete import complete_connectors
 from seamark.cli.duration import Duration
-from seamark.cli.options import global_options, option, pass_session, put_options
+from seamark.cli.options import F, global_options, option, pass_session, put_options
 from seamark.cli.session import Session
 from seamark.errors import UsageError
 
 if TYPE_CHECKING:
     from seamark.offsets.write.preview_totals import Tolerance
 
-F = TypeVar("F", bound=Callable[..., Any])
 
 partition_option = option(
     "--partition",

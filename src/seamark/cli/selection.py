@@ -6,19 +6,18 @@ import os
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from seamark.cli.complete import complete_clusters, complete_connectors
-from seamark.cli.options import option, put_options
+from seamark.cli.options import F, option, put_options
 from seamark.cli.session import Session
 from seamark.connectors.selection import STATE_WORDS, Selection, build_selection, is_pattern
 from seamark.errors import UsageError
 
 __all__ = ["STATE_WORDS", "Selection", "build_selection", "is_pattern", "selection_options"]
 
-F = TypeVar("F", bound=Callable[..., Any])
 
 # A list of a million names of 60 characters: more than any fleet has.
 _LARGEST_CHARACTERS = 64 * 1024 * 1024

@@ -6,19 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from seamark.cli.complete import complete_connectors
 from seamark.cli.duration import Duration
-from seamark.cli.options import option, put_options
+from seamark.cli.options import F, option, put_options
 
 if TYPE_CHECKING:
     from seamark.changes.planned import Planned
     from seamark.fleet import Fleet
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)

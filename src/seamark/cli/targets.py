@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from seamark.cli.options import F
 from seamark.cli.selection import Selection, selection_options
 from seamark.connect.connector import Connector
 from seamark.errors import NotFoundError, UnreachableError, UsageError
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from seamark.core.reading import Reading
     from seamark.fleet import Fleet
 
-F = TypeVar("F", bound=Callable[..., Any])
 
 # Each plain name costs a request to every cluster; from here on one listing is cheaper than the names one by one.
 _MOST_SINGLE_READS = 16

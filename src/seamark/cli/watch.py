@@ -7,19 +7,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 from seamark.cli.answer import Answer
 from seamark.cli.duration import Duration
-from seamark.cli.options import option, put_options
+from seamark.cli.options import F, option, put_options
 from seamark.cli.session import Session
 from seamark.errors import InterruptedRunError, SeamarkError
 from seamark.report.error import render_error
 from seamark.report.render import render_view
 from seamark.report.terminal import is_terminal
 from seamark.report.words import render_duration, render_time
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 Draw = Callable[[str], None]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from seamark.connect.changing_api import ConnectPort as ChangingPort
+from seamark.connect.changing_api import ConnectStepPort
 from seamark.connect.connector import ConnectorStatus
 from seamark.connect.wait import Wait
 from seamark.connect.worker import Plugin, Worker
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from seamark.connect import Capabilities, Validation
 
 
-class ConnectPort(ChangingPort, Protocol):
+class ConnectPort(ConnectStepPort, Protocol):
     """One Connect cluster, to read and to change. `seamark.connect.ConnectClient` is the real one."""
 
     def read_statuses(self) -> dict[str, ConnectorStatus]:

@@ -9,7 +9,7 @@ from seamark.connect.connector import Connector, ConnectorStatus
 from seamark.connect.loggers import LoggerLevel
 
 
-class ConnectPort(Protocol):
+class ConnectStepPort(Protocol):
     """What steps need of a Connect cluster. `ConnectClient` is one; the simulation has another."""
 
     def read_names(self) -> tuple[str, ...]: ...

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from seamark.connect.changing_api import ConnectPort
+from seamark.connect.changing_api import ConnectStepPort
 from seamark.connect.connector import ConnectorStatus
 from seamark.core.ports import Port
 
-CONNECT: Port[Callable[[str], ConnectPort]] = Port("connect")
+CONNECT: Port[Callable[[str], ConnectStepPort]] = Port("connect")
 """Opens the Connect cluster of a name."""
 
 STATUSES: Port[Callable[[str, str], ConnectorStatus]] = Port("read_status")

@@ -34,7 +34,7 @@ def _short_class(connector: Connector) -> str:
     return connector.plugin.rpartition(".")[2] or "-"
 
 
-LISTING: Listing[Connector] = Listing(
+CONNECTOR_LISTING: Listing[Connector] = Listing(
     kind="ConnectorList",
     noun="connector",
     name=lambda connector: connector.owner,
@@ -108,9 +108,9 @@ TASKS: Listing[Task] = Listing(
 def build_connectors_view(connectors: Sequence[Connector], failures: Mapping[str, SeamarkError]) -> View[Connector]:
     """Connectors, and what could not be read."""
     return View(
-        LISTING,
+        CONNECTOR_LISTING,
         connectors,
-        body=lambda: {"items": LISTING.build_items(connectors), "failures": build_failures(failures)},
+        body=lambda: {"items": CONNECTOR_LISTING.build_items(connectors), "failures": build_failures(failures)},
         empty="no connectors",
     )
 
@@ -118,7 +118,7 @@ def build_connectors_view(connectors: Sequence[Connector], failures: Mapping[str
 def build_connector_view(connector: Connector) -> View[Connector]:
     """One connector with its tasks, their errors and its config."""
     return View(
-        LISTING,
+        CONNECTOR_LISTING,
         (connector,),
         kind="Connector",
         body=lambda: _build_body(connector),
@@ -138,7 +138,7 @@ def build_heading(connector: Connector, *more: str) -> Line:
 
 
 def _build_body(connector: Connector) -> dict[str, Any]:
-    (item,) = LISTING.build_items((connector,))
+    (item,) = CONNECTOR_LISTING.build_items((connector,))
     status = connector.status
     trace = "\n".join(clean_trace(status.trace)) if status else ""
     return {

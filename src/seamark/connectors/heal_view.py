@@ -19,7 +19,7 @@ def _style(found: HealedConnector) -> Style:
     return Style.BAD if found.care is Care.GIVEN_UP else Style.WARN
 
 
-LISTING: Listing[HealedConnector] = Listing(
+HEAL_LISTING: Listing[HealedConnector] = Listing(
     kind="Healing",
     noun="connector",
     name=lambda found: found.owner,
@@ -43,8 +43,8 @@ def build_heal_view(
 ) -> View[HealedConnector]:
     """The connectors that had failed; none is a good answer."""
     return View(
-        LISTING,
+        HEAL_LISTING,
         connectors,
-        body=lambda: {"items": LISTING.build_items(connectors), "failures": build_failures(failures)},
+        body=lambda: {"items": HEAL_LISTING.build_items(connectors), "failures": build_failures(failures)},
         empty="nothing has failed",
     )

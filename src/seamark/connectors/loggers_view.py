@@ -10,13 +10,13 @@ from seamark.report.error import build_failures
 from seamark.report.listing import Column, Listing, View
 
 
-def _where(logger: FleetLogger) -> str:
+def _format_logger_location(logger: FleetLogger) -> str:
     if not logger.is_everywhere:
         return ", ".join(logger.workers)
     return f"all {logger.asked}" if logger.asked > 1 else "1"
 
 
-LISTING: Listing[FleetLogger] = Listing(
+LOGGER_LISTING: Listing[FleetLogger] = Listing(
     kind="LoggerList",
     noun="logger",
     name=lambda logger: logger.name,
@@ -24,7 +24,7 @@ LISTING: Listing[FleetLogger] = Listing(
         Column("cluster", "CLUSTER", lambda logger: logger.cluster),
         Column("name", "LOGGER", lambda logger: logger.name),
         Column("level", "LEVEL", lambda logger: logger.level),
-        Column("workers", "WORKERS", lambda logger: list(logger.workers), text=_where),
+        Column("workers", "WORKERS", lambda logger: list(logger.workers), text=_format_logger_location),
     ),
 )
 
@@ -32,8 +32,8 @@ LISTING: Listing[FleetLogger] = Listing(
 def build_loggers_view(loggers: Sequence[FleetLogger], reading: Reading[FleetLogger]) -> View[FleetLogger]:
     """Loggers, and the workers that did not answer."""
     return View(
-        LISTING,
+        LOGGER_LISTING,
         loggers,
-        body=lambda: {"items": LISTING.build_items(loggers), "failures": build_failures(reading.failures)},
+        body=lambda: {"items": LOGGER_LISTING.build_items(loggers), "failures": build_failures(reading.failures)},
         empty="no loggers",
     )

@@ -11,7 +11,7 @@ from seamark.report.listing import Column, Listing, View
 from seamark.report.text import Style
 
 
-def _where(plugin: FleetPlugin) -> str:
+def _format_plugin_location(plugin: FleetPlugin) -> str:
     total = len(plugin.workers) + len(plugin.missing) + len(plugin.others)
     if plugin.is_everywhere:
         return f"✓ all {total}" if total > 1 else "✓ 1"
@@ -24,7 +24,7 @@ def _trouble(plugin: FleetPlugin) -> str:
     return "; ".join(parts) or "-"
 
 
-LISTING: Listing[FleetPlugin] = Listing(
+PLUGIN_LISTING: Listing[FleetPlugin] = Listing(
     kind="PluginList",
     noun="plugin",
     name=lambda plugin: plugin.class_name,
@@ -37,7 +37,7 @@ LISTING: Listing[FleetPlugin] = Listing(
             "workers",
             "WORKERS",
             lambda plugin: list(plugin.workers),
-            text=_where,
+            text=_format_plugin_location,
             style=lambda plugin: Style.PLAIN if plugin.is_everywhere else Style.WARN,
         ),
         Column("missing", "", lambda plugin: list(plugin.missing)),
@@ -50,8 +50,8 @@ LISTING: Listing[FleetPlugin] = Listing(
 def build_plugins_view(plugins: Sequence[FleetPlugin], reading: Reading[FleetPlugin]) -> View[FleetPlugin]:
     """Plugins, and the workers that did not answer."""
     return View(
-        LISTING,
+        PLUGIN_LISTING,
         plugins,
-        body=lambda: {"items": LISTING.build_items(plugins), "failures": build_failures(reading.failures)},
+        body=lambda: {"items": PLUGIN_LISTING.build_items(plugins), "failures": build_failures(reading.failures)},
         empty="no plugins",
     )

@@ -15,7 +15,7 @@ def _skew(worker: Worker) -> str:
     return f"{worker.clock_skew_seconds:+.1f} s"
 
 
-LISTING: Listing[Worker] = Listing(
+WORKER_LISTING: Listing[Worker] = Listing(
     kind="WorkerList",
     noun="worker",
     name=lambda worker: worker.url,
@@ -43,8 +43,8 @@ LISTING: Listing[Worker] = Listing(
 def build_workers_view(reading: Reading[Worker]) -> View[Worker]:
     """Workers, and the clusters none of whose workers could be asked."""
     return View(
-        LISTING,
+        WORKER_LISTING,
         reading.items,
-        body=lambda: {"items": LISTING.build_items(reading.items), "failures": build_failures(reading.failures)},
+        body=lambda: {"items": WORKER_LISTING.build_items(reading.items), "failures": build_failures(reading.failures)},
         empty="no workers",
     )

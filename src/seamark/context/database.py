@@ -32,12 +32,12 @@ def build_databases(names: list[str], own: Mapping[KeyPath, Value], *, lookup: L
         for key in DATABASE_KEYS:
             if key not in values:
                 raise lookup.build_missing(f"{DATABASES}.{name}.{key}")
-        found[name] = DatabaseSettings(name, _read_url(values["jdbc_url"]), values["dsn"].as_secret())
+        found[name] = DatabaseSettings(name, _read_jdbc_url(values["jdbc_url"]), values["dsn"].as_secret())
         shown += values.values()
     return DatabasePart(found, tuple(shown))
 
 
-def _read_url(value: Value) -> str:
+def _read_jdbc_url(value: Value) -> str:
     refuse_reference(value)
     url = read_text(value)
     if not url.startswith("jdbc:postgresql:"):

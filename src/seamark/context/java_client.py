@@ -31,9 +31,9 @@ def build_client_config(values: Mapping[str, str], *, origins: Mapping[str, str]
     config = {key: text for key, text in values.items() if key not in JAVA_KEYS | IGNORED_KEYS}
     protocol = read_protocol(values)
     if protocol.startswith("SASL_"):
-        config |= _build_login(values, origins)
+        config |= _build_librdkafka_login(values, origins)
     if protocol.endswith("SSL"):
-        config |= _build_trust(values, origins)
+        config |= _build_librdkafka_trust(values, origins)
         _replace_key_store(config, values, origins)
     elif "ssl.keystore.location" in config:
         # librdkafka asks for its password at once, though no connection uses it.
@@ -54,7 +54,7 @@ def read_mechanism(values: Mapping[str, str]) -> str:
     return (values.get("sasl.mechanism") or values.get("sasl.mechanisms") or "").strip().upper()
 
 
-def _build_login(values: Mapping[str, str], origins: Mapping[str, str]) -> dict[str, str]:
+def _build_librdkafka_login(values: Mapping[str, str], origins: Mapping[str, str]) -> dict[str, str]:
     mechanism = read_mechanism(values)
     if mechanism and mechanism not in MECHANISMS:
         key = "sasl.mechanism" if "sasl.mechanism" in values else "sasl.mechanisms"
@@ -103,7 +103,7 @@ def _check_login(values: Mapping[str, str], mechanism: str, origins: Mapping[str
         )
 
 
-def _build_trust(values: Mapping[str, str], origins: Mapping[str, str]) -> dict[str, str]:
+def _build_librdkafka_trust(values: Mapping[str, str], origins: Mapping[str, str]) -> dict[str, str]:
     if "ssl.truststore.certificates" in values:
         return {"ssl.ca.pem": build_pem(values["ssl.truststore.certificates"])}
     location = values.get("ssl.truststore.location")

@@ -37,9 +37,9 @@ def build_java_config(config: Mapping[str, str]) -> dict[str, str]:
     protocol = config.get("security.protocol", "PLAINTEXT").upper()
     java = {key: config[key] for key in _SAME if key in config}
     if protocol.startswith("SASL_"):
-        java |= _build_login(config)
+        java |= _build_java_login(config)
     if protocol.endswith("SSL"):
-        java |= _build_trust(config) | _build_identity(config)
+        java |= _build_java_trust(config) | _build_identity(config)
     return java
 
 
@@ -61,7 +61,7 @@ def embed_files(config: Mapping[str, str]) -> dict[str, str]:
     return embedded
 
 
-def _build_login(config: Mapping[str, str]) -> dict[str, str]:
+def _build_java_login(config: Mapping[str, str]) -> dict[str, str]:
     mechanism = (config.get("sasl.mechanism") or config.get("sasl.mechanisms") or "").upper()
     modules = {"PLAIN": PLAIN_MODULE, "SCRAM-SHA-256": SCRAM_MODULE, "SCRAM-SHA-512": SCRAM_MODULE}
     if mechanism not in modules:
@@ -74,7 +74,7 @@ def _build_login(config: Mapping[str, str]) -> dict[str, str]:
     return {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas}
 
 
-def _build_trust(config: Mapping[str, str]) -> dict[str, str]:
+def _build_java_trust(config: Mapping[str, str]) -> dict[str, str]:
     if config.get(_UNSAFE, "true").lower() == "false":
         raise ConfigurationError(
             f"Spark's Kafka source can't connect with {_UNSAFE}=false",

@@ -41,8 +41,8 @@ def build_lakes(names: list[str], own: Mapping[KeyPath, Value], *, lookup: Looku
             raise build_invalid(values[key], "stands alone", hint="access_key and secret_key go together")
         found[name] = LakeSettings(
             name,
-            _read_url(values["url"], _SCHEMES, hint="write /FOLDER or s3://BUCKET/PREFIX"),
-            endpoint=_read_url(values["endpoint"], ("http://", "https://"), hint="write https://HOST:PORT")
+            _read_lake_url(values["url"], _SCHEMES, hint="write /FOLDER or s3://BUCKET/PREFIX"),
+            endpoint=_read_lake_url(values["endpoint"], ("http://", "https://"), hint="write https://HOST:PORT")
             if "endpoint" in values
             else "",
             region=_read_region(values["region"]) if "region" in values else "",
@@ -60,7 +60,7 @@ def _read_region(value: Value) -> str:
     return region
 
 
-def _read_url(value: Value, schemes: tuple[str, ...], *, hint: str) -> str:
+def _read_lake_url(value: Value, schemes: tuple[str, ...], *, hint: str) -> str:
     refuse_reference(value)
     url = read_text(value)
     if not url.startswith(schemes) or "?" in url or "@" in url:

@@ -8,7 +8,7 @@ from seamark.core.finding import Finding, Severity
 from seamark.doctor.check import Check
 from seamark.doctor.evidence import Evidence
 
-_CHECK = "clock"
+_CLOCK = "clock"
 # An HTTP Date counts whole seconds and is as old as its way back: below 2 s nothing can be told.
 _NOTICEABLE_SECONDS = 2.0
 # A JDBC source with a timestamp column loses rows when clocks differ by more than its delay, and
@@ -24,7 +24,7 @@ def examine_clocks(evidence: Evidence) -> Iterator[Finding]:
             skew = worker.clock_skew_seconds
             if skew is None:
                 yield Finding(
-                    _CHECK,
+                    _CLOCK,
                     Severity.INFO,
                     subject,
                     "not examined: no time came with its answer",
@@ -33,11 +33,11 @@ def examine_clocks(evidence: Evidence) -> Iterator[Finding]:
                 continue
             words = f"its clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this machine's"
             if abs(skew) > _HARMFUL_SECONDS:
-                yield Finding(_CHECK, Severity.ERROR, subject, words, "synchronise both machines by NTP")
+                yield Finding(_CLOCK, Severity.ERROR, subject, words, "synchronise both machines by NTP")
             elif abs(skew) > _NOTICEABLE_SECONDS:
-                yield Finding(_CHECK, Severity.WARNING, subject, words, "synchronise both machines by NTP")
+                yield Finding(_CLOCK, Severity.WARNING, subject, words, "synchronise both machines by NTP")
             else:
-                yield Finding(_CHECK, Severity.OK, subject, "its clock agrees with this machine's")
+                yield Finding(_CLOCK, Severity.OK, subject, "its clock agrees with this machine's")
 
 
-CHECKS = (Check(_CHECK, examine_clocks),)
+CLOCK_CHECKS = (Check(_CLOCK, examine_clocks),)

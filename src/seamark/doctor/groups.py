@@ -10,7 +10,7 @@ from seamark.doctor.check import Check, build_unexamined
 from seamark.doctor.evidence import ClusterEvidence, Evidence
 from seamark.errors import SeamarkError
 
-_CHECK = "connect.consumer-group"
+_GROUPS = "connect.consumer-group"
 
 
 def examine_groups(evidence: Evidence) -> Iterator[Finding]:
@@ -22,21 +22,21 @@ def examine_groups(evidence: Evidence) -> Iterator[Finding]:
                 f"the workers set consumer.group.id={group}: all sinks are one group, and forgetting one forgets all"
             )
             fix = "give each sink its offsets under connect-NAME, then remove consumer.group.id from the worker config"
-            yield Finding(_CHECK, Severity.ERROR, cluster.name, words, fix)
+            yield Finding(_GROUPS, Severity.ERROR, cluster.name, words, fix)
         elif cluster.settings.worker_config is None:
             words = "whether the workers set consumer.group.id is not known: Connect's REST API does not tell it"
             fix = f"name worker_config in connect.{cluster.name}"
-            yield Finding(_CHECK, Severity.INFO, cluster.name, words, fix)
+            yield Finding(_GROUPS, Severity.INFO, cluster.name, words, fix)
         if isinstance(cluster.connectors, SeamarkError):
-            yield build_unexamined(_CHECK, subject=cluster.name, error=cluster.connectors)
-    shared = tuple(_find_shared(evidence))
+            yield build_unexamined(_GROUPS, subject=cluster.name, error=cluster.connectors)
+    shared = tuple(_find_shared_groups(evidence))
     yield from shared
     sinks = sum(len(cluster.sinks) for cluster in evidence.clusters)
     if not shared and sinks and not any(cluster.settings.consumer_group_id for cluster in evidence.clusters):
-        yield Finding(_CHECK, Severity.OK, evidence.context.name, f"{sinks} sinks, each with a group of its own")
+        yield Finding(_GROUPS, Severity.OK, evidence.context.name, f"{sinks} sinks, each with a group of its own")
 
 
-def _find_shared(evidence: Evidence) -> Iterator[Finding]:
+def _find_shared_groups(evidence: Evidence) -> Iterator[Finding]:
     """Groups of several sinks, also of sinks of the same name in two Connect clusters on one Kafka."""
     users: dict[tuple[str, str], list[str]] = defaultdict(list)
     for cluster in evidence.clusters:
@@ -51,11 +51,11 @@ def _find_shared(evidence: Evidence) -> Iterator[Finding]:
         if len(sinks) > 1:
             words = f"{', '.join(sinks)} are in one group: each gets only a part of the records"
             fix = "give all but one another consumer.override.group.id, or another name"
-            yield Finding(_CHECK, Severity.ERROR, group, words, fix)
+            yield Finding(_GROUPS, Severity.ERROR, group, words, fix)
 
 
 def _find_kafka(cluster: ClusterEvidence) -> str:
     return next((found.kafka_cluster_id for found in cluster.workers_up if found.kafka_cluster_id), cluster.name)
 
 
-CHECKS = (Check(_CHECK, examine_groups),)
+GROUP_CHECKS = (Check(_GROUPS, examine_groups),)

@@ -134,4 +134,4 @@ def _topic_of(cluster: ClusterEvidence) -> str:
     return cluster.settings.offsets_topic or cluster.name
 
 
-CHECKS = (Check(_RECORDS, examine_records), Check(_HISTORY, examine_history))
+OFFSET_CHECKS = (Check(_RECORDS, examine_records), Check(_HISTORY, examine_history))

@@ -10,7 +10,7 @@ from seamark.doctor.check import Check, build_unexamined
 from seamark.doctor.evidence import Evidence
 from seamark.errors import AuthorizationError, SeamarkError
 
-_CHECK = "kafka.acls"
+_ACLS = "kafka.acls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def examine_acls(evidence: Evidence) -> Iterator[Finding]:
     if evidence.kafka is None:
         return
     if isinstance(evidence.kafka, SeamarkError):
-        yield build_unexamined(_CHECK, subject=evidence.context.name, error=evidence.kafka)
+        yield build_unexamined(_ACLS, subject=evidence.context.name, error=evidence.kafka)
         return
     faults = (
         *_compare(evidence.kafka.operations, CLUSTER_NEED, target="the cluster"),
@@ -51,7 +51,7 @@ def examine_acls(evidence: Evidence) -> Iterator[Finding]:
         words = (
             "every operation that seamark needs is allowed on the cluster, the internal topics and the sinks' groups"
         )
-        yield Finding(_CHECK, Severity.OK, evidence.context.name, words)
+        yield Finding(_ACLS, Severity.OK, evidence.context.name, words)
 
 
 def _examine_topics(evidence: Evidence) -> Iterator[Finding]:
@@ -73,7 +73,7 @@ def _examine_groups(evidence: Evidence) -> Iterator[Finding]:
         if isinstance(found, AuthorizationError):
             yield from _compare(frozenset(), GROUP_NEED, target=f"group {group}")
         elif isinstance(found, SeamarkError):
-            yield build_unexamined(_CHECK, subject=f"group {group}", error=found)
+            yield build_unexamined(_ACLS, subject=f"group {group}", error=found)
         else:
             yield from _compare(found.operations, GROUP_NEED, target=f"group {group}")
 
@@ -83,12 +83,12 @@ def _compare(allowed: frozenset[str], need: Need, *, target: str) -> Iterator[Fi
     if lacking:
         words = f"not allowed: {', '.join(lacking)}"
         fix = f"grant {', '.join(lacking)} on {target} to the principal of this context"
-        yield Finding(_CHECK, Severity.WARNING, target, words, fix)
+        yield Finding(_ACLS, Severity.WARNING, target, words, fix)
     for_change = [operation for operation in need.to_change if operation not in allowed]
     if for_change:
         words = f"not allowed: {', '.join(for_change)}; needed only to change offsets"
         fix = f"grant {', '.join(for_change)} on {target} to whoever shall change offsets"
-        yield Finding(_CHECK, Severity.INFO, target, words, fix)
+        yield Finding(_ACLS, Severity.INFO, target, words, fix)
 
 
-CHECKS = (Check(_CHECK, examine_acls),)
+PERMISSION_CHECKS = (Check(_ACLS, examine_acls),)

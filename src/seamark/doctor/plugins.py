@@ -10,7 +10,7 @@ from seamark.doctor.check import Check, build_unexamined
 from seamark.doctor.evidence import ClusterEvidence, Evidence
 from seamark.errors import SeamarkError
 
-_CHECK = "connect.plugins"
+_PLUGINS = "connect.plugins"
 
 
 def examine_plugins(evidence: Evidence) -> Iterator[Finding]:
@@ -19,11 +19,11 @@ def examine_plugins(evidence: Evidence) -> Iterator[Finding]:
         told = {url: found for url, found in cluster.plugins.items() if not isinstance(found, SeamarkError)}
         for url, found in cluster.plugins.items():
             if isinstance(found, SeamarkError):
-                yield build_unexamined(_CHECK, subject=f"{cluster.name} {url}", error=found)
+                yield build_unexamined(_PLUGINS, subject=f"{cluster.name} {url}", error=found)
         if not told:
             if not cluster.plugins:
                 words = "not examined: no worker answered"
-                yield Finding(_CHECK, Severity.WARNING, cluster.name, words, "see connect.reachable")
+                yield Finding(_PLUGINS, Severity.WARNING, cluster.name, words, "see connect.reachable")
             continue
         faults = (*_find_missing(cluster, told), *_find_different(cluster.name, told), *_find_unrunnable(cluster, told))
         yield from faults
@@ -34,7 +34,7 @@ def examine_plugins(evidence: Evidence) -> Iterator[Finding]:
                 if len(told) > 1
                 else f"{count} connector plugins"
             )
-            yield Finding(_CHECK, Severity.OK, cluster.name, words)
+            yield Finding(_PLUGINS, Severity.OK, cluster.name, words)
 
 
 def is_class_of(configured: str, class_name: str) -> bool:
@@ -55,7 +55,7 @@ def _find_missing(cluster: ClusterEvidence, told: Mapping[str, tuple[Plugin, ...
         words = f"{class_name} is missing on {', '.join(lacking)}"
         if users:
             words += f"; {_name_some(users)} may land there and fail"
-        yield Finding(_CHECK, severity, cluster.name, words, "install the plugin there and restart the worker")
+        yield Finding(_PLUGINS, severity, cluster.name, words, "install the plugin there and restart the worker")
 
 
 def _find_different(cluster: str, told: Mapping[str, tuple[Plugin, ...]]) -> Iterator[Finding]:
@@ -69,13 +69,13 @@ def _find_different(cluster: str, told: Mapping[str, tuple[Plugin, ...]]) -> Ite
         if len(set(at.values())) > 1:
             words = ", ".join(f"{'+'.join(sorted(found))} on {url}" for url, found in at.items())
             fix = "install the same version on every worker and restart them one by one"
-            yield Finding(_CHECK, Severity.WARNING, cluster, f"{class_name} differs: {words}", fix)
+            yield Finding(_PLUGINS, Severity.WARNING, cluster, f"{class_name} differs: {words}", fix)
 
 
 def _find_unrunnable(cluster: ClusterEvidence, told: Mapping[str, tuple[Plugin, ...]]) -> Iterator[Finding]:
     """Connectors whose plugin is on no worker at all."""
     if isinstance(cluster.connectors, SeamarkError):
-        yield build_unexamined(_CHECK, subject=cluster.name, error=cluster.connectors)
+        yield build_unexamined(_PLUGINS, subject=cluster.name, error=cluster.connectors)
         return
     known = {plugin.class_name for plugins in told.values() for plugin in plugins}
     lost: dict[str, list[str]] = {}
@@ -84,7 +84,7 @@ def _find_unrunnable(cluster: ClusterEvidence, told: Mapping[str, tuple[Plugin, 
             lost.setdefault(connector.plugin, []).append(connector.name)
     for class_name, users in sorted(lost.items()):
         words = f"{class_name} is on no worker; {_name_some(users)} can't run"
-        yield Finding(_CHECK, Severity.ERROR, cluster.name, words, "install the plugin on every worker")
+        yield Finding(_PLUGINS, Severity.ERROR, cluster.name, words, "install the plugin on every worker")
 
 
 def _list_users(cluster: ClusterEvidence, class_name: str) -> list[str]:
@@ -98,4 +98,4 @@ def _name_some(names: list[str]) -> str:
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
 
 
-CHECKS = (Check(_CHECK, examine_plugins),)
+PLUGIN_CHECKS = (Check(_PLUGINS, examine_plugins),)

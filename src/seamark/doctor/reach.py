@@ -108,7 +108,7 @@ def _unreachable(check: str, subject: str, error: SeamarkError) -> Finding:
     return Finding(check, Severity.ERROR, subject, words, error.hint)
 
 
-CHECKS = (
+REACHABILITY_CHECKS = (
     Check("connect.reachable", examine_workers),
     Check("kafka.reachable", examine_brokers),
     Check("connect.same-cluster", examine_same_cluster),

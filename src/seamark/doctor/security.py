@@ -102,7 +102,7 @@ def _is_plain(url: str) -> bool:
     return urlsplit(url).scheme == "http"
 
 
-CHECKS = (
+SECURITY_CHECKS = (
     Check("context.secrets", examine_secrets),
     Check("connect.security", examine_rest),
     Check("kafka.security", examine_kafka),

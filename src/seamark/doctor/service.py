@@ -6,26 +6,35 @@ from typing import TYPE_CHECKING
 
 from seamark.connect.clusters import Clusters
 from seamark.core.finding import Finding
-from seamark.doctor import clock, groups, permissions, plugins, reach, security, states, topics, transactions, versions
-from seamark.doctor import offset_checks as offsets
 from seamark.doctor.check import Check, run_check
+from seamark.doctor.clock import CLOCK_CHECKS
 from seamark.doctor.gather import BuildKafka, ReadOffsets, ReadTransactions, read_evidence, read_reachability
+from seamark.doctor.groups import GROUP_CHECKS
+from seamark.doctor.offset_checks import OFFSET_CHECKS
+from seamark.doctor.permissions import PERMISSION_CHECKS
+from seamark.doctor.plugins import PLUGIN_CHECKS
+from seamark.doctor.reach import REACHABILITY_CHECKS
+from seamark.doctor.security import SECURITY_CHECKS
+from seamark.doctor.states import STATE_CHECKS
+from seamark.doctor.topics import TOPIC_CHECKS
+from seamark.doctor.transactions import TRANSACTION_CHECKS
+from seamark.doctor.versions import VERSION_CHECKS
 
 if TYPE_CHECKING:
     from seamark.context import Context
 
 CHECKS: tuple[Check, ...] = (
-    *reach.CHECKS,
-    *versions.CHECKS,
-    *topics.CHECKS,
-    *plugins.CHECKS,
-    *groups.CHECKS,
-    *offsets.CHECKS,
-    *transactions.CHECKS,
-    *permissions.CHECKS,
-    *clock.CHECKS,
-    *security.CHECKS,
-    *states.CHECKS,
+    *REACHABILITY_CHECKS,
+    *VERSION_CHECKS,
+    *TOPIC_CHECKS,
+    *PLUGIN_CHECKS,
+    *GROUP_CHECKS,
+    *OFFSET_CHECKS,
+    *TRANSACTION_CHECKS,
+    *PERMISSION_CHECKS,
+    *CLOCK_CHECKS,
+    *SECURITY_CHECKS,
+    *STATE_CHECKS,
 )
 """Every check, in the order their findings are shown."""
 

@@ -12,7 +12,7 @@ from seamark.doctor.check import Check, build_unexamined
 from seamark.doctor.evidence import Evidence
 from seamark.errors import SeamarkError
 
-_CHECK = "connectors.state"
+_STATES = "connectors.state"
 _SEVERITIES = {Health.UNHEALTHY: Severity.ERROR, Health.DEGRADED: Severity.ERROR, Health.UNASSIGNED: Severity.WARNING}
 # Beyond a screenful the list belongs into `seamark connectors list`.
 _MOST_SHOWN = 20
@@ -24,13 +24,13 @@ def examine_states(evidence: Evidence) -> Iterator[Finding]:
     """connectors.state: no connector and no task has failed."""
     for cluster in evidence.clusters:
         if isinstance(cluster.connectors, SeamarkError):
-            yield build_unexamined(_CHECK, subject=cluster.name, error=cluster.connectors)
+            yield build_unexamined(_STATES, subject=cluster.name, error=cluster.connectors)
             continue
         healths = {connector.owner: build_health(connector.status) for connector in cluster.connectors}
         troubled = [found for found in cluster.connectors if healths[found.owner] in _SEVERITIES]
         for connector in troubled[:_MOST_SHOWN]:
             yield Finding(
-                _CHECK,
+                _STATES,
                 _SEVERITIES[healths[connector.owner]],
                 connector.owner,
                 _describe(connector),
@@ -39,10 +39,12 @@ def examine_states(evidence: Evidence) -> Iterator[Finding]:
         if len(troubled) > _MOST_SHOWN:
             words = f"{len(troubled) - _MOST_SHOWN} more connectors do not run"
             yield Finding(
-                _CHECK, Severity.ERROR, cluster.name, words, f"seamark connectors list --cluster {cluster.name}"
+                _STATES, Severity.ERROR, cluster.name, words, f"seamark connectors list --cluster {cluster.name}"
             )
         if not troubled:
-            yield Finding(_CHECK, Severity.OK, cluster.name, f"none of {len(cluster.connectors)} connectors has failed")
+            yield Finding(
+                _STATES, Severity.OK, cluster.name, f"none of {len(cluster.connectors)} connectors has failed"
+            )
 
 
 def _describe(connector: Connector) -> str:
@@ -75,4 +77,4 @@ def _first_line(trace: str) -> str:
     return f": {mask_text(line)[:_MOST_CHARACTERS]}" if line else ""
 
 
-CHECKS = (Check(_CHECK, examine_states),)
+STATE_CHECKS = (Check(_STATES, examine_states),)

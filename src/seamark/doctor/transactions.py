@@ -18,7 +18,7 @@ from seamark.report.words import render_count, render_duration
 if TYPE_CHECKING:
     from seamark.kafka.api import BrokersPort
 
-_CHECK = "kafka.transactions"
+_TRANSACTIONS = "kafka.transactions"
 # Tasks end theirs with every batch, or every `offset.flush.interval.ms`, a minute by default: younger ones are theirs.
 _OLD_SECONDS = 90.0
 # The brokers let no transaction run longer than `transaction.max.timeout.ms`, 15 minutes by default. One that is older
@@ -53,7 +53,7 @@ def examine_transactions(evidence: Evidence) -> Iterator[Finding]:
     """kafka.transactions: nobody is kept from the end of an internal topic by a transaction that nobody ends."""
     found = evidence.transactions
     if isinstance(found, SeamarkError):
-        yield build_unexamined(_CHECK, subject=evidence.context.name, error=found)
+        yield build_unexamined(_TRANSACTIONS, subject=evidence.context.name, error=found)
         return
     if found is None:
         return
@@ -62,10 +62,10 @@ def examine_transactions(evidence: Evidence) -> Iterator[Finding]:
     yield from (one for one in told if one not in young[_SHOWN:])
     if len(young) > _SHOWN:
         words = f"{len(young) - _SHOWN} more are open and as young: tasks at work"
-        yield Finding(_CHECK, Severity.INFO, evidence.context.name, words)
+        yield Finding(_TRANSACTIONS, Severity.INFO, evidence.context.name, words)
     if not found.open:
         words = f"no transaction is open on {render_count(found.partitions, 'partition')} of internal topics"
-        yield Finding(_CHECK, Severity.OK, evidence.context.name, words)
+        yield Finding(_TRANSACTIONS, Severity.OK, evidence.context.name, words)
 
 
 def _describe(found: OpenTransaction, now: float, address: str) -> Finding:
@@ -86,19 +86,21 @@ def _describe(found: OpenTransaction, now: float, address: str) -> Finding:
     left = _find_left(found, now)
     wait = f"the brokers end it within {render_duration(left)} (transaction.timeout.ms)" if left is not None else ""
     if seconds is not None and seconds <= _OLD_SECONDS:
-        return Finding(_CHECK, Severity.INFO, place, words, wait or "look again in a minute")
+        return Finding(_TRANSACTIONS, Severity.INFO, place, words, wait or "look again in a minute")
     fix = f"end or restart its producer; {wait}; or, if it is gone for good: {abort}"
-    return Finding(_CHECK, Severity.WARNING, place, words, fix)
+    return Finding(_TRANSACTIONS, Severity.WARNING, place, words, fix)
 
 
 def _describe_unknown(place: str, words: str, abort: str, *, is_old: bool) -> Finding:
     """One that no coordinator tells of: it hangs, or we may not know its transactional.id."""
     if is_old:
         return Finding(
-            _CHECK, Severity.ERROR, place, f"{words}; no coordinator has it: nothing ends it", f"end it: {abort}"
+            _TRANSACTIONS, Severity.ERROR, place, f"{words}; no coordinator has it: nothing ends it", f"end it: {abort}"
         )
     words = f"{words}; no coordinator tells of it: nothing ends it, or you may not DESCRIBE its transactional.id"
-    return Finding(_CHECK, Severity.WARNING, place, words, f"look again in 20 min; if it is still there: {abort}")
+    return Finding(
+        _TRANSACTIONS, Severity.WARNING, place, words, f"look again in 20 min; if it is still there: {abort}"
+    )
 
 
 def _find_left(found: OpenTransaction, now: float) -> float | None:
@@ -108,4 +110,4 @@ def _find_left(found: OpenTransaction, now: float) -> float | None:
     return max(0.0, (found.began_ms + found.timeout_ms) / 1000 - now) + 10.0
 
 
-CHECKS = (Check(_CHECK, examine_transactions),)
+TRANSACTION_CHECKS = (Check(_TRANSACTIONS, examine_transactions),)

@@ -93,7 +93,7 @@ def _no_version(cluster: ClusterEvidence) -> Iterator[Finding]:
     )
 
 
-CHECKS = (
+VERSION_CHECKS = (
     Check("connect.versions", examine_versions),
     Check("connect.known-bad", examine_known_bad),
     Check("kafka.known-bad", examine_known_bad_brokers),

@@ -1,23 +1,36 @@
-"""Every kind of step. Importing this package registers all of them."""
+"""Every kind of step. Importing this module registers all of them, so that any plan can be decoded."""
 
+# ruff: noqa: F401 - each module registers its kinds when it is imported
 from __future__ import annotations
 
+import seamark.connectors.await_running
+import seamark.connectors.connector
+import seamark.connectors.logger_step
+import seamark.connectors.run_state
+import seamark.copies.cutover.carry_reader
+import seamark.copies.cutover.copy_looks
+import seamark.copies.cutover.landing_looks
+import seamark.copies.cutover.restored
+import seamark.copies.cutover.switch_config
+import seamark.copies.cutover.turn_over
+import seamark.dead_letters.await_progress
+import seamark.dead_letters.meanwhile
+import seamark.dead_letters.park
+import seamark.dead_letters.poison
+import seamark.groups.group
+import seamark.kip199.offset_file
+import seamark.lifecycle.relocation_steps
+import seamark.offsets.repair.mend
+import seamark.offsets.write.copy_offsets
+import seamark.offsets.write.offset_records
+import seamark.offsets.write.preview_step
+import seamark.offsets.write.progress_step
+import seamark.offsets.write.steps
+import seamark.offsets.write.stopped
+import seamark.offsets.write.unused
+import seamark.pipelines.pipeline
+import seamark.topics.topic
+import seamark.topics.topic_change
 from seamark.changes.step import STEPS
-from seamark.connectors import await_running, connector, run_state  # noqa: F401
-from seamark.connectors import logger_step as logger  # noqa: F401
-from seamark.copies.cutover import carry_reader, copy_looks, landing_looks, restored, switch_config, turn_over  # noqa: F401
-
-# Each of these modules registers its kinds, so that any plan can be decoded.
-from seamark.dead_letters import await_progress, meanwhile, park, poison  # noqa: F401
-from seamark.groups import group  # noqa: F401
-from seamark.kip199 import offset_file  # noqa: F401
-from seamark.lifecycle import relocation_steps as relocate  # noqa: F401
-from seamark.offsets.repair import mend  # noqa: F401
-from seamark.offsets.write import copy_offsets, offset_records, stopped, unused  # noqa: F401
-from seamark.offsets.write import preview_step as preview  # noqa: F401
-from seamark.offsets.write import progress_step as progress  # noqa: F401
-from seamark.offsets.write import steps as offsets  # noqa: F401
-from seamark.pipelines import pipeline  # noqa: F401
-from seamark.topics import topic, topic_change  # noqa: F401
 
 __all__ = ["STEPS"]

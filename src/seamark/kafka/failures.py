@@ -40,7 +40,7 @@ _LATER = {
     "UNSTABLE_OFFSET_COMMIT",
 }
 _MISSING = {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "_NOENT", "GROUP_ID_NOT_FOUND"}
-_DENIED = {
+_DENIED_RESOURCES = {
     "TOPIC_AUTHORIZATION_FAILED": "topic",
     "GROUP_AUTHORIZATION_FAILED": "group",
     "CLUSTER_AUTHORIZATION_FAILED": "cluster",
@@ -73,8 +73,8 @@ def build_error(error: Any, *, action: str, subject: str, operation: str, last_e
     """
     name, cause = error.name(), mask_text(error.str())
     context = {"kafka_error": name, "subject": subject}
-    if name in _DENIED:
-        kind = _DENIED[name]
+    if name in _DENIED_RESOURCES:
+        kind = _DENIED_RESOURCES[name]
         target = "the cluster" if kind == "cluster" else f"the {kind} {subject}"
         hint = f"grant {operation} on {target} to the principal of this context"
         return AuthorizationError(f"not allowed to {action}", cause=cause, hint=hint, context=context)

@@ -11,8 +11,8 @@ from seamark.kafka.opening import open_client
 from seamark.kafka.reading import OF_NO_CONCERN, build_reader_config
 from seamark.kafka.wait import ConnectionEvents
 
-_GROUP = "seamark-key-samples"
-_BATCH = 1000
+_SAMPLES_GROUP = "seamark-key-samples"
+_SAMPLE_BATCH = 1000
 _WAIT_SECONDS = 0.2
 # A sample is as good with fewer records: what has not come by then is done without.
 _PATIENCE_SECONDS = 20.0
@@ -64,7 +64,7 @@ def read_key_samples(
     from confluent_kafka import Consumer  # noqa: PLC0415
 
     events = ConnectionEvents()
-    ours = build_reader_config(_GROUP, fetch_wait_ms=10, isolation="read_committed")
+    ours = build_reader_config(_SAMPLES_GROUP, fetch_wait_ms=10, isolation="read_committed")
     ours |= {"auto.offset.reset": "earliest", "fetch.message.max.bytes": _FETCH_BYTES}
     consumer = open_client(config, ours, build=build_consumer or Consumer, on_error=events.record)
     begins = {partition: begin for partition, (begin, _) in ranges.items()}
@@ -90,7 +90,7 @@ def _read_round(consumer: Any, topic: str, want: _Round, events: ConnectionEvent
     deadline = time.monotonic() + _PATIENCE_SECONDS
     spent = 0
     while want.left and time.monotonic() < deadline and spent < _MOST_BYTES:
-        batch = consumer.consume(_BATCH, _WAIT_SECONDS)
+        batch = consumer.consume(_SAMPLE_BATCH, _WAIT_SECONDS)
         before = set(want.left)
         for message in batch:
             if message.error() is not None:

@@ -55,7 +55,7 @@ _REJECTED: dict[str, tuple[type[SeamarkError], str]] = {
     "_UNSUPPORTED_FEATURE": (UnsupportedError, "the brokers are too old for it"),
     "_INVALID_ARG": (RejectedError, "this is a fault of seamark: please report it"),
 }
-_DENIED = frozenset(
+_DENIED_ERRORS = frozenset(
     {"TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "SECURITY_DISABLED"}
 )
 # librdkafka tells at which stage an operation ended. Before "waiting for response" nothing had been sent.
@@ -75,7 +75,7 @@ def build_write_failure(
     if name in _REJECTED:
         kind, hint = _REJECTED[name]
         return kind(f"could not {action}", cause=cause, hint=hint, context=context)
-    if name in _DENIED or _is_unsent(error):
+    if name in _DENIED_ERRORS or _is_unsent(error):
         return build_error(error, action=action, subject=subject, operation=operation, last_event=last_event)
     said = mask_text(last_event.str()) if last_event is not None else ""
     return UnknownOutcomeError(

@@ -10,7 +10,7 @@ from seamark.kafka.opening import open_client
 from seamark.kafka.reading import build_reader_config
 from seamark.kafka.wait import ConnectionEvents
 
-_GROUP = "seamark-record-sizes"
+_SIZES_GROUP = "seamark-record-sizes"
 _MOST_RECORDS = 500
 _MOST_PARTITIONS = 8
 _LOOK_SECONDS = 2.0
@@ -26,7 +26,7 @@ def read_record_bytes(
     """The average bytes of key and value of some hundred records from these offsets on; 0 where none came in time."""
     from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415
 
-    ours = build_reader_config(_GROUP, fetch_wait_ms=10, isolation="read_committed")
+    ours = build_reader_config(_SIZES_GROUP, fetch_wait_ms=10, isolation="read_committed")
     ours |= {"auto.offset.reset": "earliest", "fetch.message.max.bytes": 64 << 10}
     consumer = open_client(config, ours, build=build_consumer or Consumer, on_error=ConnectionEvents().record)
     some = sorted(begins.items())[:_MOST_PARTITIONS]

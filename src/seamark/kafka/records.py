@@ -15,8 +15,8 @@ from seamark.kafka.spot import Spot
 from seamark.kafka.wait import ConnectionEvents
 
 _ANSWER_SECONDS = ANSWER_SECONDS
-_BATCH = 500
-_GROUP = "seamark-record-reader"
+_READ_BATCH = 500
+_READER_GROUP = "seamark-record-reader"
 _FETCH_WAIT_MS = 50
 
 
@@ -35,7 +35,7 @@ class RecordReader:
 
         self._events = ConnectionEvents()
         isolation = "read_committed" if committed else "read_uncommitted"
-        ours = build_reader_config(_GROUP, fetch_wait_ms=_FETCH_WAIT_MS, isolation=isolation)
+        ours = build_reader_config(_READER_GROUP, fetch_wait_ms=_FETCH_WAIT_MS, isolation=isolation)
         self._consumer = open_client(config, ours, build=build_consumer or Consumer, on_error=self._events.record)
 
     def __enter__(self) -> Self:
@@ -71,7 +71,7 @@ class RecordReader:
         self._consumer.assign([TopicPartition(topic, partition, reached)])
         deadline = time.monotonic() + _ANSWER_SECONDS
         while reached < end:
-            batch = self._consumer.consume(_BATCH, POLL_SECONDS)
+            batch = self._consumer.consume(_READ_BATCH, POLL_SECONDS)
             if not batch:
                 self._check_hope(topic, deadline=deadline)
                 continue

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from seamark.kafka.record_sizes import read_record_bytes
 
-_BYTES, _ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BATCH_BYTES, _BATCH_ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
 T = TypeVar("T")
 # What Spark takes for "do not count".
 _NO_LIMIT = str(2**31 - 1)
@@ -42,10 +42,10 @@ class BatchLimit:
 
     def look(self, config: Mapping[str, str], topic: str, *, begins: Mapping[int, int]) -> None:
         """Look at the next records of the source. A limit of the user's own stays."""
-        if str(self._spark.conf.get(_BYTES)).removesuffix("b") != str(_DEFAULT):
+        if str(self._spark.conf.get(_BATCH_BYTES)).removesuffix("b") != str(_DEFAULT):
             return
         size = read_record_bytes(config, topic, begins=begins)
-        rows = int(str(self._spark.conf.get(_ROWS)))
+        rows = int(str(self._spark.conf.get(_BATCH_ROWS)))
         self._is_lifted = 0 < size * rows * _RESERVE <= _DEFAULT
 
     def run(self, job: Callable[[], T]) -> T:
@@ -67,9 +67,9 @@ class BatchLimit:
         if not self._is_lifted:
             yield
             return
-        former = str(self._spark.conf.get(_BYTES))
-        self._spark.conf.set(_BYTES, _NO_LIMIT)
+        former = str(self._spark.conf.get(_BATCH_BYTES))
+        self._spark.conf.set(_BATCH_BYTES, _NO_LIMIT)
         try:
             yield
         finally:
-            self._spark.conf.set(_BYTES, former)
+            self._spark.conf.set(_BATCH_BYTES, former)

@@ -19,7 +19,7 @@ CONTROL_TOPIC = "seamark-control"
 """Where control records are kept by default."""
 
 # JSON readers elsewhere take no more than 63 bits.
-_MASK = (1 << 63) - 1
+_AMOUNT_MASK = (1 << 63) - 1
 
 CONTROL_PARTITIONS = 8
 """The partitions that tasks are spread over: the first eight. A topic that is grown later changes nothing."""
@@ -100,7 +100,7 @@ class Amount:
 
     def __add__(self, other: Amount) -> Amount:
         """Both together."""
-        return Amount(self.records + other.records, self.bytes + other.bytes, (self.sum + other.sum) & _MASK)
+        return Amount(self.records + other.records, self.bytes + other.bytes, (self.sum + other.sum) & _AMOUNT_MASK)
 
     def __str__(self) -> str:
         """In words, for messages."""

@@ -12,7 +12,7 @@ from seamark.core import strict
 from seamark.errors import RefusedError, UsageError
 
 _HEX = re.compile(r"[0-9a-f]{32}", re.ASCII)
-_MASK = (1 << 64) - 1
+_CHECKSUM_MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,11 @@ class Checksum:
     @classmethod
     def of(cls, hashes: array[int]) -> Checksum:
         """Of many records, by their hashes; of negative ones, as Spark has them, the bits are taken."""
-        return cls(sum(hashes) & _MASK, reduce(xor, hashes, 0) & _MASK)
+        return cls(sum(hashes) & _CHECKSUM_MASK, reduce(xor, hashes, 0) & _CHECKSUM_MASK)
 
     def combine(self, other: Checksum) -> Checksum:
         """The checksum of two sets of records together."""
-        return Checksum((self.sum + other.sum) & _MASK, self.xor ^ other.xor)
+        return Checksum((self.sum + other.sum) & _CHECKSUM_MASK, self.xor ^ other.xor)
 
     @property
     def text(self) -> str:

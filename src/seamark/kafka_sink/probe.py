@@ -12,7 +12,7 @@ from seamark.kafka_sink.routing import Routing, Rule, hash_key, is_keyless
 # A wrong rule fits a key by chance once in as many as there are partitions. Several keys that all fit are proof when
 # chance would do it once in a million topics.
 _LUCK = 1e-6
-_HASHES = (Rule.MURMUR2, Rule.CRC32)
+_CANDIDATES = (Rule.MURMUR2, Rule.CRC32)
 
 
 class Placement(StrEnum):
@@ -84,7 +84,7 @@ def probe_samples(samples: Iterable[tuple[int, bytes | None]], *, partitions: in
             keyless += 1
         else:
             pairs.add((partition, key))
-    evidence = tuple(_judge(rule, pairs, partitions=partitions) for rule in _HASHES)
+    evidence = tuple(_judge(rule, pairs, partitions=partitions) for rule in _CANDIDATES)
     placement, rule = _decide(evidence, partitions=partitions, has_keys=bool(pairs))
     return Probe(partitions, records, keyless, placement=placement, rule=rule, evidence=evidence)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # The name that changes of this tool carry in a journal. A context of that name can look at them.
 CONTEXT = "connect-offsets"
-_EXACTLY_ONCE = "enabled"
+_ENABLED = "enabled"
 # A standalone worker may be changed while its brokers are away: nobody shall wait long to find that out.
 _LOOK_SECONDS = 5.0
 
@@ -47,7 +47,7 @@ def build_worker_context(config: Path) -> Context:
         build_urls(worker),
         group_id=None if file is not None else texts["group_id"],
         offsets_topic=texts.get("offsets_topic") if file is None else None,
-        exactly_once=texts.get("exactly_once", "").lower() == _EXACTLY_ONCE if file is None else None,
+        exactly_once=texts.get("exactly_once", "").lower() == _ENABLED if file is None else None,
         consumer_group_id=texts.get("consumer_group_id"),
         worker_config=path,
         offsets_file=None if file is None else path.parent / file,

@@ -29,7 +29,7 @@ from seamark.offsets.offset_export import HistoryEntry, OffsetComparison, Offset
 from seamark.offsets.offset_finding import OffsetFinding
 from seamark.offsets.offset_verbs import OffsetVerbs
 from seamark.offsets.owned import OwnedOffsets
-from seamark.offsets.read.orphans import build_bare
+from seamark.offsets.read.orphans import build_orphan_offsets
 from seamark.offsets.read.rest_words import build_notes, build_rest_notes, compare_copy, compare_rest
 from seamark.offsets.stored_offset import StoreReading
 
@@ -248,7 +248,7 @@ class Offsets(OffsetVerbs):
                 else "seamark groups list shows all groups",
                 context={"group": name},
             )
-        return build_bare(owner, reading)
+        return build_orphan_offsets(owner, reading)
 
     def _read_gone(self, owner: str, missing: NotFoundError) -> OwnedOffsets:
         """What a connector that is gone has left in the workers' store; the error where that is nothing."""
@@ -260,7 +260,7 @@ class Offsets(OffsetVerbs):
                 continue
             if reading.offsets:
                 note = "there is no such connector: these offsets were left behind, and one of that name takes them up"
-                return replace(build_bare(f"{where}/{name}", reading), notes=(note,))
+                return replace(build_orphan_offsets(f"{where}/{name}", reading), notes=(note,))
         raise missing
 
     def _worker_group(self, connector: Connector) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from seamark.connect.connector import Connector, State
 from seamark.connect.trace import fold_trace
-from seamark.connectors.connectors import LISTING as CONNECTORS
+from seamark.connectors.connectors import CONNECTOR_LISTING
 from seamark.connectors.health import build_health
 from seamark.connectors.health_view import build_health_spans, render_health, style_health
 from seamark.overview.model import ClusterStatus, FleetStatus
@@ -78,7 +78,7 @@ def build_status_view(status: FleetStatus) -> View[ClusterStatus]:
 
 def _build_body(status: FleetStatus) -> dict[str, Any]:
     clusters = [
-        {**item, "troubled": CONNECTORS.build_items(cluster.troubled)}
+        {**item, "troubled": CONNECTOR_LISTING.build_items(cluster.troubled)}
         for item, cluster in zip(LISTING.build_items(status.clusters), status.clusters, strict=True)
     ]
     return {"context": status.context, "clusters": clusters, "failures": build_failures(status.failures)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from seamark.report.listing import Column, Listing, View
 from seamark.spark.pack_model import SparkPack, SubmitOption
 
-LISTING: Listing[SubmitOption] = Listing(
+SUBMIT_OPTION_LISTING: Listing[SubmitOption] = Listing(
     kind="SubmitOptionList",
     noun="option of spark-submit",
     # As a command line takes it: spark-submit $(seamark spark pack -o name) job.py
@@ -20,10 +20,10 @@ LISTING: Listing[SubmitOption] = Listing(
 def build_pack_view(pack: SparkPack) -> View[SubmitOption]:
     """The options, and for programs what is in the archive."""
     return View(
-        LISTING,
+        SUBMIT_OPTION_LISTING,
         pack.submit_options,
         body=lambda: {
-            "items": LISTING.build_items(pack.submit_options),
+            "items": SUBMIT_OPTION_LISTING.build_items(pack.submit_options),
             "archive": pack.archive,
             "python": pack.python,
             "packages": list(pack.packages),

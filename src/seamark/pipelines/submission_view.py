@@ -25,7 +25,7 @@ class _Printed:
     text: str
 
 
-LISTING: Listing[_Printed] = Listing(
+SUBMISSION_LISTING: Listing[_Printed] = Listing(
     kind="Submission",
     noun="submission",
     name=lambda one: one.name,
@@ -41,7 +41,7 @@ def build_submission_view(run: Submission, form: SubmitForm) -> View[_Printed]:
     """The text alone for people, so that it can go to a file; for programs with its name and form."""
     printed = _Printed(run.name, form, _RENDERERS[form](run))
     return View(
-        LISTING,
+        SUBMISSION_LISTING,
         (printed,),
         body=lambda: {"name": printed.name, "form": form.value, "text": printed.text},
         lines=lambda _: [line(text) for text in printed.text.splitlines()],

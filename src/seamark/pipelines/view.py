@@ -23,7 +23,7 @@ def _render_state(plan: LandPlan) -> str:
     return f"{_SYMBOLS[plan.state][0]} {plan.state}"
 
 
-LISTING: Listing[LandPlan] = Listing(
+PIPELINE_LISTING: Listing[LandPlan] = Listing(
     kind="LandingList",
     noun="landing",
     name=lambda plan: plan.declared.landing.name,
@@ -49,7 +49,7 @@ LISTING: Listing[LandPlan] = Listing(
 def build_landings_view(plans: Sequence[LandPlan], failures: Mapping[str, SeamarkError]) -> View[LandPlan]:
     """All landings that are declared."""
     return View(
-        LISTING,
+        PIPELINE_LISTING,
         tuple(plans),
         body=lambda: {"items": [plan.to_dict() for plan in plans], "failures": build_failures(failures)},
         empty="No landing is declared.",
@@ -58,7 +58,7 @@ def build_landings_view(plans: Sequence[LandPlan], failures: Mapping[str, Seamar
 
 def build_landing_view(plan: LandPlan) -> View[LandPlan]:
     """One landing, and what a run would do."""
-    return View(LISTING, (plan,), kind="Landing", body=plan.to_dict, lines=lambda _: list(_build_lines(plan)))
+    return View(PIPELINE_LISTING, (plan,), kind="Landing", body=plan.to_dict, lines=lambda _: list(_build_lines(plan)))
 
 
 def _build_lines(plan: LandPlan) -> Iterator[Line]:

@@ -15,7 +15,7 @@ _DEFAULTS = {
     # the other: Spark's next question, for the ends, would wait for half a second in every task.
     "kafka.fetch.max.wait.ms": "20",
 }
-_OURS = {_ISOLATION: _COMMITTED, "includeHeaders": "true", "failOnDataLoss": "true"}
+_REQUIRED = {_ISOLATION: _COMMITTED, "includeHeaders": "true", "failOnDataLoss": "true"}
 _FREE = ("groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs")
 _SPLITTING = ("minpartitions", "maxrecordsperpartition")
 
@@ -46,7 +46,7 @@ def build_source_options(given: Mapping[str, str]) -> dict[str, str]:
             cause="records of transactions that were taken back would be copied, and nothing would tell them apart",
             hint="leave it out",
         )
-    return {**chosen, **_OURS}
+    return {**chosen, **_REQUIRED}
 
 
 def _refuse(name: str) -> UsageError:

@@ -8,7 +8,7 @@ from seamark.connectors.spec import DesiredConnector
 from seamark.core.sensitive import mask_config
 from seamark.report.listing import Column, Listing, View
 
-LISTING: Listing[DesiredConnector] = Listing(
+DESIRED_LISTING: Listing[DesiredConnector] = Listing(
     kind="DesiredConnectorList",
     noun="connector",
     name=lambda connector: connector.owner,
@@ -31,4 +31,4 @@ LISTING: Listing[DesiredConnector] = Listing(
 
 def build_desired_view(connectors: Sequence[DesiredConnector]) -> View[DesiredConnector]:
     """The connectors of a spec."""
-    return View(LISTING, connectors, empty="The files name no connector.")
+    return View(DESIRED_LISTING, connectors, empty="The files name no connector.")

@@ -14,8 +14,10 @@ _DEFAULTS = "Config keys of every connector here. A nearer one wins key by key; 
 _BASES = "Named sets of config keys. A connector takes one with base:."
 _CLUSTER = "The Connect cluster, by its name in the context. Needed only where the context has several."
 _NAME = "The connector's name. ${{ env.NAME }} and, within each, ${{ each.NAME }} are filled in."
-_CONFIG = "The connector's config, as Connect takes it. Values keep their spelling; null takes an inherited key out."
-_STATE = "How it begins where it is new: running, paused or stopped. A connector that is there keeps its state."
+_CONFIG_HELP = (
+    "The connector's config, as Connect takes it. Values keep their spelling; null takes an inherited key out."
+)
+_STATE_HELP = "How it begins where it is new: running, paused or stopped. A connector that is there keeps its state."
 _BASE = "The set of bases: to begin with."
 
 FILE_KEYS: Mapping[str, str] = {
@@ -35,10 +37,10 @@ FOLDER_KEYS: Mapping[str, str] = {
 }
 CONNECTOR_KEYS: Mapping[str, str] = {
     "name": _NAME,
-    "config": _CONFIG,
+    "config": _CONFIG_HELP,
     "base": _BASE,
     "cluster": _CLUSTER,
-    "state": _STATE,
+    "state": _STATE_HELP,
 }
 EACH_KEYS: Mapping[str, str] = {
     **CONNECTOR_KEYS,

@@ -9,7 +9,7 @@ from seamark.report.text import Line, Span, Style, line
 from seamark.report.words import render_count
 from seamark.specs.pull_model import Pull, PulledFile
 
-LISTING: Listing[PulledFile] = Listing(
+PULL_LISTING: Listing[PulledFile] = Listing(
     kind="Pull",
     noun="file",
     name=lambda file: file.path,
@@ -24,7 +24,7 @@ LISTING: Listing[PulledFile] = Listing(
 def build_pull_view(pull: Pull, *, with_diff: bool) -> View[PulledFile]:
     """A pull before its files are written. `with_diff` shows every changed line."""
     return View(
-        LISTING,
+        PULL_LISTING,
         pull.files,
         body=lambda: _build_body(pull),
         lines=lambda _screen: _build_diff(pull) + _build_lines(pull) if with_diff else _build_lines(pull),
@@ -37,7 +37,8 @@ def _build_body(pull: Pull) -> dict[str, Any]:
         "read": pull.read,
         "unchanged": pull.unchanged,
         "files": [
-            {**item, "diff": file.diff} for item, file in zip(LISTING.build_items(pull.files), pull.files, strict=True)
+            {**item, "diff": file.diff}
+            for item, file in zip(PULL_LISTING.build_items(pull.files), pull.files, strict=True)
         ],
         "skipped": [
             {"connector": one.owner, "place": one.place, "reason": one.reason, "differences": list(one.differences)}

@@ -29,12 +29,12 @@ from seamark.specs.keys import (
 
 _SLOT = r"\$\{\{ *(each|env)\.[A-Za-z0-9_.-]+ *\}\}"
 _TEXT = {"type": ["string", "number", "boolean"]}
-_CONFIG = {
+_CONFIG_SCHEMA = {
     "type": ["object", "null"],
     "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
 }
 _NUMBER = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": _SLOT}]}
-_STATE = {
+_STATE_SCHEMA = {
     "anyOf": [
         {"enum": [*STATES, *(state.upper() for state in STATES)]},
         {"type": "string", "pattern": _SLOT},
@@ -55,8 +55,8 @@ def build_schema() -> dict[str, Any]:
                 "each": {"type": ["array", "null"], "items": {"$ref": "#/definitions/each"}},
                 "topics": {"type": "object", "additionalProperties": {"$ref": "#/definitions/topic"}},
                 "pipelines": {"type": "object", "additionalProperties": {"$ref": "#/definitions/pipeline"}},
-                "defaults": _CONFIG,
-                "bases": {"type": "object", "additionalProperties": _CONFIG},
+                "defaults": _CONFIG_SCHEMA,
+                "bases": {"type": "object", "additionalProperties": _CONFIG_SCHEMA},
                 "cluster": {"type": "string"},
                 "spec": {"type": "string"},
             },
@@ -67,7 +67,7 @@ def build_schema() -> dict[str, Any]:
             "topic": {
                 "anyOf": [
                     {"type": "null"},
-                    _build_table(TOPIC_KEYS, {"partitions": _NUMBER, "replication": _NUMBER, "config": _CONFIG}),
+                    _build_table(TOPIC_KEYS, {"partitions": _NUMBER, "replication": _NUMBER, "config": _CONFIG_SCHEMA}),
                 ]
             },
             "pipeline": _build_pipeline(),
@@ -140,7 +140,7 @@ def _build_connectors() -> dict[str, Any]:
 
 def _build_connector() -> dict[str, Any]:
     text = {"type": "string"}
-    return {"name": _TEXT, "config": _CONFIG, "base": text, "cluster": text, "state": _STATE}
+    return {"name": _TEXT, "config": _CONFIG_SCHEMA, "base": text, "cluster": text, "state": _STATE_SCHEMA}
 
 
 def _build_rows() -> dict[str, Any]:

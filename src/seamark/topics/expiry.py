@@ -30,7 +30,9 @@ def examine_expiry(evidence: HealthEvidence) -> Iterator[TopicFinding]:
         if not spots or any(_is_recent(reader, spot, evidence) for spot in spots):
             continue
         waiting = sorted(spot for spot in spots if _has_waited(reader, spot, evidence))
-        yield from _build(reader, waiting or sorted(spots), is_likely=bool(waiting), retention=retention)
+        yield from _build_expiry_findings(
+            reader, waiting or sorted(spots), is_likely=bool(waiting), retention=retention
+        )
 
 
 def _find_forgotten(evidence: HealthEvidence) -> Iterator[TopicFinding]:
@@ -72,7 +74,7 @@ def _has_waited(reader: Reader, spot: tuple[str, int], evidence: HealthEvidence)
     return reader.offsets[spot].offset < end
 
 
-def _build(
+def _build_expiry_findings(
     reader: Reader, spots: list[tuple[str, int]], *, is_likely: bool, retention: float
 ) -> Iterator[TopicFinding]:
     safe, kept = render_duration(retention * WARN_AT), render_duration(retention)

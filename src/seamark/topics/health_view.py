@@ -18,7 +18,7 @@ _SIGN_WIDTH = 9
 # Two or three lines of a terminal; who wants all of them says so.
 _MOST_PLACES = 10
 
-LISTING: Listing[TopicFinding] = Listing(
+HEALTH_LISTING: Listing[TopicFinding] = Listing(
     kind="TopicFindingList",
     noun="finding",
     name=lambda found: f"{found.check}/{found.topic or 'brokers'}",
@@ -38,11 +38,11 @@ LISTING: Listing[TopicFinding] = Listing(
 def build_topic_health_view(health: TopicHealth) -> View[TopicFinding]:
     """Every finding with its reason, and how much was looked at."""
     return View(
-        LISTING,
+        HEALTH_LISTING,
         health.findings,
         kind="TopicHealth",
-        body=lambda: _build_body(health),
-        lines=lambda screen: _build_lines(health, screen),
+        body=lambda: _build_health_body(health),
+        lines=lambda screen: _build_health_lines(health, screen),
     )
 
 
@@ -57,16 +57,16 @@ def render_partitions(numbers: Sequence[int]) -> str:
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def _build_body(health: TopicHealth) -> dict[str, Any]:
+def _build_health_body(health: TopicHealth) -> dict[str, Any]:
     return {
         "examined": {"topics": len(health.topics), "partitions": health.partitions, "groups": health.groups},
         "counts": {severity.value: _count(health, severity) for severity in _NOUNS},
-        "items": LISTING.build_items(health.findings),
+        "items": HEALTH_LISTING.build_items(health.findings),
         "failures": build_failures(health.failures),
     }
 
 
-def _build_lines(health: TopicHealth, screen: Screen) -> list[Line]:
+def _build_health_lines(health: TopicHealth, screen: Screen) -> list[Line]:
     """What is the same of many topics is said once: a broker that is gone may be missed by all of them."""
     groups: dict[tuple[str, ...], list[TopicFinding]] = {}
     for found in health.findings:

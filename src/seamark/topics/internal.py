@@ -46,7 +46,7 @@ def _examine_journal(evidence: HealthEvidence) -> Iterator[TopicFinding]:
         kept = topic.config(key) if topic else ""
         # Where the brokers tell no retention.bytes, it has Kafka's default, which is unlimited.
         if topic and kept not in ("", "-1"):
-            yield _build(
+            yield _build_internal_finding(
                 topic.name,
                 what=f"{key} is {kept}",
                 why="the journal of changes goes with time, and with it every way back",
@@ -62,7 +62,7 @@ def _require_policy(
         return
     found = topic.config("cleanup.policy")
     if found != policy:
-        yield _build(
+        yield _build_internal_finding(
             name,
             what=f"cleanup.policy is {found or 'not told'} instead of {policy}",
             why=f"it keeps {keeps}, and loses them"
@@ -81,7 +81,7 @@ def _say_alter(topic: TopicStatus, policy: str) -> str:
 def _require_one_partition(evidence: HealthEvidence, name: str, whose: str) -> Iterator[TopicFinding]:
     topic = evidence.topics.get(name)
     if topic is not None and len(topic.partitions) != 1:
-        yield _build(
+        yield _build_internal_finding(
             name,
             what=f"it has {len(topic.partitions)} partitions",
             why=f"the configs {whose} lose their order, and no worker starts on it",
@@ -90,7 +90,7 @@ def _require_one_partition(evidence: HealthEvidence, name: str, whose: str) -> I
 
 
 def _build_missing(name: str, what: str) -> TopicFinding:
-    return _build(
+    return _build_internal_finding(
         name,
         what="there is no such topic",
         why=f"it should keep {what}",
@@ -98,5 +98,5 @@ def _build_missing(name: str, what: str) -> TopicFinding:
     )
 
 
-def _build(name: str, *, what: str, why: str, next_step: str) -> TopicFinding:
+def _build_internal_finding(name: str, *, what: str, why: str, next_step: str) -> TopicFinding:
     return TopicFinding(HealthCheck.INTERNAL_TOPIC, Severity.ERROR, name, (), what=what, why=why, next_step=next_step)

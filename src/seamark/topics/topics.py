@@ -33,7 +33,7 @@ def _style(topic: TopicStatus) -> Style:
     return Style.WARN if topic.under_replicated or topic.under_min_isr else Style.GOOD
 
 
-LISTING: Listing[TopicReport] = Listing(
+TOPIC_LISTING: Listing[TopicReport] = Listing(
     kind="TopicList",
     noun="topic",
     name=lambda topic: topic.name,
@@ -60,7 +60,7 @@ LISTING: Listing[TopicReport] = Listing(
 )
 
 # Columns that nobody asked for would only take room.
-_UNMEASURED = replace(LISTING, columns=tuple(found for found in LISTING.columns if found.key not in _SIZES))
+_UNMEASURED = replace(TOPIC_LISTING, columns=tuple(found for found in TOPIC_LISTING.columns if found.key not in _SIZES))
 
 # A partition beside its bounds and its bytes.
 Row = tuple[PartitionStatus, Bounds | None, int | None]
@@ -91,9 +91,9 @@ def build_topics_view(reading: Reading[TopicReport], rows: tuple[TopicReport, ..
     """Topics, and what could not be read."""
     measured = any(row.records is not None or row.bytes is not None for row in rows)
     return View(
-        LISTING if measured else _UNMEASURED,
+        TOPIC_LISTING if measured else _UNMEASURED,
         rows,
-        body=lambda: {"items": LISTING.build_items(rows), "failures": build_failures(reading.failures)},
+        body=lambda: {"items": TOPIC_LISTING.build_items(rows), "failures": build_failures(reading.failures)},
         empty="no topics",
     )
 
@@ -101,17 +101,17 @@ def build_topics_view(reading: Reading[TopicReport], rows: tuple[TopicReport, ..
 def build_topic_view(topic: TopicReport) -> View[TopicReport]:
     """One topic: its partitions, its own configs, who uses it."""
     return View(
-        LISTING,
+        TOPIC_LISTING,
         (topic,),
         kind="Topic",
-        body=lambda: _build_body(topic),
-        lines=lambda screen: _build_lines(topic, screen),
+        body=lambda: _build_topic_body(topic),
+        lines=lambda screen: _build_topic_lines(topic, screen),
     )
 
 
-def _build_body(topic: TopicReport) -> dict[str, Any]:
+def _build_topic_body(topic: TopicReport) -> dict[str, Any]:
     return {
-        **LISTING.build_items([topic])[0],
+        **TOPIC_LISTING.build_items([topic])[0],
         "changed_configs": {key: found.value for key, found in sorted(topic.status.changed_configs.items())},
         "partitions": PARTITIONS.build_items(_build_rows(topic)),
         "users": [
@@ -122,7 +122,7 @@ def _build_body(topic: TopicReport) -> dict[str, Any]:
     }
 
 
-def _build_lines(topic: TopicReport, screen: Screen) -> list[Line]:
+def _build_topic_lines(topic: TopicReport, screen: Screen) -> list[Line]:
     status = topic.status
     count = render_count(len(status.partitions), "partition")
     held = "" if topic.records is None else f" · {render_count(topic.records, 'record')}"

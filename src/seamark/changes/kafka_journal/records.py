@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seamark.changes.entry import FORMAT, Entry, EntryKind
+from seamark.changes.entry import ENTRY_FORMAT, Entry, EntryKind
 from seamark.changes.ulid import ulid_time
 from seamark.core.format_version import VERSION_FIELD, check_format
 from seamark.errors import TamperedJournalError
@@ -26,7 +26,7 @@ def build_entry_records(entry: Entry, *, topic: str, now: float) -> tuple[Outgoi
             value=chunk,
             headers=(
                 # Also here, so that a reader checks it before it relies on any other header.
-                (VERSION_FIELD, str(FORMAT.version).encode()),
+                (VERSION_FIELD, str(ENTRY_FORMAT.version).encode()),
                 ("number", str(entry.number).encode()),
                 ("kind", str(entry.kind).encode()),
                 # No later entry vouches for the last one of a change; this does.
@@ -75,7 +75,7 @@ class Assembly:
         """Refuse a record of another format version, also where the reader would pass over it."""
         value = record.headers.get(VERSION_FIELD, b"").decode(errors="replace")
         found = {VERSION_FIELD: int(value) if value.isdecimal() else value} if value else {}
-        check_format(FORMAT, found, where=self._describe(record))
+        check_format(ENTRY_FORMAT, found, where=self._describe(record))
 
     def add(self, record: LogRecord) -> Entry | None:
         """Take a record; give the entry that it completes."""

@@ -34,10 +34,14 @@ def find_cut_runs(runs: Iterable[Run], begins: Mapping[int, int], ends: Mapping[
         begin, end = begins.get(run.target, 0), ends.get(run.target, 0)
         if run.first_target < begin:
             last = min(run.last_target, begin - 1)
-            yield _build(run, run.first_target, last, words=f"partition {run.target} of the target begins at {begin}")
+            yield _build_missing(
+                run, run.first_target, last, words=f"partition {run.target} of the target begins at {begin}"
+            )
         if run.last_target >= end:
             first = max(run.first_target, end, begin)
-            yield _build(run, first, run.last_target, words=f"partition {run.target} of the target ends at {end}")
+            yield _build_missing(
+                run, first, run.last_target, words=f"partition {run.target} of the target ends at {end}"
+            )
 
 
 def describe_debris(records: Iterable[ControlRecord], ends: Mapping[int, int]) -> Iterator[str]:
@@ -62,7 +66,7 @@ def describe_held(ends: Mapping[int, int], true_ends: Mapping[int, int]) -> Iter
             )
 
 
-def _build(run: Run, first: int, last: int, *, words: str) -> Finding:
+def _build_missing(run: Run, first: int, last: int, *, words: str) -> Finding:
     where = Coordinates(run.target, first, last)
     # In the source the records between may be of other runs.
     origin = Coordinates(run.source, run.first_source, run.last_source)

@@ -91,7 +91,7 @@ def judge_sums(
             gone.append(Gone(Coordinates(run.source, run.first_source, run.last_source), run.count - left))
         found = [*_judge_target(run, theirs, ours), *(() if is_gone else _judge_source(run, ours))]
         if not found and not is_gone and is_ordered and ours and theirs and ours.ordered != theirs.ordered:
-            found.append(_build(Kind.REORDERED, run, "the records are those of the source, in another order"))
+            found.append(_build_finding(Kind.REORDERED, run, "the records are those of the source, in another order"))
         findings += found
         # Of what is left of a run the places are not known by counting: its order takes a closer look.
         if found or (is_gone and is_ordered and left):
@@ -106,12 +106,12 @@ def _judge_target(run: Run, found: Sums | None, ours: Sums | None) -> list[Findi
     count = found.count if found else 0
     if count < run.count:
         words = f"{run.count} records were written there, and {count} are there"
-        return [_build(Kind.LOST, run, words, count=run.count - count)]
+        return [_build_finding(Kind.LOST, run, words, count=run.count - count)]
     if found is not None and found.checksum != run.checksum:
         words = "the target has other records than were written there"
         if ours is not None and ours.count == found.count and ours.times != found.times:
             words += f", stamped {found.times[0]} to {found.times[1]} and not {ours.times[0]} to {ours.times[1]}"
-        return [_build(Kind.DIFFERENT, run, words)]
+        return [_build_finding(Kind.DIFFERENT, run, words)]
     return []
 
 
@@ -120,12 +120,12 @@ def _judge_source(run: Run, found: Sums | None) -> list[Finding]:
     count = found.count if found else 0
     if count < run.count:
         words = f"{run.count} records were written, and the source has {count} there"
-        return [_build(Kind.DIFFERENT, run, words)]
+        return [_build_finding(Kind.DIFFERENT, run, words)]
     if count > run.count:
         words = f"{run.count} records were written, and the source has {count} there"
-        return [_build(Kind.LOST, run, words, count=count - run.count)]
+        return [_build_finding(Kind.LOST, run, words, count=count - run.count)]
     if found is not None and found.checksum != run.checksum:
-        return [_build(Kind.DIFFERENT, run, "the source has other records than were written")]
+        return [_build_finding(Kind.DIFFERENT, run, "the source has other records than were written")]
     return []
 
 
@@ -152,7 +152,7 @@ def _find_strays(scan: Scan) -> tuple[OffsetRange, ...]:
     )
 
 
-def _build(kind: Kind, run: Run, words: str, *, count: int = 1) -> Finding:
+def _build_finding(kind: Kind, run: Run, words: str, *, count: int = 1) -> Finding:
     return Finding(
         kind,
         source=Coordinates(run.source, run.first_source, run.last_source),

@@ -6,17 +6,17 @@ from seamark.demo.chapter import Act, Chapter, Moment, Need
 from seamark.demo.chapters.files import make_journal, runs
 from seamark.demo.stage import Stage
 
-ROWS = 20_000
+PAYMENT_ROWS = 20_000
 # Not `purchase`: devstack's seed has a table and a topic of that name.
-_TABLE = (
+_PAYMENT_TABLE = (
     "CREATE TABLE payment (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item text NOT NULL, "
     "price numeric(12, 2) NOT NULL, paid_at timestamptz NOT NULL)"
 )
-_ROWS = (
+_PAYMENT_INSERT = (
     "INSERT INTO payment (item, price, paid_at) SELECT 'item ' || n % 7, n % 90, "  # noqa: S608 - our number
-    f"now() - n * interval '10 seconds' FROM generate_series(1, {ROWS}) AS n"
+    f"now() - n * interval '10 seconds' FROM generate_series(1, {PAYMENT_ROWS}) AS n"
 )
-_FILE = """\
+_PAYMENT_SPEC = """\
 connectors:
   payment-source:
     config:
@@ -60,13 +60,13 @@ for day in days.sort_by("event_date").to_pylist():
     print(f"{day['event_date']}  {day['id_count']:6} payments  {day['price_sum']:>12}")
 print(f"{table.num_rows} rows, {pc.count_distinct(table.column('id')).as_py()} of them different")
 '''
-_SECONDS = 120.0
+_READ_SECONDS = 120.0
 
 
-def _set_up(stage: Stage) -> None:
+def _set_up_lake(stage: Stage) -> None:
     folder = stage.folder / "sea"
     folder.mkdir(exist_ok=True)
-    (folder / "payment.yaml").write_text(_FILE)
+    (folder / "payment.yaml").write_text(_PAYMENT_SPEC)
     (stage.folder / "days.py").write_text(_QUERY)
     stage.bucket.mkdir(exist_ok=True)
     make_journal(stage)
@@ -77,21 +77,21 @@ def _has_read_all(stage: Stage) -> bool:
     """Whether the source stands at the last row."""
     found = stage.call("GET", "/connectors/payment-source/offsets") or {}
     places = [one["offset"].get("incrementing") for one in found.get("offsets", []) if one.get("offset")]
-    return ROWS in places and runs(stage, "payment-source")
+    return PAYMENT_ROWS in places and runs(stage, "payment-source")
 
 
 LAKE = Chapter(
     name="lake",
     title="From a table into a lake",
     needs=(Need.POSTGRES, Need.JDBC, Need.S3, Need.SPARK),
-    set_up=_set_up,
+    set_up=_set_up_lake,
     acts=(
-        Act("Payments of the last days, in PostgreSQL.", f"psql -qc '{_TABLE}' -c \"{_ROWS}\""),
+        Act("Payments of the last days, in PostgreSQL.", f"psql -qc '{_PAYMENT_TABLE}' -c \"{_PAYMENT_INSERT}\""),
         Act("One file: a source, and a landing.", "cat sea/payment.yaml"),
         Act(
             "The source brings them into a topic.",
             "seamark apply -f sea --yes",
-            until=Moment("every row was read", _has_read_all, _SECONDS),
+            until=Moment("every row was read", _has_read_all, _READ_SECONDS),
         ),
         Act(
             "What would the landing do?",

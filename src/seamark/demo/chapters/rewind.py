@@ -7,16 +7,18 @@ from seamark.demo.chapters.files import make_journal, runs
 from seamark.demo.stage import Stage
 
 # One visit every ten seconds for two hours.
-ROWS = 720
-_SECONDS = 10
+VISIT_ROWS = 720
+_VISIT_SECONDS = 10
 # The row of that very moment comes too.
-HOUR_ROWS = 3600 // _SECONDS + 1
-_TABLE = "CREATE TABLE visit (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at timestamptz NOT NULL, page text)"
-_ROWS = (
-    f"INSERT INTO visit (at, page) SELECT now() - ({ROWS} - n) * interval '{_SECONDS} s', 'page ' || n % 7 "  # noqa: S608 - our numbers
-    f"FROM generate_series(1, {ROWS}) AS n"
+HOUR_ROWS = 3600 // _VISIT_SECONDS + 1
+_VISIT_TABLE = (
+    "CREATE TABLE visit (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at timestamptz NOT NULL, page text)"
 )
-_FILE = """\
+_VISIT_INSERT = (
+    f"INSERT INTO visit (at, page) SELECT now() - ({VISIT_ROWS} - n) * interval '{_VISIT_SECONDS} s', 'page ' || n % 7 "  # noqa: S608 - our numbers
+    f"FROM generate_series(1, {VISIT_ROWS}) AS n"
+)
+_VISIT_SPEC = """\
 connectors:
   visit-source:
     config:
@@ -34,9 +36,9 @@ connectors:
 """
 
 
-def _set_up(stage: Stage) -> None:
+def _set_up_rewind(stage: Stage) -> None:
     (stage.folder / "rewind").mkdir(exist_ok=True)
-    (stage.folder / "rewind" / "visit.yaml").write_text(_FILE)
+    (stage.folder / "rewind" / "visit.yaml").write_text(_VISIT_SPEC)
     make_journal(stage)
 
 
@@ -44,7 +46,7 @@ def _is_at_the_end(stage: Stage) -> bool:
     """Whether the source runs and has written the position of the last row."""
     found = stage.call("GET", "/connectors/visit-source/offsets") or {"offsets": []}
     ids = [entry["offset"]["incrementing"] for entry in found["offsets"] if entry["offset"]]
-    return ids == [ROWS] and runs(stage, "visit-source")
+    return ids == [VISIT_ROWS] and runs(stage, "visit-source")
 
 
 AT_THE_END = Moment("the source had read every row", _is_at_the_end)
@@ -53,9 +55,9 @@ REWIND = Chapter(
     name="rewind",
     title="An hour back",
     needs=(Need.POSTGRES, Need.JDBC),
-    set_up=_set_up,
+    set_up=_set_up_rewind,
     acts=(
-        Act("A table of visits: two hours of them.", f"psql -qc '{_TABLE}' -c \"{_ROWS}\""),
+        Act("A table of visits: two hours of them.", f"psql -qc '{_VISIT_TABLE}' -c \"{_VISIT_INSERT}\""),
         Act("A source reads it by time.", "seamark apply -f rewind --yes", until=AT_THE_END),
         Act("Where does it stand?", "seamark offsets show visit-source"),
         Act(
@@ -72,7 +74,7 @@ REWIND = Chapter(
         Act(
             "What is in the topic now?",
             "seamark topics show game-visit",
-            look=f"{ROWS} visits, and those of the last hour once more.",
+            look=f"{VISIT_ROWS} visits, and those of the last hour once more.",
         ),
         Act(
             "Put the position back where it was.",

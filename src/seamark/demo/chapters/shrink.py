@@ -38,7 +38,7 @@ producer.flush(60)
 _SPARK_SECONDS = 120.0
 
 
-def _set_up(stage: Stage) -> None:
+def _set_up_shrink(stage: Stage) -> None:
     folder = stage.folder / "shrink"
     folder.mkdir(exist_ok=True)
     (folder / "click.yaml").write_text(_SPEC)
@@ -59,7 +59,7 @@ SHRINK = Chapter(
     name="shrink",
     title="Twelve partitions become six",
     needs=(Need.SPARK,),
-    set_up=_set_up,
+    set_up=_set_up_shrink,
     acts=(
         Act(
             "A topic with twelve partitions, where six would do.",

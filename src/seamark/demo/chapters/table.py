@@ -6,10 +6,10 @@ from seamark.demo.chapter import Act, Chapter, Moment, Need
 from seamark.demo.chapters.files import make_journal, runs
 from seamark.demo.stage import Stage
 
-ROWS = 500
-_TABLE = "CREATE TABLE quest (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, title text NOT NULL)"
-_ROWS = f"INSERT INTO quest (title) SELECT 'quest ' || n FROM generate_series(1, {ROWS}) AS n"  # noqa: S608 - our number
-_FILE = """\
+QUEST_ROWS = 500
+_QUEST_TABLE = "CREATE TABLE quest (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, title text NOT NULL)"
+_QUEST_INSERT = f"INSERT INTO quest (title) SELECT 'quest ' || n FROM generate_series(1, {QUEST_ROWS}) AS n"  # noqa: S608 - our number
+_QUEST_SPEC = """\
 connectors:
   quest-source:
     config:
@@ -44,17 +44,17 @@ def write_table_files(stage: Stage) -> None:
     """Write the spec of this chapter and make the bucket."""
     stage.bucket.mkdir(exist_ok=True)
     (stage.folder / "table").mkdir(exist_ok=True)
-    (stage.folder / "table" / "quest.yaml").write_text(_FILE)
+    (stage.folder / "table" / "quest.yaml").write_text(_QUEST_SPEC)
 
 
-def _set_up(stage: Stage) -> None:
+def _set_up_table(stage: Stage) -> None:
     write_table_files(stage)
     make_journal(stage)
 
 
 def _has_arrived(stage: Stage) -> bool:
     """Whether the bucket holds a line for each row."""
-    return _count_lines(stage) >= ROWS and all(runs(stage, name) for name in ("quest-source", "quest-lake"))
+    return _count_lines(stage) >= QUEST_ROWS and all(runs(stage, name) for name in ("quest-source", "quest-lake"))
 
 
 def _count_lines(stage: Stage) -> int:
@@ -66,11 +66,11 @@ TABLE = Chapter(
     name="table",
     title="From a table into a bucket",
     needs=(Need.POSTGRES, Need.JDBC, Need.S3, Need.S3_SINK),
-    set_up=_set_up,
+    set_up=_set_up_table,
     acts=(
         Act(
             "A table in PostgreSQL.",
-            f"psql -qc '{_TABLE}' -c \"{_ROWS}\"",
+            f"psql -qc '{_QUEST_TABLE}' -c \"{_QUEST_INSERT}\"",
         ),
         Act("One file for the way from there to S3.", "cat table/quest.yaml"),
         Act(

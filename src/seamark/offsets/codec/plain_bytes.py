@@ -28,12 +28,12 @@ FIELD = re.compile(rb'("[^"]*"):("[^"]*"|[^,}]+)')
 _NAME = re.compile(rb'("[^"]*"):(?:"[^"]*"|[^,}]+)')
 
 
-_scan = json.JSONDecoder().raw_decode
+_scan_plain = json.JSONDecoder().raw_decode
 
 
 def read_plain_map(raw: bytes) -> dict[str, Any] | None:
     """The fields of a plain map; None where one is there twice."""
-    fields: dict[str, Any] = _scan(raw.decode("ascii"))[0]
+    fields: dict[str, Any] = _scan_plain(raw.decode("ascii"))[0]
     return None if has_duplicates(raw) else fields
 
 

@@ -16,7 +16,7 @@ from seamark.core.refs import CONNECTOR, parse_owner
 from seamark.errors import NotFoundError, UnsupportedError, UsageError
 from seamark.offsets.held_offset import HeldOffset
 from seamark.offsets.read.diff import Side, read_saved
-from seamark.offsets.read.export_file import build_bare, read_json_file
+from seamark.offsets.read.export_file import parse_bare_export, read_json_file
 from seamark.offsets.semantics import Meaning
 from seamark.offsets.semantics.arithmetic import Mover, Way, find_mover, find_shadowed
 
@@ -121,7 +121,7 @@ def read_owner_file(path: Path, *, owner: str) -> OwnerFile:
     """What a file says of one connector: an export, the bare JSON of `connect-offsets`, or REST's."""
     body = read_json_file(path)
     if isinstance(body, dict) and set(body) == {"offsets"}:
-        return OwnerFile(build_bare({owner: body["offsets"]}, name=str(path))[0].offsets)
+        return OwnerFile(parse_bare_export({owner: body["offsets"]}, name=str(path))[0].offsets)
     side, topics = read_saved(path)
     bare = parse_owner(owner).name
     for name in (owner, bare, *_find_elsewhere(side, bare)):

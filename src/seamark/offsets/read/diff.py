@@ -8,7 +8,7 @@ from pathlib import Path
 from seamark.core.offset import Offset, spell_identity, spell_offset
 from seamark.errors import RefusedError
 from seamark.offsets.offset_export import Difference, OffsetComparison, OffsetDifference
-from seamark.offsets.read.export_file import build_bare, is_envelope, read_export, read_json_file
+from seamark.offsets.read.export_file import is_envelope, parse_bare_export, read_export, read_json_file
 
 Side = Mapping[str, tuple[Offset, ...]]
 """Offsets by owner."""
@@ -23,7 +23,7 @@ def read_saved(path: Path) -> tuple[Side, Mapping[str, str] | None]:
     """The offsets in a file, and the ids of the topics that they stand on; None where a file never has them."""
     body = read_json_file(path)
     if not is_envelope(body):
-        return {found.owner: found.offsets for found in build_bare(body, name=str(path))}, None
+        return {found.owner: found.offsets for found in parse_bare_export(body, name=str(path))}, None
     export, problems = read_export(path)
     if problems:
         raise RefusedError(

@@ -166,7 +166,7 @@ def read_json_file(path: Path) -> Any:
         raise UsageError(f"{path} is not JSON", hint="give the path of an export") from None
 
 
-def build_bare(body: Any, *, name: str) -> tuple[OwnerExport, ...]:
+def parse_bare_export(body: Any, *, name: str) -> tuple[OwnerExport, ...]:
     """Offsets by owner without an envelope, as `connect-offsets` writes them."""
     try:
         return tuple(OwnerExport(owner, tuple(_read_offset(one) for one in listed)) for owner, listed in body.items())

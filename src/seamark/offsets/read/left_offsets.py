@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from seamark.offsets.stores.stores import OffsetStores
 
 # As long as a step may send: `ChangeTiming.send_seconds`, which knows, less what the look before it needs.
-WRITE_SECONDS = 15.0
+ORPHAN_WRITE_SECONDS = 15.0
 
 
 class LeftOffsets:
@@ -41,7 +41,7 @@ class LeftOffsets:
         check_own_records(records, connectors=owners, topics=(self._context.connect[self._cluster].offsets_topic,))
         # As for the offsets of connectors: a process that takes the change over relies on it that nothing lands later.
         until = read_clock() + self._context.journal.in_flight_seconds
-        write_records(self._context.kafka.client_config(), records, timeout_seconds=WRITE_SECONDS, until=until)
+        write_records(self._context.kafka.client_config(), records, timeout_seconds=ORPHAN_WRITE_SECONDS, until=until)
 
 
 def build_records(reading: StoreReading) -> Iterator[HeldRecord]:

@@ -62,7 +62,7 @@ def _build(owner: str, store: str, found: Sequence[StoredOffset]) -> Orphan:
     return Orphan(owner, store, tuple(one.as_offset() for one in found), max(times, default=None))
 
 
-def build_bare(owner: str, reading: StoreReading) -> OwnedOffsets:
+def build_orphan_offsets(owner: str, reading: StoreReading) -> OwnedOffsets:
     """The offsets of an owner that is no connector, or none any more."""
     return OwnedOffsets(
         owner=owner,

@@ -37,7 +37,7 @@ _ONE_WORKER = "the context names one worker, so that one's word is all there is:
 _OWN_JOURNAL = "the journal is in files of this machine: its locks keep out nobody who works elsewhere"
 
 
-def build_rest_notes(context: Context, settings: ConnectSettings) -> tuple[str, ...]:
+def build_rest_mode_notes(context: Context, settings: ConnectSettings) -> tuple[str, ...]:
     """What can't be known through REST alone; nothing where the stores are looked into."""
     if context.verify != "rest":
         return ()
@@ -129,10 +129,10 @@ class RestOffsets:
         while True:
             said = self._ask()
             last = next(reversed(said.values()))
-            if len({_spell(one) for one in said.values()}) == 1 or not self._is_stopped():
+            if len({_build_spellings(one) for one in said.values()}) == 1 or not self._is_stopped():
                 return last
             if self._clock.now() >= deadline:
-                raise _build_disagreement(self._settings.name, self._name, said)
+                raise _build_worker_disagreement(self._settings.name, self._name, said)
             self._clock.sleep(_PAUSE_SECONDS)
 
     def _ask(self) -> dict[str, tuple[Offset, ...]]:
@@ -181,13 +181,13 @@ def _build_held(partition: OffsetMap, found: Offset | None) -> HeldOffset:
     return HeldOffset(partition, None if found is None else found.offset, doubt=doubt)
 
 
-def _spell(offsets: Sequence[Offset]) -> frozenset[tuple[str, str | None]]:
+def _build_spellings(offsets: Sequence[Offset]) -> frozenset[tuple[str, str | None]]:
     return frozenset((spell_identity(one.partition), spell_offset(one.offset)) for one in offsets)
 
 
-def _build_disagreement(cluster: str, name: str, said: dict[str, tuple[Offset, ...]]) -> SeamarkError:
+def _build_worker_disagreement(cluster: str, name: str, said: dict[str, tuple[Offset, ...]]) -> SeamarkError:
     (one, first), (other, second) = said.items()
-    differing = _spell(first) ^ _spell(second)
+    differing = _build_spellings(first) ^ _build_spellings(second)
     where = sorted({partition for partition, _ in differing})
     return RefusedError(
         f"two workers say different things of the offsets of {cluster}/{name}; nothing was changed",

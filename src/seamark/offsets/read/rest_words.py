@@ -25,10 +25,10 @@ def compare_rest(
     for identity, found in held.items():
         said = [answer.get(identity) for answer in told]
         if not any(_agrees(found, one) for one in said):
-            findings.append(_build_disagreement(found, said[-1], connector))
+            findings.append(_build_store_disagreement(found, said[-1], connector))
     for identity, one in told[-1].items():
         if identity not in held and one.offset is not None:
-            text = f"REST said {_spell(one.offset)}, and the store holds nothing for it"
+            text = f"REST said {_format_offset(one.offset)}, and the store holds nothing for it"
             findings.append(OffsetFinding(OffsetOddity.REST_ALONE, connector, text, one.partition))
     return tuple(findings)
 
@@ -41,12 +41,13 @@ def compare_copy(first: StoreReading, second: StoreReading) -> tuple[OffsetFindi
         mine = own.get((found.key.connector, found.key.identity))
         if mine is None:
             text = (
-                f"{second.store} holds {_spell(found.offset)} and {first.store}, which the tasks read, holds nothing; "
-                "Connect does not fall back: the connector begins anew with this partition"
+                f"{second.store} holds {_format_offset(found.offset)} and {first.store}, which the tasks read, holds "
+                "nothing; Connect does not fall back: the connector begins anew with this partition"
             )
             findings.append(_build(OffsetOddity.NO_FALLBACK, found, text))
         elif spell_offset(mine.offset) != spell_offset(found.offset):
-            text = f"{first.store} holds {_spell(mine.offset)}, which counts; {second.store} {_spell(found.offset)}"
+            mine_text, other_text = _format_offset(mine.offset), _format_offset(found.offset)
+            text = f"{first.store} holds {mine_text}, which counts; {second.store} {other_text}"
             findings.append(_build(OffsetOddity.COPY_DIFFERS, found, text))
     return tuple(findings)
 
@@ -93,14 +94,14 @@ def _agrees(stored: StoredOffset, said: Offset | None) -> bool:
     return spell_offset(stored.offset) == spell_offset(said.offset)
 
 
-def _build_disagreement(found: StoredOffset, said: Offset | None, connector: str) -> OffsetFinding:
+def _build_store_disagreement(found: StoredOffset, said: Offset | None, connector: str) -> OffsetFinding:
     if said is None:
         oddity, text = OffsetOddity.REST_ABSENT, "REST does not name it"
     elif said.offset is None:
         oddity, text = OffsetOddity.REST_NULL, "REST said null"
     else:
-        oddity, text = OffsetOddity.REST_DIFFERS, f"REST said {_spell(said.offset)}"
-    text = f"{text}; the store holds {_spell(found.offset)}"
+        oddity, text = OffsetOddity.REST_DIFFERS, f"REST said {_format_offset(said.offset)}"
+    text = f"{text}; the store holds {_format_offset(found.offset)}"
     return OffsetFinding(oddity, connector, text, found.key.partition, (found.evidence,))
 
 
@@ -108,5 +109,5 @@ def _build(oddity: OffsetOddity, found: StoredOffset, message: str) -> OffsetFin
     return OffsetFinding(oddity, found.key.connector, message, found.key.partition, (found.evidence,))
 
 
-def _spell(offset: OffsetMap | None) -> str:
+def _format_offset(offset: OffsetMap | None) -> str:
     return spell_offset(offset) or "nothing"

@@ -14,7 +14,7 @@ from seamark.core.finding import Severity
 from seamark.core.offset import Offset, spell_identity
 from seamark.errors import RefusedError, UsageError
 from seamark.offsets.port import OFFSETS
-from seamark.offsets.read.rest_offsets import build_rest_notes
+from seamark.offsets.read.rest_offsets import build_rest_mode_notes
 from seamark.offsets.semantics import Meaning
 from seamark.offsets.semantics.plugin_semantics import read_meaning
 from seamark.offsets.standing import choose_standing
@@ -104,7 +104,7 @@ class OffsetPlans:
                 *route.notes,
                 *standing.notes,
                 *build_rights_notes(seen.rights, context=self._context, brokers=world.kafka),
-                *build_rest_notes(self._context, settings),
+                *build_rest_mode_notes(self._context, settings),
                 *_build_warnings(meaning, [wanted for _, wanted in needed]),
             ),
             reads=reads,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from seamark.connect.clusters import Clusters
     from seamark.context import ConnectSettings
 
-_TOPIC = "kafka_topic"
+_TOPIC_KEY = "kafka_topic"
 _KAFKA = "consumer.override.bootstrap.servers"
 _READS = frozenset({Use.READS, Use.MAY_READ})
 
@@ -51,7 +51,7 @@ class SharedGroups:
         group = self._find_group(sink)
         others = self.find_others(sink)
         is_named = bool(sink.config.get(OWN_GROUP)) or self._settings(sink).consumer_group_id is not None
-        topics = sorted({str(one.partition[_TOPIC]) for one in offsets if _TOPIC in one.partition})
+        topics = sorted({str(one.partition[_TOPIC_KEY]) for one in offsets if _TOPIC_KEY in one.partition})
         foreign = {topic: found for topic in topics if (found := _find_readers(others, topic))}
         # A group of its own name holds what it read before, too. Another one holds what others read.
         strange = [topic for topic in topics if topic not in foreign and is_named and not _find_readers([sink], topic)]

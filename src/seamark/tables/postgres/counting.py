@@ -11,8 +11,8 @@ from psycopg import sql
 
 from seamark.core.distance import Certainty, Counted, Distance, TableRows, WalBytes
 from seamark.errors import RejectedError
-from seamark.tables.postgres.query import Statement, build_count, build_explain
-from seamark.tables.postgres.session import Cancelled, Session
+from seamark.tables.postgres.query import build_count, build_explain
+from seamark.tables.postgres.session import Cancelled, Session, Statement
 
 # A person waits for it, and the source's users do too: a count of a million rows takes 0.1 s, one of 50 million is cut.
 LIMIT_SECONDS = 5.0

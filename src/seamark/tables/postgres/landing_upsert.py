@@ -36,7 +36,9 @@ from seamark.tables.postgres.stage_checks import STAGE, StageChecks, check_condi
 from seamark.tables.postgres.tombstones import Tombstones
 from seamark.tables.record_order import ORDER_COLUMN, RECORD_MILLIS, OrderKind, OrderTerm
 
-_OFFSET, _DELETED, _ORDER = sql.Identifier(OFFSET), sql.Identifier(DELETED), sql.Identifier(ORDER_COLUMN)
+_OFFSET = sql.Identifier(OFFSET)
+_DELETED = sql.Identifier(DELETED)
+_ORDER = sql.Identifier(ORDER_COLUMN)
 # Each round takes two savepoints, and leaves the rest for what the catalog doesn't explain.
 _MOST_ROUNDS = 8
 # A record that is refused makes room for the one before it, which is checked in its turn.

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from psycopg import sql
 
 from seamark.core.distance import Mark, TableRows
 from seamark.errors import RejectedError
+from seamark.tables.postgres.session import Statement
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A query and its parameters. All of them are texts: the server reads each as the type of its column."""
-
-    text: sql.Composed
-    values: tuple[str, ...] = ()
 
 
 def build_count(rows: TableRows, number_column: str | None) -> Statement:

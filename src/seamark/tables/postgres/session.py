@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+from psycopg import sql
 
 from seamark.tables.postgres.failures import build_connect_error, build_query_error
-from seamark.tables.postgres.query import Statement
 
 Row = tuple[Any, ...]
 
@@ -22,6 +23,14 @@ _PATIENCE = {
     "application_name": "seamark",
 }
 _LIMITS = "SELECT set_config('statement_timeout', %s, true), set_config('TimeZone', %s, true)"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A query and its parameters. All of them are texts: the server reads each as the type of its column."""
+
+    text: sql.Composed
+    values: tuple[str, ...] = ()
 
 
 class Cancelled(Exception):  # noqa: N818 - no error: the caller asked for the limit

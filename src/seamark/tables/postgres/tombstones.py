@@ -13,7 +13,8 @@ from seamark.tables.record_order import ORDER_COLUMN
 
 FORMAT = StoredFormat("tombstone", 1)
 TABLE = "seamark_tombstones"
-_ORDER, _VERSION = sql.Identifier(ORDER_COLUMN), sql.Identifier(VERSION_FIELD)
+_ORDER = sql.Identifier(ORDER_COLUMN)
+_VERSION = sql.Identifier(VERSION_FIELD)
 # The first half of the advisory lock's key; the second is the table's own number.
 _LOCK_CLASS = 0x5EA_4A12
 # The row that holds the greatest order of all tombstones that were purged. The keys of others are lists.
