@@ -9,9 +9,10 @@ from bench.copies.stage import Copied, Kept, Shape, Stage
 from bench.harness.definition import BenchError
 from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
 from seamark.copies.plan.cutting import cut_slices
+from seamark.copies.plan.settings import CopyEnds
 from seamark.copies.plan.slicing import choose_limits, read_time_index
 from seamark.copies.plan.source import read_source
-from seamark.copies.plan.wish import CopyWish
+from seamark.copies.plan.wish import CopyOptions
 from seamark.kafka import Brokers
 from seamark.kafka_sink.routing import Routing, Rule
 
@@ -42,7 +43,7 @@ def copy_ours(stage: Stage, shape: Shape) -> Copied:
     plan = stage.plan
     if plan is None:
         raise BenchError("the copy has no plan")
-    from seamark.copies.run.copy_job import CopyEnds, run_copy  # noqa: PLC0415 - the list of benches needs no Spark
+    from seamark.copies.run.copy_job import run_copy  # noqa: PLC0415 - the list of benches needs no Spark
 
     servers = {"kafka.bootstrap.servers": stage.servers}
     ends = CopyEnds(
@@ -71,7 +72,7 @@ def build_plan(stage: Stage, shape: Shape) -> CopyPlan:
     """Build the plan of a copy with the planner's own slices; that keys are in place is known, and isn't sampled."""
     topic, targets, copies = stage.find_source(shape).topic, shape.targets, shape.replication_factor
     with Brokers({"bootstrap.servers": stage.servers}) as kafka:
-        source = read_source(kafka, CopyWish(topic, partitions=targets))
+        source = read_source(kafka, CopyOptions(topic, partitions=targets))
         limits = choose_limits(source.ranges, targets=targets, size_bytes=source.wanted_bytes, slice_records=None)
         index = read_time_index(kafka, topic, source.ranges, limits=limits)
     return CopyPlan(

@@ -141,7 +141,7 @@ def test_run_that_is_under_way_is_fenced_by_a_move(place, fleet):
 
 
 def test_landing_is_found_and_shut_out_where_it_stands(place, fleet):
-    kafka = fleet.copies.kafka
+    kafka = fleet.copies.endpoints.target.kafka
     assert place.owner in list_ledgers(kafka).items
     entry = next(iter(place.database.read().values()))
     taken = fence_ledger(kafka, place.owner, place.name)

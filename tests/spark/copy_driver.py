@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 from seamark.copies.plan.copy_plan import load_plan
-from seamark.copies.run.copy_job import CopyEnds, run_copy
+from seamark.copies.plan.settings import CopyEnds
+from seamark.copies.run.copy_job import run_copy
 from seamark.spark import open_session
 
 ROOT = Path(__file__).parents[2]

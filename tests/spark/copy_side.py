@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 
 from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
 from seamark.copies.plan.cutting import Limits, cut_slices
-from seamark.copies.run.copy_job import CopyEnds
+from seamark.copies.plan.settings import CopyEnds
 from seamark.kafka.native_partitioner import build_partitioner
 from seamark.kafka_sink.routing import Routing, Rule
 from seamark.spark.slices import OffsetRange

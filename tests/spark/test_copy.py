@@ -14,7 +14,8 @@ from seamark.copies.cutover.copy_map import build_map
 from seamark.copies.cutover.translation import translate
 from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
 from seamark.copies.plan.cutting import Limits, cut_slices
-from seamark.copies.run.copy_job import CopyEnds, run_copy
+from seamark.copies.plan.settings import CopyEnds
+from seamark.copies.run.copy_job import run_copy
 from seamark.kafka.key_hash import choose_partition
 from seamark.kafka_sink.routing import Routing, Rule
 from seamark.spark.slices import OffsetRange

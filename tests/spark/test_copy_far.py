@@ -17,7 +17,7 @@ from seamark.devstack import StackSpec, start_stack
 from seamark.errors import RefusedError
 from seamark.report.formats import OutputFormat
 from seamark.report.render import render_view
-from seamark.spark.spark_session import SparkWish
+from seamark.spark.spark_session import SparkOptions
 from tests.spark.copy_side import fill
 from tests.spark.kafka_side import WAIT_SECONDS, KafkaSide
 
@@ -80,13 +80,13 @@ def test_topic_and_its_reader_go_to_another_cluster(open_fleet, kafka, far, spar
     here = {"control_topic": far.control}
     draft = copies.plan(source, f"{SOURCES}:{TARGETS}")
     assert draft.plan.source.cluster_id != draft.plan.target.cluster_id
-    outcome = copies.run(draft, spark=SparkWish(session=spark), **here)
+    outcome = copies.run(draft, spark=SparkOptions(session=spark), **here)
     assert (outcome.progress.is_complete, outcome.written) == (True, ROWS)
-    assert copies.verify(draft, level="full", spark=SparkWish(session=spark), **here).is_passed
+    assert copies.verify(draft, level="full", spark=SparkOptions(session=spark), **here).is_passed
     assert copies.status(draft.plan.id, **here).state.value == "COPIED"
 
     target = draft.plan.target.topic
-    found = copies.readers(draft.plan.id, spark=SparkWish(session=spark), **here)
+    found = copies.readers(draft.plan.id, spark=SparkOptions(session=spark), **here)
     assert list(found) == [group]
     file = tmp_path / "readers.csv"
     file.write_text(render_view(build_readers_view(found, target), OutputFormat.CSV))

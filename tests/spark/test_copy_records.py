@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.copies.plan.debris import Debris
+from seamark.copies.plan.debris import AbortedRecords
 from seamark.kafka_sink.routing import Routing, Rule
 from tests.spark.copy_records import Source, compare, compare_debris
 from tests.spark.kafka_side import Found
@@ -55,8 +55,8 @@ def test_wrong_copy_is_told(target, found):
 
 def test_debris_is_what_others_see_beyond_the_copy():
     aborted = [record(0, 0, offset) for offset in (10, 11, 12)]
-    listed = (Debris(0, 10, 13),)
+    listed = (AbortedRecords(0, 10, 13),)
     assert compare_debris(listed, TARGET, TARGET + aborted) == (3, 0)
     # One that is not listed, and one that is listed and belongs to the copy.
-    assert compare_debris((Debris(0, 10, 11),), TARGET, TARGET + aborted) == (2, 1)
-    assert compare_debris((Debris(0, 3, 13),), TARGET, TARGET + aborted)[1] > 0
+    assert compare_debris((AbortedRecords(0, 10, 11),), TARGET, TARGET + aborted) == (2, 1)
+    assert compare_debris((AbortedRecords(0, 3, 13),), TARGET, TARGET + aborted)[1] > 0

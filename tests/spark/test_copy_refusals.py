@@ -10,8 +10,9 @@ import pytest
 from pyspark.errors import PySparkException
 
 from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
+from seamark.copies.plan.settings import CopyEnds
 from seamark.copies.run import copy_job
-from seamark.copies.run.copy_job import CopyEnds, run_copy
+from seamark.copies.run.copy_job import run_copy
 from seamark.copies.run.copy_sink import CopySink, CopyWriter
 from seamark.core.reading import Reading
 from seamark.errors import ConfigurationError, RefusedError, UsageError

@@ -116,7 +116,7 @@ def check_readers(spark, copied, *, is_exact):
     readers = draw_readers(copied.plan, seed=len(copied.layout))
     known = build_map(copied.progress, copied.plan.ranges, targets=copied.plan.target.partitions)
     recounter = SparkRecounter(spark, copied.plan, copied.ends)
-    found = translate_all(known, readers, recounter=recounter)
+    found = translate_all(known, readers, recount=recounter.recount)
     bounds = 0
     for name, translation in found.items():
         skipped, replayed = count_really(copied.layout, readers[name], translation.offsets)

@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from seamark.copies.cutover.parties import CutoverWish
-from seamark.copies.run.running import RunWish
+from seamark.copies.cutover.parties import CutoverOptions
+from seamark.copies.run.running import CopyRunOptions
 from seamark.errors import RefusedError
-from seamark.spark.spark_session import SparkWish
+from seamark.spark.spark_session import SparkOptions
 from tests.integration.test_meanings import JDBC_SOURCE, s3_sink
 from tests.integration.test_offset_moves import Moved
 from tests.integration.waits import wait_for
@@ -28,7 +28,7 @@ class Yard(Moved):
 
     def __init__(self, stack, folder, spark):
         super().__init__(stack, folder)
-        self.spark = SparkWish(session=spark)
+        self.spark = SparkOptions(session=spark)
         self.table = f"{self.run}_orders"
         self.topic = f"{self.run}-{self.table}"
         self.tables.append(self.table)
@@ -96,10 +96,10 @@ class Yard(Moved):
     def find_sink(self):
         return self.client.read_connector(self.sink).config
 
-    def copy(self, **wish):
-        draft = self.fleet.copies.plan(self.topic, f"{FROM}:{TO}", slice_records=1000, **wish)
+    def copy(self, **options):
+        draft = self.fleet.copies.plan(self.topic, f"{FROM}:{TO}", slice_records=1000, **options)
         assert not draft.plan.is_refused, draft.plan.refusals
-        outcome = self.fleet.copies.run(draft, wish=RunWish(follow=True, lag=5000), spark=self.spark)
+        outcome = self.fleet.copies.run(draft, options=CopyRunOptions(follow=True, lag=5000), spark=self.spark)
         assert outcome.progress.is_complete
         return draft.plan
 
@@ -147,7 +147,7 @@ def test_sink_moves_to_fewer_partitions_while_a_source_keeps_writing(yard):
     yard.build()
     with Writing(yard):
         plan = yard.copy()
-        planned = yard.fleet.copies.cutover(plan, CutoverWish(level="full", read_committed=True))
+        planned = yard.fleet.copies.cutover(plan, CutoverOptions(level="full", read_committed=True))
         yard.fleet.copies.use_spark(yard.spark)
         result = yard.apply(planned)
         wait_for(lambda: yard.written, lambda found: found > ROWS + MORE, "rows behind the cut-over")
@@ -175,7 +175,7 @@ def test_sink_moves_to_fewer_partitions_while_a_source_keeps_writing(yard):
         yard.fleet.copies.finish(plan.id)
     assert caught.value.cause == "behind what was copied: partition 3 has 1"
     ended = yard.count_offsets(target)
-    outcome = yard.fleet.copies.run(plan.id, wish=RunWish(follow=True, lag=0), spark=yard.spark)
+    outcome = yard.fleet.copies.run(plan.id, options=CopyRunOptions(follow=True, lag=0), spark=yard.spark)
     assert outcome.written == 1
     assert yard.count_offsets(target) > ended
     yard.apply(yard.fleet.copies.finish(plan.id))
@@ -187,14 +187,14 @@ def test_cutover_is_undone_and_made_again(yard):
     plan = yard.copy()
     before = yard.find_sink(), yard.client.read_connector(yard.source).config
     yard.fleet.copies.use_spark(yard.spark)
-    result = yard.apply(yard.fleet.copies.cutover(plan, CutoverWish(accept_debris=True)))
+    result = yard.apply(yard.fleet.copies.cutover(plan, CutoverOptions(accept_debris=True)))
     assert yard.find_sink()["topics"] == plan.target.topic
     yard.apply(yard.fleet.undo(result))
     assert (yard.find_sink(), yard.client.read_connector(yard.source).config) == before
     assert yard.positions(yard.name("report"), plan.target.topic) == {}
     yard.insert_rows(MORE)
     yard.await_all()
-    yard.apply(yard.fleet.copies.cutover(plan, CutoverWish(accept_debris=True)))
+    yard.apply(yard.fleet.copies.cutover(plan, CutoverOptions(accept_debris=True)))
     yard.insert_rows(MORE)
     yard.await_all()
     assert set(yard.count_bucket()) == set(range(1, yard.written + 1))
@@ -219,7 +219,7 @@ def test_topic_keeps_its_name_in_place(yard):
     with Writing(yard):
         plan = yard.copy(to=f"{yard.topic}-tmp")
         yard.fleet.copies.use_spark(yard.spark)
-        result = yard.apply(yard.fleet.copies.cutover(plan, CutoverWish(in_place=True, accept_debris=True)))
+        result = yard.apply(yard.fleet.copies.cutover(plan, CutoverOptions(in_place=True, accept_debris=True)))
         wait_for(lambda: yard.written, lambda found: found > ROWS + MORE, "rows behind the cut-over")
     yard.await_all()
     assert yard.find_sink()["topics"] == yard.topic

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from seamark.copies.cutover.parties import CutoverWish
-from seamark.copies.run.running import RunWish
+from seamark.copies.cutover.parties import CutoverOptions
+from seamark.copies.run.running import CopyRunOptions
 from seamark.errors import FencedError
-from seamark.spark.spark_session import SparkWish
+from seamark.spark.spark_session import SparkOptions
 from tests.spark.kafka_side import OLD_MS, WAIT_SECONDS
 from tests.spark.lake_stage import build_lake, open_lake_stage
 from tests.spark.land_fleet import open_land_fleet, produce_keyed
@@ -56,9 +56,9 @@ def copy(fleet, stage, spark):
     draft = fleet.copies.plan(stage.topic, f"{FROM}:{TO}", slice_records=400)
     assert not draft.plan.is_refused, draft.plan.refusals
     assert {reader.name for reader in draft.readers} == {stage.build().owner}
-    wish = SparkWish(session=spark)
-    fleet.copies.run(draft, wish=RunWish(), spark=wish)
-    fleet.copies.use_spark(wish)
+    options = SparkOptions(session=spark)
+    fleet.copies.run(draft, options=CopyRunOptions(), spark=options)
+    fleet.copies.use_spark(options)
     return draft.plan
 
 
@@ -74,7 +74,7 @@ def test_landing_in_a_lake_goes_on_with_fewer_partitions_and_back(spark, yard):
     targets.append(target)
     held = read_places(stage, source)
     assert LANDED < sum(held.values()) < TOTAL
-    planned = fleet.copies.cutover(plan.id, CutoverWish(level="full"))
+    planned = fleet.copies.cutover(plan.id, CutoverOptions(level="full"))
     assert any(f"set from.topic to {target}" in note for note in planned.plan.notes)
     result = fleet.apply(planned)
     assert result.is_done, [step.error for step in result.steps if step.error]
@@ -115,7 +115,7 @@ def test_run_that_is_under_way_is_shut_out(spark, yard):
     thread.start()
     try:
         wait_for(lambda: sum(read_places(stage, stage.topic).values()) == TOTAL, thread)
-        result = fleet.apply(fleet.copies.cutover(plan.id, CutoverWish()))
+        result = fleet.apply(fleet.copies.cutover(plan.id, CutoverOptions()))
         assert result.is_done, [step.error for step in result.steps if step.error]
         # It had nothing to land any more, and ends all the same.
         thread.join(WAIT_SECONDS)

@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from seamark.copies.cutover.parties import CutoverWish
-from seamark.copies.run.running import RunWish
+from seamark.copies.cutover.parties import CutoverOptions
+from seamark.copies.run.running import CopyRunOptions
 from seamark.errors import FencedError, RefusedError
 from seamark.pipelines.land_column import LandColumn
 from seamark.pipelines.landing import Mode
-from seamark.spark.spark_session import SparkWish
+from seamark.spark.spark_session import SparkOptions
 from tests.spark.kafka_side import OLD_MS, WAIT_SECONDS
 from tests.spark.land_fleet import open_land_fleet, produce_keyed
 from tests.spark.land_stage import COLUMNS, open_land_stage
@@ -64,12 +64,12 @@ class Yard:
         self.land_some(self.append, 350)
         self.land_some(self.upsert, 1100)
 
-    def copy(self, **wish):
-        draft = self.fleet.copies.plan(self.topic, f"{FROM}:{TO}", slice_records=400, **wish)
+    def copy(self, **options):
+        draft = self.fleet.copies.plan(self.topic, f"{FROM}:{TO}", slice_records=400, **options)
         assert not draft.plan.is_refused, draft.plan.refusals
         assert {reader.name for reader in draft.readers} == {self.append.build().owner, self.upsert.build().owner}
-        spark = SparkWish(session=self.session)
-        self.fleet.copies.run(draft, wish=RunWish(), spark=spark)
+        spark = SparkOptions(session=self.session)
+        self.fleet.copies.run(draft, options=CopyRunOptions(), spark=spark)
         self.fleet.copies.use_spark(spark)
         self.target = draft.plan.target.topic
         # What comes behind it is copied by the cut-over.
@@ -125,7 +125,7 @@ def test_landings_go_on_with_fewer_partitions(yard):
     before, _ = yard.count()
     assert LANDED < before < LANDED + WAITING
     plan = yard.copy()
-    planned = yard.fleet.copies.cutover(plan.id, CutoverWish(level="full"))
+    planned = yard.fleet.copies.cutover(plan.id, CutoverOptions(level="full"))
     name = yard.append.name
     assert any(
         f"the landing {name} reads {yard.topic} by its file: set from.topic to {yard.target}" in note
@@ -167,7 +167,7 @@ def test_run_that_is_under_way_is_shut_out_and_the_way_back_leads_to_where_it_st
     try:
         wait_for(lambda: yard.read_upserted() == newest(TOTAL), thread)
         held = yard.read_ledger(yard.append)
-        result = yard.fleet.apply(yard.fleet.copies.cutover(plan.id, CutoverWish()))
+        result = yard.fleet.apply(yard.fleet.copies.cutover(plan.id, CutoverOptions()))
         assert result.is_done, [step.error for step in result.steps if step.error]
         # It had nothing to land any more, and ends all the same.
         thread.join(WAIT_SECONDS)
@@ -198,7 +198,7 @@ def test_topic_keeps_its_name_and_the_landings_their_files(yard):
     yard.prepare()
     plan = yard.copy(to=f"{yard.topic}-tmp")
     former = yard.kafka.topic_id(yard.topic)
-    result = yard.fleet.apply(yard.fleet.copies.cutover(plan.id, CutoverWish(in_place=True)))
+    result = yard.fleet.apply(yard.fleet.copies.cutover(plan.id, CutoverOptions(in_place=True)))
     assert result.is_done, [step.error for step in result.steps if step.error]
     assert yard.kafka.topic_id(yard.topic) != former
     owner = yard.append.build().owner

@@ -9,7 +9,7 @@ import pytest
 
 from seamark.copies.cutover import recount_job
 from seamark.copies.plan.recount import Question
-from seamark.copies.run.copy_job import CopyEnds
+from seamark.copies.plan.settings import CopyEnds
 from seamark.copies.verify import verify_job
 from seamark.copies.verify.verif_sums import NO_RUN, NOT_YET
 from seamark.copies.verify.verify_places import RunTable

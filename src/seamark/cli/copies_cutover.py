@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from seamark.cli.carry_out import ChangeOptions, carry_out, change_options
-from seamark.cli.copy_options import SparkOptions, control_option, spark_options
+from seamark.cli.copy_options import control_option, spark_options
 from seamark.cli.copy_progress import CopyLines
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
+
+if TYPE_CHECKING:
+    from seamark.spark.spark_session import SparkOptions
 
 
 @click.command("cutover")
@@ -52,7 +57,7 @@ def cutover(
     read_committed: bool,
     accept_debris: bool,
     accept_zombie: bool,
-    where: SparkOptions,
+    spark: SparkOptions,
     control_topic: str,
     how: ChangeOptions,
 ) -> None:
@@ -62,9 +67,9 @@ def cutover(
     it has not had, configs are switched, and all start again. A failure puts everybody back. It can be undone until
     somebody writes to the new topic.
     """
-    from seamark.copies.cutover.parties import CutoverWish  # noqa: PLC0415
+    from seamark.copies.cutover.parties import CutoverOptions  # noqa: PLC0415
 
-    wish = CutoverWish(
+    options = CutoverOptions(
         missing=missing or "",
         level=level,
         leave=leave,
@@ -75,9 +80,9 @@ def cutover(
         in_place=in_place,
     )
     with session.fleet() as fleet:
-        planned = fleet.copies.cutover(plan, wish, control_topic=control_topic)
+        planned = fleet.copies.cutover(plan, options, control_topic=control_topic)
         lines = CopyLines(session)
-        fleet.copies.use_spark(where.build_wish(), events=lines)
+        fleet.copies.use_spark(spark, events=lines)
         try:
             carry_out(session, fleet, planned, how)
         finally:

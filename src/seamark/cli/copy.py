@@ -11,7 +11,7 @@ from seamark.cli.answer import Answer, build_answer
 from seamark.cli.complete import complete_topics
 from seamark.cli.confirm import confirm, consent_options
 from seamark.cli.copies_cutover import cutover, finish
-from seamark.cli.copy_options import SparkOptions, control_option, far_option, open_copies, spark_options
+from seamark.cli.copy_options import control_option, far_option, open_copies, spark_options
 from seamark.cli.copy_progress import CopyLines
 from seamark.cli.copy_readers import show_readers
 from seamark.cli.options import global_options, option, pass_session
@@ -22,6 +22,7 @@ from seamark.report.words import render_count
 if TYPE_CHECKING:
     from seamark.copies.plan.registry import KnownPlan
     from seamark.fleet import Fleet
+    from seamark.spark.spark_session import SparkOptions
 
 
 @click.group
@@ -97,7 +98,7 @@ def run_copy(
     session: Session,
     *,
     plan: str,
-    where: SparkOptions,
+    spark: SparkOptions,
     rate: int | None,
     follow: bool,
     lag: int,
@@ -110,7 +111,7 @@ def run_copy(
     The first time it makes the target and registers the plan in the control topic; after that its id is enough, on
     any machine.
     """
-    from seamark.copies.run.running import RunWish  # noqa: PLC0415
+    from seamark.copies.run.running import CopyRunOptions  # noqa: PLC0415
     from seamark.copies.status_view import build_status_view  # noqa: PLC0415
 
     with open_copies(session, to_context) as (fleet, copies):
@@ -120,8 +121,8 @@ def run_copy(
         try:
             outcome = copies.run(
                 known,
-                wish=RunWish(rate=rate, follow=follow, lag=lag),
-                spark=where.build_wish(),
+                options=CopyRunOptions(rate=rate, follow=follow, lag=lag),
+                spark=spark,
                 control_topic=control_topic,
                 events=lines,
             )
@@ -171,7 +172,7 @@ def copy_status(session: Session, *, plan: str | None, control_topic: str, to_co
 @global_options
 @pass_session
 def verify_copy(
-    session: Session, *, plan: str, level: str, where: SparkOptions, control_topic: str, to_context: str | None
+    session: Session, *, plan: str, level: str, spark: SparkOptions, control_topic: str, to_context: str | None
 ) -> None:
     """Compare the target with the source, and say what differs and where.
 
@@ -181,9 +182,7 @@ def verify_copy(
 
     with open_copies(session, to_context) as (_, copies):
         lines = CopyLines(session)
-        report = copies.verify(
-            plan, level=level, spark=where.build_wish(), control_topic=control_topic, on_stage=lines.said
-        )
+        report = copies.verify(plan, level=level, spark=spark, control_topic=control_topic, on_stage=lines.said)
     session.give(Answer(build_verification_view(report), exit_code=0 if report.is_passed else 1))
 
 

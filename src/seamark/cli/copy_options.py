@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from seamark.cli.session import Session
     from seamark.copies.service import Copies
     from seamark.fleet import Fleet
-    from seamark.spark.spark_session import SparkWish
 
 
 control_option = option(
@@ -47,27 +46,14 @@ def open_copies(session: Session, to_context: str | None) -> Iterator[tuple[Flee
             yield fleet, fleet.copies.to(far.copies)
 
 
-class SparkOptions:
-    """Where Spark runs, as it was asked for."""
-
-    def __init__(self, master: str | None, jars: Path | None, confs: tuple[str, ...]) -> None:
-        self.master = master
-        self.jars = jars
-        self.conf = parse_confs(confs)
-
-    def build_wish(self) -> SparkWish:
-        """For the service."""
-        from seamark.spark.spark_session import SparkWish  # noqa: PLC0415
-
-        return SparkWish(self.master, jars=self.jars, conf=self.conf)
-
-
 def spark_options(command: F) -> F:
-    """Add `--master`, `--jars` and `--conf`; the command gets them as one value, `where`."""
+    """Add `--master`, `--jars` and `--conf`; the command gets them as one value, `spark`."""
 
     @wraps(command)
     def gather(*args: Any, master: str | None, jars: Path | None, confs: tuple[str, ...], **kwargs: Any) -> Any:
-        return command(*args, where=SparkOptions(master, jars, confs), **kwargs)
+        from seamark.spark.spark_session import SparkOptions  # noqa: PLC0415
+
+        return command(*args, spark=SparkOptions(master, jars, parse_confs(confs)), **kwargs)
 
     decorators = (
         option("--master", metavar="URL", help="Spark's master; by default SEAMARK_SPARK_MASTER, else local[*]."),

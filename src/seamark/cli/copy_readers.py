@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from seamark.cli.answer import Answer
-from seamark.cli.copy_options import SparkOptions, control_option, far_option, open_copies, spark_options
+from seamark.cli.copy_options import control_option, far_option, open_copies, spark_options
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
+
+if TYPE_CHECKING:
+    from seamark.spark.spark_session import SparkOptions
 
 
 @click.command("readers")
@@ -31,7 +36,7 @@ def show_readers(
     groups: tuple[str, ...],
     missing: str | None,
     exact: bool,
-    where: SparkOptions,
+    spark: SparkOptions,
     control_topic: str,
     to_context: str | None,
 ) -> None:
@@ -47,7 +52,7 @@ def show_readers(
             plan,
             missing=missing or "",
             groups=groups,
-            spark=where.build_wish() if exact else None,
+            spark=spark if exact else None,
             control_topic=control_topic,
         )
         topic = copies.find(plan, control_topic=control_topic).plan.target.topic

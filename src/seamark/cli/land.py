@@ -13,7 +13,7 @@ import click
 
 from seamark.cli.answer import Answer, build_answer
 from seamark.cli.confirm import confirm, consent_options
-from seamark.cli.copy_options import SparkOptions, spark_options
+from seamark.cli.copy_options import spark_options
 from seamark.cli.land_compact import compact_landing
 from seamark.cli.land_lines import LandLines
 from seamark.cli.land_submit import submit_landing
@@ -25,6 +25,7 @@ from seamark.report.words import render_count
 
 if TYPE_CHECKING:
     from seamark.pipelines.status import LandPlan
+    from seamark.spark.spark_session import SparkOptions
 
 
 @click.group
@@ -66,7 +67,7 @@ def run_landing(
     name: str,
     file: tuple[Path, ...],
     allow_python: bool,
-    where: SparkOptions,
+    spark: SparkOptions,
     once: bool,
     metrics: Path | None,
     yes: bool,
@@ -89,7 +90,7 @@ def run_landing(
         with _taking_end() as stop:
             landings.run(
                 plan,
-                spark=where.build_wish(),
+                spark=spark,
                 is_endless=not once,
                 on_batch=lines.landed,
                 on_progress=numbers.progressed,

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from seamark.cli.answer import Answer
-from seamark.cli.copy_options import SparkOptions, spark_options
+from seamark.cli.copy_options import spark_options
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.spec_options import file_options
 from seamark.pipelines.submission import DEFAULT_IMAGE, SubmitForm
+
+if TYPE_CHECKING:
+    from seamark.spark.spark_session import SparkOptions
 
 _FORMS = [form.value for form in SubmitForm]
 
@@ -47,7 +51,7 @@ def submit_landing(
     allow_python: bool,
     form: str,
     pack: str,
-    where: SparkOptions,
+    spark: SparkOptions,
     image: str,
     once: bool,
 ) -> None:
@@ -56,20 +60,18 @@ def submit_landing(
     No secret stands in it. Driver and executors take seamark from the archive of seamark spark pack.
     """
     from seamark.pipelines.submission_view import build_submission_view  # noqa: PLC0415
-    from seamark.pipelines.submitting import SubmitWish, build_submission  # noqa: PLC0415
+    from seamark.pipelines.submitting import SubmitOptions, build_submission  # noqa: PLC0415
 
-    wish = SubmitWish(
+    options = SubmitOptions(
         SubmitForm(form),
         file,
         pack=pack,
-        master=where.master,
-        jars=where.jars,
-        conf=where.conf,
+        spark=spark,
         image=image,
         is_once=once,
         allow_python=allow_python,
     )
     with session.fleet() as fleet:
         (declared,) = fleet.landings.declared(file, names=[name], allow_python=allow_python)
-        run = build_submission(fleet.context, declared, wish)
-    session.give(Answer(build_submission_view(run, wish.form)))
+        run = build_submission(fleet.context, declared, options)
+    session.give(Answer(build_submission_view(run, options.form)))

@@ -9,9 +9,9 @@ from typing import Any
 
 from seamark.copies.plan.copy_plan import CopyPlan
 from seamark.copies.plan.copy_registration import Registration
-from seamark.copies.plan.debris import Debris
+from seamark.copies.plan.debris import AbortedRecords
 from seamark.copies.plan.looks import count_behind, find_target_debris, read_ends
-from seamark.copies.plan.place import CopyRoute
+from seamark.copies.plan.place import CopyEndpoints
 from seamark.copies.plan.progress import Progress, read_progress
 from seamark.copies.plan.registry import read_body
 from seamark.errors import RefusedError, SeamarkError, UnreachableError
@@ -42,7 +42,7 @@ class CopyStatus:
     registration: Registration
     progress: Progress | None
     behind: int | None = None
-    debris: tuple[Debris, ...] = ()
+    debris: tuple[AbortedRecords, ...] = ()
     trouble: SeamarkError | None = None
     notes: tuple[str, ...] = ()
 
@@ -101,15 +101,15 @@ class CopyStatus:
 class CopyStatuses:
     """Reads them."""
 
-    def __init__(self, route: CopyRoute, *, control_topic: str) -> None:
-        self._route = route
+    def __init__(self, endpoints: CopyEndpoints, *, control_topic: str) -> None:
+        self._endpoints = endpoints
         self._control_topic = control_topic
 
     def read(self, registrations: Mapping[str, Registration]) -> tuple[CopyStatus, ...]:
         """Those of these plans, the newest first."""
         if not registrations:
             return ()
-        read = self._route.target.logs.look_at_records(self._control_topic, jobs=list(registrations))
+        read = self._endpoints.target.logs.look_at_records(self._control_topic, jobs=list(registrations))
         ordered = sorted(registrations.values(), key=lambda one: one.registered_at, reverse=True)
         return tuple(self._build(one, read.records[one.plan], is_whole=read.is_whole) for one in ordered)
 
@@ -123,7 +123,7 @@ class CopyStatuses:
             return CopyStatus(plan, registration, None, trouble=trouble)
         behind = self._count_behind(plan, notes)
         try:
-            debris = find_target_debris(self._route.target.kafka, plan, progress)
+            debris = find_target_debris(self._endpoints.target.kafka, plan, progress)
         except RefusedError as error:
             return CopyStatus(plan, registration, progress, behind=behind, trouble=error, notes=tuple(notes))
         return CopyStatus(plan, registration, progress, behind=behind, debris=debris, notes=tuple(notes))
@@ -137,7 +137,7 @@ class CopyStatuses:
 
     def _count_behind(self, plan: CopyPlan, notes: list[str]) -> int | None:
         try:
-            ends = read_ends(self._route.source.kafka, plan)
+            ends = read_ends(self._endpoints.source.kafka, plan)
         except SeamarkError as error:
             notes.append(f"how much has come to the source since is not known: {error.message}")
             return None

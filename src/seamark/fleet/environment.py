@@ -32,7 +32,7 @@ from seamark.pipelines.pipeline import REGISTERED
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context
-    from seamark.copies.cutover.copy_port import CopyPort
+    from seamark.copies.cutover.operations import CutoverOperations
     from seamark.dead_letters.records import SinkRecords
     from seamark.kip199.standalone_file import StandaloneFile
     from seamark.offsets.port import OffsetPort
@@ -92,7 +92,7 @@ class FleetWorld:
         clusters: Clusters,
         build_brokers: Callable[[Context], BrokersPort] | None = None,
         open_scan: OpenScan | None = None,
-        open_copies: Callable[[], CopyPort] | None = None,
+        open_copies: Callable[[], CutoverOperations] | None = None,
         read_registered: Callable[[], Mapping[str, Any]] | None = None,
         read_identity: Callable[[Collection[str]], Identity] | None = None,
     ) -> None:
@@ -199,7 +199,7 @@ class FleetWorld:
             brokers=self.kafka,
         )
 
-    def copies(self) -> CopyPort:
+    def copies(self) -> CutoverOperations:
         """The copies of topics."""
         if self._open_copies is None:
             raise RefusedError("nobody here can copy topics")

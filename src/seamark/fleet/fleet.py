@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from seamark.connectors.plans import ConnectorPlans
     from seamark.connectors.spec import DesiredConnector
     from seamark.context import ConnectSettings, Context, KafkaSettings
-    from seamark.copies.cutover.copy_port import CopyPort
     from seamark.copies.service import Copies
     from seamark.core.reading import Reading
     from seamark.dead_letters.service import Skips
@@ -226,22 +225,22 @@ class Fleet:
     def copies(self) -> Copies:
         """Copies of topics: planning them, running them on Spark, how far they are, and the proof."""
         from seamark.copies.plan.logs import KafkaLogs  # noqa: PLC0415
-        from seamark.copies.plan.place import CopyPlace, CopyRoute  # noqa: PLC0415
+        from seamark.copies.plan.place import CopyEndpoint, CopyEndpoints  # noqa: PLC0415
         from seamark.copies.service import Copies  # noqa: PLC0415
 
-        place = CopyPlace(
+        endpoint = CopyEndpoint(
             self.context,
+            self._world,
             open_kafka=self._world.kafka,
-            open_logs=lambda: KafkaLogs(self.context.kafka.client_config),
+            logs=KafkaLogs(self.context.kafka.client_config),
+            actor=self._actor,
             planner=lambda: self._planner,
             apply=self._apply_part,
         )
         return Copies(
-            CopyRoute(place, place),
+            CopyEndpoints(endpoint, endpoint),
             clusters=self._clusters,
-            world=self._world,
-            actor=lambda: self._actor,
-            delete_topic=self.topics.delete,
+            delete_topic=lambda topic: self.topics.delete(topic),  # noqa: PLW0108 - opened late
         )
 
     @cached_property
@@ -462,7 +461,7 @@ class Fleet:
             clusters=self._hands,
             build_brokers=self._build_brokers,
             open_scan=self._open_scan,
-            open_copies=lambda: self.copies.work,
+            open_copies=lambda: self.copies.operations,
             read_registered=self._read_registered,
             read_identity=lambda names: self._identities.read(names),  # noqa: PLW0108 - it needs this world's brokers
         )
@@ -522,7 +521,7 @@ class Fleet:
         from seamark.changes.planner import Planner  # noqa: PLC0415
         from seamark.connect.plugin_type import find_type  # noqa: PLC0415
         from seamark.connectors.port import LEFTOVERS, PLUGIN_TYPES  # noqa: PLC0415
-        from seamark.copies.cutover.operations import COPY_PREVIEW  # noqa: PLC0415
+        from seamark.copies.cutover.copy_port import COPY_PREVIEW  # noqa: PLC0415
         from seamark.core.ports import Port  # noqa: PLC0415
         from seamark.fleet.locks import FleetLocks  # noqa: PLC0415
         from seamark.offsets.port import PLANNING, Planning  # noqa: PLC0415
@@ -535,7 +534,7 @@ class Fleet:
             # The plans are built from this planner: they are looked up when they are needed.
             LEFTOVERS: lambda cluster, name: self._plans.read_leftovers(cluster, name),  # noqa: PLW0108
             PLUGIN_TYPES: lambda cluster, plugin: find_type(self._clusters.client(cluster).read_plugins(), plugin),
-            COPY_PREVIEW: self._open_copy_preview,
+            COPY_PREVIEW: lambda: self.copies.open_preview(),  # noqa: PLW0108 - opened late
             TOPIC_GUARD: FleetTopicGuard(self.context, clusters=self._clusters, kafka=self._world.kafka),
         }
         return Planner(
@@ -547,9 +546,6 @@ class Fleet:
         from seamark.changes.permissions import find_plan_confirmation  # noqa: PLC0415
 
         return self.apply(planned, confirm=find_plan_confirmation(planned.plan, self.context))
-
-    def _open_copy_preview(self) -> CopyPort:
-        return self.copies.open_preview()
 
     @cached_property
     def _plans(self) -> ConnectorPlans:

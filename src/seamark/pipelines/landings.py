@@ -15,7 +15,7 @@ from seamark.pipelines.registered import read_body
 from seamark.pipelines.status import LandPlan, build_standings
 from seamark.pipelines.targets import open_target
 from seamark.policy.permission import Permission
-from seamark.spark.spark_session import SparkWish, Work, open_spark, require_spark
+from seamark.spark.spark_session import SparkOptions, Work, open_spark, require_spark
 from seamark.tables.lakes import open_lake
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Landings:
         self,
         plan: LandPlan,
         *,
-        spark: SparkWish | None = None,
+        spark: SparkOptions | None = None,
         is_endless: bool = True,
         on_batch: OnBatch | None = None,
         on_progress: OnProgress | None = None,
@@ -105,7 +105,7 @@ class Landings:
         if plan.statements:
             open_target(declared).make_fit(plan.statements)
         work = Work("landing", landing.name, f"seamark land run {landing.name}")
-        with open_spark(spark or SparkWish(), work) as session:
+        with open_spark(spark or SparkOptions(), work) as session:
             from seamark.pipelines.land_job import DEFAULT_RECORDS, LandEnds, run_landing  # noqa: PLC0415
             from seamark.spark.ends import build_client, build_source  # noqa: PLC0415
 

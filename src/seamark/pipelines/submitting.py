@@ -14,6 +14,7 @@ from seamark.pipelines.declared import Declared
 from seamark.pipelines.submission import DEFAULT_IMAGE, KAFKA_PACKAGE, Submission, SubmitForm
 from seamark.spark.pack_model import ARCHIVE, PROGRAM
 from seamark.spark.spark_security import build_auth_conf
+from seamark.spark.spark_session import SparkOptions
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -23,50 +24,48 @@ _OF_JARS = ("spark.jars", "spark.jars.packages")
 
 
 @dataclass(frozen=True, slots=True)
-class SubmitWish:
+class SubmitOptions:
     """How a run is given away. `pack` is the folder that `seamark spark pack` wrote, or for pods its URL."""
 
     form: SubmitForm
     files: tuple[Path, ...]
     pack: str = "."
-    master: str | None = None
-    jars: Path | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
+    spark: SparkOptions = field(default_factory=SparkOptions)
     image: str = DEFAULT_IMAGE
     is_once: bool = False
     allow_python: bool = False
 
 
-def build_submission(context: Context, declared: Declared, wish: SubmitWish) -> Submission:
+def build_submission(context: Context, declared: Declared, options: SubmitOptions) -> Submission:
     """The run, with nothing in it that must not be shown."""
-    is_far = wish.form is SubmitForm.SPARK_APPLICATION
-    if is_far and wish.master:
+    is_far = options.form is SubmitForm.SPARK_APPLICATION
+    if is_far and options.spark.master:
         raise UsageError("a SparkApplication names no master", hint="leave --master out: its operator knows it")
-    if is_far and any(file.is_dir() for file in wish.files):
+    if is_far and any(file.is_dir() for file in options.files):
         raise UsageError("a ConfigMap takes files, and no folders", hint="name the files of the spec: -f FILE")
-    _check_conf(wish.conf, is_far=is_far)
-    pack = _find_pack(wish.pack, wish.form)
-    jars = _find_jars(wish.jars, is_far=is_far)
-    has_source = bool(jars) or any(key in wish.conf for key in _OF_JARS)
-    master = wish.master or (None if is_far else os.environ.get("SEAMARK_SPARK_MASTER") or None)
+    _check_conf(options.spark.conf, is_far=is_far)
+    pack = _find_pack(options.pack, options.form)
+    jars = _find_jars(options.spark.jars, is_far=is_far)
+    has_source = bool(jars) or any(key in options.spark.conf for key in _OF_JARS)
+    master = options.spark.master or (None if is_far else os.environ.get("SEAMARK_SPARK_MASTER") or None)
     # An operator of SparkApplications runs them on Kubernetes.
     auth = build_auth_conf("k8s:" if is_far else master or "")
     return Submission(
         declared.landing.name,
         context=context.name,
-        files=tuple(str(file.absolute()) for file in wish.files),
+        files=tuple(str(file.absolute()) for file in options.files),
         archive=f"{pack}/{ARCHIVE}",
         program=f"{pack}/{PROGRAM}",
         master=master,
         jars=jars,
         packages=() if has_source else (KAFKA_PACKAGE,),
-        conf={**auth, **wish.conf},
+        conf={**auth, **options.spark.conf},
         variables=_find_variables(context),
         contexts=_find_contexts(context),
-        image=wish.image,
-        is_once=wish.is_once,
-        is_endless=declared.every_seconds is not None and not wish.is_once,
-        allow_python=wish.allow_python,
+        image=options.image,
+        is_once=options.is_once,
+        is_endless=declared.every_seconds is not None and not options.is_once,
+        allow_python=options.allow_python,
     )
 
 
@@ -110,7 +109,7 @@ def _find_pack(place: str, form: SubmitForm) -> str:
     return str(folder)
 
 
-def _find_jars(folder: Path | None, *, is_far: bool) -> tuple[str, ...]:
+def _find_jars(folder: str | Path | None, *, is_far: bool) -> tuple[str, ...]:
     named = folder or (None if is_far else os.environ.get("SEAMARK_SPARK_JARS"))
     if not named:
         return ()

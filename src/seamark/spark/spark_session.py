@@ -34,7 +34,7 @@ _LOST = re.compile(r"OffsetOutOfRange|Some data may have been lost|KAFKA_DATA_LO
 
 
 @dataclass(frozen=True, slots=True)
-class SparkWish:
+class SparkOptions:
     """Where Spark runs. `session` is the caller's own, which is left open; else one is made and closed."""
 
     master: str | None = None
@@ -68,17 +68,17 @@ def build_copy_work(plan: str) -> Work:
 
 
 @contextmanager
-def open_spark(wish: SparkWish, work: Work) -> Iterator[SparkSession]:
+def open_spark(options: SparkOptions, work: Work) -> Iterator[SparkSession]:
     """The session, for the time of a run; what Spark raises comes as an error of ours."""
     require_spark()
     from seamark.spark.session import open_session  # noqa: PLC0415
 
     with _translating(work):
-        conf = {**_build_quiet(os.environ), **wish.conf}
+        conf = {**_build_quiet(os.environ), **options.conf}
         spark = open_session(
-            wish.master, app=f"seamark {work.kind} {work.name}", jars=wish.jars, conf=conf, spark=wish.session
+            options.master, app=f"seamark {work.kind} {work.name}", jars=options.jars, conf=conf, spark=options.session
         )
-        if wish.session is not None:
+        if options.session is not None:
             yield spark
             return
         with taking_interrupts():

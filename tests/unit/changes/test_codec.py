@@ -28,7 +28,7 @@ from seamark.changes.step_data import StepData
 from seamark.connectors.connector import CreateConnector, PutConfig
 from seamark.connectors.run_state import SetRunState
 from seamark.copies.cutover.switch_config import StartSwitched
-from seamark.copies.cutover.turn_over import TurnOver
+from seamark.copies.cutover.turn_over import SwitchToTarget
 from seamark.core.refs import ConnectorType
 from seamark.core.sensitive import MASK, is_reference, mask_value
 from seamark.dead_letters.park import Failure, ParkRecord
@@ -78,7 +78,7 @@ CONFIGS = st.dictionaries(
 # What a class checks beyond the types of its fields.
 STATES = st.sampled_from(["RUNNING", "PAUSED", "STOPPED"])
 SPECIAL = {
-    **{(name, "state"): STATES for name in ("SetRunState", "RunMeanwhile", "StartRestored", "StartSwitched")},
+    **{(name, "state"): STATES for name in ("SetRunState", "RunMeanwhile", "ResumeOnRecreatedTopic", "StartSwitched")},
     ("SetLogger", "scope"): st.sampled_from(["worker", "cluster"]),
     ("SetLogger", "levels"): st.dictionaries(TEXTS, st.dictionaries(TEXTS, TEXTS), min_size=1, max_size=2),
 }
@@ -448,8 +448,8 @@ class TestTypes:
     def test_a_value_of_a_subclass_is_not_cut_to_its_base(self):
         with pytest.raises(TypeError, match="expected a Chain, found a Longer"):
             encode_fields(Holder(Longer()))
-        over = TurnOver("c", "n", {})
-        with pytest.raises(TypeError, match="expected a SwitchConfig, found a TurnOver"):
+        over = SwitchToTarget("c", "n", {})
+        with pytest.raises(TypeError, match="expected a SwitchConfig, found a SwitchToTarget"):
             StartSwitched("c", "n", "RUNNING", (over,)).to_data()
 
 

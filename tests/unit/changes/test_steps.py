@@ -15,12 +15,12 @@ from seamark.connectors.await_running import AwaitRunning
 from seamark.connectors.connector import CreateConnector, DeleteConnector, PutConfig
 from seamark.connectors.logger_step import SetLogger
 from seamark.connectors.run_state import RestartFailed, SetRunState
-from seamark.copies.cutover.carry_reader import CarryReader, CarryReaderBack, ReturnReader
-from seamark.copies.cutover.copy_looks import Approach, CatchUp, ProveCopy, ProveStill, ProveUntouched
-from seamark.copies.cutover.landing_looks import ProveCarried, ShutOutLanding
-from seamark.copies.cutover.restored import BeginBack, StartRestored
+from seamark.copies.cutover.carry_reader import RestoreGroupOffsets, TranslateGroupOffsets, TranslateGroupOffsetsBack
+from seamark.copies.cutover.copy_looks import CatchUp, CheckSourceIdle, CheckTargetUnwritten, PreCopy, VerifyCopy
+from seamark.copies.cutover.landing_looks import FencePipeline, ProveCarried
+from seamark.copies.cutover.restored import RegisterCopyBack, ResumeOnRecreatedTopic
 from seamark.copies.cutover.switch_config import StartSwitched, SwitchConfig
-from seamark.copies.cutover.turn_over import TurnBack, TurnOver
+from seamark.copies.cutover.turn_over import SwitchToSource, SwitchToTarget
 from seamark.core.distance import Certainty, Unit
 from seamark.core.offset import Offset
 from seamark.core.sensitive import MASK
@@ -110,22 +110,22 @@ EXAMPLES = (
 )
 SWITCH = SwitchConfig(CLUSTER, "orders", {"topics": "orders-6", "transforms": None})
 EXAMPLES += (
-    Approach("c1", "orders", "orders-6"),
+    PreCopy("c1", "orders", "orders-6"),
     CatchUp("c1", "orders", "orders-6"),
-    ProveCopy("c1", "orders", "orders-6", "full"),
-    ProveStill("c1", "orders", "orders-6", 3.0),
-    ProveUntouched("c1", "orders", "orders-6", {0: 7, 11: 2**40}),
-    CarryReader("billing", "c1", "orders", "orders-6", ("billing", "lake"), "earliest", sees_debris=True),
-    CarryReaderBack("billing", "c1-back", "orders-6", "orders"),
-    ReturnReader("billing", {"orders-6": {0: Committed(7), 1: None}}, "c1", "orders", "orders-6", {0: 9}),
-    ShutOutLanding("pipeline/orders", "orders", 1.5),
+    VerifyCopy("c1", "orders", "orders-6", "full"),
+    CheckSourceIdle("c1", "orders", "orders-6", 3.0),
+    CheckTargetUnwritten("c1", "orders", "orders-6", {0: 7, 11: 2**40}),
+    TranslateGroupOffsets("billing", "c1", "orders", "orders-6", ("billing", "lake"), "earliest", sees_debris=True),
+    TranslateGroupOffsetsBack("billing", "c1-back", "orders-6", "orders"),
+    RestoreGroupOffsets("billing", {"orders-6": {0: Committed(7), 1: None}}, "c1", "orders", "orders-6", {0: 9}),
+    FencePipeline("pipeline/orders", "orders", 1.5),
     ProveCarried("c1", "orders", "orders-6", "pipeline/orders", ("pipeline/orders", "billing"), "latest"),
     SWITCH,
-    TurnOver(CLUSTER, "orders", SWITCH.values, "c1", "orders", "orders-6"),
-    TurnBack(CLUSTER, "orders", SWITCH.values, "c1", "orders", "orders-6", {0: 7, 11: 2**40}),
+    SwitchToTarget(CLUSTER, "orders", SWITCH.values, "c1", "orders", "orders-6"),
+    SwitchToSource(CLUSTER, "orders", SWITCH.values, "c1", "orders", "orders-6", {0: 7, 11: 2**40}),
     StartSwitched(CLUSTER, "orders", "RUNNING", (SWITCH,)),
-    BeginBack("c1", "orders", "orders-6"),
-    StartRestored(CLUSTER, "orders", "PAUSED", "c1", "orders", "id-1", ("billing",)),
+    RegisterCopyBack("c1", "orders", "orders-6"),
+    ResumeOnRecreatedTopic(CLUSTER, "orders", "PAUSED", "c1", "orders", "id-1", ("billing",)),
     RegisterPipeline("orders", {"topic": "orders", "columns": [{"name": "id"}]}),
 )
 KINDS = [step.kind for step in EXAMPLES]

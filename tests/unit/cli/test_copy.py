@@ -141,8 +141,8 @@ def test_options_of_spark_reach_it(desk, tmp_path):
     file, _ = desk.save()
     argv = ("--master", "local[3]", "--jars", str(tmp_path), "--conf", "spark.a=b=c", "--conf", "spark.d=")
     assert desk.run("copy", "run", str(file), "--yes", *argv).code == 0
-    ((wish, _),) = desk.spark.sessions
-    assert (wish.master, wish.jars, wish.conf) == ("local[3]", tmp_path, {"spark.a": "b=c", "spark.d": ""})
+    ((options, _),) = desk.spark.sessions
+    assert (options.master, options.jars, options.conf) == ("local[3]", tmp_path, {"spark.a": "b=c", "spark.d": ""})
 
 
 def test_status_without_any_copy_says_so(desk):

@@ -88,8 +88,8 @@ class FakeSpark:
         self.on_copied = lambda: None
 
     @contextmanager
-    def open(self, wish, work):
-        self.sessions.append((wish, work.name))
+    def open(self, options, work):
+        self.sessions.append((options, work.name))
         yield self
 
     def copy(self, plan, on_slice):
@@ -136,5 +136,6 @@ def plant(monkeypatch, brokers, logs):
     monkeypatch.setattr(
         "seamark.copies.run.running.run_slices", lambda session, plan, ends, on_slice: spark.copy(plan, on_slice)
     )
-    monkeypatch.setattr("seamark.copies.service.require_spark", lambda: None)
+    monkeypatch.setattr("seamark.copies.run.running.require_spark", lambda: None)
+    monkeypatch.setattr("seamark.copies.verify.verifying.require_spark", lambda: None)
     return spark

@@ -17,8 +17,8 @@ from seamark.changes.timing import ChangeTiming
 from seamark.changes.undo import build_undo_draft, build_undo_preconditions
 from seamark.connect.connector import Connector, ConnectorStatus, State, Task
 from seamark.copies.cutover.action import CutOver, CutoverGroup, RecreatedTopic
+from seamark.copies.cutover.copy_port import COPY_PREVIEW
 from seamark.copies.cutover.copy_reader import CarriedReader
-from seamark.copies.cutover.operations import COPY_PREVIEW
 from seamark.copies.cutover.undo import CutoverConnector
 from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, RefusedError, UnknownOutcomeError

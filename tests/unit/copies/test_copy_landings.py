@@ -8,7 +8,7 @@ import pytest
 
 from seamark.context.secret import Secret
 from seamark.context.settings import DatabaseSettings
-from seamark.copies.cutover.parties import CutoverWish
+from seamark.copies.cutover.parties import CutoverOptions
 from seamark.copies.plan.readers import ReaderKind
 from seamark.core.reading import Reading
 from seamark.core.refs import find_mirror
@@ -65,7 +65,7 @@ def test_group_of_a_landing_whose_ledger_nobody_knows_is_told(desk):
 
 def test_cutover_says_what_the_owner_has_to_do(desk):
     copy = run_copy(desk)
-    planned = desk.fleet.copies.cutover(copy.id, CutoverWish())
+    planned = desk.fleet.copies.cutover(copy.id, CutoverOptions())
     (effect,) = [effect for effect in planned.effects if effect.subject == OWNER]
     assert effect.outlook
     assert "group.pipeline%2Fsales" in planned.plan.locks
@@ -75,9 +75,9 @@ def test_cutover_says_what_the_owner_has_to_do(desk):
     kinds = [step.kind for step in planned.plan.steps if step.subject == OWNER]
     assert kinds == ["shut-out-landing", "carry-reader", "prove-carried"]
     assert not any(MIRROR in step.subject for step in planned.plan.steps)
-    in_place = desk.fleet.copies.cutover(copy.id, CutoverWish(in_place=True))
+    in_place = desk.fleet.copies.cutover(copy.id, CutoverOptions(in_place=True))
     assert not any("from.topic" in note for note in in_place.plan.notes)
-    left = desk.fleet.copies.cutover(copy.id, CutoverWish(leave=(OWNER,)))
+    left = desk.fleet.copies.cutover(copy.id, CutoverOptions(leave=(OWNER,)))
     assert not any(step.subject == OWNER for step in left.plan.steps)
 
 
@@ -175,15 +175,15 @@ def test_consumers_are_owners_that_are_no_landings(monkeypatch):
 
 
 def test_cutover_names_groups_that_only_follow_a_ledger(desk, monkeypatch):
-    monkeypatch.setattr("seamark.copies.plan.consumers.list_consumers", lambda _: frozenset({"billing", "elsewhere"}))
+    monkeypatch.setattr("seamark.copies.cutover.cutover.list_consumers", lambda _: frozenset({"billing", "elsewhere"}))
     desk.brokers.add_group("billing", {("t", n): 100 for n in range(4)})
     desk.brokers.add_group("report", {("t", n): 100 for n in range(4)})
     copy = run_copy(desk)
-    notes = desk.fleet.copies.cutover(copy.id, CutoverWish(accept_debris=True)).plan.notes
+    notes = desk.fleet.copies.cutover(copy.id, CutoverOptions(accept_debris=True)).plan.notes
     (told,) = [note for note in notes if "keeps its offsets in a ledger" in note]
     assert told.startswith("group billing is of a consumer")
     assert "seamark groups show billing" in told
-    left = desk.fleet.copies.cutover(copy.id, CutoverWish(leave=("billing",), accept_debris=True))
+    left = desk.fleet.copies.cutover(copy.id, CutoverOptions(leave=("billing",), accept_debris=True))
     assert not any("keeps its offsets in a ledger" in note for note in left.plan.notes)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from seamark.copies.plan.plan_file import read_copy_plan, write_copy_plan
 from seamark.copies.plan.readers import ReaderKind
-from seamark.copies.plan.wish import build_wish, parse_shape
+from seamark.copies.plan.wish import build_copy_options, parse_shape
 from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.kafka.groups import GroupMember
 from seamark.kafka_sink.routing import Rule
@@ -26,8 +26,8 @@ class Desk:
         self.brokers.add_topic("t", partitions=4, records=1000)
         self.logs.keys["t"] = sample_keys(4)
 
-    def plan(self, partitions="4:2", **wish):
-        return self.fleet.copies.plan("t", partitions, **wish)
+    def plan(self, partitions="4:2", **options):
+        return self.fleet.copies.plan("t", partitions, **options)
 
 
 @pytest.fixture
@@ -189,5 +189,5 @@ def test_file_that_is_no_plan_is_refused(tmp_path, text):
 def test_shapes():
     assert parse_shape("6") == (None, 6)
     assert parse_shape("12:6") == (12, 6)
-    assert build_wish("t", 6).target == "t-6"
-    assert replace(build_wish("t", 6), to="u").target == "u"
+    assert build_copy_options("t", 6).target == "t-6"
+    assert replace(build_copy_options("t", 6), to="u").target == "u"

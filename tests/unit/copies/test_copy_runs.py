@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from seamark.copies.cutover.operations import CutoverOperations
 from seamark.copies.run.pace import CopyPace
-from seamark.copies.run.running import RunWish
+from seamark.copies.run.running import CopyRunOptions
 from seamark.copies.status import CopyState
-from seamark.errors import FencedError, NotFoundError, RefusedError, UsageError
+from seamark.errors import FencedError, NotFoundError, PermissionDeniedError, RefusedError, UsageError
 from seamark.spark.slices import OffsetRange, Slice
+from seamark.spark.spark_session import SparkOptions
 from tests.unit.copies.test_copy_plans import Desk
 
 CONTROL = "seamark-control"
@@ -90,7 +92,7 @@ def test_following_extends_the_plan_until_little_is_left(desk, plan):
 
     desk.spark.on_copied = produce
     heard = Heard()
-    outcome = desk.fleet.copies.run(plan, wish=RunWish(follow=True, lag=200), events=heard)
+    outcome = desk.fleet.copies.run(plan, options=CopyRunOptions(follow=True, lag=200), events=heard)
     assert outcome.rounds == 1
     assert outcome.behind == 120
     assert outcome.plan.size == 4000 + 2800
@@ -109,7 +111,23 @@ def test_second_driver_fences_the_registration_of_the_first(desk, plan):
     desk.spark.on_copied = lambda: desk.logs.hold(CONTROL, plan=plan.id)
     desk.brokers.topics["t"].logs[0] += [9_000_000] * 5000
     with pytest.raises(FencedError):
-        desk.fleet.copies.run(plan, wish=RunWish(follow=True, lag=0))
+        desk.fleet.copies.run(plan, options=CopyRunOptions(follow=True, lag=0))
+
+
+def test_read_only_context_runs_no_copy_by_command_or_step(desk, plan):
+    copies = desk.fleet.copies
+    copies.run(plan)
+    desk.brokers.topics["t"].logs[0] += [9_000_000] * 5
+    holder, operations = desk.logs.holders[plan.id], CutoverOperations(copies.endpoints, spark=SparkOptions(session=1))
+    object.__setattr__(desk.fleet.context, "read_only", True)
+    follow = CopyRunOptions(follow=True, lag=0)
+    for run in (lambda: copies.run(plan.id, options=follow), lambda: operations.catch_up(plan.id)):
+        with pytest.raises(PermissionDeniedError, match="run a topic copy"):
+            run()
+    # To take the registration would fence the process that runs the copy.
+    assert desk.logs.holders[plan.id] is holder
+    object.__setattr__(desk.fleet.context, "read_only", False)
+    assert operations.catch_up(plan.id) == "5 records copied"
 
 
 def test_refused_plan_is_not_run(desk):

@@ -6,10 +6,10 @@ import random as randoms
 
 import pytest
 
-from seamark.copies.cutover.work import CopyWork
+from seamark.copies.cutover.operations import CutoverOperations
 from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
 from seamark.copies.plan.cutting import Limits, cut_slices
-from seamark.copies.plan.place import CopyPlace, CopyRoute
+from seamark.copies.plan.place import CopyEndpoint, CopyEndpoints
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka_sink.routing import Routing, Rule
 from seamark.spark.slices import OffsetRange
@@ -18,7 +18,7 @@ from tests.unit.copies.simulation import PLAN, Simulation
 
 
 class Copied:
-    """An engine whose data is in memory, and the brokers beside it."""
+    """A copy whose data is in memory, and the brokers beside it."""
 
     def __init__(self, *, sources=4, targets=2, records=50, upto=None, empty=(), begin=0):
         routing = Routing(Rule.MURMUR2, sources, targets)
@@ -43,17 +43,26 @@ class Copied:
         self.brokers.topics["orders-2"].logs = [[0] * self.made.ends.get(t, 0) for t in range(targets)]
         self.recounts = 0
 
+    def open(self, **options):
+        endpoint = CopyEndpoint(None, None, lambda: self.brokers, None, None, None, None)
+        return InMemoryOperations(self, CopyEndpoints(endpoint, endpoint), **options)
+
+
+class InMemoryOperations(CutoverOperations):
+    """Operations on one `Copied`: no control topic, no Spark."""
+
+    def __init__(self, copied, endpoints, **options):
+        super().__init__(endpoints, **options)
+        self.copied = copied
+
     def read(self, copy):
         assert copy == PLAN
-        return self.plan, self.made.progress()
+        return self.copied.plan, self.copied.made.progress()
 
-    def build_recounter(self, _plan):
-        self.recounts += 1
-        return self.made
-
-    def open(self, **options):
-        place = CopyPlace(None, lambda: self.brokers, None, None, None)
-        return CopyWork(self, CopyRoute(place, place), **options)
+    def recount(self, plan, questions):
+        assert plan is self.copied.plan
+        self.copied.recounts += 1
+        return self.copied.made.recount(questions)
 
 
 def routing_of(sources, key):
@@ -69,26 +78,28 @@ def test_reader_that_has_had_all_reads_nothing_again():
 
 
 def test_many_readers_cost_one_recount_and_none_when_asked_again():
-    copied = Copied()
-    copied.brokers.add_group("a", {("orders", p): 17 for p in range(4)})
-    copied.brokers.add_group("b", {("orders", p): 5 + p for p in range(4)})
+    copied = Copied(sources=3)
+    copied.brokers.add_group("a", {("orders", p): 17 for p in range(3)})
+    copied.brokers.add_group("b", {("orders", p): 5 + p for p in range(3)})
     work = copied.open()
     first = work.translate(PLAN, ["a", "b"], missing="")
     assert first["a"].replayed_least == first["a"].replayed_most
     assert work.translate(PLAN, ["a", "b"], missing="") == first
     assert copied.recounts == 1
     # One of them has moved.
-    copied.brokers.add_group("a", {("orders", p): 18 for p in range(4)})
+    copied.brokers.add_group("a", {("orders", p): 18 for p in range(3)})
     assert work.translate(PLAN, ["a", "b"], missing="")["a"].to_read <= first["a"].to_read
     assert copied.recounts == 2
 
 
 def test_look_without_recount_is_a_bound():
-    copied = Copied()
-    copied.brokers.add_group("a", {("orders", p): 17 for p in range(4)})
+    copied = Copied(sources=3)
+    copied.brokers.add_group("a", {("orders", p): 5 + p for p in range(3)})
     exact = copied.open().translate(PLAN, ["a"], missing="")["a"]
     bound = copied.open(is_recounting=False).translate(PLAN, ["a"], missing="")["a"]
     assert bound.replayed_least <= exact.replayed_most <= bound.replayed_most
+    assert exact.replayed_least == exact.replayed_most
+    assert bound.replayed_least < bound.replayed_most
     assert copied.recounts == 1
 
 

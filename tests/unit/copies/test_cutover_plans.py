@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from seamark.changes.plan import Plan
-from seamark.copies.cutover.parties import CutoverWish
-from seamark.copies.cutover.restored import name_back
-from seamark.copies.run.running import RunWish
+from seamark.copies.cutover.parties import CutoverOptions
+from seamark.copies.plan.copy_plan import build_back_name
+from seamark.copies.run.running import CopyRunOptions
 from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.kafka.groups import Committed, GroupMember
 from tests.unit.copies.test_copy_plans import Desk
@@ -32,8 +32,8 @@ def desk(tmp_path, monkeypatch):
     return made
 
 
-def plan(desk, **wish):
-    return desk.fleet.copies.cutover(desk.copy.id, CutoverWish(**wish))
+def plan(desk, **options):
+    return desk.fleet.copies.cutover(desk.copy.id, CutoverOptions(**options))
 
 
 def test_plan_names_everybody_and_what_becomes_of_them(desk):
@@ -77,9 +77,9 @@ def test_topic_is_not_deleted_with_what_the_copy_left_out(desk):
     part = desk.plan(to="part", since=400).plan
     desk.fleet.copies.run(part)
     with pytest.raises(RefusedError, match="t can't be made anew from this copy") as caught:
-        desk.fleet.copies.cutover(part.id, CutoverWish(in_place=True))
+        desk.fleet.copies.cutover(part.id, CutoverOptions(in_place=True))
     assert "1600 offsets before its begin" in caught.value.cause
-    planned = desk.fleet.copies.cutover(part.id, CutoverWish(accept_debris=True))
+    planned = desk.fleet.copies.cutover(part.id, CutoverOptions(accept_debris=True))
     assert any("1600 offsets of t before the copy's begin are not in part" in note for note in planned.plan.notes)
 
 
@@ -170,7 +170,7 @@ def test_finish_refuses_what_somebody_has_written_to_the_source_since(turned):
     assert f"seamark copy run {turned.copy.id} --follow --lag 0" in caught.value.hint
     # What it says to do does it, also behind what others have written to the target.
     turned.brokers.topics["t-2"].logs[0] += [0]
-    turned.fleet.copies.run(turned.copy.id, wish=RunWish(follow=True, lag=0))
+    turned.fleet.copies.run(turned.copy.id, options=CopyRunOptions(follow=True, lag=0))
     assert [effect.subject for effect in turned.fleet.copies.finish(turned.copy.id).effects] == ["topic/t"]
 
 
@@ -199,8 +199,8 @@ def test_finish_keeps_the_only_copy_of_a_topic_that_was_made_anew(turned):
 
 def test_finish_keeps_a_copy_that_is_not_wholly_back(desk):
     make_anew(desk)
-    desk.fleet.copies.work.begin_back(desk.copy.id)
-    back = name_back(desk.copy.id)
+    desk.fleet.copies.operations.begin_back(desk.copy.id)
+    back = build_back_name(desk.copy.id)
     with pytest.raises(RefusedError, match="t-2 holds 4002 offsets that were never copied to t;") as caught:
         desk.fleet.copies.finish(desk.copy.id)
     assert f"seamark copy run {back} --follow --lag 0" in caught.value.hint

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seamark.copies.plan.cutting import Limits, cut_slices
-from seamark.copies.plan.debris import Debris, find_debris, list_ahead
+from seamark.copies.plan.debris import AbortedRecords, find_debris, list_ahead
 from seamark.kafka_sink.copy_run import Run
 from seamark.kafka_sink.routing import Routing, Rule
 from tests.unit.copies.simulation import Simulation, build_record, build_source
@@ -25,13 +25,18 @@ def test_markers_are_no_debris_and_the_rest_is():
         build_record("p", "s1", task=0, tasks=1, runs=(run(0, 9, 9),)),
     ]
     debris = find_debris(records, ends={0: 14, 1: 5, 2: 3})
-    assert debris == (Debris(0, 6, 8), Debris(0, 11, 13), Debris(1, 0, 1), Debris(2, 0, 2))
+    assert debris == (
+        AbortedRecords(0, 6, 8),
+        AbortedRecords(0, 11, 13),
+        AbortedRecords(1, 0, 1),
+        AbortedRecords(2, 0, 2),
+    )
     assert [one.size for one in debris] == [3, 3, 2, 3]
 
 
 def test_what_lies_ahead_of_a_reader():
-    debris = (Debris(0, 6, 8), Debris(0, 11, 13), Debris(1, 0, 1))
-    assert list_ahead(debris, {0: 8, 1: 2}) == (Debris(0, 8, 8), Debris(0, 11, 13))
+    debris = (AbortedRecords(0, 6, 8), AbortedRecords(0, 11, 13), AbortedRecords(1, 0, 1))
+    assert list_ahead(debris, {0: 8, 1: 2}) == (AbortedRecords(0, 8, 8), AbortedRecords(0, 11, 13))
     assert list_ahead(debris, {0: 14, 1: 2}) == ()
 
 

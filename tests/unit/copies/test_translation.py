@@ -72,7 +72,7 @@ def test_nothing_is_skipped_and_replay_is_as_predicted(shape, rule, seed):
     copied = build_map(made.progress(), made.ranges, targets=shape[1])
     for _ in range(4):
         positions = draw_positions(random, copied.covered)
-        found = translate_all(copied, {"g": positions}, recounter=made)["g"]
+        found = translate_all(copied, {"g": positions}, recount=made.recount)["g"]
         skipped, replayed = compare(made, positions, found)
         assert skipped == 0
         assert found.replayed == Span(replayed, replayed)
@@ -86,7 +86,7 @@ def test_a_topic_that_has_grown_is_translated_as_exactly(before, shape, seed):
     made, random = make(seed, shape, grown_from=before)
     copied = build_map(made.progress(), made.ranges, targets=shape[1])
     positions = draw_positions(random, copied.covered)
-    found = translate_all(copied, {"g": positions}, recounter=made)["g"]
+    found = translate_all(copied, {"g": positions}, recount=made.recount)["g"]
     skipped, replayed = compare(made, positions, found)
     assert (skipped, found.replayed) == (0, Span(replayed, replayed))
 
@@ -98,7 +98,7 @@ def test_positions_are_the_first_records_that_the_reader_has_not_had(shape, seed
     made, random = make(seed, shape)
     copied = build_map(made.progress(), made.ranges, targets=shape[1], ends=made.ends)
     positions = draw_positions(random, copied.covered)
-    found = translate_all(copied, {"g": positions}, recounter=made)["g"]
+    found = translate_all(copied, {"g": positions}, recount=made.recount)["g"]
     for target, log in made.target.items():
         waiting = [at for at, (source, offset) in log.items() if offset >= positions[source]]
         assert found.offsets[target] == min(waiting, default=made.ends[target])
@@ -128,7 +128,7 @@ def test_records_that_vanished_since_make_a_bound_and_nothing_is_skipped(shape, 
     positions = draw_positions(random, copied.covered)
     # Compaction takes what it likes of the source; the target was written before.
     made.source = {p: [entry for entry in log if random.random() < 0.6] for p, log in made.source.items()}
-    found = translate_all(copied, {"g": positions}, recounter=made)["g"]
+    found = translate_all(copied, {"g": positions}, recount=made.recount)["g"]
     skipped, replayed = compare(made, positions, found)
     assert skipped == 0
     assert found.replayed.least <= replayed <= found.replayed.most
@@ -146,7 +146,7 @@ def test_a_copy_that_still_goes_on_can_be_translated(shape, seed):
     made.slices = whole
     copied = build_map(made.progress(), made.ranges, targets=shape[1])
     positions = draw_positions(random, copied.covered)
-    found = translate_all(copied, {"g": positions}, recounter=made)["g"]
+    found = translate_all(copied, {"g": positions}, recount=made.recount)["g"]
     made.slices = whole[upto:]
     made.copy(random=random)
     skipped, replayed = compare(made, positions, found)
@@ -181,7 +181,7 @@ def test_growing_by_a_multiple_reads_nothing_again(shape, seed):
     made, random = make(seed, shape)
     copied = build_map(made.progress(), made.ranges, targets=shape[1])
     positions = draw_positions(random, copied.covered)
-    assert translate_all(copied, {"g": positions}, recounter=made)["g"].replayed == Span(0, 0)
+    assert translate_all(copied, {"g": positions}, recount=made.recount)["g"].replayed == Span(0, 0)
 
 
 @pytest.mark.parametrize("missing", Missing)
@@ -191,7 +191,7 @@ def test_partitions_without_a_position_are_as_was_said(missing, seed):
     made, random = make(seed, (6, 4))
     copied = build_map(made.progress(), made.ranges, targets=4)
     positions = draw_positions(random, copied.covered, some_missing=True)
-    found = translate_all(copied, {"g": positions}, recounter=made, missing=missing)["g"]
+    found = translate_all(copied, {"g": positions}, recount=made.recount, missing=missing)["g"]
     meant = {p: whole.begin if missing is Missing.EARLIEST else whole.end for p, whole in copied.covered.items()}
     skipped, replayed = compare(made, meant | positions, found)
     assert (skipped, found.replayed) == (0, Span(replayed, replayed))
@@ -219,7 +219,7 @@ def test_many_readers_are_recounted_at_once():
             return made.recount(questions)
 
     readers = {f"g{number}": draw_positions(random, copied.covered) for number in range(50)}
-    found = translate_all(copied, readers, recounter=Counting())
+    found = translate_all(copied, readers, recount=Counting().recount)
     assert len(calls) == 1
     assert calls[0] > 0
     assert len(found) == 50
@@ -267,7 +267,7 @@ class TestRefusals:
         positions = next(p for _ in range(99) if list_questions(copied, p := draw_positions(random, copied.covered)))
         made.source = {p: [(offset, None) for offset in range(500)] for p in made.source}
         with pytest.raises(RefusedError, match="gives another count than the copy did"):
-            translate_all(copied, {"g": positions}, recounter=made)
+            translate_all(copied, {"g": positions}, recount=made.recount)
 
     def test_ends_before_the_records_are_refused(self):
         with pytest.raises(RefusedError, match="before records that were copied"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-import seamark.copies.cutover.spark_engine
-from seamark.copies.cutover.spark_engine import SparkEngine
+import seamark.copies.cutover.operations
+from seamark.copies.cutover.operations import CutoverOperations
 from seamark.errors import RefusedError
 from seamark.tables.postgres.ledger import Entry
 from tests.unit.copies.copying import FakeLogs, plant, sample_keys
@@ -25,10 +25,10 @@ class CopyEnvironment(Environment):
         super().__init__(*args, **more)
         self.logs = FakeLogs()
         self.spark = plant(self.patch, self.brokers, self.logs)
-        self.patch.setattr(seamark.copies.cutover.spark_engine, "open_spark", self.spark.open)
+        self.patch.setattr(seamark.copies.cutover.operations, "open_spark", self.spark.open)
         # Both read records, which the fakes do not hold.
-        self.patch.setattr(SparkEngine, "prove", lambda _, copy, level: f"control records compared ({level})")
-        self.patch.setattr(SparkEngine, "build_recounter", lambda _, plan: None)
+        self.patch.setattr(CutoverOperations, "verify", lambda _, copy, level: f"control records compared ({level})")
+        self.patch.setattr(CutoverOperations, "recount", lambda _, plan, questions: {})
         self.ledgers = {}
         self.patch.setattr("seamark.fleet.environment.route_ledgers", lambda brokers, _: route(brokers, self.ledgers))
         self.brokers.add_topic("t", partitions=4, records=100, configs={"min.insync.replicas": "1"})
@@ -111,7 +111,7 @@ def copy_cutover_fails(env):
     def refuse(_, copy, level):
         raise RefusedError("source and target differ; nobody was turned over", cause=f"3 records are lost ({level})")
 
-    env.patch.setattr(SparkEngine, "prove", refuse)
+    env.patch.setattr(CutoverOperations, "verify", refuse)
     env.change("copy", "cutover", env.copy(), "--accept-debris")
 
 

@@ -11,7 +11,7 @@ import pytest
 from seamark.errors import ConfigurationError, RefusedError, SeamarkError
 from seamark.spark import spark_session as session
 from seamark.spark.interrupts import taking_interrupts
-from seamark.spark.spark_session import SparkWish, build_copy_work, explain_failure, open_spark, require_spark
+from seamark.spark.spark_session import SparkOptions, build_copy_work, explain_failure, open_spark, require_spark
 
 WORK = build_copy_work("01A")
 TASK = """Job aborted due to stage failure: Task 3 in stage 7.0 failed 4 times
@@ -121,5 +121,5 @@ def test_missing_extra_is_named_before_anything_is_done(monkeypatch):
     with pytest.raises(ConfigurationError, match="pyspark and pyarrow") as caught:
         require_spark()
     assert caught.value.hint == "pip install 'seamark[spark]'"
-    with pytest.raises(ConfigurationError), open_spark(SparkWish(), WORK):
+    with pytest.raises(ConfigurationError), open_spark(SparkOptions(), WORK):
         pass

@@ -26,14 +26,15 @@ from seamark.changes.effect import Effect, FieldChange, Sign
 from seamark.changes.step import CanNotUndo
 from seamark.connectors.await_running import AwaitRunning
 from seamark.connectors.run_state import SetRunState
-from seamark.copies.cutover.carry_reader import CarryReader, CarryReaderBack
-from seamark.copies.cutover.copy_looks import Approach, CatchUp, ProveCopy, ProveStill
-from seamark.copies.cutover.landing_looks import ProveCarried, ShutOutLanding
-from seamark.copies.cutover.operations import COPY_PREVIEW
-from seamark.copies.cutover.restored import BeginBack, StartRestored, name_back
+from seamark.copies.cutover.carry_reader import TranslateGroupOffsets, TranslateGroupOffsetsBack
+from seamark.copies.cutover.copy_looks import CatchUp, CheckSourceIdle, PreCopy, VerifyCopy
+from seamark.copies.cutover.copy_port import COPY_PREVIEW
+from seamark.copies.cutover.landing_looks import FencePipeline, ProveCarried
+from seamark.copies.cutover.restored import RegisterCopyBack, ResumeOnRecreatedTopic
 from seamark.copies.cutover.switch_config import StartSwitched, SwitchConfig
-from seamark.copies.cutover.turn_over import TurnOver
+from seamark.copies.cutover.turn_over import SwitchToTarget
 from seamark.copies.cutover.undo import CutoverConnector, build_alter, build_cut_back, build_subject, find_locks
+from seamark.copies.plan.copy_plan import build_back_name
 from seamark.core.refs import build_group_owner, is_pipeline
 from seamark.errors import RefusedError, SeamarkError
 from seamark.offsets.port import PLANNING
@@ -46,7 +47,7 @@ from seamark.topics.topic import CreateTopic, DeleteTopic
 if TYPE_CHECKING:
     from seamark.changes.step import Step
     from seamark.connect.connector import Connector
-    from seamark.copies.cutover.copy_port import CopyPort
+    from seamark.copies.cutover.operations import CutoverOperations
 
 STOPPED, RUNNING = "STOPPED", "RUNNING"
 
@@ -155,7 +156,7 @@ class CutOver(Action):
             self._preview(reads.use(COPY_PREVIEW)()),
         )
 
-    def _preview(self, copies: CopyPort) -> dict[str, str]:
+    def _preview(self, copies: CutoverOperations) -> dict[str, str]:
         """Return what each group reads again, as far as that is known before the last catch-up."""
         said: dict[str, str] = {}
         for one in self.groups:
@@ -169,7 +170,7 @@ class CutOver(Action):
 
     def steps(self, seen: CutoverSeen) -> StepSequence:
         """Copy, stop, copy the rest, verify, translate offsets, switch configs, start."""
-        turn: list[Step] = [Approach(self.copy, self.source, self.target), *self._build_stops(seen)]
+        turn: list[Step] = [PreCopy(self.copy, self.source, self.target), *self._build_stops(seen)]
         turn += [*self.build_copying(seen), *self._build_fences(seen)]
         turn += [*self.build_translations(), *self._build_translation_checks()]
         insists: list[Step] = []
@@ -204,13 +205,13 @@ class CutOver(Action):
     def build_copying(self, seen: CutoverSeen) -> Iterator[Step]:
         """Return the steps that copy the rest, and verify it."""
         yield CatchUp(self.copy, self.source, self.target)
-        yield ProveCopy(self.copy, self.source, self.target, level=self.level)
+        yield VerifyCopy(self.copy, self.source, self.target, level=self.level)
         yield self._build_idle_check(seen)
 
-    def _build_idle_check(self, seen: CutoverSeen) -> ProveStill:
-        return ProveStill(self.copy, self.source, self.target, quiet_seconds=seen.quiet_seconds)
+    def _build_idle_check(self, seen: CutoverSeen) -> CheckSourceIdle:
+        return CheckSourceIdle(self.copy, self.source, self.target, quiet_seconds=seen.quiet_seconds)
 
-    def build_translations(self, kind: type[CarryReader] = CarryReader) -> Iterator[Step]:
+    def build_translations(self, kind: type[TranslateGroupOffsets] = TranslateGroupOffsets) -> Iterator[Step]:
         """Return the steps that give each group its offsets in the target."""
         groups = tuple(one.group for one in self.groups)
         for one in self.groups:
@@ -227,7 +228,7 @@ class CutOver(Action):
     def _build_fences(self, seen: CutoverSeen) -> Iterator[Step]:
         """Fence pipelines as late as possible: seamark can't start those again that were running."""
         for owner in self.pipelines:
-            yield ShutOutLanding(owner, self.source, quiet_seconds=seen.quiet_seconds)
+            yield FencePipeline(owner, self.source, quiet_seconds=seen.quiet_seconds)
 
     def _build_translation_checks(self) -> Iterator[Step]:
         groups = tuple(one.group for one in self.groups)
@@ -239,15 +240,15 @@ class CutOver(Action):
             yield build_alter(self.target, self.configs)
         yield self._build_idle_check(seen)
         for one in self.connectors:
-            yield TurnOver(*one.place, one.values, self.copy, self.source, self.target)
+            yield SwitchToTarget(*one.place, one.values, self.copy, self.source, self.target)
 
     def _build_recreation(self, new: RecreatedTopic, seen: CutoverSeen) -> Iterator[Step]:
         """Recreate the source, which is deleted by now, and fill it. From here there is no way back."""
         yield CreateTopic(self.source, new.partitions, new.replication_factor, new.configs)
-        yield BeginBack(self.copy, self.source, self.target)
-        back = replace(self, copy=name_back(self.copy), source=self.target, target=self.source)
+        yield RegisterCopyBack(self.copy, self.source, self.target)
+        back = replace(self, copy=build_back_name(self.copy), source=self.target, target=self.source)
         yield from back.build_copying(seen)
-        yield from back.build_translations(CarryReaderBack)
+        yield from back.build_translations(TranslateGroupOffsetsBack)
         if self.configs:
             yield build_alter(self.source, self.configs)
 
@@ -274,7 +275,7 @@ class CutOver(Action):
             return
         if self.recreated:
             groups = tuple(one.group for one in self.groups)
-            yield StartRestored(*one.place, one.state, self.copy, self.source, self.recreated.topic_id, groups)
+            yield ResumeOnRecreatedTopic(*one.place, one.state, self.copy, self.source, self.recreated.topic_id, groups)
         else:
             switches = tuple(SwitchConfig(*other.place, other.values) for other in self.connectors)
             yield StartSwitched(*one.place, one.state, switches)

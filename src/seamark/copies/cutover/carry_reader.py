@@ -20,7 +20,7 @@ from seamark.kafka.groups import Committed
 
 @step_kind("return-reader")
 @dataclass(frozen=True, slots=True)
-class ReturnReader(MoveGroup):
+class RestoreGroupOffsets(MoveGroup):
     """What a group has committed for the target is as it was before. Its positions in the source were never touched.
 
     `copy` is the copy whose cut-over is taken back, and `ends` are those of its target at the cut-over.
@@ -44,7 +44,7 @@ class ReturnReader(MoveGroup):
 
 @step_kind("carry-reader")
 @dataclass(frozen=True, slots=True)
-class CarryReader(Step):
+class TranslateGroupOffsets(Step):
     """A group that stands still gets its positions in the target, told from the copy's control records.
 
     `readers` are all groups of the cut-over: one recount answers for all. One that `sees_debris` reads what
@@ -96,7 +96,7 @@ class CarryReader(Step):
         if isinstance(back, CanNotUndo):
             return back
         ends = {int(partition): end for partition, end in intent.extra["ends"].items()}
-        return ReturnReader(back.group, back.positions, self.copy, self.source, self.target, ends)
+        return RestoreGroupOffsets(back.group, back.positions, self.copy, self.source, self.target, ends)
 
     def _read_move(self, intent: Intent) -> MoveGroup:
         return MoveGroup(self.group, load_positions(intent.after))
@@ -114,7 +114,7 @@ class CarryReader(Step):
 
 @step_kind("carry-reader-back")
 @dataclass(frozen=True, slots=True)
-class CarryReaderBack(CarryReader):
+class TranslateGroupOffsetsBack(TranslateGroupOffsets):
     """The same for the second copy of a cut-over in place, back to the old name: another side of the same group."""
 
     aspect: ClassVar[str] = f"{POSITION} back"

@@ -35,7 +35,7 @@ class CopyLook(Look):
 
 @step_kind("approach")
 @dataclass(frozen=True, slots=True)
-class Approach(CopyLook):
+class PreCopy(CopyLook):
     """What has come to the source is copied while everybody goes on: so little is left when they stop.
 
     It also starts Spark, for which nobody has to stand still.
@@ -85,7 +85,7 @@ class CatchUp(CopyLook):
 
 @step_kind("prove-copy")
 @dataclass(frozen=True, slots=True)
-class ProveCopy(CopyLook):
+class VerifyCopy(CopyLook):
     """Source and target are compared, by Spark."""
 
     aspect: ClassVar[str] = "proven"
@@ -106,7 +106,7 @@ class ProveCopy(CopyLook):
 
 @step_kind("prove-still")
 @dataclass(frozen=True, slots=True)
-class ProveStill(CopyLook):
+class CheckSourceIdle(CopyLook):
     """Nobody writes to the source for so long: everything that it holds is copied, and stays so."""
 
     aspect: ClassVar[str] = "still"
@@ -142,7 +142,7 @@ class ProveStill(CopyLook):
 
 @step_kind("prove-untouched")
 @dataclass(frozen=True, slots=True)
-class ProveUntouched(CopyLook):
+class CheckTargetUnwritten(CopyLook):
     """Nobody has written to the target since the cut-over: then, and only then, it can be taken back."""
 
     aspect: ClassVar[str] = "untouched"

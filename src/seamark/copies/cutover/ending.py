@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from seamark.copies.cutover.restored import name_back
+from seamark.copies.plan.copy_plan import build_back_name
 from seamark.copies.plan.landings import leave_mirrors_out, read_landings
 from seamark.copies.plan.source import find_topic
 from seamark.errors import NotFoundError, RefusedError
 
 if TYPE_CHECKING:
-    from seamark.copies.cutover.work import CopyWork
+    from seamark.copies.cutover.operations import CutoverOperations
     from seamark.copies.plan.copy_plan import CopyPlan
     from seamark.kafka.api import BrokersPort
     from seamark.kafka.topic import TopicStatus
 
 
-def find_leftover(plan: CopyPlan, *, name: str, kafka: BrokersPort, look: CopyWork, abandon: Sequence[str] = ()) -> str:
+def find_leftover(
+    plan: CopyPlan, *, name: str, kafka: BrokersPort, operations: CutoverOperations, abandon: Sequence[str] = ()
+) -> str:
     """The topic to delete: the source; or the temporary copy, where the source was made anew under its name.
 
-    `name` is what `look` calls the copy.
+    `name` is how `operations` name the copy.
 
     Raises:
         RefusedError: it is gone already, or a group has a position in it and none in the other one, or it holds what
@@ -33,14 +35,14 @@ def find_leftover(plan: CopyPlan, *, name: str, kafka: BrokersPort, look: CopyWo
     is_anew = bool(plan.source.topic_id) and source.topic_id != plan.source.topic_id
     left, kept = (target, source) if is_anew else (source, target)
     _refuse_stranded(left, kept, kafka=kafka, abandon=abandon)
-    _refuse_uncopied(left, kept, copy=name_back(name) if is_anew else name, look=look)
+    _refuse_uncopied(left, kept, copy=build_back_name(name) if is_anew else name, operations=operations)
     return left.name
 
 
-def _refuse_uncopied(left: TopicStatus, kept: TopicStatus, *, copy: str, look: CopyWork) -> None:
+def _refuse_uncopied(left: TopicStatus, kept: TopicStatus, *, copy: str, operations: CutoverOperations) -> None:
     """Refuse to delete what somebody has written since, as a producer may that nobody has turned."""
     try:
-        behind = look.list_left(copy)
+        behind = operations.list_left(copy)
     except NotFoundError as error:
         raise RefusedError(
             f"{left.name} was never copied to {kept.name}; nothing was deleted",

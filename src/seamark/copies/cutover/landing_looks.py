@@ -24,7 +24,7 @@ _SETTLE_SECONDS = 60.0
 
 @step_kind("shut-out-landing")
 @dataclass(frozen=True, slots=True)
-class ShutOutLanding(Look):
+class FencePipeline(Look):
     """Every run of a landing is shut out of a topic, and for `quiet_seconds` nobody begins another."""
 
     aspect: ClassVar[str] = "shut out"

@@ -1,15 +1,298 @@
-"""The key under which planning finds the preview of a cutover."""
+"""The operations on a copy that the steps of a cutover call: copy, verify, translate offsets, fence pipelines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from seamark.core.ports import Port
+from seamark.copies.cutover.back import plan_back
+from seamark.copies.cutover.copy_map import CopyMap, build_map
+from seamark.copies.cutover.copy_reader import CarriedReader
+from seamark.copies.cutover.translation import Missing, Translation, translate_all
+from seamark.copies.plan.copy_plan import build_back_name, parse_copy_name
+from seamark.copies.plan.debris import AbortedRecords, find_debris, list_ahead
+from seamark.copies.plan.progress import Progress, read_progress
+from seamark.copies.plan.registry import check_readable, find_plan, register
+from seamark.copies.plan.settings import build_ends
+from seamark.copies.plan.source import find_topic
+from seamark.copies.run.pace import CopyEvents, Silent
+from seamark.copies.run.running import CopyRunner, CopyRunOptions
+from seamark.copies.verify.verif_words import describe_verification
+from seamark.copies.verify.verifying import verify
+from seamark.core.refs import is_pipeline
+from seamark.errors import RefusedError, UsageError
+from seamark.kafka_sink.control import CONTROL_TOPIC
+from seamark.offsets.stores.ledger import fence_ledger, read_epochs
+from seamark.spark.spark_session import SparkOptions, build_copy_work, open_spark
 
 if TYPE_CHECKING:
-    from seamark.copies.cutover.copy_port import CopyPort
+    from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
+    from seamark.copies.plan.place import CopyEndpoint, CopyEndpoints
+    from seamark.copies.plan.recount import Answers, Question
+    from seamark.kafka.spot import Bounds
+
+Positions = dict[int, int]
 
 
-COPY_PREVIEW: Port[Callable[[], CopyPort]] = Port("copy preview")
-"""Opens the copies of topics for reading. Nothing is recounted, so that Spark isn't started."""
+class CutoverOperations:
+    """The copies between two endpoints, as steps use them. Steps name a copy as `build_copy_name` does.
+
+    All operations share one Spark session. It is opened when it is first needed and closed by `close`: while connectors
+    are stopped, a second start of Spark would prolong the outage.
+    """
+
+    def __init__(
+        self,
+        endpoints: CopyEndpoints,
+        *,
+        spark: SparkOptions | None = None,
+        events: CopyEvents | None = None,
+        is_recounting: bool = True,
+    ) -> None:
+        """Without `is_recounting`, translations start no Spark, and their numbers may be bounds."""
+        self._endpoints = endpoints
+        self._spark = spark or SparkOptions()
+        self._events = events or Silent()
+        self._is_recounting = is_recounting
+        self._open = ExitStack()
+        self._session: SparkOptions | None = None
+        # Translations of groups whose offsets have not changed since: a recount is a job of its own.
+        self._answers: dict[object, Mapping[str, Translation]] = {}
+
+    def close(self) -> None:
+        """Close the Spark session, if one was opened here."""
+        self._session = None
+        self._open.close()
+
+    def approach(self, copy: str) -> str:
+        """Copy what is in the source so far, while producers write to it; return a short report.
+
+        It ends when little is left, so that it doesn't follow the producers forever.
+        """
+        return self._run(copy, CopyRunOptions(follow=True))
+
+    def catch_up(self, copy: str) -> str:
+        """Copy all that the source holds now; return a short report. If repeated, it does nothing.
+
+        Raises:
+            SeamarkError: it was interrupted. The next call continues from there.
+        """
+        return self._run(copy, CopyRunOptions(follow=True, lag=0))
+
+    def _run(self, copy: str, options: CopyRunOptions) -> str:
+        plan, control_topic = parse_copy_name(copy)
+        runner = CopyRunner(self._endpoints, control_topic=control_topic, events=self._events)
+        outcome = runner.run(plan, options, self._get_spark(plan))
+        return f"{outcome.written} records copied" if outcome.written else "all of it was copied already"
+
+    def begin_back(self, copy: str) -> str:
+        """Register the copy from the target to the recreated source; return a short report. It can be repeated.
+
+        Raises:
+            RefusedError: the source was not recreated, its partitions are not the target's, or the copy is not
+                complete.
+        """
+        name, control_topic = parse_copy_name(copy)
+        plan, progress = self.read(copy)
+        if not progress.is_complete:
+            raise RefusedError(f"the copy {name} is not done; nothing can be copied back yet")
+        target = self._endpoints.target
+        made = plan_back(plan, id=build_back_name(name), kafka=target.kafka)
+        check_readable(target.logs.read_registered(control_topic), made.id)
+        hold = target.logs.hold(control_topic, plan=made.id)
+        try:
+            if hold.read() is None:
+                register(hold, made, former=None, actor=self._endpoints.source.actor)
+        finally:
+            hold.close()
+        return f"planned as {made.id}"
+
+    def verify(self, copy: str, level: str) -> str:
+        """Compare source and target; return a short report.
+
+        Raises:
+            RefusedError: they differ. The cause says where.
+        """
+        plan, control_topic = parse_copy_name(copy)
+        report = verify(
+            self._endpoints,
+            plan,
+            level=level,
+            spark=self._get_spark(plan),
+            control_topic=control_topic,
+            on_stage=self._events.said,
+        )
+        if not report.is_passed:
+            raise RefusedError(
+                "source and target differ; nobody was turned over",
+                cause="; ".join(line.strip() for line in describe_verification(report)[2:]),
+                hint=f"seamark copy verify {plan} --level full shows where",
+            )
+        return f"{report.compared.target_records} records compared" if level != "quick" else "control records compared"
+
+    def read(self, copy: str) -> tuple[CopyPlan, Progress]:
+        """Return the registered plan of a copy, and its progress."""
+        name, control_topic = parse_copy_name(copy)
+        logs = self._endpoints.target.logs
+        plan = find_plan(logs, control_topic, name).plan
+        records = logs.read_records(control_topic, jobs=[plan.id])[plan.id]
+        return plan, read_progress(plan.id, plan.slices, records)
+
+    def count_left(self, copy: str) -> int:
+        """Return how many offsets of the source are after what was copied, including those of open transactions."""
+        plan, progress = self.read(copy)
+        ends = _read_latest(self._endpoints.source, plan.source)
+        return sum(max(0, ends[one.partition] - one.end) for one in progress.cover(plan.ranges))
+
+    def list_left(self, copy: str) -> Mapping[int, int]:
+        """Return how many offsets that the source still has are after what was copied, by partition, without zeros."""
+        plan, progress = self.read(copy)
+        bounds = _read_all_bounds(self._endpoints.source, plan.source.topic)
+        reached = {one.partition: one.end for one in progress.cover(plan.ranges)}
+        # Nothing was copied from a partition that was added later.
+        left = {at: found.latest - max(found.earliest, reached.get(at, 0)) for at, found in bounds.items()}
+        return {partition: count for partition, count in sorted(left.items()) if count > 0}
+
+    def read_target_ends(self, copy: str) -> Mapping[int, int]:
+        """Return the end offset of each partition of the target."""
+        plan, _ = self.read(copy)
+        return _read_latest(self._endpoints.target, plan.target)
+
+    def shut_out(self, owner: str, topic: str) -> Mapping[int, int]:
+        """Fence the runs of a pipeline: its offsets stay, and a run can't commit to them any more.
+
+        Return the epoch of each partition, which changes when a run takes the partition or moves its offset.
+        """
+        return fence_ledger(self._endpoints.source.kafka, owner, topic)
+
+    def read_epochs(self, owner: str, topic: str) -> Mapping[int, int]:
+        """Return the epochs of a pipeline's partitions, and fence no run."""
+        return read_epochs(self._endpoints.source.kafka, owner, topic)
+
+    def translate(self, copy: str, groups: Sequence[str], *, missing: str) -> Mapping[str, CarriedReader]:
+        """Return the offsets in the target for groups whose offsets don't change meanwhile.
+
+        `missing` is `earliest`, `latest` or "".
+
+        Raises:
+            RefusedError: a group is further than the copy, or it has no offset in a partition and `missing` is "".
+        """
+        plan, progress = self.read(copy)
+        ends = _read_latest(self._endpoints.target, plan.target)
+        copied = build_map(
+            progress, plan.ranges, targets=plan.target.partitions, ends=ends if progress.is_complete else None
+        )
+        readers = self._read_positions(plan, copied, groups)
+        found = self._translate(plan, progress, copied, readers, missing=missing)
+        aborted = find_debris(progress.records, ends=ends)
+        return {group: _build_carried(translation, aborted) for group, translation in found.items()}
+
+    def recount(self, plan: CopyPlan, questions: Sequence[Question]) -> Answers:
+        """Count records by reading parts of the source again, in one Spark job."""
+        from seamark.copies.cutover.recount_job import SparkRecounter  # noqa: PLC0415
+
+        with open_spark(self._get_spark(plan.id), build_copy_work(plan.id)) as session:
+            ends = build_ends(self._endpoints, control_topic=CONTROL_TOPIC)
+            return SparkRecounter(session, plan, ends).recount(questions)
+
+    def _get_spark(self, plan: str) -> SparkOptions:
+        """Return options with the shared session."""
+        if self._session is None:
+            session = self._spark.session
+            if session is None:
+                session = self._open.enter_context(open_spark(self._spark, build_copy_work(plan)))
+            self._session = replace(self._spark, session=session)
+        return self._session
+
+    def _translate(
+        self, plan: CopyPlan, progress: Progress, copied: CopyMap, readers: Mapping[str, Positions], *, missing: str
+    ) -> Mapping[str, Translation]:
+        known = (plan.id, progress.done, missing, tuple((name, tuple(at.items())) for name, at in readers.items()))
+        if known not in self._answers:
+            is_recounting = self._is_recounting and progress.is_complete
+            self._answers[known] = translate_all(
+                copied,
+                readers,
+                recount=partial(self.recount, plan) if is_recounting else None,
+                missing=_parse_missing(missing),
+                allow_behind=self._is_gone(plan, copied, readers),
+            )
+        return self._answers[known]
+
+    def _read_positions(self, plan: CopyPlan, copied: CopyMap, groups: Sequence[str]) -> dict[str, Positions]:
+        spots = [(plan.source.topic, partition) for partition in range(plan.source.partitions)]
+        reading = self._endpoints.source.kafka.read_committed(dict.fromkeys(groups, spots), only_stable=True)
+        reading.require_complete(what="the positions of the readers")
+        held = {one.group: {spot[1]: commit.offset for spot, commit in one.offsets.items()} for one in reading.items}
+        # In a partition that never held a record of the copy, no position is as good as any.
+        empty = {partition: whole.begin for partition, whole in copied.covered.items() if not whole.size}
+        # A landing enters all partitions when it begins; one that came later it lands from its beginning.
+        begins = {partition: whole.begin for partition, whole in copied.covered.items()}
+        return {group: {**(begins if is_pipeline(group) else empty), **held.get(group, {})} for group in groups}
+
+    def _is_gone(self, plan: CopyPlan, copied: CopyMap, readers: Mapping[str, Positions]) -> bool:
+        """Whether what readers have not had before the copy's begin is gone from the source too."""
+        late = {
+            name: {partition for partition, at in positions.items() if at < _find_begin(copied, partition)}
+            for name, positions in readers.items()
+        }
+        _refuse_lost(plan, [name for name, partitions in late.items() if partitions and is_pipeline(name)])
+        behind = {partition for partitions in late.values() for partition in partitions}
+        if not behind:
+            return False
+        bounds = _read_bounds(self._endpoints.source, plan.source)
+        return all(bounds[partition].earliest >= copied.covered[partition].begin for partition in behind)
+
+
+def _find_begin(copied: CopyMap, partition: int) -> int:
+    return copied.covered[partition].begin if partition in copied.covered else 0
+
+
+def _refuse_lost(plan: CopyPlan, landings: Sequence[str]) -> None:
+    """Refuse to pass over records that were never landed: a landing's own run asks its owner first, too."""
+    if landings:
+        raise RefusedError(
+            f"{', '.join(landings)} has not landed up to where the copy of {plan.source.topic} begins",
+            cause="records before that are not in the target",
+            hint="land them first; or, where they are gone, accept the loss: "
+            f"seamark offsets move {landings[0]} --to earliest",
+        )
+
+
+def _read_bounds(endpoint: CopyEndpoint, end: TopicEnd) -> Mapping[int, Bounds]:
+    spots = [(end.topic, partition) for partition in range(end.partitions)]
+    found = endpoint.kafka.read_bounds(spots).require_complete(what=f"the bounds of {end.topic}")
+    return {spot[1]: bounds for spot, bounds in found.items()}
+
+
+def _read_all_bounds(endpoint: CopyEndpoint, topic: str) -> Mapping[int, Bounds]:
+    """The same of every partition that the topic has now."""
+    status = find_topic(endpoint.kafka, topic)
+    found = endpoint.kafka.read_bounds(status.spots if status else ()).require_complete(what=f"the bounds of {topic}")
+    return {spot[1]: bounds for spot, bounds in found.items()}
+
+
+def _read_latest(endpoint: CopyEndpoint, end: TopicEnd) -> dict[int, int]:
+    return {partition: found.latest for partition, found in _read_bounds(endpoint, end).items()}
+
+
+def _parse_missing(text: str) -> Missing | None:
+    try:
+        return Missing(text) if text else None
+    except ValueError:
+        raise UsageError(f"{text!r} is no place to start", hint="earliest or latest") from None
+
+
+def _build_carried(translation: Translation, aborted: Sequence[AbortedRecords]) -> CarriedReader:
+    replayed = translation.replayed
+    ahead = list_ahead(aborted, translation.offsets)
+    return CarriedReader(
+        translation.offsets,
+        to_read=translation.to_read,
+        replayed_least=replayed.least,
+        replayed_most=replayed.most,
+        debris=sum(one.size for one in ahead),
+    )

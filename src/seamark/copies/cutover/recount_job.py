@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 from seamark.copies.plan.copy_plan import CopyPlan
 from seamark.copies.plan.recount import Answers, Question, Recount
-from seamark.copies.run.copy_job import CopyEnds
+from seamark.copies.plan.settings import CopyEnds
 from seamark.copies.verify.verif_ranges import join_ranges, list_source_ranges
 from seamark.copies.verify.verify_places import Columns, RunTable
 from seamark.kafka_sink.copy_run import Run
@@ -19,7 +19,7 @@ from seamark.spark.source import read_ranges
 
 
 class SparkRecounter:
-    """A `Recounter` that asks Spark. It reads the offsets of the runs that are asked for, and no others."""
+    """Counts with Spark. It reads the offsets of the runs that are asked for, and no others."""
 
     def __init__(self, spark: SparkSession, plan: CopyPlan, ends: CopyEnds) -> None:
         self._spark = spark

@@ -10,20 +10,15 @@ from seamark.changes.world import World
 from seamark.connectors.run_state import SetRunState
 from seamark.copies.cutover.copy_looks import CopyLook
 from seamark.copies.cutover.copy_port import COPIES
+from seamark.copies.plan.copy_plan import build_back_name
 from seamark.errors import RefusedError
 from seamark.groups.group_image import read_commits
 from seamark.topics.topic_image import read_topic
 
 
-def name_back(copy: str) -> str:
-    """The name of the copy that leads back to the old name; a control topic behind `@` stays there."""
-    plan, at, control_topic = copy.partition("@")
-    return f"{plan}-back{at}{control_topic}"
-
-
 @step_kind("begin-back")
 @dataclass(frozen=True, slots=True)
-class BeginBack(CopyLook):
+class RegisterCopyBack(CopyLook):
     """The way back from the copy to the old name is planned: its offsets are known now."""
 
     aspect: ClassVar[str] = "back"
@@ -35,7 +30,7 @@ class BeginBack(CopyLook):
 
     def intend(self, world: World) -> Intent:
         del world
-        return Intent(before=None, after=f"copy {name_back(self.copy)} is registered")
+        return Intent(before=None, after=f"copy {build_back_name(self.copy)} is registered")
 
     def describe(self) -> str:
         return f"plan the copy of {self.target} back to {self.subject}"
@@ -51,7 +46,7 @@ class BeginBack(CopyLook):
 
 @step_kind("start-restored")
 @dataclass(frozen=True, slots=True)
-class StartRestored(SetRunState):
+class ResumeOnRecreatedTopic(SetRunState):
     """A connector of a cut-over in place starts. It does not, while the topic is not whole.
 
     The topic is whole as long as it is the old one, by its id; or when all of the copy is in the new one and each of
@@ -78,7 +73,7 @@ class StartRestored(SetRunState):
             return "it was deleted, and is not there yet"
         if topic.topic_id == self.topic_id:
             return ""
-        if left := world.use(COPIES)().count_left(name_back(self.copy)):
+        if left := world.use(COPIES)().count_left(build_back_name(self.copy)):
             return f"{left} offsets of the copy are not in it yet"
         missing = [group for group in self.groups if len(read_commits(world, group, topic.spots)) < len(topic.spots)]
         return f"{', '.join(missing)} have no positions in it yet" if missing else ""

@@ -108,19 +108,19 @@ def translate_all(
     copied: CopyMap,
     readers: Mapping[str, Positions],
     *,
-    recounter: Recounter | None = None,
+    recount: Recounter | None = None,
     missing: Missing | None = None,
     allow_behind: bool = False,
 ) -> dict[str, Translation]:
     """The positions of many readers, with one recount for all of them."""
     answers: Answers = {}
-    if recounter is not None:
+    if recount is not None:
         asked = dict.fromkeys(
             question
             for positions in readers.values()
             for question in list_questions(copied, positions, missing=missing, allow_behind=allow_behind)
         )
-        answers = recounter.recount(tuple(asked)) if asked else {}
+        answers = recount(tuple(asked)) if asked else {}
     return {
         name: translate(copied, positions, missing=missing, allow_behind=allow_behind, answers=answers)
         for name, positions in readers.items()

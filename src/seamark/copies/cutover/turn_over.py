@@ -14,7 +14,7 @@ from seamark.topics.topic_image import require_topic
 
 @step_kind("turn-over")
 @dataclass(frozen=True, slots=True)
-class TurnOver(SwitchConfig):
+class SwitchToTarget(SwitchConfig):
     """A connector of a cut-over gets the keys by which it reads or writes the target.
 
     Its intent keeps where the target ended: nobody of the cut-over writes there before all are turned.
@@ -36,12 +36,12 @@ class TurnOver(SwitchConfig):
         if not isinstance(back, SwitchConfig):
             return back
         ends = {int(partition): end for partition, end in intent.extra["ends"].items()}
-        return TurnBack(self.cluster, self.name, back.values, self.copy, self.source, self.target, ends)
+        return SwitchToSource(self.cluster, self.name, back.values, self.copy, self.source, self.target, ends)
 
 
 @step_kind("turn-back")
 @dataclass(frozen=True, slots=True)
-class TurnBack(SwitchConfig):
+class SwitchToSource(SwitchConfig):
     """A connector that was turned over gets its former keys. `ends` are those of the target at the cut-over."""
 
     copy: str = ""
@@ -53,4 +53,4 @@ class TurnBack(SwitchConfig):
         over = SwitchConfig.undo(self, intent)
         if not isinstance(over, SwitchConfig):
             return over
-        return TurnOver(self.cluster, self.name, over.values, self.copy, self.source, self.target)
+        return SwitchToTarget(self.cluster, self.name, over.values, self.copy, self.source, self.target)

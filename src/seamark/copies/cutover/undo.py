@@ -29,10 +29,10 @@ from seamark.changes.effect import Effect, Sign
 from seamark.changes.locks import base_name, group_lock, topic_lock
 from seamark.changes.step import CanNotUndo, Intent, Step
 from seamark.connectors.run_state import SetRunState
-from seamark.copies.cutover.carry_reader import CarryReader, ReturnReader
-from seamark.copies.cutover.copy_looks import CopyLook, ProveStill, ProveUntouched
+from seamark.copies.cutover.carry_reader import RestoreGroupOffsets, TranslateGroupOffsets
+from seamark.copies.cutover.copy_looks import CheckSourceIdle, CheckTargetUnwritten, CopyLook
 from seamark.copies.cutover.switch_config import SwitchConfig
-from seamark.copies.cutover.turn_over import TurnBack, TurnOver
+from seamark.copies.cutover.turn_over import SwitchToSource, SwitchToTarget
 from seamark.copies.plan.landings import say_file
 from seamark.core.refs import is_pipeline
 from seamark.groups.group_image import Positions
@@ -94,7 +94,7 @@ class SwitchSeen:
     states: tuple[str, ...]
     switches: tuple[SwitchConfig, ...]
     alters: tuple[tuple[AlterTopicConfig, Intent], ...]
-    returns: tuple[tuple[ReturnReader, Intent], ...]
+    returns: tuple[tuple[RestoreGroupOffsets, Intent], ...]
     quiet_seconds: float
     locks: frozenset[str]
 
@@ -131,7 +131,7 @@ class _SwitchTopic(Action):
     def build_check(self) -> CopyLook:
         """Return the step without which no config is switched."""
 
-    def build_returns(self) -> tuple[ReturnReader, ...]:
+    def build_returns(self) -> tuple[RestoreGroupOffsets, ...]:
         """Return the steps that give groups their previous offsets."""
         return ()
 
@@ -225,16 +225,16 @@ class CutBack(_SwitchTopic):
 
     def build_switch(self, one: CutoverConnector) -> SwitchConfig:
         """Return the step that gives a connector its previous config."""
-        return TurnBack(*one.place, one.values, self.copy, self.source, self.target, self.ends)
+        return SwitchToSource(*one.place, one.values, self.copy, self.source, self.target, self.ends)
 
     def build_check(self) -> CopyLook:
         """Return the check that no producer has written to the target."""
-        return ProveUntouched(self.copy, self.source, self.target, self.ends)
+        return CheckTargetUnwritten(self.copy, self.source, self.target, self.ends)
 
-    def build_returns(self) -> tuple[ReturnReader, ...]:
+    def build_returns(self) -> tuple[RestoreGroupOffsets, ...]:
         """Return the steps that give groups their previous offsets."""
         return tuple(
-            ReturnReader(one.group, one.positions, self.copy, self.source, self.target, self.ends)
+            RestoreGroupOffsets(one.group, one.positions, self.copy, self.source, self.target, self.ends)
             for one in self.groups
         )
 
@@ -250,7 +250,7 @@ class CutBack(_SwitchTopic):
         """Return the action that switches all to the target again, unless a group has lost its offsets there."""
         if refusal := past.find_refusal():
             return refusal
-        switched = {one.subject: one.values for one in past.undo_all(TurnBack, TurnOver)}
+        switched = {one.subject: one.values for one in past.undo_all(SwitchToSource, SwitchToTarget)}
         return CutOverAgain(
             self.copy,
             self.source,
@@ -268,11 +268,11 @@ class CutOverAgain(_SwitchTopic):
 
     def build_switch(self, one: CutoverConnector) -> SwitchConfig:
         """Return the step that lets a connector read or write the target."""
-        return TurnOver(*one.place, one.values, self.copy, self.source, self.target)
+        return SwitchToTarget(*one.place, one.values, self.copy, self.source, self.target)
 
     def build_check(self) -> CopyLook:
         """Return the check that nothing is left to copy."""
-        return ProveStill(self.copy, self.source, self.target)
+        return CheckSourceIdle(self.copy, self.source, self.target)
 
     def _build_changes(self, seen: SwitchSeen) -> Iterator[Step]:
         yield from (step for step, _ in seen.alters)
@@ -289,10 +289,10 @@ def build_cut_back(
     """Return the action that undoes what lasts of a cutover."""
     if refusal := past.find_refusal():
         return refusal
-    switched = past.undo_all(TurnOver, TurnBack)
-    returned = past.undo_all(CarryReader, ReturnReader)
+    switched = past.undo_all(SwitchToTarget, SwitchToSource)
+    returned = past.undo_all(TranslateGroupOffsets, RestoreGroupOffsets)
     # Groups get their offsets before a config is switched, and the first of them knows the earliest ends.
-    earliest: Sequence[TurnBack | ReturnReader] = returned or switched
+    earliest: Sequence[SwitchToSource | RestoreGroupOffsets] = returned or switched
     return CutBack(
         copy,
         source,

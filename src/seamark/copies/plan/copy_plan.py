@@ -11,6 +11,7 @@ from seamark.copies.plan.target_configs import ConfigChoice
 from seamark.core import strict
 from seamark.core.format_version import StoredFormat, check_format
 from seamark.errors import RefusedError, UsageError
+from seamark.kafka_sink.control import CONTROL_TOPIC
 from seamark.kafka_sink.routing import Routing
 from seamark.spark.slices import OffsetRange, Slice, check_cover
 
@@ -167,3 +168,20 @@ def load_plan(text: str | bytes) -> CopyPlan:
 def _sum(body: dict[str, Any]) -> str:
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def build_copy_name(plan: str, control_topic: str) -> str:
+    """Return the name by which steps refer to a copy: `PLAN`, or `PLAN@CONTROL_TOPIC` for another control topic."""
+    return plan if control_topic == CONTROL_TOPIC else f"{plan}@{control_topic}"
+
+
+def parse_copy_name(copy: str) -> tuple[str, str]:
+    """Return the plan ID and the control topic of a copy from the name that steps use."""
+    plan, _, control_topic = copy.partition("@")
+    return plan, control_topic or CONTROL_TOPIC
+
+
+def build_back_name(copy: str) -> str:
+    """Return the name of the copy from the target back to the recreated source."""
+    plan, at, control_topic = copy.partition("@")
+    return f"{plan}-back{at}{control_topic}"

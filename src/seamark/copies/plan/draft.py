@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class CopyDraft:
+class PlannedCopy:
     """What `fleet.copies.plan` gives: nothing has been changed, and `fleet.copies.run` does it.
 
     `bytes` is the size of what is copied, None where nobody tells it.

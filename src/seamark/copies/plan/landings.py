@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from seamark.core.reading import Reading
@@ -11,7 +11,6 @@ from seamark.kafka.groups import GroupOffsets
 from seamark.offsets.stores.ledger import list_ledgers
 
 if TYPE_CHECKING:
-    from seamark.copies.cutover.action import CutOver
     from seamark.kafka.api import BrokersPort
     from seamark.kafka.spot import Spot
 
@@ -39,17 +38,6 @@ def say_lone_mirrors(groups: Iterable[str]) -> tuple[str, ...]:
         for group in groups
         if is_mirror(group)
     )
-
-
-def say_landings(cutover: CutOver) -> Iterator[str]:
-    """What the owner of each landing has to do: its file is theirs, and nobody here can stop its runs."""
-    for owner in cutover.pipelines:
-        yield (
-            f"nobody can tell from here whether {owner} runs: stop it first; a run that is under way is shut out, and "
-            f"ends with an error"
-        )
-        if not cutover.recreated:
-            yield say_file(owner, cutover.source, target=cutover.target)
 
 
 def say_file(owner: str, source: str, *, target: str) -> str:

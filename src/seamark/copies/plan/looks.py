@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
-from seamark.copies.plan.debris import Debris, find_debris
+from seamark.copies.plan.debris import AbortedRecords, find_debris
 from seamark.copies.plan.landings import leave_mirrors_out, read_landings
-from seamark.copies.plan.place import CopyRoute
+from seamark.copies.plan.place import CopyEndpoints
 from seamark.copies.plan.progress import Progress
 from seamark.copies.plan.source import find_topic, read_stable_bounds
 from seamark.errors import RefusedError
@@ -15,11 +15,11 @@ from seamark.kafka.api import BrokersPort
 from seamark.kafka.spot import Edge
 
 
-def check_cluster(plan: CopyPlan, route: CopyRoute) -> None:
+def check_cluster(plan: CopyPlan, endpoints: CopyEndpoints) -> None:
     """Refuse a plan that was made for another cluster."""
     for end, place, option in (
-        (plan.source, route.source, "--context"),
-        (plan.target, route.target, "--to-context"),
+        (plan.source, endpoints.source, "--context"),
+        (plan.target, endpoints.target, "--to-context"),
     ):
         cluster = place.kafka.read_cluster().cluster_id
         if end.cluster_id != cluster:
@@ -59,7 +59,7 @@ def count_behind(plan: CopyPlan, ends: Mapping[int, int]) -> int:
     return sum(ends[one.partition] - one.end for one in plan.ranges)
 
 
-def find_target_debris(kafka: BrokersPort, plan: CopyPlan, progress: Progress) -> tuple[Debris, ...]:
+def find_target_debris(kafka: BrokersPort, plan: CopyPlan, progress: Progress) -> tuple[AbortedRecords, ...]:
     """What lies in the target and is no record of the copy. Refused where the target is not what was copied to."""
     target = find_topic(kafka, plan.target.topic)
     if target is None or (plan.target.topic_id and plan.target.topic_id != target.topic_id):

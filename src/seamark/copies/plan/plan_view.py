@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from seamark.copies.plan.copy_plan import CopyPlan
-from seamark.copies.plan.draft import CopyDraft
+from seamark.copies.plan.draft import PlannedCopy
 from seamark.copies.plan.readers import CopyReader
 from seamark.copies.plan.target_configs import ConfigChoice
 from seamark.report.listing import Column, Listing, View
@@ -13,7 +13,7 @@ from seamark.report.text import Line, Screen, Span, Style, line
 from seamark.report.words import render_bytes, render_count, render_duration, render_number
 from seamark.topics.report import TopicUser
 
-LISTING: Listing[CopyDraft] = Listing(
+LISTING: Listing[PlannedCopy] = Listing(
     kind="CopyPlan",
     noun="copy",
     name=lambda draft: draft.plan.id,
@@ -30,7 +30,7 @@ LISTING: Listing[CopyDraft] = Listing(
 )
 
 
-def build_draft_view(draft: CopyDraft) -> View[CopyDraft]:
+def build_draft_view(draft: PlannedCopy) -> View[PlannedCopy]:
     """The plan, who is concerned by it, and what speaks against it."""
     return View(
         LISTING,
@@ -41,7 +41,7 @@ def build_draft_view(draft: CopyDraft) -> View[CopyDraft]:
     )
 
 
-def _build_lines(draft: CopyDraft, screen: Screen) -> Iterator[Line]:
+def _build_lines(draft: PlannedCopy, screen: Screen) -> Iterator[Line]:
     plan = draft.plan
     state = "new" if not plan.target.topic_id else "there already"
     yield line(
@@ -60,7 +60,7 @@ def _build_lines(draft: CopyDraft, screen: Screen) -> Iterator[Line]:
     yield line("Nothing was changed.")
 
 
-def _render_size(draft: CopyDraft) -> str:
+def _render_size(draft: PlannedCopy) -> str:
     plan = draft.plan
     largest = max((one.size for one in plan.slices), default=0)
     size = "" if draft.bytes is None else f", {render_bytes(draft.bytes)}"
@@ -75,7 +75,7 @@ def _render_placing(plan: CopyPlan) -> str:
     return f"placed by {plan.routing.rule}: {plan.evidence} · {shuffled}"
 
 
-def _build_users(draft: CopyDraft) -> Iterator[Line]:
+def _build_users(draft: PlannedCopy) -> Iterator[Line]:
     readers = draft.readers
     yield line(Span("  readers" if readers else "  no reader is known", Style.STRONG))
     width = max((len(reader.name) for reader in readers), default=0)
@@ -107,7 +107,7 @@ def _render_writer(user: TopicUser) -> str:
     return f"{user.subject} {user.use} ({user.state})"
 
 
-def _build_after(draft: CopyDraft) -> Iterator[Line]:
+def _build_after(draft: PlannedCopy) -> Iterator[Line]:
     """What the readers must expect of the cut-over, as far as it is known before a record is copied."""
     routing = draft.plan.routing
     if routing is None or not draft.readers:

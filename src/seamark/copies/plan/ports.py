@@ -25,7 +25,7 @@ class Hold(Protocol):
 
 
 class CopyLogs(Protocol):
-    """The logs that a copy looks into. `fleet.copies.logs.KafkaLogs` is the real one."""
+    """The logs that a copy looks into. `seamark.copies.plan.logs.KafkaLogs` is the real one."""
 
     def read_known_configs(self, topic: str) -> frozenset[str]:
         """The names of all configs that the brokers know for a topic."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from seamark.errors import RefusedError
 from seamark.kafka_sink.copy_run import Run
@@ -53,15 +52,11 @@ class Recount:
 Answers = Mapping[Question, Recount]
 
 
-class Recounter(Protocol):
-    """Whoever can read the source again.
+Recounter = Callable[[Sequence[Question]], Answers]
+"""Reads the source again to answer questions; one that can't be answered is left out of the answers.
 
-    The questions of one reader lie within one slice of each source partition. Those of many readers are asked together,
-    so that one job can answer them.
-    """
-
-    def recount(self, questions: Sequence[Question]) -> Answers:
-        """Answer them all; one that can't be answered is left out."""
+The questions of many groups are asked together, so that one job can answer them.
+"""
 
 
 def count_inside(run: Run, source_offset: int, answers: Answers) -> Span:

@@ -9,6 +9,7 @@ from pathlib import Path
 from seamark.changes.actor import Actor
 from seamark.copies.plan.copy_plan import CopyPlan
 from seamark.copies.plan.copy_registration import Registered, Registration
+from seamark.copies.plan.draft import PlannedCopy
 from seamark.copies.plan.plan_file import read_copy_plan
 from seamark.copies.plan.ports import CopyLogs, Hold
 from seamark.errors import NotFoundError, RefusedError, UsageError
@@ -25,15 +26,26 @@ class KnownPlan:
     registration: Registration | None = None
 
 
-def find_plan(logs: CopyLogs, control_topic: str, what: str | Path | CopyPlan) -> KnownPlan:
-    """The plan that is meant. Where it was run, the control topic knows best: it may have been extended since."""
+PlanLike = str | Path | CopyPlan | PlannedCopy
+"""A plan, its file, its ID, or the beginning of its ID."""
+
+
+def find_plan(logs: CopyLogs, control_topic: str, what: PlanLike) -> KnownPlan:
+    """Find a plan. The registered one is used where there is one, because it may have been extended since.
+
+    Raises:
+        NotFoundError: there is neither a file nor a registered plan of that name.
+        RefusedError: the plan differs from the one that is registered under its ID.
+        UsageError: several IDs begin so, or the file is invalid.
+    """
     registered = logs.read_registered(control_topic)
-    plan = what if isinstance(what, CopyPlan) else _read_file(what)
+    given = what.plan if isinstance(what, PlannedCopy) else what
+    plan = given if isinstance(given, CopyPlan) else _read_file(given)
     if plan is not None:
         check_readable(registered, plan.id)
         found = registered.found.get(plan.id)
         return KnownPlan(plan) if found is None else KnownPlan(join_plans(plan, found), found)
-    return pick_registered(registered, str(what), control_topic=control_topic)
+    return pick_registered(registered, str(given), control_topic=control_topic)
 
 
 def pick_registered(registered: Registered, text: str, *, control_topic: str) -> KnownPlan:

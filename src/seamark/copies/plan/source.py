@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from seamark.copies.plan.copy_plan import TopicEnd
-from seamark.copies.plan.wish import CopyWish
+from seamark.copies.plan.wish import CopyOptions
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
 from seamark.groups.targets import Where
 from seamark.kafka.api import BrokersPort
@@ -51,22 +51,22 @@ class SourceFacts:
         return self.bytes * sum(one.size for one in self.ranges) // whole
 
 
-def read_source(kafka: BrokersPort, wish: CopyWish) -> SourceFacts:
+def read_source(kafka: BrokersPort, options: CopyOptions) -> SourceFacts:
     """Look at the source, and settle once and for all which offsets of it are meant."""
-    status = find_topic(kafka, wish.topic)
+    status = find_topic(kafka, options.topic)
     if status is None:
-        raise NotFoundError(f"there is no topic {wish.topic}", hint="seamark topics list shows all of them")
+        raise NotFoundError(f"there is no topic {options.topic}", hint="seamark topics list shows all of them")
     if status.configs_error:
         raise SeamarkError(
-            f"the configs of {wish.topic} can't be read, and its copy would lack them",
+            f"the configs of {options.topic} can't be read, and its copy would lack them",
             cause=status.configs_error,
             hint="grant DESCRIBE_CONFIGS on the topic to the principal of this context",
         )
     count = len(status.partitions)
-    if wish.expected is not None and wish.expected != count:
+    if options.expected is not None and options.expected != count:
         raise UsageError(
-            f"the topic {wish.topic} has {count} partitions, and not {wish.expected}",
-            hint=f"--partitions {count}:{wish.partitions}, if that is the topic you mean",
+            f"the topic {options.topic} has {count} partitions, and not {options.expected}",
+            hint=f"--partitions {count}:{options.partitions}, if that is the topic you mean",
         )
     bounds = read_stable_bounds(kafka, status)
     size, notes = _read_bytes(kafka, status)
@@ -74,7 +74,7 @@ def read_source(kafka: BrokersPort, wish: CopyWish) -> SourceFacts:
         kafka.read_cluster().cluster_id,
         status,
         bounds=bounds,
-        ranges=_read_ranges(kafka, status, bounds, wish),
+        ranges=_read_ranges(kafka, status, bounds, options),
         bytes=size,
         notes=notes,
     )
@@ -125,10 +125,10 @@ def _read_bytes(kafka: BrokersPort, status: TopicStatus) -> tuple[int | None, tu
 
 
 def _read_ranges(
-    kafka: BrokersPort, status: TopicStatus, bounds: Mapping[int, Bounds], wish: CopyWish
+    kafka: BrokersPort, status: TopicStatus, bounds: Mapping[int, Bounds], options: CopyOptions
 ) -> tuple[OffsetRange, ...]:
-    begins = _read_places(kafka, status, bounds, where=wish.since if wish.since is not None else Edge.EARLIEST)
-    ends = _read_places(kafka, status, bounds, where=wish.until if wish.until is not None else Edge.LATEST)
+    begins = _read_places(kafka, status, bounds, where=options.since if options.since is not None else Edge.EARLIEST)
+    ends = _read_places(kafka, status, bounds, where=options.until if options.until is not None else Edge.LATEST)
     return tuple(OffsetRange(number, begins[number], max(begins[number], ends[number])) for number in sorted(bounds))
 
 

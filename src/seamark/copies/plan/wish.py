@@ -1,4 +1,4 @@
-"""What somebody wants of a copy, as they type it."""
+"""The options of a new copy, and how the command line writes them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MOST_PARTITIONS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class CopyWish:
-    """A topic and what shall become of it.
+class CopyOptions:
+    """The topic to copy, and how.
 
-    `expected` is the number of partitions that the asker takes it to have. `since` and `until` are places in the log,
+    `expected` is the number of partitions that the topic must have. `since` and `until` are places in the log,
     by default all of it. Without `slice_records` slices are made as large as their tasks can well bear.
     """
 
@@ -43,7 +43,7 @@ class CopyWish:
         return self.to or f"{self.topic}-{self.partitions}"
 
 
-def build_wish(
+def build_copy_options(
     topic: str,
     partitions: int | str,
     *,
@@ -53,10 +53,10 @@ def build_wish(
     until: str | int | None = None,
     replication_factor: int | None = None,
     slice_records: int | None = None,
-) -> CopyWish:
-    """The wish in the words of the command line."""
+) -> CopyOptions:
+    """Build the options from the values of the command line."""
     expected, wanted = parse_shape(str(partitions))
-    return CopyWish(
+    return CopyOptions(
         topic,
         partitions=wanted,
         expected=expected,

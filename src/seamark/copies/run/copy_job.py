@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,18 +15,17 @@ from pyspark.sql import functions as sf
 
 from seamark.copies.plan.copy_plan import CopyPlan
 from seamark.copies.plan.progress import Progress, read_progress
+from seamark.copies.plan.settings import CopyEnds
 from seamark.copies.plan.tasks import build_tasks
 from seamark.copies.plan.topics import check_topic
 from seamark.copies.run.copy_sink import HASH, HEADERS, SOURCE_OFFSET, SOURCE_PARTITION, TARGET, CopySink
 from seamark.errors import RefusedError
 from seamark.kafka.log import PartitionLog
-from seamark.kafka.source_client import build_source_client
 from seamark.kafka.topics import TopicAdmin
 from seamark.kafka_sink.batch_limit import BatchLimit
-from seamark.kafka_sink.control import CONTROL_TOPIC
 from seamark.kafka_sink.control_scan import read_known, read_records
 from seamark.kafka_sink.control_topic import ensure_control_topic
-from seamark.kafka_sink.options import SinkOptions, read_copy_options
+from seamark.kafka_sink.options import SinkOptions
 from seamark.kafka_sink.placing import build_target_column
 from seamark.kafka_sink.routing import Routing
 from seamark.kafka_sink.takeover import take_over
@@ -41,31 +39,6 @@ _SLACK_SECONDS = 30.0
 
 OnSlice = Callable[[Slice, int, int], None]
 """Called after each slice: the slice, how many are done now, and how many there are."""
-
-
-@dataclass(frozen=True, slots=True)
-class CopyEnds:
-    """The settings of both ends. `source` are options of Spark's own Kafka source, `target` those of our sink.
-
-    Both name Kafka's settings with `kafka.` before them: for the source as Java's client has them, for the target as
-    librdkafka has them. `source_client` is needed only where librdkafka can't take Java's for the source: its own,
-    without `kafka.`, to look at the topic before a run.
-    """
-
-    source: Mapping[str, str] = field(repr=False)
-    target: Mapping[str, str] = field(repr=False)
-    control_topic: str = CONTROL_TOPIC
-    source_client: Mapping[str, str] | None = field(default=None, repr=False)
-
-    def read_sink_options(self, topic: str) -> SinkOptions:
-        """The options of the sink, checked."""
-        return read_copy_options({**self.target, "topic": topic, "control.topic": self.control_topic})
-
-    def find_source_client(self, plan: CopyPlan, options: SinkOptions) -> Mapping[str, str]:
-        """The settings of librdkafka that reach the source."""
-        if self.source_client:
-            return self.source_client
-        return options.build_settings().reader if plan.is_one_cluster else build_source_client(self.source)
 
 
 def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: OnSlice | None = None) -> Progress:

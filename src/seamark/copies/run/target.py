@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from seamark.changes.planned import Planned
-from seamark.changes.planner import Planner
-from seamark.changes.result import ChangeResult
 from seamark.copies.plan.copy_plan import CopyPlan
+from seamark.copies.plan.place import CopyEndpoint
 from seamark.copies.plan.source import find_topic
 from seamark.errors import RefusedError, SeamarkError
-from seamark.kafka.api import BrokersPort
 from seamark.kafka.topic import TopicStatus
 from seamark.topics.topic import CreateTopic
 from seamark.topics.topic_change import AlterTopicConfig
-
-Apply = Callable[[Planned], ChangeResult]
 
 
 class TargetTopic:
     """The target of one plan, looked at and made."""
 
-    def __init__(self, plan: CopyPlan, *, kafka: BrokersPort, planner: Planner, apply: Apply) -> None:
+    def __init__(self, plan: CopyPlan, endpoint: CopyEndpoint) -> None:
         self._plan = plan
-        self._kafka = kafka
-        self._planner = planner
-        self._apply = apply
+        self._endpoint = endpoint
 
     def ensure(self, *, is_begun: bool) -> CopyPlan:
         """Make the topic where it is missing; the plan then has its id.
@@ -34,12 +27,12 @@ class TargetTopic:
         `is_begun`: the plan was run before, so that a topic that is missing or another one is a loss.
         """
         target = self._plan.target
-        found = find_topic(self._kafka, target.topic)
+        found = find_topic(self._endpoint.kafka, target.topic)
         if is_begun:
             return self._check(found)
         if found is None:
             self._change(self._build_create())
-            found = find_topic(self._kafka, target.topic)
+            found = find_topic(self._endpoint.kafka, target.topic)
         elif (alter := self._build_alter(found)) is not None:
             self._change(alter)
         return self._check(found)
@@ -79,10 +72,10 @@ class TargetTopic:
         return self._build(f"alter topic {found.name} for copy {self._plan.id}", step)
 
     def _build(self, title: str, step: CreateTopic | AlterTopicConfig) -> Planned:
-        return self._planner.plan(title, [step])
+        return self._endpoint.planner().plan(title, [step])
 
     def _change(self, planned: Planned) -> None:
-        result = self._apply(planned)
+        result = self._endpoint.apply(planned)
         if result.is_done:
             return
         failed = next((step.error for step in result.steps if step.error is not None), None)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from seamark.copies.plan.copy_plan import CopyPlan
 from seamark.copies.plan.progress import Progress, read_progress
-from seamark.copies.run.copy_job import CopyEnds
+from seamark.copies.plan.settings import CopyEnds
 from seamark.copies.verify.verif_control import describe_debris, describe_held, find_cut_runs, find_missing_records
 from seamark.copies.verify.verif_sums import Scan, judge_sums
 from seamark.copies.verify.verification import (

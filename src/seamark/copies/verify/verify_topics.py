@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
+from seamark.copies.plan.settings import CopyEnds
 from seamark.copies.plan.topics import check_topic
-from seamark.copies.run.copy_job import CopyEnds
 from seamark.copies.verify.verif_sums import Forgetting
 from seamark.errors import UsageError
 from seamark.kafka.log_offsets import LogOffsetsAdmin
