@@ -22,7 +22,8 @@
     │   ├── DeadlineError                  it did not end within its deadline
     │   └── UnsettledError                 a rebalance hides what is meant to be
     ├── UnknownOutcomeError           1    it may or may not have happened; look before you repeat it
-    │   └── UndecidableError               no later look can tell: a person decides
+    │   ├── UndecidableError               no later look can tell: a person decides
+    │   └── UnreadableOutcomeError         the state can't be read now; a later look can tell
     ├── RejectedError                 1    the other side understood and said no
     │   ├── NotFoundError                  the thing is not there
     │   └── AlreadyExistsError             the thing is there already
@@ -182,6 +183,10 @@ class UnknownOutcomeError(SeamarkError):
 
 class UndecidableError(UnknownOutcomeError):
     """Whether it was carried out can't be read from the state any more: a person decides."""
+
+
+class UnreadableOutcomeError(UnknownOutcomeError):
+    """The offsets that show whether it was carried out can't be read, so the connector was not started again."""
 
 
 class RejectedError(SeamarkError):

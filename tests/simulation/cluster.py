@@ -59,6 +59,8 @@ class Cluster:
         self.positions: dict[str, HeldRecord] = {}
         self.outage_until = 0.0
         self.rebalance_until = 0.0
+        # Until then the offsets topic can't be read; the journal and Connect can.
+        self.brokers_back_at = 0.0
         # The next status shows this late.
         self.slow_seconds = 0.0
         # The lag of what is not slow stays below this: it is what seamark is told to reckon with.

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from seamark.core.deadline import check_deadline
 from seamark.core.offset import OffsetMap
-from seamark.errors import UnknownOutcomeError
+from seamark.errors import UnknownOutcomeError, UnreachableError
 from seamark.kafka.records_held import HeldRecord
 from seamark.offsets.held_offset import HeldOffset
 from tests.simulation.faults import KILLS, Call, Kind, Process
 
 if TYPE_CHECKING:
     from tests.simulation.clock import Timeline
+    from tests.simulation.cluster import Cluster
     from tests.simulation.ledger import Ledger
 
 _LOST = (Kind.LOST_DONE, Kind.LOST_LATE, Kind.LOST_NEVER)
@@ -22,20 +23,23 @@ _LATE = (Kind.KILL_LATE, Kind.LOST_LATE)
 
 
 class SimOffsets:
-    """An `OffsetPort` of one process: what the topic `held` holds, written to the byte."""
+    """An `OffsetPort` of one process: what the offsets topic holds, written to the byte."""
 
     def __init__(
-        self, process: Process, held: dict[str, HeldRecord], timeline: Timeline, *, ledger: Ledger, late_seconds: float
+        self, process: Process, cluster: Cluster, timeline: Timeline, *, ledger: Ledger, late_seconds: float
     ) -> None:
         self._process = process
-        self._held = held
+        self._cluster = cluster
+        self._held = cluster.positions
         self._timeline = timeline
         self._ledger = ledger
         self._late_seconds = late_seconds
 
     def read(self, partitions: Sequence[OffsetMap]) -> tuple[HeldOffset, ...]:
         """What is held; here the first partition has all records."""
-        self._process.call(Call.READ)
+        fault = self._process.call(Call.READ)
+        if (fault is not None and fault.kind is Kind.UNREACHABLE) or self._timeline.now < self._cluster.brokers_back_at:
+            raise UnreachableError("simulated: no broker answers")
         records = tuple(self._held.values())
         return tuple(
             HeldOffset(partition, None, () if number else records) for number, partition in enumerate(partitions)

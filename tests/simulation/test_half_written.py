@@ -315,3 +315,216 @@ def test_a_write_with_an_outcome_stays_done_if_the_connector_runs_again():
     assert dict(stage.outcomes(change))[NUMBER] == Outcome.DONE
     assert result.ending is not None
     assert stage.state() == "RUNNING"
+
+
+def lose_answer(stage):
+    """A move whose process is killed right after its last record, before the outcome is in the journal."""
+    change = kill(stage, at=WRITES[-1], kind=Kind.KILL_AFTER)
+    assert values(stage) == [b"new"] * RECORDS
+    return change
+
+
+def read_back(stage):
+    """A connector that is started reads on to where it was before the write, as one at the end of its data does."""
+    follow = stage.cluster.set_target
+
+    def go_on(name, target):
+        follow(name, target)
+        if target == "RUNNING":
+            stage.cluster.positions.update({record.place: record for record in OLD})
+            stage.invariants.touch("orders", "position", {})
+
+    stage.cluster.set_target = go_on
+
+
+def hide_offsets(stage, seconds=1000.0):
+    stage.cluster.brokers_back_at = stage.timeline.now + seconds
+
+
+def show_offsets(stage):
+    stage.cluster.brokers_back_at = 0.0
+
+
+def test_a_connector_is_not_started_while_nothing_can_tell_whether_its_offsets_were_written():
+    """Brokers are down during a resume: it used to start the connector, and no later resume could close the change."""
+    stage = set_stage()
+    read_back(stage)
+    change = lose_answer(stage)
+    hide_offsets(stage)
+
+    result = stage.operator().recovery.resume(change)
+
+    assert result.ending is None
+    assert stage.state() == "STOPPED"
+    error = next(step.error for step in result.steps if step.number == NUMBER)
+    assert "was not started again, because its offsets can't be read" in error.message
+    assert "no broker answers" in error.cause
+    assert RESTORE[0].describe() in result.left
+    # A second one while the brokers are still down changes nothing; a later one finishes the change.
+    assert stage.operator().recovery.resume(change).ending is None
+    assert stage.state() == "STOPPED"
+    show_offsets(stage)
+    assert stage.operator().recovery.resume(change).is_done
+    assert dict(stage.outcomes(change))[NUMBER] == Outcome.DONE
+    assert stage.state() == "RUNNING"
+    stage.apply_plan(plan_undo(stage.operator().recovery, change))
+    assert values(stage) == [b"old"] * RECORDS
+
+
+def test_the_outcome_is_in_the_journal_before_the_connector_is_started():
+    """The brokers answer again right before the start: the second look decides the write."""
+    stage = set_stage()
+    read_back(stage)
+    change = lose_answer(stage)
+    # The first look ends `quiet` and `shows` after the intent.
+    hide_offsets(stage, TIMING.quiet_seconds + TIMING.shows_seconds + TIMING.look_seconds)
+
+    result = stage.operator().recovery.resume(change)
+
+    assert result.ending is not None
+    assert stage.state() == "RUNNING"
+    kinds = [(entry.kind, entry.body.get("step"), entry.body.get("outcome")) for entry in stage.entries(change)]
+    restore = LANE.index(RESTORE)
+    decided = kinds.index((EntryKind.OUTCOME, NUMBER, "done"))
+    assert kinds.index((EntryKind.OUTCOME, NUMBER, "unknown")) < decided
+    assert decided < kinds.index((EntryKind.INTENT, restore, None))
+
+
+def trace_blind_resume():
+    """The calls of a resume during which the brokers come back, so that the second look decides."""
+    stage = set_stage()
+    change = lose_answer(stage)
+    hide_offsets(stage, TIMING.quiet_seconds + TIMING.shows_seconds + TIMING.look_seconds)
+    who = stage.operator()
+    who.recovery.resume(change)
+    return who.process.trace
+
+
+@pytest.mark.parametrize("kind", [Kind.KILL, Kind.KILL_AFTER, Kind.JOURNAL_FAILS, Kind.JOURNAL_UNSURE])
+@pytest.mark.parametrize("at", range(1, len(trace_blind_resume()) + 1))
+def test_a_resume_that_ends_anywhere_around_the_second_look_leaves_a_change_that_can_be_decided(at, kind):
+    stage = set_stage()
+    read_back(stage)
+    change = lose_answer(stage)
+    hide_offsets(stage, TIMING.quiet_seconds + TIMING.shows_seconds + TIMING.look_seconds)
+    with contextlib.suppress(Killed, SeamarkError):
+        stage.operator((Fault(at, kind),)).recovery.resume(change)
+    show_offsets(stage)
+    if stage.store.changes[change].is_open:
+        assert stage.operator().recovery.resume(change).ending is not None
+    assert dict(stage.outcomes(change))[NUMBER] == Outcome.DONE
+    assert (stage.state(), stage.ran_half) == ("RUNNING", False)
+
+
+def test_a_connector_that_another_operator_started_meanwhile_makes_the_write_undecidable():
+    stage = set_stage()
+    change = lose_answer(stage)
+    hide_offsets(stage)
+    assert stage.operator().recovery.resume(change).ending is None
+    read_back(stage)
+    stage.cluster.set_target("orders", "RUNNING")
+
+    # While the offsets can't be read, nothing claims that the connector is stopped.
+    blind = stage.operator().recovery.resume(change)
+    assert blind.ending is None
+    error = next(step.error for step in blind.steps if step.number == NUMBER)
+    assert "was not started again" not in error.message
+    show_offsets(stage)
+    result = stage.operator().recovery.resume(change)
+
+    assert result.ending is None
+    assert dict(stage.outcomes(change))[NUMBER] == Outcome.UNKNOWN
+    error = next(step.error for step in result.steps if step.number == NUMBER)
+    assert "was started again and reads on" in error.cause
+    assert stage.state() == "RUNNING"
+
+
+def test_a_change_that_is_closed_with_force_starts_its_connector():
+    stage = set_stage()
+    change = lose_answer(stage)
+    hide_offsets(stage)
+    assert stage.operator().recovery.abandon(change).ending is None
+    assert stage.state() == "STOPPED"
+
+    assert stage.operator().recovery.abandon(change, force=True).ending is not None
+
+    assert stage.state() == "RUNNING"
+    told = [entry.body["error"] for entry in stage.entries(change) if entry.body.get("outcome") == "unknown"]
+    assert "was not started again" not in told[-1]["message"]
+
+
+def test_an_apply_that_can_not_see_its_write_does_not_start_the_connector():
+    """The answer is lost, and the brokers go down with it."""
+    stage = set_stage()
+    read_back(stage)
+    who = stage.operator((Fault(WRITES[-1], Kind.LOST_DONE),))
+    offsets = who.executor.world._offsets
+    write = offsets.write
+
+    def write_and_hide(records):
+        hide_offsets(stage)
+        write(records)
+
+    offsets.write = write_and_hide
+
+    result = stage.apply(LANE, who=who)
+
+    assert result.ending is None
+    assert stage.state() == "STOPPED"
+    show_offsets(stage)
+    assert stage.operator().recovery.resume(stage.change).is_done
+    assert values(stage) == [b"old"] * RECORDS
+    assert dict(stage.outcomes())[NUMBER] == Outcome.DONE
+
+
+def resume_blind(*faults):
+    """A stage after a resume that could not read the offsets, with its error if the journal failed too."""
+    stage = set_stage()
+    read_back(stage)
+    change = lose_answer(stage)
+    hide_offsets(stage)
+    who = stage.operator(faults)
+    try:
+        assert who.recovery.resume(change).ending is None
+    except JournalError as error:
+        return stage, who, error
+    return stage, who, None
+
+
+def test_without_the_journal_a_connector_whose_write_is_unknown_stays_stopped():
+    _, who, _ = resume_blind()
+    # The last entry of such a resume is the outcome that its second look writes.
+    last = [number for number, call in enumerate(who.process.trace, start=1) if call is Call.APPEND][-1]
+
+    stage, _, error = resume_blind(Fault(last, Kind.JOURNAL_FAILS))
+
+    assert stage.state() == "STOPPED"
+    assert "NOT done" in error.message
+    assert f"{RESTORE[0].describe()} (not before the journal has the outcome" in error.message
+    assert f"seamark journal resume {stage.change}" in error.hint
+    show_offsets(stage)
+    assert stage.operator().recovery.resume(stage.change).is_done
+    assert stage.state() == "RUNNING"
+
+
+def test_the_second_look_trusts_offsets_of_a_stopped_connector_only():
+    """Another operator starts and pauses the connector while the offsets can't be read: it can be back by then."""
+    stage = set_stage()
+    change = lose_answer(stage)
+    shown_at = TIMING.quiet_seconds + TIMING.shows_seconds + TIMING.look_seconds
+    hide_offsets(stage, shown_at)
+
+    def interfere():
+        stage.cluster.set_target("orders", "RUNNING")
+        stage.cluster.set_target("orders", "PAUSED")
+        stage.cluster.positions.update({record.place: record for record in OLD})
+        for aspect in ("position", "state"):
+            stage.invariants.touch("orders", aspect, {})
+
+    stage.timeline.at(stage.timeline.now + shown_at - 0.1, interfere)
+
+    result = stage.operator().recovery.resume(change)
+
+    assert dict(stage.outcomes(change))[NUMBER] == Outcome.UNKNOWN
+    error = next(step.error for step in result.steps if step.number == NUMBER)
+    assert "was started again and reads on" in error.cause

@@ -63,9 +63,7 @@ class SimWorld(MethodPorts):
     ) -> None:
         self.clock = SimClock(process, timeline, cluster, skew=skew)
         self._connect = SimConnect(process, cluster, timeline, timing=TIMING, ledger=ledger)
-        self._offsets = SimOffsets(
-            process, cluster.positions, timeline, ledger=ledger, late_seconds=TIMING.in_flight_seconds
-        )
+        self._offsets = SimOffsets(process, cluster, timeline, ledger=ledger, late_seconds=TIMING.in_flight_seconds)
 
     def connect(self, cluster: str) -> SimConnect:
         """The one cluster."""

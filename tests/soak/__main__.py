@@ -1,6 +1,7 @@
 """A long run on real servers: changes killed and stopped at random times, each then resumed.
 
     python -m tests.soak MINUTES [--offsets] [--seed N] [--lanes N] [--no-record]
+    python -m tests.soak MINUTES --offsets [--servers-every SECONDS] [--resume-share SHARE]
 
 Guarded changes of configs; with --offsets, offsets that are moved and put back while answers are lost and servers die.
 It uses the stack that SEAMARK_DEVSTACK names, or starts one; --offsets kills servers of it. The row goes to
@@ -23,7 +24,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from seamark.devstack import StackSpec, load_stack, start_stack
+from tests.soak.chaos import SERVERS_EVERY_SECONDS
 from tests.soak.lane import Lane
+from tests.soak.offset_lane import RESUME_SHARE
 from tests.soak.offsets_run import soak_offsets
 from tests.soak.progress import format_rate, report_progress
 from tests.soak.proxy import Proxy
@@ -34,14 +37,42 @@ LANES = 6
 OFFSET_LANES = 16
 
 
-def read_arguments():
+def read_share(text):
+    share = float(text)
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"invalid share {text}: expected 0 to 1")
+    return share
+
+
+def read_seconds(text):
+    seconds = float(text)
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"invalid time {text}: expected seconds, or 0 for never")
+    return seconds
+
+
+def read_arguments(words=None):
     parser = argparse.ArgumentParser(prog="python -m tests.soak")
     parser.add_argument("minutes", type=float)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--offsets", action="store_true", help="move offsets, lose answers, kill servers")
     parser.add_argument("--lanes", type=int)
     parser.add_argument("--no-record", action="store_true", help="leave docs/reliability.md alone")
-    return parser.parse_args()
+    parser.add_argument(
+        "--servers-every",
+        type=read_seconds,
+        default=SERVERS_EVERY_SECONDS,
+        metavar="SECONDS",
+        help="mean time between a server's recovery and the next server kill; 0 kills none (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--resume-share",
+        type=read_share,
+        default=RESUME_SHARE,
+        metavar="SHARE",
+        help="share of the first three resumes of a change that are disturbed too (default: %(default)g)",
+    )
+    return parser.parse_args(words)
 
 
 def open_stack(stack):
@@ -87,9 +118,13 @@ def main():
     wanted = read_arguments()
     print(f"seed {wanted.seed}", flush=True)
     soak, table, lanes = (soak_offsets, OFFSETS, OFFSET_LANES) if wanted.offsets else (soak_configs, CHANGES, LANES)
+    options = {"minutes": wanted.minutes, "seed": wanted.seed, "lanes": wanted.lanes or lanes}
+    if wanted.offsets:
+        options |= {"servers_every": wanted.servers_every, "resume_share": wanted.resume_share}
+    print(f"options {options}", flush=True)
     with ExitStack() as exits:
         stack = open_stack(exits)
-        counts, violations, seconds = soak(stack, minutes=wanted.minutes, seed=wanted.seed, lanes=wanted.lanes or lanes)
+        counts, violations, seconds = soak(stack, **options)
     row = build_row(stack, counts, table, violations=len(violations), minutes=seconds / 60, seed=wanted.seed)
     print(f"{dict(counts)}\n{format_rate(counts, seconds)}\n{row}\n" + "\n".join(violations), flush=True)
     if not wanted.no_record:

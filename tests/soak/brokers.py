@@ -7,12 +7,16 @@ assertion, or a segmentation fault). A command that dies so is one more kill; th
 from __future__ import annotations
 
 import threading
-
-from kafka.admin import KafkaAdminClient, NewTopic, OffsetSpec
-from kafka.errors import KafkaError, TopicAlreadyExistsError
-from kafka.structs import OffsetAndMetadata, TopicPartition
+import warnings
 
 from seamark.devstack.wait import wait_until
+
+with warnings.catch_warnings():
+    # kafka-python reads its schemas with importlib.resources.read_text, which Python 3.11 and 3.12 deprecate.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.admin import KafkaAdminClient, NewTopic, OffsetSpec
+    from kafka.errors import KafkaError, TopicAlreadyExistsError
+    from kafka.structs import OffsetAndMetadata, TopicPartition
 
 # A broker that was killed is back within half a minute, on a busy machine within two.
 PATIENCE_SECONDS = 240
@@ -21,16 +25,20 @@ GROUPS = "__consumer_offsets"
 
 
 class Brokers:
-    """The brokers, asked again while one of them is away. For any thread."""
+    """The brokers, asked again while one of them is away. For any thread: each has a client of its own.
+
+    With one client for all of them, a request to a dead broker kept every lane waiting for up to `ANSWER_SECONDS`.
+    """
 
     def __init__(self, stack):
         self._addresses = stack.kafka.bootstrap_servers.split(",")
-        self._client = None
-        self._lock = threading.Lock()
+        self._local = threading.local()
+        self._clients = set()
 
     def close(self):
-        if self._client is not None:
-            self._client.close()
+        """Close the clients of all threads; none of them may be in use."""
+        while self._clients:
+            self._clients.pop().close()
 
     def make_topic(self, name, partitions):
         """A topic with a replica on each of three brokers."""
@@ -87,21 +95,30 @@ class Brokers:
         answers = []
 
         def is_answered():
-            with self._lock:
-                try:
-                    self._client = self._client or KafkaAdminClient(
-                        bootstrap_servers=self._addresses, request_timeout_ms=ANSWER_SECONDS * 1000
-                    )
-                    answers.append(ask(self._client))
-                except (KafkaError, OSError, AssertionError):
-                    client, self._client = self._client, None
-                    if client is not None:
-                        client.close()
-                    return False
+            try:
+                answers.append(ask(self._find_client()))
+            except (KafkaError, OSError, AssertionError):
+                self._drop_client()
+                return False
             return True
 
         wait_until(is_answered, "the brokers answered", seconds=PATIENCE_SECONDS, every_seconds=0.5)
         return answers[0]
+
+    def _find_client(self):
+        if getattr(self._local, "client", None) is None:
+            self._local.client = KafkaAdminClient(
+                bootstrap_servers=self._addresses, request_timeout_ms=ANSWER_SECONDS * 1000
+            )
+            self._clients.add(self._local.client)
+        return self._local.client
+
+    def _drop_client(self):
+        """Close the client of this thread, if it has one."""
+        client, self._local.client = getattr(self._local, "client", None), None
+        if client is not None:
+            self._clients.discard(client)
+            client.close()
 
 
 def _hash(text):

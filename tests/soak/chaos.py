@@ -14,7 +14,9 @@ from seamark.devstack.wait import wait_until
 from seamark.errors import DevstackError
 
 # A few changes in peace between two deaths, and forty of these in three quarters of an hour.
-PEACE_SECONDS = (12.0, 30.0)
+SERVERS_EVERY_SECONDS = 21.0
+# The shortest and the longest time between two deaths, as shares of their mean: 12 to 30 s by default.
+_SPREAD = (12 / 21, 30 / 21)
 DEAD_SECONDS = (0.5, 8.0)
 WHOLE_SECONDS = 240
 KINDS = ("worker", "leader", "broker", "coordinator")
@@ -23,7 +25,7 @@ KINDS = ("worker", "leader", "broker", "coordinator")
 class Chaos:
     """Kills a worker, the leader of the workers, a broker or the coordinator of a group, and starts it again."""
 
-    def __init__(self, stack, *, proxies, groups, brokers, rng):
+    def __init__(self, stack, *, proxies, groups, brokers, rng, every_seconds=SERVERS_EVERY_SECONDS):
         self.counts = Counter()
         self.deaths = []
         self.trouble = ""
@@ -32,6 +34,7 @@ class Chaos:
         self._groups = groups
         self._brokers = brokers
         self._rng = rng
+        self._every_seconds = every_seconds
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._go_on, daemon=True)
 
@@ -53,7 +56,7 @@ class Chaos:
 
     def _go_on(self):
         try:
-            while not self._over.wait(self._rng.uniform(*PEACE_SECONDS)):
+            while self._every_seconds and not self._over.wait(draw_pause(self._rng, self._every_seconds)):
                 kind = KINDS[sum(self.counts.values()) % len(KINDS)]
                 self._strike(kind, self._choose(kind))
         except Exception:  # noqa: BLE001 - a run without its deaths must not look like one with them
@@ -107,3 +110,8 @@ class Chaos:
             return True
 
         wait_until(is_back, f"{name} was back", seconds=WHOLE_SECONDS * 2, every_seconds=1)
+
+
+def draw_pause(rng, every_seconds):
+    """Draw how long all servers run until the next one is killed; `every_seconds` on average."""
+    return rng.uniform(*(share * every_seconds for share in _SPREAD))

@@ -107,8 +107,12 @@ def find_strangers(site, lanes):
     return wrong + [f"I5: somebody wrote offsets for {name}" for name in sorted(strange)]
 
 
-def soak_offsets(stack, *, minutes, seed, lanes):
-    """Run it. Gives what was counted, the violations, and how long it took."""
+def soak_offsets(stack, *, minutes, seed, lanes, servers_every, resume_share):
+    """Run it. Gives what was counted, the violations, and how long it took.
+
+    `servers_every` is the mean time in seconds from when all servers run until one is killed; with 0 none is.
+    `resume_share` is the share of resumes that are disturbed too.
+    """
     rng = random.Random(seed)
     with ExitStack() as exits:
         folder = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="seamark-soak-")))
@@ -126,7 +130,7 @@ def soak_offsets(stack, *, minutes, seed, lanes):
             idle.begin()
         owners = [OWNERS[number % len(OWNERS)](site, random.Random(seed + number)) for number in range(lanes)]
         groups = [site.idle_group.group]
-        chaos = Chaos(stack, proxies=proxies, groups=groups, brokers=brokers, rng=rng)
+        chaos = Chaos(stack, proxies=proxies, groups=groups, brokers=brokers, rng=rng, every_seconds=servers_every)
         made = [
             OffsetLane(
                 owner,
@@ -134,6 +138,7 @@ def soak_offsets(stack, *, minutes, seed, lanes):
                 seed=seed + number,
                 proxies=proxies,
                 chaos=chaos,
+                resume_share=resume_share,
             )
             for number, owner in enumerate(owners)
         ]

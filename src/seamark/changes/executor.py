@@ -27,7 +27,7 @@ from seamark.changes.plan import Plan
 from seamark.changes.precondition import check_preconditions
 from seamark.changes.progress import Guarded, Progress, Silent
 from seamark.changes.result import ChangeResult
-from seamark.changes.settle import Settled, Settler, build_foreign
+from seamark.changes.settle import Settled, Settler, build_foreign, build_moved_on, build_unreadable
 from seamark.changes.spool import Spool
 from seamark.changes.step import Intent, Observed, Outcome, Step
 from seamark.changes.task import Task, build_tasks
@@ -83,6 +83,8 @@ class Executor:
         self._writers = Writers(self._pace.writers)
         # When each look ended well, by its number; only those of the walk in hand.
         self._looked_at: dict[int, float] = {}
+        # Until when the effect of an act that Connect confirmed may still be about to show, by its number.
+        self._shows_until: dict[int, float] = {}
         self.settler = Settler(world, timing=self.timing, progress=self._progress)
 
     def apply(
@@ -131,11 +133,12 @@ class Executor:
         """
         pen = writer if self._pace.at_once == 1 else SharedPen(writer)
         self._looked_at = {}
+        self._shows_until = {}
         with Interrupt() as interrupt:
             lanes = Lanes(
                 walk,
                 pace=self._pace,
-                run=lambda task: self._run_step(task, walk, pen),
+                run=lambda task: self._run_step(task, walk, pen, force=force),
                 is_stopping=lambda: leaving or interrupt.is_set,
             )
             try:
@@ -180,16 +183,62 @@ class Executor:
             writer.append(EntryKind.CLOSE, {"ending": str(Ending.FAILED), "error": told})
             raise
 
-    def _run_step(self, task: Task, walk: Walk, writer: JournalWriter) -> None:
+    def _run_step(self, task: Task, walk: Walk, writer: JournalWriter, *, force: bool) -> None:
         self._progress.begun(task.number, task.step.describe())
         reach("before-intent", task.number)
         if not task.step.acts:
             return self._look(task, walk, writer)
+        if self._decide_writes(task, walk, writer, force=force):
+            return walk.leave(task)
         sent, settled = self._do(task, walk, writer)
         if sent.intent is not None and sent.unknown is not None and self.is_half(task, walk, sent.intent, settled):
             walk.repeat(task, sent.intent)
             sent, settled = self._do(task, walk, writer)
         return self._end(task, walk, writer, settled=settled, intent=sent.intent, note=sent.note)
+
+    def _decide_writes(self, task: Task, walk: Walk, writer: JournalWriter, *, force: bool) -> bool:
+        """Read the offsets once more before `task` starts their owner; return whether they can't be read.
+
+        A connector that runs stores offsets, and can be back where it was before the write. So the outcome of the write
+        is in the journal before the intent to start the connector is: a process that is killed in between leaves a
+        connector that is stopped or a write that is known. In a soak, brokers were down while a resume looked for the
+        outcome; it then started the connector, and no later resume could close the change.
+        """
+        is_held = False
+        for write, intent in walk.find_undecided(task):
+            unknown = UnknownOutcomeError(f"the answer to '{write.step.describe()}' is missing")
+            now = self.world.clock.now()
+            quiet_at = max(now, self._shows_until.get(write.number, now))
+            outcome, error = self.settler.settle(write.step, intent, unknown=unknown, quiet_at=quiet_at)
+            if outcome is Outcome.UNKNOWN and error is unknown:
+                # The offsets can be read, and only a part of them is written: a later look shows the same.
+                continue
+            if outcome is Outcome.UNKNOWN and error is not None:
+                if force or self._is_met(task, walk):
+                    # Closed as it is, or already started by another operator.
+                    continue
+                is_held = True
+                error = build_unreadable(write.step, error.message)
+            elif outcome is Outcome.DID_NOT_HAPPEN and not self._is_quiesced(write, walk):
+                outcome, error = Outcome.UNKNOWN, build_moved_on(write.step)
+            # The journal first: if it fails, the write stays undecided here too, and its owner isn't started.
+            write_outcome(writer, write, (outcome, error))
+            self._progress.ended(walk.record(write, outcome, intent=intent, error=error))
+        return is_held
+
+    def _is_quiesced(self, write: Task, walk: Walk) -> bool:
+        """Whether the owner of offsets is still as the steps before their write left it."""
+        return all(
+            walk.is_good(other) and self.settler.check_standing(other.step, intent)[0] is Outcome.DONE
+            for other, intent in walk.find_quiescing(write)
+        )
+
+    def _is_met(self, task: Task, walk: Walk) -> bool:
+        """Whether a step has nothing to do; False if that can't be read."""
+        try:
+            return walk.is_met(task, self._intend(task.step))
+        except SeamarkError:
+            return False
 
     def _do(self, task: Task, walk: Walk, writer: JournalWriter) -> tuple[Sent, Settled]:
         """Send it, and see what became of it."""
@@ -201,6 +250,8 @@ class Executor:
             settled = self.settler.settle(
                 task.step, sent.intent, unknown=sent.unknown, quiet_at=sent.quiet_at, unsure=walk.is_unsure(task)
             )
+            if sent.unknown is None:
+                self._shows_until[task.number] = self.world.clock.now() + task.step.settle_seconds
         return sent, settled or _NOTHING
 
     def is_half(self, task: Task, walk: Walk, intent: Intent, settled: Settled) -> bool:

@@ -12,11 +12,11 @@ from seamark.changes.identity import check_identity
 from seamark.changes.journal import JournalWriter
 from seamark.changes.precondition import is_position
 from seamark.changes.result import GOOD, ChangeResult
-from seamark.changes.settle import Settled
-from seamark.changes.step import Outcome, Step
+from seamark.changes.settle import Settled, build_moved_on
+from seamark.changes.step import Outcome
 from seamark.changes.task import Task, Tasks, build_tasks
 from seamark.changes.walk import Walk
-from seamark.errors import SeamarkError, UndecidableError, UnknownOutcomeError
+from seamark.errors import UnknownOutcomeError
 
 
 class Recovery:
@@ -103,8 +103,8 @@ class Recovery:
             writer.append(EntryKind.NOTE, {"step": task.number, "note": "a part of it is written: all of it is again"})
             walk.repeat(task, intent)
             return None
-        if settled[0] is Outcome.DID_NOT_HAPPEN and not self._is_still_quiesced(past, walk.tasks, task):
-            settled = Outcome.UNKNOWN, _build_moved_on(task.step)
+        if settled[0] is Outcome.DID_NOT_HAPPEN and not self._is_still_quiesced(past, walk, task):
+            settled = Outcome.UNKNOWN, build_moved_on(task.step)
         again = (again or task.always) and (settled[0] is Outcome.DID_NOT_HAPPEN or unsure)
         write_outcome(writer, task, settled, again=again)
         if again:
@@ -112,29 +112,24 @@ class Recovery:
         past.outcomes[task.number] = settled[0]
         return settled
 
-    def _is_still_quiesced(self, past: Past, tasks: Tasks, task: Task) -> bool:
+    def _is_still_quiesced(self, past: Past, walk: Walk, task: Task) -> bool:
         """Whether an owner whose position was to be written is still as the steps before the write left it.
 
         One that runs again reads on from what was written, and can be back where it was before the write. It is started
         without an entry where the journal failed after the write (`WithoutJournal`), or by another operator.
         """
-        if not is_position(task.step):
-            return True
-        for other in tasks.of_lane(task.lane):
-            intent = past.intent_of(other.number)
-            is_premise = other.number < task.number and other.step.acts and other.step.subject == task.step.subject
-            if not is_premise or is_position(other.step) or past.outcomes.get(other.number) not in GOOD:
-                continue
-            if intent is not None and self.executor.settler.check_standing(other.step, intent)[0] is not Outcome.DONE:
-                return False
-        return True
+        return not is_position(task.step) or all(
+            self.executor.settler.check_standing(other.step, intent)[0] is Outcome.DONE
+            for other, intent in walk.find_quiescing(task)
+            if past.outcomes.get(other.number) in GOOD
+        )
 
     def _check_premise(self, past: Past, task: Task, walk: Walk, writer: JournalWriter) -> None:
         """What was done before the crash must still stand, or the rest has lost its ground."""
         intent = past.intent_of(task.number)
         if intent is None or task.step.drifts or _is_let_go(past, walk.tasks, task):
             return
-        if not self._is_still_quiesced(past, walk.tasks, task):
+        if not self._is_still_quiesced(past, walk, task):
             # The connector itself has moved on from what was written: that is no change by another operator.
             return
         outcome, error = self.executor.settler.check_standing(task.step, intent)
@@ -144,13 +139,6 @@ class Recovery:
         if outcome not in GOOD:
             walk.record(task, outcome, intent=intent, error=error)
             write_outcome(writer, task, (outcome, error))
-
-
-def _build_moved_on(step: Step) -> SeamarkError:
-    return UndecidableError(
-        f"can't tell whether this was carried out: {step.describe()}",
-        cause=f"{step.subject} was started again and reads on, so its offsets now say nothing about the write",
-    )
 
 
 def _find_settled(past: Past, tasks: Tasks, task: Task) -> Settled | None:

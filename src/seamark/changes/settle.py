@@ -6,7 +6,7 @@ from seamark.changes.progress import Progress
 from seamark.changes.step import Intent, Observed, Outcome, Step
 from seamark.changes.timing import ChangeTiming
 from seamark.changes.world import World
-from seamark.errors import DeadlineError, RefusedError, SeamarkError
+from seamark.errors import DeadlineError, RefusedError, SeamarkError, UndecidableError, UnreadableOutcomeError
 
 Settled = tuple[Outcome, SeamarkError | None]
 _DECIDE = "look at it, then decide: seamark journal resume or seamark journal undo"
@@ -116,4 +116,20 @@ def build_too_slow(step: Step, observed: Observed | None) -> SeamarkError:
         f"{step.subject} did not show the change within {step.settle_seconds:.0f} s",
         cause=f"it is seen {observed or 'not at all'}",
         hint=_DECIDE,
+    )
+
+
+def build_moved_on(step: Step) -> SeamarkError:
+    """Return the error for a write of offsets that no look can decide, because the owner runs again."""
+    return UndecidableError(
+        f"can't tell whether this was carried out: {step.describe()}",
+        cause=f"{step.subject} was started again and reads on, so its offsets now say nothing about the write",
+    )
+
+
+def build_unreadable(step: Step, cause: str) -> SeamarkError:
+    """Return the error for a write of offsets that a later look can decide, if the owner isn't started before."""
+    return UnreadableOutcomeError(
+        f"{step.subject} was not started again, because its offsets can't be read",
+        cause=f"{cause}; once it runs, its offsets no longer show whether they were written",
     )

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from seamark.changes.entry import Ending
 from seamark.changes.expectation import Expectations
+from seamark.changes.precondition import is_position
 from seamark.changes.result import GOOD, UNSETTLED, StepResult, build_ending
 from seamark.changes.step import Intent, Outcome, Step
 from seamark.changes.step_data import Precondition
 from seamark.changes.task import Task, Tasks
-from seamark.errors import SeamarkError, UnknownOutcomeError
+from seamark.errors import SeamarkError, UndecidableError, UnknownOutcomeError
 
 _ACTED = frozenset({Outcome.DONE, Outcome.UNKNOWN, Outcome.FOREIGN})
 
@@ -27,6 +28,9 @@ class Walk:
         self.left: list[Task] = []
         self._results: dict[int, StepResult] = {}
         self._half: dict[int, Intent] = {}
+        self._intents: dict[int, Intent] = {}
+        # The tasks whose intent was read while an earlier act on the same aspect had no known outcome.
+        self._unsure: set[int] = set()
         self._expectations = Expectations(preconditions)
 
     @property
@@ -54,6 +58,9 @@ class Walk:
         """Take in how a task ended. `intent` is what it acted on, or found to be so already; `note` what it saw."""
         step = task.step
         if intent is not None:
+            if task.number not in self._results and self.is_unsure(task):
+                self._unsure.add(task.number)
+            self._intents[task.number] = intent
             self._expectations.learn(step, intent, outcome, error=error)
         result = StepResult(
             task.number,
@@ -127,6 +134,38 @@ class Walk:
         """
         return self._find_looks(task, is_repeated=task.number in self._half)
 
+    def find_quiescing(self, write: Task) -> list[tuple[Task, Intent]]:
+        """Return the acts that quiesced the owner of offsets before they were written, with their intents.
+
+        While these acts stand, the owner's offsets show whether the write was carried out.
+        """
+        return [
+            (other, self._intents[other.number])
+            for other in self.tasks.of_lane(write.lane)
+            if other.number < write.number
+            and other.number in self._intents
+            and other.step.subject == write.step.subject
+            and other.step.acts
+            and not is_position(other.step)
+        ]
+
+    def find_undecided(self, task: Task) -> list[tuple[Task, Intent]]:
+        """Return the writes of offsets with unknown outcomes that no look can decide after `task`, with their intents.
+
+        `task` reverses an act that quiesced their owner: it starts a connector, whose tasks then store offsets.
+        """
+        return [
+            (other, self._intents[other.number])
+            for other in self.tasks.of_lane(task.lane)
+            if other.number < task.number
+            and self._is_undecided(other)
+            and any(before.aspect == task.aspect for before, _ in self.find_quiescing(other))
+        ]
+
+    def is_good(self, task: Task) -> bool:
+        """Whether a task ended well."""
+        return task.number in self._results and self._results[task.number].outcome in GOOD
+
     def is_failed(self, lane: str) -> bool:
         """Whether something in a lane was not done."""
         results = (self._results.get(task.number) for task in self.tasks.of_lane(lane))
@@ -139,7 +178,7 @@ class Walk:
 
     def is_superseded(self, task: Task) -> bool:
         """Whether a later task of the same aspect made sure what it looks like now."""
-        return any(other.number > task.number and self._is_good(other) for other in self.tasks.of_aspect(task.aspect))
+        return any(other.number > task.number and self.is_good(other) for other in self.tasks.of_aspect(task.aspect))
 
     def ending(self) -> Ending:
         """How the change ends if it is closed now."""
@@ -151,12 +190,12 @@ class Walk:
         is_near = True
         for other in reversed(before):
             is_near = is_near and not other.step.acts
-            if self._is_good(other) and (is_near or (is_repeated and _is_proof(other))):
+            if self.is_good(other) and (is_near or (is_repeated and _is_proof(other))):
                 looks.append(other)
         return looks[::-1]
 
     def _is_settled(self, task: Task, *, leaving: bool) -> bool:
-        if self._is_good(task) or self.is_superseded(task):
+        if self.is_good(task) or self.is_superseded(task):
             return True
         if task.number not in self._results:
             # Half written, and nobody came to write it again.
@@ -181,8 +220,12 @@ class Walk:
         is_ours = Outcome.DONE in main and not any(outcome in UNSETTLED for outcome in main)
         return failed and is_ours and all(result is not None and result.outcome in GOOD for result in back)
 
-    def _is_good(self, task: Task) -> bool:
-        return task.number in self._results and self._results[task.number].outcome in GOOD
+    def _is_undecided(self, task: Task) -> bool:
+        result = self._results.get(task.number)
+        if result is None or result.outcome is not Outcome.UNKNOWN or task.number not in self._intents:
+            return False
+        is_final = isinstance(result.error, UndecidableError) or task.number in self._unsure
+        return is_position(task.step) and not is_final
 
 
 def build_half(step: Step) -> SeamarkError:

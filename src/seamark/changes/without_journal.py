@@ -56,6 +56,9 @@ class WithoutJournal:
             raise JournalError("there is no spool to write its intent to")
         if not walk.allows(task, intent):
             raise JournalError("somebody else changed it")
+        if walk.find_undecided(task):
+            # An outcome that is read now can't be written to the journal, and once the owner runs no look can tell.
+            raise JournalError("not before the journal has the outcome of the write of its offsets, which is unknown")
         record = {"kind": step.kind, "subject": step.subject, "words": step.describe(), "by": by} | intent.to_dict()
         file = self._spool.write(change, task.number, record)
         now = self._world.clock.now()

@@ -25,6 +25,7 @@ from seamark.errors import (
     SeamarkError,
     UndecidableError,
     UnknownOutcomeError,
+    UnreadableOutcomeError,
 )
 from seamark.policy.permission import find_confirmation
 from seamark.report.formats import OutputFormat
@@ -153,15 +154,27 @@ def _build_open(result: ChangeResult) -> UnknownOutcomeError:
     unsettled = [step for step in result.steps if step.outcome in UNSETTLED]
     undecidable = [step.error for step in unsettled if isinstance(step.error, UndecidableError)]
     said = [f"{step.words}: {step.error.message if step.error else step.outcome}" for step in unsettled]
-    said += [error.cause for error in undecidable]
+    unreadable = [step.error for step in unsettled if isinstance(step.error, UnreadableOutcomeError)]
+    said += [error.cause for error in (*undecidable, *unreadable)]
     # A connector that stays stopped must not be found out by chance.
     said += [f"left: {', '.join(result.left)}"] if result.left else []
     return UnknownOutcomeError(
         f"change {result.change} is open: it is not known how it ended",
         cause="; ".join(said),
-        hint=_build_decision(result.change) if undecidable else build_way_out(result.change),
+        hint=_build_next(result.change, is_undecidable=bool(undecidable), is_unreadable=bool(unreadable)),
         context={"change": result.change},
     )
+
+
+def _build_next(change: str, *, is_undecidable: bool, is_unreadable: bool) -> str:
+    if is_undecidable:
+        return _build_decision(change)
+    if is_unreadable:
+        return (
+            f"when the offsets can be read again, run: seamark journal resume {change}; "
+            "until then the connector stays stopped"
+        )
+    return build_way_out(change)
 
 
 def _build_decision(change: str) -> str:

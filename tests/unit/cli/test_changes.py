@@ -15,7 +15,7 @@ from seamark.changes.result import ChangeResult, Outcome, StepResult
 from seamark.cli.carry_out import run_change
 from seamark.cli.main import execute
 from seamark.cli.session import Session
-from seamark.errors import JournalError, RejectedError, UndecidableError, UnreachableError
+from seamark.errors import JournalError, RejectedError, UndecidableError, UnreachableError, UnreadableOutcomeError
 from tests.unit.cli.stubs import NOON, Terminal
 from tests.unit.cli.stubs import Outcome as Ended
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
@@ -369,6 +369,16 @@ def test_an_open_change_that_no_resume_can_finish_names_the_decision(desk):
     assert "cause: do s0: can't tell whether this was carried out: do s0; it reads on\n" in ended.err
     assert "seamark journal unlock 01ID --id NONCE --force closes it" in ended.err
     assert "finishes it" not in ended.err
+
+
+def test_an_open_change_whose_connector_was_not_started_says_so(desk):
+    error = UnreadableOutcomeError("connector/c/s0 was not started again", cause="no broker answers")
+    found = result(ending=None, steps=(step(Outcome.UNKNOWN, error=error),), left=("resume s0",))
+    ended = run_ready(desk, found)
+    assert "cause: do s0: connector/c/s0 was not started again; no broker answers; left: resume s0\n" in ended.err
+    assert "when the offsets can be read again, run: seamark journal resume 01ID;" in ended.err
+    assert "until then the connector stays stopped" in ended.err
+    assert "unlock" not in ended.err
 
 
 def test_an_open_change_says_what_it_left(desk):
