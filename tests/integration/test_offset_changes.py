@@ -13,7 +13,8 @@ import seamark
 from seamark.changes.setup import make_setup
 from seamark.context import open_context
 from seamark.core.offset import Offset
-from seamark.offsets.write.plans import OffsetPlans
+from seamark.offsets.write.plans import plan_write
+from seamark.offsets.write.preview_totals import SafetyOptions
 from tests.integration.rest import DEADLINE_SECONDS, call, call_until
 
 LINES = [f"line {number}" for number in range(200)]
@@ -103,26 +104,18 @@ def check_read_on(found, already, lines):
     return len(found)
 
 
-def build_plans(fleet):
-    return OffsetPlans(
-        fleet.context,
-        clusters=fleet._clusters,
-        world=lambda: fleet._world,
-        planner=lambda: fleet._planner,
-    )
-
-
 def test_source_is_rewound_verified_and_put_back(stack, source, read_topic):
     before = len(TEXT)
     half = len("".join(f"{line}\n" for line in LINES[:150]))
     already = check_read_on(read_topic(source.name, 200), 0, LINES)
     with source.open() as fleet:
         connector = fleet.connectors.one(source.name)
-        planned = build_plans(fleet).write(
+        planned = plan_write(
+            fleet._open_offset_plan(),
             connector,
             [Offset(source.partition, {"position": half})],
             title="rewind it by fifty lines",
-            wait_seconds=DEADLINE_SECONDS,
+            safety=SafetyOptions(wait_seconds=DEADLINE_SECONDS),
         )
         assert [step.kind for step in planned.plan.steps] == [
             "set-run-state",

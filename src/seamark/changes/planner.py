@@ -33,12 +33,15 @@ class Planner:
         actor: Actor,
         find_identity: Callable[[Collection[str]], Identity],
         ports: Mapping[Port[Any], Any] | None = None,
+        open_world: Callable[[], World] | None = None,
     ) -> None:
+        """`open_world` opens what one plan reads from, which may keep answers; by default the live `world`."""
         self._context = context
         self._world = world
         self._actor = actor
         self._find_identity = find_identity
-        self._reads = Reads(world, ports)
+        self._ports = ports
+        self._open_world = open_world or (lambda: world)
 
     @property
     def world(self) -> World:
@@ -59,8 +62,7 @@ class Planner:
 
         `known` has what is read already, by the number of the action.
         """
-        reads = reads or self.open_reads(len(actions))
-        prepared = self.prepare(actions, reads, known=known)
+        prepared, reads = self._prepare(actions, reads, known=known)
         notes = (*notes, *_build_type_notes(actions))
         plan = Plan(
             title=title,
@@ -78,8 +80,17 @@ class Planner:
         self, actions: Sequence[Action], reads: Reads | None = None, *, known: Mapping[int, Any] | None = None
     ) -> Prepared:
         """Derive everything from actions. What a rebalance hides is waited for, though not for long."""
-        chosen = reads or self.open_reads(len(actions))
-        return plan_patiently(lambda: prepare(actions, chosen, known=known), self._world.clock)
+        return self._prepare(actions, reads, known=known)[0]
+
+    def _prepare(
+        self, actions: Sequence[Action], reads: Reads | None, *, known: Mapping[int, Any] | None
+    ) -> tuple[Prepared, Reads]:
+        def attempt() -> tuple[Prepared, Reads]:
+            # Opened for each attempt: what a rebalance hid must not be kept.
+            chosen = reads or self.open_reads(len(actions))
+            return prepare(actions, chosen, known=known), chosen
+
+        return plan_patiently(attempt, self._world.clock)
 
     def _identify(self, prepared: Prepared) -> Identity:
         """Return which clusters the steps act on. A plan without steps acts on none."""
@@ -88,7 +99,8 @@ class Planner:
 
     def open_reads(self, count: int) -> Reads:
         """Return what planning may read. For many actions each cluster is read once."""
-        return self._reads.over(SnapshotWorld(self._world)) if count > _MANY else self._reads
+        world = self._open_world()
+        return Reads(SnapshotWorld(world) if count > _MANY else world, self._ports)
 
 
 def _build_type_notes(actions: Iterable[Action]) -> tuple[str, ...]:

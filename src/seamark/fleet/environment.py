@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from copy import copy
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,7 +25,7 @@ from seamark.dead_letters.port import RECORDS
 from seamark.errors import RefusedError
 from seamark.kafka.api import BROKERS, BrokersPort
 from seamark.kip199.port import OFFSET_FILE
-from seamark.offsets.port import LEFT_OFFSETS, OFFSETS
+from seamark.offsets.port import LEFT_OFFSETS, OFFSETS, SNAPSHOTS
 from seamark.offsets.stores.ledger import route_ledgers
 from seamark.pipelines.pipeline import REGISTERED
 
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from seamark.kip199.standalone_file import StandaloneFile
     from seamark.offsets.port import OffsetPort
     from seamark.offsets.read.left_offsets import LeftOffsets
-    from seamark.offsets.stores.scan_cache import ScanCache
     from seamark.offsets.stores.stores import OffsetStores, OpenScan
 
 # As long as the brokers are asked for anything else. A step may send two requests one after the other, and both must
@@ -47,7 +45,7 @@ _KAFKA_SECONDS = 10.0
 
 P = TypeVar("P")
 
-# What steps find under each key. A world for planning is a copy of the live one, so that these are names of methods.
+# What steps find under each key: names of methods.
 _METHODS: Mapping[Port[Any], str] = {
     CONNECT: "connect",
     BROKERS: "kafka",
@@ -108,9 +106,6 @@ class FleetWorld:
         self._clock = SystemClock()
         self.keys = Keys(context.journal)
         self._boards: dict[str, StatusBoard] = {}
-        self.scans: ScanCache | None = None
-        # For a planning world, the live one that has the connections.
-        self._live: FleetWorld | None = None
 
     @property
     def clock(self) -> SystemClock:
@@ -131,8 +126,6 @@ class FleetWorld:
 
     def kafka(self) -> BrokersPort:
         """The brokers of the context. They are not connected to before somebody asks."""
-        if self._live is not None:
-            return self._live.kafka()
         with self._opening:
             if self._brokers is None:
                 self._brokers = route_ledgers(self._build_brokers(self._context), self._context)
@@ -230,23 +223,6 @@ class FleetWorld:
 
         return StandaloneFile(self._clusters.settings(cluster))
 
-    def keep_scans(self) -> FleetWorld:
-        """Return a world for planning: it reads each offsets topic once. Steps never get it."""
-        from seamark.offsets.stores.scan_cache import ScanCache  # noqa: PLC0415
-        from seamark.offsets.stores.stores import open_topic_scan  # noqa: PLC0415
-
-        kept = copy(self)
-        kept._live = self  # noqa: SLF001
-        kept.__dict__.pop("stores", None)
-        kept.scans = ScanCache(self._open_scan or open_topic_scan)
-        kept._open_scan = kept.scans.open  # noqa: SLF001 - a world of its own class
-        return kept
-
-    def expect_connectors(self, names: Iterable[str]) -> None:
-        """Announce the connectors that a plan is about: one scan of their topic then reads all of them."""
-        if self.scans is not None:
-            self.scans.expect(tuple(names))
-
     @cached_property
     def stores(self) -> OffsetStores:
         """The stores that hold the offsets of connectors."""
@@ -266,6 +242,76 @@ class FleetWorld:
     def seal(self, value: str) -> str:
         """A keyed hash of a secret."""
         return self.keys.read().current.seal(value)
+
+
+class PlanWorld:
+    """The running systems as one plan reads them: with the clients that only read, and each offsets topic once.
+
+    Steps never get it: what they read after a stop must be what is there then.
+    """
+
+    def __init__(self, live: FleetWorld, clusters: Clusters, *, context: Context, open_scan: OpenScan | None) -> None:
+        from seamark.offsets.read.snapshot import PlanSnapshots  # noqa: PLC0415
+
+        self._live = live
+        self._clusters = clusters
+        self._context = context
+        self.snapshots = PlanSnapshots(
+            context, clusters=clusters, brokers=live.kafka, clock=live.clock, open_scan=open_scan
+        )
+        self._own: Mapping[Port[Any], Any] = {
+            CONNECT: clusters.client,
+            STATUSES: self.read_status,
+            SNAPSHOTS: self.snapshots,
+            OFFSETS: self.offsets,
+            LEFT_OFFSETS: self.left_offsets,
+            SECRET_KEYS: clusters.types.find_secret_keys,
+        }
+
+    @property
+    def clock(self) -> SystemClock:
+        """The clock of this machine."""
+        return self._live.clock
+
+    @property
+    def stores(self) -> OffsetStores:
+        """The stores that hold the offsets of connectors."""
+        return self.snapshots.stores
+
+    def kafka(self) -> BrokersPort:
+        """The brokers of the context."""
+        return self._live.kafka()
+
+    def read_status(self, cluster: str, name: str) -> ConnectorStatus:
+        """A connector's status. It is not kept: a plan waits until a rebalance is over."""
+        client = self._clusters.client(cluster)
+        status = client.read_status(name)
+        if not has_trace(status):
+            return status
+        return self._clusters.types.clean_status(cluster, client.read_config(name), status)
+
+    def offsets(self, cluster: str, name: str, *, kept: Connector | None = None) -> OffsetPort:
+        """The offsets of one connector, read once; `kept` is what it was, where Connect does not know it."""
+        return self.snapshots.open(cluster, name) if kept is None else self.snapshots.build(cluster, name, kept)
+
+    def left_offsets(self, cluster: str) -> LeftOffsets:
+        """What connectors that are gone have left in the workers' topic."""
+        from seamark.offsets.read.left_offsets import LeftOffsets  # noqa: PLC0415
+
+        return LeftOffsets(cluster, context=self._context, stores=self.stores)
+
+    def use(self, port: Port[P]) -> P:
+        """Return the capability that is registered under a key: that of the plan, else the live one."""
+        found: P = self._own[port] if port in self._own else self._live.use(port)
+        return found
+
+    def reveal(self, reference: str) -> str:
+        """The value behind a `secret://` reference."""
+        return self._live.reveal(reference)
+
+    def seal(self, value: str) -> str:
+        """A keyed hash of a secret."""
+        return self._live.seal(value)
 
 
 def build_changing_brokers(context: Context) -> BrokersPort:

@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     from seamark.doctor.service import Doctor
     from seamark.errors import SeamarkError
     from seamark.fleet.changes import Changes
-    from seamark.fleet.environment import FleetWorld
+    from seamark.fleet.environment import FleetWorld, PlanWorld
     from seamark.fleet.identity import Identities
     from seamark.fleet.journal import Journal
     from seamark.groups.lag_model import GroupLag
     from seamark.groups.service import Groups
     from seamark.kip199.plans import Imports
     from seamark.lifecycle.service import Lifecycle
+    from seamark.offsets.port import OffsetDependencies
     from seamark.offsets.read.former import FormerOffsets
-    from seamark.offsets.services import OffsetServices
     from seamark.offsets.source_lag import SourceLag
     from seamark.offsets.stores.stores import OffsetStores, OpenScan
     from seamark.pipelines.landings import Landings
@@ -160,9 +160,7 @@ class Fleet:
     @permits(Permission.READ)
     def offsets(self) -> Offsets:
         """What the connectors remember."""
-        return Offsets(
-            self._clusters, self.connectors, stores=lambda: self._stores, services=lambda: self._offset_services
-        )
+        return Offsets(self._clusters, self.connectors, stores=lambda: self._stores, open_plan=self._open_offset_plan)
 
     @cached_property
     @permits(Permission.READ)
@@ -178,20 +176,13 @@ class Fleet:
             planner=lambda: self._planner,
         )
 
-    @cached_property
+    @property
     @permits(Permission.READ)
     def imports(self) -> Imports:
-        """What `connect-offsets --import` writes, in a context of one worker."""
+        """What `connect-offsets --import` writes, in a context of one worker. It keeps what it reads, for one plan."""
         from seamark.kip199.plans import Imports  # noqa: PLC0415
 
-        services = self._offset_services
-        return Imports(
-            clusters=self._clusters,
-            world=services.world(),
-            stores=services.stores,
-            plans=lambda: services.plans,
-            planner=services.planner,
-        )
+        return Imports(self._open_offset_plan())
 
     @cached_property
     @permits(Permission.READ)
@@ -538,7 +529,12 @@ class Fleet:
             TOPIC_GUARD: FleetTopicGuard(self.context, clusters=self._clusters, kafka=self._world.kafka),
         }
         return Planner(
-            self.context.name, self._world, actor=self._actor, find_identity=self._identities.find, ports=ports
+            self.context.name,
+            self._world,
+            actor=self._actor,
+            find_identity=self._identities.find,
+            ports=ports,
+            open_world=self._open_plan_world,
         )
 
     def _apply_part(self, planned: Planned) -> ChangeResult:
@@ -565,29 +561,26 @@ class Fleet:
 
         return Lifecycle(self.context, clusters=self._clusters, plans=lambda: self._plans)
 
-    @property
-    def _offset_services(self) -> OffsetServices:
-        from seamark.lifecycle.relocation import Relocations  # noqa: PLC0415
-        from seamark.offsets.services import OffsetServices  # noqa: PLC0415
+    def _open_plan_world(self) -> PlanWorld:
+        """Open what one plan reads from: it keeps what it has read."""
+        from seamark.fleet.environment import PlanWorld  # noqa: PLC0415
 
-        # New for each plan, with a world that reads each offsets topic once.
-        world = self._world.keep_scans()
-        return OffsetServices(
+        return PlanWorld(self._world, self._clusters, context=self.context, open_scan=self._open_scan)
+
+    def _open_offset_plan(self) -> OffsetDependencies:
+        """Build what one plan of offsets needs. It is new for each plan, because its world keeps what it has read."""
+        from seamark.lifecycle.relocation import Relocations  # noqa: PLC0415
+        from seamark.offsets.port import OffsetDependencies  # noqa: PLC0415
+
+        return OffsetDependencies(
             self.context,
             self._clusters,
             self.connectors,
-            stores=lambda: world.stores,
-            world=lambda: world,
-            planner=lambda: self._planner,
-            groups=lambda: self.groups,
-            journal=self._find_journal,
-            relocations=lambda: Relocations(
-                self.context,
-                clusters=self._clusters,
-                world=lambda: world,
-                stores=lambda: world.stores,
-                planner=lambda: self._planner,
-            ),
+            self._open_plan_world(),
+            self._planner,
+            open_groups=lambda: self.groups,
+            open_journal=self._find_journal,
+            open_relocations=Relocations,
         )
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,17 +16,13 @@ from seamark.kip199.topic_plan import TopicImport, find_reason
 from seamark.offsets.codec.file_change import change_file
 from seamark.offsets.codec.javamap import JavaMap, read_java_map
 from seamark.offsets.stores.file_store import build_file_reading
-from seamark.offsets.write.plans import merge
+from seamark.offsets.write.plans import merge, plan_write
 from seamark.report.words import render_count
 
 if TYPE_CHECKING:
     from seamark.changes.action import Action
-    from seamark.changes.planner import Planner
-    from seamark.changes.world import World
-    from seamark.connect.clusters import Clusters
     from seamark.context import ConnectSettings
-    from seamark.offsets.stores.stores import OffsetStores
-    from seamark.offsets.write.plans import OffsetPlans
+    from seamark.offsets.port import OffsetDependencies
 
 _NO_FILE = JavaMap((), 0)
 
@@ -41,28 +37,16 @@ class ImportPlan:
     refusal: SeamarkError | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class Imports:
     """Plans imports into the one worker of a context. Nothing is changed here."""
 
-    def __init__(
-        self,
-        *,
-        clusters: Clusters,
-        world: World,
-        stores: Callable[[], OffsetStores],
-        plans: Callable[[], OffsetPlans],
-        planner: Callable[[], Planner],
-    ) -> None:
-        self._clusters = clusters
-        self._world = world
-        self._stores = stores
-        self._plans = plans
-        self._planner = planner
+    deps: OffsetDependencies
 
     def plan(self, wanted: Mapping[str, Sequence[Offset]]) -> ImportPlan:
         """Give these partitions these offsets; None takes one away. What is not named stays as it is."""
-        (name,) = self._clusters.names
-        settings = self._clusters.settings(name)
+        (name,) = self.deps.clusters.names
+        settings = self.deps.clusters.settings(name)
         title = f"import offsets of {render_count(len(wanted), 'connector')} into {name}"
         if not wanted:
             return ImportPlan(self._plan(title), ())
@@ -89,10 +73,10 @@ class Imports:
     ) -> Planned | None:
         """Through the REST API of a standalone worker that is up, where all named connectors are there and stopped."""
         try:
-            known = {one.name: one for one in self._clusters.client(settings.name).read_connectors()}
+            known = {one.name: one for one in self.deps.clusters.client(settings.name).read_connectors()}
             if any(name not in known or find_reason(known[name]) for name in wanted):
                 return None
-            planned = [self._plans().write(known[name], wanted[name], title=title) for name in wanted]
+            planned = [plan_write(self.deps, known[name], wanted[name], title=title) for name in wanted]
         except SeamarkError:
             # Who uses the file is said in any case.
             return None
@@ -101,9 +85,9 @@ class Imports:
     def _plan_topic(self, settings: ConnectSettings, wanted: Mapping[str, Sequence[Offset]], title: str) -> ImportPlan:
         topic = TopicImport(
             settings,
-            client=self._clusters.client(settings.name),
-            world=self._world,
-            store=self._stores().find_topic(settings.name),
+            client=self.deps.clusters.client(settings.name),
+            world=self.deps.world,
+            store=self.deps.world.stores.find_topic(settings.name),
         )
         survey = topic.read_survey(wanted)
         there = {connector.name for connector in survey.there}
@@ -117,7 +101,7 @@ class Imports:
         try:
             planned = [self._plan(title, [action])] if action is not None else []
             planned += [
-                self._plans().write(connector, wanted[connector.name], title=title) for connector in survey.there
+                plan_write(self.deps, connector, wanted[connector.name], title=title) for connector in survey.there
             ]
         except UnsupportedError as refusal:
             refusal.hint = "delete these connectors first, which leaves their offsets, or stop all workers"
@@ -128,4 +112,4 @@ class Imports:
         return ImportPlan(merge(title, parts), tuple(pairs), tuple(notes))
 
     def _plan(self, title: str, actions: Sequence[Action] = ()) -> Planned:
-        return self._planner().plan(title, actions, reads=self._planner().open_reads(1).over(self._world))
+        return self.deps.planner.plan(title, actions, reads=self.deps.planner.open_reads(1).over(self.deps.world))

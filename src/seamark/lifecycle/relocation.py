@@ -6,7 +6,7 @@ to 4.3): it begins anew. So its offsets are carried over first, while it is stop
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from seamark.changes.planned import Planned
@@ -19,78 +19,57 @@ from seamark.errors import NotFoundError, RefusedError, UnsupportedError
 from seamark.lifecycle.relocation_action import OffsetsTopicShape, RelocateOffsets
 from seamark.offsets.stores.record_topics import check_record_topic
 from seamark.offsets.write.access import build_rights_notes
+from seamark.offsets.write.preview_totals import DEFAULT_SAFETY, SafetyOptions
 from seamark.offsets.write.stopped import build_config_pin
 
 if TYPE_CHECKING:
-    from seamark.changes.planner import Planner
-    from seamark.connect.clusters import Clusters
-    from seamark.context import ConnectSettings, Context
+    from seamark.context import ConnectSettings
     from seamark.kafka.topic import TopicStatus
-    from seamark.offsets.port import PlanningWorld
-    from seamark.offsets.stores.stores import OffsetStores
+    from seamark.offsets.port import OffsetDependencies
 
 _ELSEWHERE = ("producer.override.bootstrap.servers", "consumer.override.bootstrap.servers")
 _POLICY = "cleanup.policy"
 
 
+@dataclass(frozen=True, slots=True)
 class Relocations:
     """Plans another offsets topic for a source. Nothing is changed here; `fleet.apply` does it."""
 
-    def __init__(
-        self,
-        context: Context,
-        *,
-        clusters: Clusters,
-        world: Callable[[], PlanningWorld],
-        stores: Callable[[], OffsetStores],
-        planner: Callable[[], Planner],
-    ) -> None:
-        self._context = context
-        self._clusters = clusters
-        self._world = world
-        self._stores = stores
-        self._planner = planner
+    deps: OffsetDependencies
 
-    def plan(
-        self,
-        connector: Connector,
-        topic: str | None,
-        *,
-        accepts_zombies: bool = False,
-        wait_seconds: float | None = None,
-    ) -> Planned:
+    def plan(self, connector: Connector, topic: str | None, *, safety: SafetyOptions = DEFAULT_SAFETY) -> Planned:
         """Let a source keep its offsets in that topic; None is the one of its workers."""
-        settings = self._clusters.settings(connector.cluster)
+        settings = self.deps.clusters.settings(connector.cluster)
         self._refuse_other(connector, settings)
         workers = settings.offsets_topic
         if workers is None:
-            raise self._context.missing(f"connect.{connector.cluster}.offsets_topic")
+            raise self.deps.context.missing(f"connect.{connector.cluster}.offsets_topic")
         source, target = connector.config.get(OWN_OFFSETS_TOPIC) or workers, topic or workers
         title = f"keep the offsets of {connector.owner} in {target}"
-        reads = self._planner().open_reads(1).over(self._world())
+        reads = self.deps.planner.open_reads(1).over(self.deps.world)
         if source == target:
-            return self._planner().plan(title, (), reads=reads)
-        check_record_topic(target, self._context, is_for_offsets=True)
+            return self.deps.planner.plan(title, (), reads=reads)
+        check_record_topic(target, self.deps.context, is_for_offsets=True)
         action = RelocateOffsets(
             connector.cluster,
             connector.name,
             source,
             target,
             self._find_shape(target, workers=workers),
-            wait_seconds=wait_seconds,
-            accepts_zombies=accepts_zombies,
-            config=build_config_pin(connector.config, self._world(), cluster=connector.cluster),
+            wait_seconds=safety.wait_seconds,
+            accepts_zombies=safety.accepts_zombies,
+            config=build_config_pin(connector.config, self.deps.world, cluster=connector.cluster),
         )
         seen = action.read(reads)
         cluster, name = connector.cluster, connector.name
-        refuse_violations([(name, cluster, seen.config)], self._context, present={(cluster, name): seen.present})
+        refuse_violations([(name, cluster, seen.config)], self.deps.context, present={(cluster, name): seen.present})
         rights = action.needs(seen).rights
-        return self._planner().plan(
+        return self.deps.planner.plan(
             title,
             [action],
             notes=(
                 f"what {connector.name} holds in {source} stays there; an undo carries back what it holds then",
-                *build_rights_notes(rights, context=self._context, brokers=self._world().kafka),
+                *build_rights_notes(rights, context=self.deps.context, brokers=self.deps.world.kafka),
             ),
             reads=reads,
             known={0: seen},
@@ -98,7 +77,7 @@ class Relocations:
 
     def _refuse_other(self, connector: Connector, settings: ConnectSettings) -> None:
         """Refuse what has no topic of its own, or one that nobody here can reach."""
-        client = self._clusters.client(connector.cluster)
+        client = self.deps.clusters.client(connector.cluster)
         client.read_capabilities().require(Capability.STOP, doing=f"carry the offsets of {connector.owner}")
         if connector.type is not ConnectorType.SOURCE or settings.offsets_file is not None:
             what = "a sink has a consumer group" if connector.type is ConnectorType.SINK else "its worker has a file"
@@ -106,7 +85,9 @@ class Relocations:
                 f"{connector.owner} can't have an offsets topic of its own; nothing was changed",
                 cause=what if connector.type is not ConnectorType.UNKNOWN else "nobody can tell whether it is a source",
             )
-        if any(connector.config.get(key) for key in _ELSEWHERE) or self._stores().has_own_partitioner(connector):
+        if any(connector.config.get(key) for key in _ELSEWHERE) or self.deps.world.stores.has_own_partitioner(
+            connector
+        ):
             raise UnsupportedError(
                 f"the offsets of {connector.owner} can't be carried; nothing was changed",
                 cause="its clients have a Kafka cluster or a partitioner of their own",
@@ -114,7 +95,7 @@ class Relocations:
 
     def _find_shape(self, target: str, *, workers: str) -> OffsetsTopicShape | None:
         """Return how the topic is created; None where it is there and keeps offsets."""
-        reading = self._world().kafka().read_topics([target, workers])
+        reading = self.deps.world.kafka().read_topics([target, workers])
         found = {topic.name: topic for topic in reading.items}
         for name, error in reading.failures.items():
             if name != target or not isinstance(error, NotFoundError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,16 +11,16 @@ from seamark.core.offset import OffsetMap
 
 if TYPE_CHECKING:
     from seamark.changes.planned import Planned
-    from seamark.offsets.move.moves import Care
-    from seamark.offsets.services import OffsetServices
-    from seamark.offsets.write.preview_totals import Tolerance
+    from seamark.offsets.port import OffsetDependencies
+    from seamark.offsets.write.preview_totals import SafetyOptions, Tolerance
 
 
 class OffsetVerbs:
     """What can be done to offsets. `fleet.offsets` has these verbs."""
 
-    def __init__(self, services: Callable[[], OffsetServices]) -> None:
-        self._services = services
+    def __init__(self, open_plan: Callable[[], OffsetDependencies]) -> None:
+        """`open_plan` builds what one plan needs: it keeps what it has read."""
+        self._open_plan = open_plan
 
     def mend(
         self,
@@ -38,10 +37,10 @@ class OffsetVerbs:
         Every spelling that a task may look for gets the same value, and every copy of it. `take` says whose, where
         they differ: `newest`, or the place of one as `of` shows it.
         """
-        from seamark.offsets.repair.plans import MendChoice  # noqa: PLC0415
+        from seamark.offsets.repair.plans import MendChoice, OffsetMends  # noqa: PLC0415
 
-        choice = MendChoice(take, _build_care(accept_zombies, tolerance, wait_seconds))
-        return self._services().mends.mend(owners, everything=everything, choice=choice)
+        choice = MendChoice(take, _build_safety(accept_zombies, tolerance, wait_seconds))
+        return OffsetMends(self._open_plan()).mend(owners, everything=everything, choice=choice)
 
     def purge(
         self,
@@ -54,12 +53,14 @@ class OffsetVerbs:
 
         `older_than` is a length of time: what was written since stays.
         """
+        from seamark.offsets.purge import OffsetPurges  # noqa: PLC0415
+
         before_ms = None
         if older_than is not None:
             from seamark.offsets.move.targets import parse_length  # noqa: PLC0415
 
             before_ms = int((datetime.now(UTC).timestamp() - parse_length(older_than)) * 1000)
-        return self._services().purges.purge(owners, everything=everything, older_than_ms=before_ms)
+        return OffsetPurges(self._open_plan()).purge(owners, everything=everything, older_than_ms=before_ms)
 
     def move(
         self,
@@ -87,12 +88,21 @@ class OffsetVerbs:
             UnsupportedError: it can't be moved so; the hint says how it can.
             RefusedError: the offsets are none that it could read, or nobody can tell what it holds.
         """
+        from seamark.offsets.move.moves import OffsetMoves  # noqa: PLC0415
         from seamark.offsets.move.targets import Move  # noqa: PLC0415
 
         move = Move(to=to, back=back, as_of=as_of, shift=shift, source=source)
-        return self._services().moves.move(
-            owner, move, partitions=partitions, care=_build_care(accept_zombies, tolerance, wait_seconds)
-        )
+        if as_of is not None:
+            return self.back_to(
+                as_of,
+                [owner],
+                partitions=partitions,
+                accept_zombies=accept_zombies,
+                tolerance=tolerance,
+                wait_seconds=wait_seconds,
+            )
+        safety = _build_safety(accept_zombies, tolerance, wait_seconds)
+        return OffsetMoves(self._open_plan()).move(owner, move, partitions=partitions, safety=safety)
 
     def forget(
         self,
@@ -104,9 +114,10 @@ class OffsetVerbs:
         wait_seconds: float | None = None,
     ) -> Planned:
         """Plan that an owner forgets all its offsets, or those of some partitions. It then begins at its beginning."""
-        return self._services().moves.forget(
-            owner, partitions=partitions, care=_build_care(accept_zombies, tolerance, wait_seconds)
-        )
+        from seamark.offsets.move.moves import OffsetMoves  # noqa: PLC0415
+
+        safety = _build_safety(accept_zombies, tolerance, wait_seconds)
+        return OffsetMoves(self._open_plan()).forget(owner, partitions=partitions, safety=safety)
 
     def restore(
         self,
@@ -121,9 +132,10 @@ class OffsetVerbs:
 
         Partitions that the file does not name stay as they are.
         """
-        return self._services().moves.restore(
-            path, owners=owners, care=_build_care(accept_zombies, tolerance, wait_seconds)
-        )
+        from seamark.offsets.move.moves import OffsetMoves  # noqa: PLC0415
+
+        safety = _build_safety(accept_zombies, tolerance, wait_seconds)
+        return OffsetMoves(self._open_plan()).restore(path, owners=owners, safety=safety)
 
     def copy(
         self,
@@ -135,7 +147,10 @@ class OffsetVerbs:
         wait_seconds: float | None = None,
     ) -> Planned:
         """Plan that one owner stands where another does, with the keys as the target names them."""
-        return self._services().moves.copy(source, target, care=_build_care(accept_zombies, tolerance, wait_seconds))
+        from seamark.offsets.move.moves import OffsetMoves  # noqa: PLC0415
+
+        safety = _build_safety(accept_zombies, tolerance, wait_seconds)
+        return OffsetMoves(self._open_plan()).copy(source, target, safety=safety)
 
     def relocate(
         self, owner: str, topic: str | None, *, accept_zombies: bool = False, wait_seconds: float | None = None
@@ -144,7 +159,10 @@ class OffsetVerbs:
 
         Without a topic it goes back to that of its workers. The topic is made where it is not there.
         """
-        return self._services().moves.relocate(owner, topic, care=_build_care(accept_zombies, None, wait_seconds))
+        from seamark.offsets.move.moves import OffsetMoves  # noqa: PLC0415
+
+        safety = _build_safety(accept_zombies, None, wait_seconds)
+        return OffsetMoves(self._open_plan()).relocate(owner, topic, safety=safety)
 
     def back_to(
         self,
@@ -171,20 +189,16 @@ class OffsetVerbs:
             RefusedError: nobody can tell where some of them stood; with `skip_unknown` those are left out, by name.
         """
         from seamark.offsets.move.targets import parse_time  # noqa: PLC0415
-        from seamark.offsets.restore.plans import BackTo  # noqa: PLC0415
+        from seamark.offsets.restore.plans import BackTo, Moments  # noqa: PLC0415
 
         back = BackTo(parse_time(moment), tuple(exports), by_record_time=by_record_time, skip_unknown=skip_unknown)
-        return self._services().moments.plan(
-            owners,
-            back,
-            everything=everything,
-            partitions=partitions,
-            care=_build_care(accept_zombies, tolerance, wait_seconds),
+        safety = _build_safety(accept_zombies, tolerance, wait_seconds)
+        return Moments(self._open_plan()).plan(
+            owners, back, everything=everything, partitions=partitions, safety=safety
         )
 
 
-def _build_care(accept_zombies: bool, tolerance: Tolerance | None, wait_seconds: float | None) -> Care:
-    from seamark.offsets.move.moves import Care  # noqa: PLC0415
+def _build_safety(accept_zombies: bool, tolerance: Tolerance | None, wait_seconds: float | None) -> SafetyOptions:
+    from seamark.offsets.write.preview_totals import DEFAULT_TOLERANCE, SafetyOptions  # noqa: PLC0415
 
-    care = Care(accept_zombies, wait_seconds=wait_seconds)
-    return care if tolerance is None else replace(care, tolerance=tolerance)
+    return SafetyOptions(accept_zombies, tolerance or DEFAULT_TOLERANCE, wait_seconds)

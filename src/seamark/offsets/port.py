@@ -18,10 +18,18 @@ from seamark.offsets.held_offset import CompletedOffsets, HeldOffset, OffsetWrit
 from seamark.offsets.stored_offset import StoreReading
 
 if TYPE_CHECKING:
+    from seamark.changes.journal import Journal
+    from seamark.changes.planned import Planned
+    from seamark.changes.planner import Planner
     from seamark.connect.api import ConnectPort
     from seamark.connect.clusters import Clusters
+    from seamark.connectors.service import Connectors
     from seamark.context import ConnectSettings, Context
+    from seamark.groups.service import Groups
     from seamark.kafka.api import BrokersPort
+    from seamark.offsets.semantics import Meaning
+    from seamark.offsets.stores.stores import OffsetStores
+    from seamark.offsets.write.preview_totals import SafetyOptions
 
 
 class PlanningWorld(World, Protocol):
@@ -31,8 +39,9 @@ class PlanningWorld(World, Protocol):
         """Return the brokers of the context, with all that can be read of them."""
         ...
 
-    def expect_connectors(self, names: Iterable[str]) -> None:
-        """Announce the connectors that a plan is about: one scan of their topic then reads all of them."""
+    @property
+    def stores(self) -> OffsetStores:
+        """The stores that hold offsets; each offsets topic is scanned once."""
         ...
 
 
@@ -130,6 +139,61 @@ class OffsetPort(Protocol):
         ...
 
 
+class OffsetSnapshot(OffsetPort, Protocol):
+    """What one plan knows of a connector and its offsets: each answer is read once. It writes nothing."""
+
+    @property
+    def connector(self) -> Connector:
+        """The connector, with its config and its status."""
+        ...
+
+    @property
+    def meaning(self) -> Meaning:
+        """What its offsets mean."""
+        ...
+
+
+class OffsetSnapshots(Protocol):
+    """The connectors of one plan. Only a world for planning has it, so that a step can't read from it."""
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Announce the connectors that a plan is about: one scan of their topic then reads all of them."""
+        ...
+
+    def open(self, cluster: str, name: str, connector: Connector | None = None) -> OffsetSnapshot:
+        """Return what is known of a connector, the same for each call; `connector` is what was read of it already."""
+        ...
+
+
+class RelocationPlans(Protocol):
+    """Plans another offsets topic for a source."""
+
+    def plan(self, connector: Connector, topic: str | None, *, safety: SafetyOptions) -> Planned:
+        """Plan that a source stores its offsets in that topic; None is the topic of its workers."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDependencies:
+    """What planning a change of offsets needs. `Fleet` builds it for each plan: `world` keeps what it has read.
+
+    Groups, the journal and relocations are opened by the few verbs that need them.
+    """
+
+    context: Context
+    clusters: Clusters
+    connectors: Connectors
+    world: PlanningWorld
+    planner: Planner
+    open_groups: Callable[[], Groups]
+    open_journal: Callable[[], Journal]
+    open_relocations: Callable[[OffsetDependencies], RelocationPlans]
+
+    def open_snapshot(self, connector: Connector) -> OffsetSnapshot:
+        """Return what the plan knows of a connector that is read already."""
+        return self.world.use(SNAPSHOTS).open(connector.cluster, connector.name, connector)
+
+
 class LeftOffsetsPort(Protocol):
     """What steps need of the offsets that connectors left behind in the workers' topic of a cluster."""
 
@@ -153,6 +217,8 @@ class OpenOffsets(Protocol):
 
 
 OFFSETS: Port[OpenOffsets] = Port("offsets")
+
+SNAPSHOTS: Port[OffsetSnapshots] = Port("snapshots")
 
 LEFT_OFFSETS: Port[Callable[[str], LeftOffsetsPort]] = Port("left_offsets")
 """Opens what deleted connectors have left in the offsets topic of a Connect cluster."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from seamark.changes.planned import Planned
@@ -17,27 +18,14 @@ from seamark.offsets.read.orphans import read_orphans
 from seamark.offsets.write.record_actions import PurgeOffsets
 
 if TYPE_CHECKING:
-    from seamark.changes.planner import Planner
-    from seamark.connect.clusters import Clusters
-    from seamark.offsets.port import PlanningWorld
-    from seamark.offsets.stores.stores import OffsetStores
+    from seamark.offsets.port import OffsetDependencies
 
 
+@dataclass(frozen=True, slots=True)
 class OffsetPurges:
     """Plans over what connectors have left in the workers' topics. Nothing is changed here."""
 
-    def __init__(
-        self,
-        *,
-        clusters: Clusters,
-        stores: Callable[[], OffsetStores],
-        world: Callable[[], PlanningWorld],
-        planner: Callable[[], Planner],
-    ) -> None:
-        self._clusters = clusters
-        self._stores = stores
-        self._world = world
-        self._planner = planner
+    deps: OffsetDependencies
 
     def purge(
         self, owners: Sequence[str] = (), *, everything: bool = False, older_than_ms: int | None = None
@@ -55,11 +43,11 @@ class OffsetPurges:
         title = f"take away {len(found)} orphans" if found else "no orphan to take away"
         title = f"take away the offsets of {found[0].owner}" if len(found) == 1 else title
         actions = [self._build_action(cluster, listed) for cluster, listed in by_cluster.items()]
-        reads = self._planner().open_reads(len(actions)).over(self._world())
-        return self._planner().plan(title, actions, reads=reads)
+        reads = self.deps.planner.open_reads(len(actions)).over(self.deps.world)
+        return self.deps.planner.plan(title, actions, reads=reads)
 
     def _choose(self, owners: Sequence[str], older_than_ms: int | None) -> list[Orphan]:
-        reading = read_orphans(self._clusters, self._stores())
+        reading = read_orphans(self.deps.clusters, self.deps.world.stores)
         if reading.failures and not owners:
             raise RefusedError(
                 "some clusters did not answer; nothing was changed",
@@ -87,10 +75,10 @@ class OffsetPurges:
         )
 
     def _build_action(self, cluster: str, orphans: Sequence[Orphan]) -> PurgeOffsets:
-        if self._clusters.settings(cluster).offsets_file is not None:
+        if self.deps.clusters.settings(cluster).offsets_file is not None:
             raise UnsupportedError(f"the offsets of {cluster} are in a standalone worker's file, which is not purged")
         names = [parse_owner(orphan.owner).name for orphan in orphans]
-        reading = self._stores().find_topic(cluster).read(names)
+        reading = self.deps.world.stores.find_topic(cluster).read(names)
         by_owner: dict[str, list[HeldRecord]] = {name: [] for name in names}
         for record in build_records(reading):
             connector = decode_key(record.key).connector

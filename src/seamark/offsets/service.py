@@ -34,8 +34,8 @@ from seamark.offsets.read.rest_words import build_notes, build_rest_notes, compa
 from seamark.offsets.stored_offset import StoreReading
 
 if TYPE_CHECKING:
+    from seamark.offsets.port import OffsetDependencies
     from seamark.offsets.read.export import Harvest, OffsetReader
-    from seamark.offsets.services import OffsetServices
     from seamark.offsets.stores.stores import OffsetStores
 
 # The stores can't be asked, but Connect can.
@@ -58,9 +58,9 @@ class Offsets(OffsetVerbs):
         connectors: Connectors,
         *,
         stores: Callable[[], OffsetStores],
-        services: Callable[[], OffsetServices],
+        open_plan: Callable[[], OffsetDependencies],
     ) -> None:
-        super().__init__(services)
+        super().__init__(open_plan)
         self._clusters = clusters
         self._connectors = connectors
         self._stores = stores

@@ -2,13 +2,17 @@
 
 import time
 
+import pytest
+
 from seamark.changes.timing import ChangeTiming, build_timing
 from seamark.connect import ConnectClient
+from seamark.connect.ports import STATUSES
 from seamark.fleet.environment import FleetWorld, SystemClock, build_changing_brokers, build_changing_client
 from seamark.kafka import Brokers
+from seamark.offsets.port import OFFSETS, SNAPSHOTS
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.fleet.builders import settings
-from tests.unit.fleet.living import LivingConnect, living_context, open_living_fleet
+from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, living_context, open_living_fleet
 
 
 def test_the_client_that_acts_begins_no_attempt_later_than_a_step_may_send():
@@ -59,3 +63,29 @@ def test_the_clock_goes_on_evenly_when_somebody_sets_the_wall_clock(monkeypatch)
     assert abs(before - time.time()) < 1
     monkeypatch.setattr(time, "time", lambda: before + 3600)
     assert clock.now() - before < 5
+
+
+def test_a_step_can_not_read_what_a_plan_keeps_and_a_plan_can_not_write(tmp_path):
+    game = LivingConnect()
+    game.add("fs", SOURCE_CONFIG)
+    fleet = open_living_fleet(tmp_path, game)
+    with pytest.raises(KeyError):
+        fleet._world.use(SNAPSHOTS)
+    plan = fleet._open_plan_world()
+    kept = plan.use(SNAPSHOTS).open("game", "fs")
+    assert plan.use(OFFSETS)("game", "fs") is kept
+    assert fleet._open_plan_world().use(OFFSETS)("game", "fs") is not kept
+    for write in (kept.alter, kept.write, kept.commit):
+        with pytest.raises(NotImplementedError):
+            write(())
+
+
+def test_a_plan_keeps_the_connector_and_not_the_status_that_it_waits_for(tmp_path):
+    game = LivingConnect()
+    game.add("fs", SOURCE_CONFIG)
+    plan = open_living_fleet(tmp_path, game)._open_plan_world()
+    kept = plan.use(SNAPSHOTS).open("game", "fs")
+    assert kept.connector.status.state == "RUNNING"
+    game.states["fs"] = "STOPPED"
+    assert kept.connector.status.state == "RUNNING"
+    assert plan.use(STATUSES)("game", "fs").state == "STOPPED"

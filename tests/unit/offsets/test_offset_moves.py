@@ -519,6 +519,27 @@ def test_a_plan_for_a_hundred_owners_scans_their_topic_once(place, tmp_path):
     path = tmp_path / "export.json"
     path.write_text(json.dumps(export))
     place.scan.reads = 0
+    place.game.calls.clear()
     planned = place.fleet.offsets.restore(path, wait_seconds=0.0)
     assert len(planned.plan.actions) == 100
     assert place.scan.reads == 1
+    assert place.game.calls["read_connector"] == 100
+    assert place.game.calls["read_status"] == 0
+
+    # A saved plan is read the same way.
+    place.scan.reads = 0
+    place.game.calls.clear()
+    prepared = place.fleet._planner.prepare(planned.plan.actions)
+    assert len(prepared.items) == 100
+    assert place.scan.reads == 1
+    assert place.game.calls["read_connector"] == 100
+
+
+def test_the_next_plan_reads_again(place):
+    before = place.fleet.offsets.move("fs", shift=-10)
+    place.scan.put(("fs", FILE), {"position": 200})
+    place.game.states["fs"] = "PAUSED"
+    after = place.fleet.offsets.move("fs", shift=-10)
+    assert [one.plan.actions[0].offsets[0].offset for one in (before, after)] == [{"position": 90}, {"position": 190}]
+    restored = [step.state for step in after.steps if step.kind == "set-run-state"]
+    assert restored == ["STOPPED", "PAUSED"]

@@ -70,21 +70,24 @@ class ConnectorOffsets:
 
     def read(self, partitions: Sequence[OffsetMap]) -> tuple[HeldOffset, ...]:
         """What the stores hold of these partitions, in their order."""
-        first, second = self._read_stores()
+        return self._read_held(self._read_connector(), partitions)
+
+    def _read_held(self, connector: Connector, partitions: Sequence[OffsetMap]) -> tuple[HeldOffset, ...]:
+        first, second = self._read_stores(connector)
         return tuple(_build_held(partition, first, second) for partition in partitions)
 
     def read_all(self) -> tuple[HeldOffset, ...]:
         """Everything that is held and not forgotten."""
-        first, second = self._read_stores()
+        first, second = self._read_stores(self._read_connector())
         return tuple(
             _build_held(found.key.partition, first, second)
             for found in first.offsets.values()
             if not found.evidence.is_tombstone
         )
 
-    def _read_stores(self) -> tuple[_Content, _Content]:
+    def _read_stores(self, connector: Connector) -> tuple[Content, Content]:
         """What the tasks read, and what the workers' topic holds of it where the connector has one of its own."""
-        places = self._stores.find(self._read_connector())
+        places = self._stores.find(connector)
         # A connector's own topic is made by the worker, when it first needs it.
         first, _ = places.read_first(self._name)
         second = _NOTHING if places.second is None else _index(places.second.read([self._name]))
@@ -193,17 +196,16 @@ class ConnectorOffsets:
 
     def preview(self, offsets: Sequence[Offset]) -> tuple[Preview, ...]:
         """What it comes to if these offsets take the place of those that are held now."""
-        from seamark.offsets.semantics.plugin_semantics import read_meaning  # noqa: PLC0415
         from seamark.offsets.write.preview import PreviewCounter  # noqa: PLC0415
 
         connector = self._read_connector()
         counter = PreviewCounter(
             self._context,
-            meaning=read_meaning(connector, self._client),
+            meaning=self._find_meaning(connector),
             config=connector.config,
             brokers=lambda: self._stores.find_brokers(connector),
         )
-        return counter.count(self.read([found.partition for found in offsets]), offsets)
+        return counter.count(self._read_held(connector, [found.partition for found in offsets]), offsets)
 
     def read_topic(self, topic: str) -> TopicHolding:
         """What one offsets topic of the context's Kafka cluster holds of the connector."""
@@ -218,16 +220,16 @@ class ConnectorOffsets:
 
     def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
         """Where one position lies, seen from another of the same partition."""
-        return self._meaning().compare(left, right)
+        return self._find_meaning(self._read_connector()).compare(left, right)
 
     def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
         """Partition and offset, each in a few words."""
-        return self._meaning().describe(partition, offset)
+        return self._find_meaning(self._read_connector()).describe(partition, offset)
 
-    def _meaning(self) -> Meaning:
+    def _find_meaning(self, connector: Connector) -> Meaning:
         from seamark.offsets.semantics.plugin_semantics import read_meaning  # noqa: PLC0415
 
-        return read_meaning(self._read_connector(), self._client)
+        return read_meaning(connector, self._client)
 
     def find_silent(self, workers: Sequence[str]) -> tuple[str, ...]:
         """Return the workers that are not known to be alive: no members of the worker group, or without an answer.
@@ -279,25 +281,25 @@ def _build_half(error: SeamarkError, written: int, total: int) -> SeamarkError:
 
 
 @dataclass(frozen=True, slots=True)
-class _Content:
-    """What one store holds of the connector, by partition; `strays` have a record where no worker would write it."""
+class Content:
+    """What one store holds of a connector, by partition; `strays` have a record where no worker would write it."""
 
     offsets: Mapping[str, StoredOffset] = field(default_factory=dict)
     strays: frozenset[str] = frozenset()
 
 
-_NOTHING = _Content()
+_NOTHING = Content()
 
 
-def _index(reading: StoreReading) -> _Content:
+def _index(reading: StoreReading) -> Content:
     strays = (found.partition for found in reading.findings if found.oddity is OffsetOddity.STRAY)
-    return _Content(
+    return Content(
         {found.key.identity: found for found in (*reading.offsets, *reading.forgotten)},
         frozenset(spell_identity(partition) for partition in strays if partition is not None),
     )
 
 
-def _build_held(partition: OffsetMap, primary: _Content, copy: _Content) -> HeldOffset:
+def _build_held(partition: OffsetMap, primary: Content, copy: Content) -> HeldOffset:
     name = spell_identity(partition)
     first, second = primary.offsets.get(name), copy.offsets.get(name)
     return HeldOffset(

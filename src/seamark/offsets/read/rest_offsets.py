@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from seamark.changes.effect import Preview
-from seamark.connect.connector import State
+from seamark.connect.connector import Connector, State
 from seamark.core.offset import Offset, OffsetMap, spell_identity, spell_offset
 from seamark.core.offsets import Order
 from seamark.errors import DeadlineError, RefusedError, SeamarkError, UnreachableError, UnsupportedError
@@ -49,9 +49,18 @@ class RestOffsets:
     """An `OffsetPort` over Connect's REST API alone."""
 
     def __init__(
-        self, name: str, *, context: Context, client: ConnectPort, settings: ConnectSettings, clock: Clock
+        self,
+        name: str,
+        *,
+        context: Context,
+        client: ConnectPort,
+        settings: ConnectSettings,
+        clock: Clock,
+        kept: Connector | None = None,
     ) -> None:
+        """With `kept`, Connect is not asked what the connector is."""
         self._name = name
+        self._kept = kept
         self._context = context
         self._client = client
         self._settings = settings
@@ -97,9 +106,12 @@ class RestOffsets:
         """What it comes to if these offsets take the place of those that are held now."""
         from seamark.offsets.write.preview import PreviewCounter  # noqa: PLC0415
 
-        connector = self._client.read_connector(self._name)
+        connector = self._read_connector()
         counter = PreviewCounter(
-            self._context, meaning=self._meaning(), config=connector.config, brokers=self._refuse_brokers
+            self._context,
+            meaning=self._find_meaning(connector),
+            config=connector.config,
+            brokers=self._refuse_brokers,
         )
         return counter.count(self.read([found.partition for found in offsets]), offsets)
 
@@ -113,11 +125,11 @@ class RestOffsets:
 
     def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
         """Where one position lies, seen from another of the same partition."""
-        return self._meaning().compare(left, right)
+        return self._find_meaning(self._read_connector()).compare(left, right)
 
     def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
         """Partition and offset, each in a few words."""
-        return self._meaning().describe(partition, offset)
+        return self._find_meaning(self._read_connector()).describe(partition, offset)
 
     def find_silent(self, workers: Sequence[str]) -> tuple[str, ...]:
         """The workers that do not answer. With exactly-once Connect itself fences those that come back."""
@@ -159,8 +171,11 @@ class RestOffsets:
     def _is_stopped(self) -> bool:
         return self._client.read_status(self._name).state is State.STOPPED
 
-    def _meaning(self) -> Meaning:
-        return read_meaning(self._client.read_connector(self._name), self._client)
+    def _read_connector(self) -> Connector:
+        return self._kept or self._client.read_connector(self._name)
+
+    def _find_meaning(self, connector: Connector) -> Meaning:
+        return read_meaning(connector, self._client)
 
     def _refuse_brokers(self) -> BrokersPort:
         raise UnsupportedError("the context goes through REST alone, so nobody tells where the log begins and ends")

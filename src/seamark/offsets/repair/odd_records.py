@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -83,7 +83,7 @@ class OddOwner:
 class OddRecords:
     """Reads the topics of sources for what is odd."""
 
-    def __init__(self, clusters: Clusters, *, connectors: Connectors, stores: Callable[[], OffsetStores]) -> None:
+    def __init__(self, clusters: Clusters, *, connectors: Connectors, stores: OffsetStores) -> None:
         self._clusters = clusters
         self._connectors = connectors
         self._stores = stores
@@ -142,7 +142,7 @@ class OddRecords:
         """What the topic of each holds of it. The workers' topic is read once for all of a cluster."""
         shared: dict[str, list[Connector]] = {}
         for connector in connectors:
-            places = self._stores().find(connector)
+            places = self._stores.find(connector)
             store = places.first
             if not isinstance(store, TopicStore):
                 raise UnsupportedError(
@@ -160,7 +160,7 @@ class OddRecords:
                 reading, _ = places.read_first(connector.name)
                 yield connector, store, reading
         for cluster, listed in shared.items():
-            topic = self._stores().find_topic(cluster)
+            topic = self._stores.find_topic(cluster)
             reading = topic.read([one.name for one in listed])
             yield from ((one, topic, reading) for one in listed)
 

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from seamark.changes.planned import Planned
 from seamark.connect.capability import Capability
 from seamark.errors import UsageError
-from seamark.offsets.move.moves import Care
 from seamark.offsets.repair.mend_effects import REMOVAL, say_left
 from seamark.offsets.repair.odd_records import OddOwner, OddRecords
 from seamark.offsets.repair.repair_action import RepairOffsets, RepairSeen
 from seamark.offsets.write.access import build_rights_notes
-from seamark.offsets.write.preview_totals import sum_previews
+from seamark.offsets.write.preview_totals import DEFAULT_SAFETY, SafetyOptions, sum_previews
 from seamark.offsets.write.stopped import build_config_pin
 
 if TYPE_CHECKING:
-    from seamark.changes.planner import Planner
-    from seamark.connect.clusters import Clusters
-    from seamark.connectors.service import Connectors
-    from seamark.context import Context
-    from seamark.offsets.port import PlanningWorld
-    from seamark.offsets.stores.stores import OffsetStores
+    from seamark.offsets.port import OffsetDependencies
     from seamark.policy.rights import Right
 
 _LEVEL_NOTE = (
@@ -40,28 +34,14 @@ class MendChoice:
     """
 
     take: str = ""
-    care: Care = field(default_factory=Care)
+    safety: SafetyOptions = DEFAULT_SAFETY
 
 
+@dataclass(frozen=True, slots=True)
 class OffsetMends:
     """Plans over odd records. Nothing is changed here; `fleet.apply` does it."""
 
-    def __init__(
-        self,
-        context: Context,
-        *,
-        clusters: Clusters,
-        connectors: Connectors,
-        stores: Callable[[], OffsetStores],
-        world: Callable[[], PlanningWorld],
-        planner: Callable[[], Planner],
-    ) -> None:
-        self._context = context
-        self._clusters = clusters
-        self._connectors = connectors
-        self._stores = stores
-        self._world = world
-        self._planner = planner
+    deps: OffsetDependencies
 
     def mend(
         self, owners: Sequence[str] = (), *, everything: bool = False, choice: MendChoice | None = None
@@ -70,13 +50,13 @@ class OffsetMends:
         choice = choice or MendChoice()
         if everything == bool(owners):
             raise UsageError("say whose offsets: some owners, or all of them", hint="OWNER…, or --all")
-        odd = OddRecords(self._clusters, connectors=self._connectors, stores=self._stores)
+        odd = OddRecords(self.deps.clusters, connectors=self.deps.connectors, stores=self.deps.world.stores)
         found = odd.read_all(choice.take) if everything else odd.read(owners, choice.take)
         title = _build_title(owners, everything=everything)
         needed = [one for owner in found if (one := self._find_needed(owner)) is not None]
-        reads = self._planner().open_reads(len(needed)).over(self._world())
+        reads = self.deps.planner.open_reads(len(needed)).over(self.deps.world)
         if not needed:
-            planned = self._planner().plan(title, (), reads=reads)
+            planned = self.deps.planner.plan(title, (), reads=reads)
             return replace(planned, plan=replace(planned.plan, notes=say_left(found)))
         actions: list[RepairOffsets] = []
         known: dict[int, RepairSeen] = {}
@@ -87,7 +67,7 @@ class OffsetMends:
             actions.append(replace(action, planned=sum_previews(seen.previews) if seen.previews else None))
             known[number] = seen
             notes += self._build_notes(owner, action.needs(seen).rights)
-        return self._planner().plan(title, actions, notes=dict.fromkeys(notes), reads=reads, known=known)
+        return self.deps.planner.plan(title, actions, notes=dict.fromkeys(notes), reads=reads, known=known)
 
     def _find_needed(self, owner: OddOwner) -> OddOwner | None:
         """The owner with the partitions that are not yet as they will be; None where all are."""
@@ -96,23 +76,23 @@ class OffsetMends:
 
     def _build_action(self, owner: OddOwner, choice: MendChoice) -> RepairOffsets:
         connector = owner.connector
-        client = self._clusters.client(connector.cluster)
+        client = self.deps.clusters.client(connector.cluster)
         client.read_capabilities().require(Capability.STOP, doing=f"mend the offsets of {connector.owner}")
         return RepairOffsets(
             connector.cluster,
             connector.name,
             owner.topic,
             tuple(one.rule for one in owner.partitions),
-            tolerance=choice.care.tolerance,
-            wait_seconds=choice.care.wait_seconds,
-            accepts_zombies=choice.care.accepts_zombies,
-            config=build_config_pin(connector.config, self._world(), cluster=connector.cluster),
+            tolerance=choice.safety.tolerance,
+            wait_seconds=choice.safety.wait_seconds,
+            accepts_zombies=choice.safety.accepts_zombies,
+            config=build_config_pin(connector.config, self.deps.world, cluster=connector.cluster),
         )
 
     def _build_notes(self, owner: OddOwner, rights: Iterable[Right]) -> Iterator[str]:
         if owner.has_strays:
             yield _LEVEL_NOTE
-        yield from build_rights_notes(rights, context=self._context, brokers=self._world().kafka)
+        yield from build_rights_notes(rights, context=self.deps.context, brokers=self.deps.world.kafka)
 
 
 def _build_title(owners: Sequence[str], *, everything: bool) -> str:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from seamark.changes.action import Action, ActionHistory, Needs, Reads, StepSequence, action_kind, needs_permission
 from seamark.changes.effect import Effect, Preview
-from seamark.changes.step import CanNotUndo, Step
+from seamark.changes.step import CanNotUndo, Intent, Step
 from seamark.connectors.run_state import SetRunState
 from seamark.core.fanout import read_all
 from seamark.core.offset import Offset
-from seamark.offsets.port import OFFSETS, PLANNING
+from seamark.offsets.port import PLANNING, SNAPSHOTS
 from seamark.offsets.repair.mend import MendOffsets, VerifyMended
 from seamark.offsets.repair.mend_effects import build_mend_effect
 from seamark.offsets.repair.mending import MendRule, settle_rule
 from seamark.offsets.repair.odd_records import OddOwner, read_odd_partition
-from seamark.offsets.semantics.plugin_semantics import read_meaning
-from seamark.offsets.write.actions import Quiesced, find_unrestored_state, read_quiesced, undo_write
+from seamark.offsets.write.actions import Quiesced, build_quiesced, find_unrestored_state, undo_write
 from seamark.offsets.write.preview_step import CheckPreview
 from seamark.offsets.write.preview_totals import DEFAULT_TOLERANCE, Tolerance, Total, sum_previews
 from seamark.offsets.write.progress import build_progress
@@ -76,6 +75,7 @@ class RepairOffsets(Action):
     @classmethod
     def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[RepairSeen]:
         """Read the connectors and their records."""
+        reads.world.use(SNAPSHOTS).expect(action.name for action in actions)
         return read_all((action.subject, partial(action.read, reads)) for action in actions)
 
     def read(self, reads: Reads) -> RepairSeen:
@@ -84,8 +84,8 @@ class RepairOffsets(Action):
         Raises:
             RefusedError: the record whose value counts is not there any more.
         """
-        quiesced, planning = read_quiesced(self.cluster, self.name, reads), reads.use(PLANNING)
-        port = reads.world.use(OFFSETS)(self.cluster, self.name)
+        port, planning = reads.world.use(SNAPSHOTS).open(self.cluster, self.name), reads.use(PLANNING)
+        quiesced = build_quiesced(port.connector, reads)
         home = port.read_topic(self.topic).find_home
         held = port.read([rule.partition for rule in self.rules])
         partitions = tuple(
@@ -108,7 +108,7 @@ class RepairOffsets(Action):
             quiesced,
             owner,
             tuple(port.preview(owner.moved)) if owner.moved else (),
-            read_meaning(quiesced.connector, planning.client(self.cluster)),
+            port.meaning,
             progress if stored else (),
         )
 
@@ -137,6 +137,10 @@ class RepairOffsets(Action):
         """One line for the connector, one field for each record that changes."""
         moved = list(zip(seen.moved, seen.previews, strict=True))
         return (build_mend_effect(seen.owner, seen.meaning, moved),)
+
+    def find_intents(self, seen: RepairSeen) -> Mapping[str, Intent]:
+        """Return the state of the connector."""
+        return seen.quiesced.find_intents()
 
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
         """Return the action that writes the previous records, and restores the connector's state."""

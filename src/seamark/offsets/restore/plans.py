@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from seamark.changes.action import LOCKS
 from seamark.changes.effect import Effect
@@ -15,33 +15,25 @@ from seamark.changes.planned import Planned
 from seamark.connect.connector import Connector
 from seamark.connectors.selection import build_selection, is_pattern
 from seamark.core.fanout import fan_out
-from seamark.core.offset import Offset
 from seamark.core.refs import is_group_owner, read_group_name
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnsupportedError, UsageError
 from seamark.groups.positions import OFFSET
+from seamark.offsets.port import SNAPSHOTS
 from seamark.offsets.restore.exports import find_topic_ids, read_exports
 from seamark.offsets.restore.logs import TopicIds
 from seamark.offsets.restore.targets import Log, MomentTargets, Way, say_standing, say_worth
 from seamark.offsets.restore.witnesses import Asked, Testimony, Witnesses
-from seamark.offsets.semantics.plugin_semantics import read_meaning
 from seamark.offsets.semantics.sink import SinkMeaning, find_spot, read_number
 from seamark.offsets.stores.override_config import reads_elsewhere
-from seamark.offsets.write.plans import merge
+from seamark.offsets.write.plans import merge, plan_write
+from seamark.offsets.write.preview_totals import DEFAULT_SAFETY, SafetyOptions
 from seamark.offsets.write.shared_groups import SharedGroups, read_shared
 from seamark.report.words import render_count, render_time
 
 if TYPE_CHECKING:
-    from seamark.changes.journal import Journal
-    from seamark.changes.planner import Planner
-    from seamark.connect.clusters import Clusters
-    from seamark.connectors.service import Connectors
-    from seamark.context import Context
-    from seamark.groups.service import Groups
     from seamark.kafka.api import BrokersPort
-    from seamark.offsets.move.moves import Care
-    from seamark.offsets.port import PlanningWorld
+    from seamark.offsets.port import OffsetDependencies
     from seamark.offsets.semantics import Meaning
-    from seamark.offsets.stores.stores import OffsetStores
 
 # Whoever has hundreds of partitions looks at the first ones; `-o json` has all.
 _SHOWN_PARTITIONS = 5
@@ -66,46 +58,11 @@ class BackTo:
         return round(self.moment.timestamp() * 1000)
 
 
-class Write(Protocol):
-    """Plans other offsets for one connector."""
-
-    def __call__(
-        self,
-        connector: Connector,
-        offsets: Sequence[Offset],
-        *,
-        title: str,
-        care: Care | None,
-        notes: Sequence[str],
-        shared: SharedGroups | None,
-    ) -> Planned: ...
-
-
+@dataclass(frozen=True, slots=True)
 class Moments:
     """Plans ways back. Nothing is changed here."""
 
-    def __init__(
-        self,
-        context: Context,
-        *,
-        clusters: Clusters,
-        connectors: Connectors,
-        stores: Callable[[], OffsetStores],
-        world: Callable[[], PlanningWorld],
-        groups: Callable[[], Groups],
-        journal: Callable[[], Journal],
-        planner: Callable[[], Planner],
-        write: Write,
-    ) -> None:
-        self._context = context
-        self._clusters = clusters
-        self._connectors = connectors
-        self._stores = stores
-        self._world = world
-        self._groups = groups
-        self._journal = journal
-        self._planner = planner
-        self._write = write
+    deps: OffsetDependencies
 
     def plan(
         self,
@@ -114,39 +71,39 @@ class Moments:
         *,
         everything: bool = False,
         partitions: Sequence[str] = (),
-        care: Care | None = None,
+        safety: SafetyOptions = DEFAULT_SAFETY,
     ) -> Planned:
         """Put these owners, or every connector, where they stood; one plan with a lane for each.
 
         Raises:
             RefusedError: of some nobody can tell it, and they are not to be left out.
         """
-        if self._context.verify == "rest":
+        if self.deps.context.verify == "rest":
             raise UnsupportedError(
                 "where owners stood is not known through REST alone",
                 cause="the offsets topics and the logs tell it, and the context does not look into them (verify: rest)",
                 hint="seamark offsets import FILE puts owners where an export says",
             )
-        now_ms = round(self._world().clock.now() * 1000)
+        now_ms = round(self.deps.world.clock.now() * 1000)
         if back.moment_ms > now_ms:
             raise UsageError(f"{render_time(back.moment)} is yet to come", hint="--as-of takes a time that has passed")
-        exports, notes = read_exports(back.exports, context=self._context.name)
+        exports, notes = read_exports(back.exports, context=self.deps.context.name)
         asked = self._resolve(owners, everything=everything)
         if partitions and len(asked) > 1:
             raise UsageError("partitions are those of one owner", hint="name one owner, or leave --partition out")
-        self._world().expect_connectors(one.connector.name for one in asked if one.connector is not None)
+        self.deps.world.use(SNAPSHOTS).expect(one.connector.name for one in asked if one.connector is not None)
         witnesses = Witnesses(
-            clusters=self._clusters,
-            stores=self._stores(),
-            journal=self._journal,
-            locks=self._planner().open_reads(1).use(LOCKS),
+            clusters=self.deps.clusters,
+            stores=self.deps.world.stores,
+            journal=self.deps.open_journal,
+            locks=self.deps.planner.open_reads(1).use(LOCKS),
             exports=exports,
             now_ms=now_ms,
         )
         heard = witnesses.hear(asked)
         ids = find_topic_ids(exports, back.moment_ms)
         plan = partial(
-            self._plan_one, back=back, ids=ids, partitions=partitions, care=care, shared=self._read_shared(asked)
+            self._plan_one, back=back, ids=ids, partitions=partitions, safety=safety, shared=self._read_shared(asked)
         )
         answers = fan_out({one.owner: partial(plan, one, heard[one.owner]) for one in asked})
         left = self._leave_out(answers.failures, back, count=len(asked))
@@ -159,13 +116,13 @@ class Moments:
             raise UsageError("say who shall go back: some owners, or all connectors", hint="OWNER…, or --all")
         found: dict[str, Asked] = {one: Asked(one) for one in owners if is_group_owner(one)}
         names = [one for one in owners if not is_group_owner(one) and not is_pattern(one)]
-        answers = fan_out({name: partial(self._connectors.one, name) for name in dict.fromkeys(names)})
+        answers = fan_out({name: partial(self.deps.connectors.one, name) for name in dict.fromkeys(names)})
         for error in answers.failures.values():
             raise error
         picked = list(answers.results.values())
         patterns = [one for one in owners if not is_group_owner(one) and is_pattern(one)]
         if patterns or everything:
-            reading = self._connectors.all()
+            reading = self.deps.connectors.all()
             for error in reading.failures.values():
                 raise error
             picked += reading.items if everything else build_selection(patterns).pick(reading.items)
@@ -177,7 +134,7 @@ class Moments:
     def _read_shared(self, asked: Sequence[Asked]) -> SharedGroups | None:
         """Who is in the groups of sinks: read once for all of them."""
         has_sink = any(one.connector is not None and one.is_reader for one in asked)
-        return read_shared(self._clusters) if has_sink else None
+        return read_shared(self.deps.clusters) if has_sink else None
 
     def _plan_one(
         self,
@@ -187,7 +144,7 @@ class Moments:
         back: BackTo,
         ids: TopicIds,
         partitions: Sequence[str],
-        care: Care | None,
+        safety: SafetyOptions,
         shared: SharedGroups | None,
     ) -> Planned:
         connector = asked.connector
@@ -196,25 +153,27 @@ class Moments:
             ids = {}
         meaning: Meaning = SinkMeaning("", {})
         if connector is not None:
-            meaning = read_meaning(connector, self._clusters.client(connector.cluster))
+            meaning = self.deps.open_snapshot(connector).meaning
         log = Log(self._find_brokers(connector), ids, back.by_record_time) if asked.is_reader else None
         way = MomentTargets(asked.owner, testimony, meaning=meaning, log=log).find(back.moment_ms, partitions)
         title = _build_title([asked], back)
         if connector is not None:
-            planned = self._write(connector, way.offsets, title=title, care=care, notes=way.notes, shared=shared)
+            planned = plan_write(
+                self.deps, connector, way.offsets, title=title, safety=safety, notes=way.notes, shared=shared
+            )
         else:
             planned = self._place_group(asked.owner, way)
         return _explain(planned, asked.owner, way, meaning)
 
     def _find_brokers(self, connector: Connector | None) -> BrokersPort:
-        return self._world().kafka() if connector is None else self._stores().find_brokers(connector)
+        return self.deps.world.kafka() if connector is None else self.deps.world.stores.find_brokers(connector)
 
     def _place_group(self, owner: str, way: Way) -> Planned:
         spots = {spot: read_number(one.offset, OFFSET) for one in way.offsets if (spot := find_spot(one.partition))}
         if not spots:
             # All of it stays: the reason is in the notes.
-            return self._planner().plan(owner, ())
-        planned = self._groups().place(read_group_name(owner), spots)
+            return self.deps.planner.plan(owner, ())
+        planned = self.deps.open_groups().place(read_group_name(owner), spots)
         return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *way.notes)))
 
     def _leave_out(self, failures: Mapping[str, SeamarkError], back: BackTo, *, count: int) -> tuple[str, ...]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from seamark.changes.action import (
     LOCKS,
@@ -23,10 +24,10 @@ from seamark.connect.connector import Connector
 from seamark.connectors.run_state import SetRunState
 from seamark.core.fanout import fan_out
 from seamark.core.offset import Offset, spell_offset
+from seamark.core.refs import spell_aspect
 from seamark.kafka.records_held import HeldRecord
 from seamark.offsets.held_offset import HeldOffset, WriteRoute
-from seamark.offsets.port import OFFSETS, PLANNING, Planning
-from seamark.offsets.semantics.plugin_semantics import read_meaning
+from seamark.offsets.port import PLANNING, SNAPSHOTS, Planning
 from seamark.offsets.stores.own_records import check_own_records
 from seamark.offsets.stores.stores import find_own_topic
 from seamark.offsets.write.access import find_offset_rights
@@ -64,6 +65,11 @@ class Quiesced:
     def stop(self) -> SetRunState:
         """The step that stops the connector."""
         return SetRunState(self.connector.cluster, self.connector.name, STOPPED)
+
+    def find_intents(self) -> Mapping[str, Intent]:
+        """Return what the step that stops the connector finds: it is not read again."""
+        stop = self.stop
+        return {spell_aspect(stop.subject, stop.aspect): Intent(before={"state": self.state}, after={"state": STOPPED})}
 
     def build_proof(self, *, accepts_zombies: bool = False, config: str = "") -> ProveStopped:
         """Return the check that the connector has stopped."""
@@ -105,14 +111,21 @@ def read_quiesced(cluster: str, name: str, reads: Reads) -> Quiesced:
         NotFoundError: there is no such connector.
         UnsettledError, RefusedError: its state can't be determined, so it could not be restored.
     """
-    planning = reads.use(PLANNING)
-    connector = planning.client(cluster).read_connector(name)
+    return build_quiesced(reads.use(PLANNING).client(cluster).read_connector(name), reads)
+
+
+def build_quiesced(connector: Connector, reads: Reads) -> Quiesced:
+    """Return the same for a connector that is read already.
+
+    Raises:
+        UnsettledError, RefusedError: its state can't be determined, so it could not be restored.
+    """
     return Quiesced(
         connector,
         require_run_state(connector, reads.world),
         find_workers(connector),
-        find_quiet_seconds(planning.context),
-        reads.use(LOCKS).find_connector(cluster, name, [connector.config], kind=connector.type),
+        find_quiet_seconds(reads.use(PLANNING).context),
+        reads.use(LOCKS).find_connector(connector.cluster, connector.name, [connector.config], kind=connector.type),
     )
 
 
@@ -180,19 +193,20 @@ class ChangeOffsets(Action):
     @classmethod
     def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[OffsetsSeen]:
         """Read the connectors, what they hold, and what the new offsets mean."""
-        answers = fan_out({str(number): _bind(action, reads) for number, action in enumerate(actions)})
+        reads.world.use(SNAPSHOTS).expect(action.name for action in actions)
+        answers = fan_out({str(number): partial(action.read, reads) for number, action in enumerate(actions)})
         for error in answers.failures.values():
             raise error
         return list(answers.results.values())
 
     def read(self, reads: Reads) -> OffsetsSeen:
         """Read one connector, what it holds, and what the new offsets mean."""
-        quiesced = read_quiesced(self.cluster, self.name, reads)
-        planning, connector = reads.use(PLANNING), quiesced.connector
-        write, wanted = self.write, find_written(self.write)
+        snapshot, planning = reads.world.use(SNAPSHOTS).open(self.cluster, self.name), reads.use(PLANNING)
+        connector, write = snapshot.connector, self.write
+        wanted = find_written(write)
+        quiesced = build_quiesced(connector, reads)
         check_write(write, connector, planning)
-        port = reads.world.use(OFFSETS)(self.cluster, self.name)
-        held = tuple(port.read([one.partition for one in wanted]))
+        held = tuple(snapshot.read([one.partition for one in wanted]))
         progress = build_progress(
             self.cluster,
             self.name,
@@ -206,8 +220,8 @@ class ChangeOffsets(Action):
             quiesced,
             write.intend(reads.world),
             held,
-            tuple(port.preview(wanted)),
-            read_meaning(connector, planning.client(self.cluster)),
+            tuple(snapshot.preview(wanted)),
+            snapshot.meaning,
             frozenset(find_offset_rights(write, connector, planning)),
             progress,
         )
@@ -248,6 +262,10 @@ class ChangeOffsets(Action):
             ),
         )
 
+    def find_intents(self, seen: OffsetsSeen) -> Mapping[str, Intent]:
+        """Return the state of the connector."""
+        return seen.quiesced.find_intents()
+
     def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
         """Return the action that gives the partitions their previous offsets, and the connector its state."""
         restores = find_unrestored_state(past)
@@ -274,7 +292,3 @@ def find_unrestored_state(past: ActionHistory) -> str:
 def is_same(held: HeldOffset, wanted: Offset) -> bool:
     """Return whether a partition has this offset for certain."""
     return not held.doubt and spell_offset(held.offset) == spell_offset(wanted.offset)
-
-
-def _bind(action: ChangeOffsets, reads: Reads) -> Any:
-    return lambda: action.read(reads)

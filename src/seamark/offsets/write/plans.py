@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,104 +12,84 @@ from seamark.changes.prepare import merge_needs
 from seamark.connect.connector import Connector
 from seamark.core.finding import Severity
 from seamark.core.offset import Offset, spell_identity
+from seamark.core.refs import ConnectorType
 from seamark.errors import RefusedError, UsageError
-from seamark.offsets.port import OFFSETS
 from seamark.offsets.read.rest_offsets import build_rest_mode_notes
 from seamark.offsets.semantics import Meaning
-from seamark.offsets.semantics.plugin_semantics import read_meaning
 from seamark.offsets.standing import choose_standing
 from seamark.offsets.write.access import build_rights_notes
 from seamark.offsets.write.actions import ChangeOffsets, is_same
-from seamark.offsets.write.preview_totals import DEFAULT_TOLERANCE, Tolerance, sum_previews
+from seamark.offsets.write.preview_totals import DEFAULT_SAFETY, SafetyOptions, sum_previews
 from seamark.offsets.write.route import choose_route
+from seamark.offsets.write.shared_groups import SharedGroups, read_shared
 from seamark.offsets.write.stopped import build_config_pin
 
 if TYPE_CHECKING:
-    from seamark.changes.planner import Planner
-    from seamark.connect.clusters import Clusters
-    from seamark.context import Context
-    from seamark.offsets.port import PlanningWorld
+    from seamark.offsets.port import OffsetDependencies
 
 
-class OffsetPlans:
-    """Plans for the offsets of connectors. Nothing is changed here; `fleet.apply` does it."""
+def plan_write(
+    deps: OffsetDependencies,
+    connector: Connector,
+    offsets: Sequence[Offset],
+    *,
+    title: str,
+    safety: SafetyOptions = DEFAULT_SAFETY,
+    notes: Sequence[str] = (),
+    shared: SharedGroups | None = None,
+) -> Planned:
+    """Give these partitions these offsets; None forgets one. What is so already is left out.
 
-    def __init__(
-        self,
-        context: Context,
-        *,
-        clusters: Clusters,
-        world: Callable[[], PlanningWorld],
-        planner: Callable[[], Planner],
-    ) -> None:
-        self._context = context
-        self._clusters = clusters
-        self._world = world
-        self._planner = planner
-
-    def write(
-        self,
-        connector: Connector,
-        offsets: Sequence[Offset],
-        *,
-        title: str,
-        accepts_zombies: bool = False,
-        notes: Sequence[str] = (),
-        tolerance: Tolerance = DEFAULT_TOLERANCE,
-        wait_seconds: float | None = None,
-    ) -> Planned:
-        """Give these partitions these offsets; None forgets one. What is so already is left out.
-
-        The plan counts what is reprocessed and skipped, and counts it again when the connector has stopped: beyond the
-        `tolerance` nothing is written, and its state is restored. When it runs again, its first new offset is waited
-        for and checked: for `wait_seconds`, or for as long as its workers need to store one.
-        """
-        _refuse_twice(offsets)
-        client, settings = self._clusters.client(connector.cluster), self._clusters.settings(connector.cluster)
-        standing = choose_standing(connector, client, settings=settings)
-        meaning = read_meaning(connector, client)
-        refuse_wrong(connector, meaning, offsets)
-        world = self._world()
-        port = world.use(OFFSETS)(connector.cluster, connector.name)
-        held = port.read([found.partition for found in offsets])
-        needed = [(found, wanted) for found, wanted in zip(held, offsets, strict=True) if not is_same(found, wanted)]
-        reads = self._planner().open_reads(1).over(world)
-        if not needed:
-            return self._planner().plan(title, (), reads=reads)
-        route = choose_route(
-            connector,
-            [found for found, _ in needed],
-            [wanted for _, wanted in needed],
-            has_rest=standing.has_rest,
-            complete=port.complete,
-        )
-        action = ChangeOffsets(
-            connector.cluster,
-            connector.name,
-            route.step.offsets,
-            route.step.route,
-            route.step.records,
-            tolerance=tolerance,
-            wait_seconds=wait_seconds,
-            accepts_zombies=accepts_zombies,
-            config=build_config_pin(connector.config, world, cluster=connector.cluster),
-        )
-        seen = action.read(reads)
-        action = replace(action, planned=sum_previews(seen.previews))
-        return self._planner().plan(
-            title,
-            [action],
-            notes=(
-                *notes,
-                *route.notes,
-                *standing.notes,
-                *build_rights_notes(seen.rights, context=self._context, brokers=world.kafka),
-                *build_rest_mode_notes(self._context, settings),
-                *_build_warnings(meaning, [wanted for _, wanted in needed]),
-            ),
-            reads=reads,
-            known={0: seen},
-        )
+    The plan counts what is reprocessed and skipped, and counts it again when the connector has stopped: beyond the
+    tolerance of `safety` nothing is written, and its state is restored. `shared` are the sinks of all clusters, where
+    they are read already.
+    """
+    if connector.type is ConnectorType.SINK:
+        notes = (*notes, *(shared or read_shared(deps.clusters)).refuse_foreign(connector, offsets))
+    _refuse_twice(offsets)
+    snapshot, world, planner = deps.open_snapshot(connector), deps.world, deps.planner
+    connector, settings = snapshot.connector, deps.clusters.settings(connector.cluster)
+    standing = choose_standing(connector, deps.clusters.client(connector.cluster), settings=settings)
+    refuse_wrong(connector, snapshot.meaning, offsets)
+    held = snapshot.read([found.partition for found in offsets])
+    needed = [(found, wanted) for found, wanted in zip(held, offsets, strict=True) if not is_same(found, wanted)]
+    reads = planner.open_reads(1).over(world)
+    if not needed:
+        return planner.plan(title, (), reads=reads)
+    route = choose_route(
+        connector,
+        [found for found, _ in needed],
+        [wanted for _, wanted in needed],
+        has_rest=standing.has_rest,
+        complete=snapshot.complete,
+    )
+    action = ChangeOffsets(
+        connector.cluster,
+        connector.name,
+        route.step.offsets,
+        route.step.route,
+        route.step.records,
+        tolerance=safety.tolerance,
+        wait_seconds=safety.wait_seconds,
+        accepts_zombies=safety.accepts_zombies,
+        config=build_config_pin(connector.config, world, cluster=connector.cluster),
+    )
+    seen = action.read(reads)
+    action = replace(action, planned=sum_previews(seen.previews))
+    return planner.plan(
+        title,
+        [action],
+        notes=(
+            *notes,
+            *route.notes,
+            *standing.notes,
+            *build_rights_notes(seen.rights, context=deps.context, brokers=world.kafka),
+            *build_rest_mode_notes(deps.context, settings),
+            *_build_warnings(snapshot.meaning, [wanted for _, wanted in needed]),
+        ),
+        reads=reads,
+        known={0: seen},
+    )
 
 
 def _refuse_twice(offsets: Sequence[Offset]) -> None:

@@ -46,6 +46,21 @@ class Tolerance:
 DEFAULT_TOLERANCE = Tolerance()
 
 
+@dataclass(frozen=True, slots=True)
+class SafetyOptions:
+    """How carefully offsets are changed: whether a silent worker is accepted, how much more than planned may be moved.
+
+    `wait_seconds` is how long the first new offset is waited for, by default as long as the workers need to store one.
+    """
+
+    accepts_zombies: bool = False
+    tolerance: Tolerance = DEFAULT_TOLERANCE
+    wait_seconds: float | None = None
+
+
+DEFAULT_SAFETY = SafetyOptions()
+
+
 def parse_tolerance(text: str) -> Tolerance:
     """`10%` or `5000`; a ValueError for anything else."""
     words = text.strip()

@@ -1,0 +1,141 @@
+"""What one plan knows of connectors and their offsets: each connector and each offsets topic is read once.
+
+Steps never get it: what they read after a stop must be what is there then. The world that steps act on has no
+`SNAPSHOTS`, and a snapshot refuses to write.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from seamark.connect.connector import Connector
+from seamark.offsets.read.connector_offsets import ConnectorOffsets, Content
+from seamark.offsets.read.rest_offsets import RestOffsets
+from seamark.offsets.stores.scan_cache import ScanCache
+from seamark.offsets.stores.stores import OffsetStores, OpenScan, open_topic_scan
+
+if TYPE_CHECKING:
+    from seamark.changes.world import Clock
+    from seamark.connect.clusters import Clusters
+    from seamark.context import Context
+    from seamark.core.offset import Offset
+    from seamark.kafka.api import BrokersPort
+    from seamark.kafka.records_held import HeldRecord
+    from seamark.offsets.port import OffsetSnapshot
+    from seamark.offsets.semantics import Meaning
+
+
+class _ReadOnly:
+    """Refuses to write: a snapshot that is acted on is a fault of seamark, not of the operator."""
+
+    def alter(self, offsets: Sequence[Offset]) -> object:
+        raise NotImplementedError("a snapshot of offsets writes nothing")
+
+    def write(self, records: Sequence[HeldRecord], *, into: str = "") -> None:
+        raise NotImplementedError("a snapshot of offsets writes nothing")
+
+    def commit(self, offsets: Sequence[Offset]) -> None:
+        raise NotImplementedError("a snapshot of offsets writes nothing")
+
+
+class StoreSnapshot(_ReadOnly, ConnectorOffsets):
+    """A connector whose offsets are read from their stores."""
+
+    @cached_property
+    def connector(self) -> Connector:
+        """The connector, with its config and its status."""
+        return super()._read_connector()
+
+    @cached_property
+    def meaning(self) -> Meaning:
+        """What its offsets mean."""
+        return super()._find_meaning(self.connector)
+
+    @cached_property
+    def _contents(self) -> tuple[Content, Content]:
+        return super()._read_stores(self.connector)
+
+    def _read_connector(self) -> Connector:
+        return self.connector
+
+    def _find_meaning(self, connector: Connector) -> Meaning:
+        del connector
+        return self.meaning
+
+    def _read_stores(self, connector: Connector) -> tuple[Content, Content]:
+        del connector
+        return self._contents
+
+
+class RestSnapshot(_ReadOnly, RestOffsets):
+    """A connector whose offsets the workers report."""
+
+    @cached_property
+    def connector(self) -> Connector:
+        """The connector, with its config and its status."""
+        return super()._read_connector()
+
+    @cached_property
+    def meaning(self) -> Meaning:
+        """What its offsets mean."""
+        return super()._find_meaning(self.connector)
+
+    @cached_property
+    def _agreed(self) -> tuple[Offset, ...]:
+        return super()._read_agreed()
+
+    def _read_connector(self) -> Connector:
+        return self.connector
+
+    def _find_meaning(self, connector: Connector) -> Meaning:
+        del connector
+        return self.meaning
+
+    def _read_agreed(self) -> tuple[Offset, ...]:
+        return self._agreed
+
+
+class PlanSnapshots:
+    """The connectors of one plan, an `OffsetSnapshots`."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        clusters: Clusters,
+        brokers: Callable[[], BrokersPort],
+        clock: Clock,
+        open_scan: OpenScan | None = None,
+    ) -> None:
+        self._context = context
+        self._clusters = clusters
+        self._clock = clock
+        self._scans = ScanCache(open_scan or open_topic_scan)
+        self.stores = OffsetStores(context, clusters=clusters, brokers=brokers, open_scan=self._scans.open)
+        self._known: dict[tuple[str, str], StoreSnapshot | RestSnapshot] = {}
+        self._lock = threading.Lock()
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Announce the connectors that the plan is about: one scan of their topic then reads all of them."""
+        self._scans.expect(tuple(names))
+
+    def open(self, cluster: str, name: str, connector: Connector | None = None) -> OffsetSnapshot:
+        """Return what is known of a connector, the same for each call; `connector` is what was read of it already."""
+        with self._lock:
+            if (cluster, name) not in self._known:
+                self._known[cluster, name] = self.build(cluster, name, connector)
+            return self._known[cluster, name]
+
+    def build(self, cluster: str, name: str, connector: Connector | None) -> StoreSnapshot | RestSnapshot:
+        """Return a snapshot that nobody shares, such as that of a connector that Connect doesn't have yet."""
+        client, settings = self._clusters.client(cluster), self._clusters.settings(cluster)
+        if self._context.verify == "rest":
+            return RestSnapshot(
+                name, context=self._context, client=client, settings=settings, clock=self._clock, kept=connector
+            )
+        return StoreSnapshot(
+            name, context=self._context, client=client, settings=settings, stores=self.stores, kept=connector
+        )
