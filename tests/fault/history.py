@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from seamark.changes.file_journal import FileJournal
-from seamark.changes.kafka_journal.records import Assembly
+from seamark.changes.kafka_journal.records import ChunkAssembly
 from seamark.kafka.log import PartitionLog
 
 ASPECTS = {"put-config": "config", "set-run-state": "state"}
@@ -72,7 +72,7 @@ def _read_kafka(rig):
     config = {"bootstrap.servers": rig.stack.kafka.bootstrap_servers}
     with PartitionLog(config, rig.topic) as log:
         low, high = log.read_bounds()
-        assembly = Assembly(rig.topic)
+        assembly = ChunkAssembly(rig.topic)
         for record in log.read(low, high):
             if (entry := assembly.add(record)) is not None:
                 yield record.offset, entry

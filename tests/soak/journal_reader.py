@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seamark.changes.kafka_journal.records import Assembly
+from seamark.changes.kafka_journal.records import ChunkAssembly
 from seamark.devstack.wait import wait_until
 from seamark.errors import SeamarkError
 from seamark.kafka.log import PartitionLog
@@ -19,7 +19,7 @@ class JournalReader:
         self._rig = rig
         self._log = None
         self._next = 0
-        self._assembly = Assembly(rig.topic)
+        self._assembly = ChunkAssembly(rig.topic)
         self._rows = {}
         self.trouble = None
 

@@ -26,7 +26,7 @@ _SHOWN_FIELDS = 3
 _LONGEST_SETTING = 2000
 
 
-class Action(Protocol):
+class ShownAction(Protocol):
     """What the view shows of an action beside its effects."""
 
     kind: ClassVar[str]
@@ -36,7 +36,7 @@ class Action(Protocol):
     def find_settings(self) -> Mapping[str, Any]: ...
 
 
-class Plan(Protocol):
+class ShownPlan(Protocol):
     """What the view shows of a plan."""
 
     @property
@@ -44,7 +44,7 @@ class Plan(Protocol):
     @property
     def context(self) -> str: ...
     @property
-    def actions(self) -> Sequence[Action]: ...
+    def actions(self) -> Sequence[ShownAction]: ...
     @property
     def steps(self) -> tuple[StepData, ...]: ...
     @property
@@ -73,7 +73,7 @@ EFFECT_LISTING: Listing[Effect] = Listing(
 
 
 def build_plan_view(
-    plan: Plan,
+    plan: ShownPlan,
     effects: Sequence[Effect],
     *,
     drifts: Sequence[Drift] = (),
@@ -103,7 +103,7 @@ def _build_items(effects: Sequence[Effect]) -> list[dict[str, Any]]:
     ]
 
 
-def _build_plan_body(plan: Plan) -> dict[str, Any]:
+def _build_plan_body(plan: ShownPlan) -> dict[str, Any]:
     body = {**plan.to_dict(), "steps": [_build_step(step) for step in plan.steps]}
     # Who owns ten thousand connectors is for the journal; readers need to know the spec.
     return {**body, "spec": {"id": plan.spec.get("id", "")}} if plan.spec else body
@@ -149,7 +149,12 @@ def _build_survey(found: ClusterSurvey) -> dict[str, Any]:
 
 
 def _build_lines(
-    plan: Plan, effects: Sequence[Effect], screen: Screen, *, drifts: Sequence[Drift], survey: Sequence[ClusterSurvey]
+    plan: ShownPlan,
+    effects: Sequence[Effect],
+    screen: Screen,
+    *,
+    drifts: Sequence[Drift],
+    survey: Sequence[ClusterSurvey],
 ) -> list[Line]:
     lines = [_build_head(plan, survey), *([line(f"  takes back change {plan.undoes}")] if plan.undoes else [])]
     subjects = [*(effect.subject for effect in effects), *(drift.subject for drift in drifts)]
@@ -167,7 +172,7 @@ def _build_lines(
     return [*lines, line(summary), line(Span(_build_legend(effects), Style.MUTED))]
 
 
-def _build_head(plan: Plan, survey: Sequence[ClusterSurvey]) -> Line:
+def _build_head(plan: ShownPlan, survey: Sequence[ClusterSurvey]) -> Line:
     if not survey:
         return line(Span(f"Plan for context {plan.context}: ", Style.STRONG), plan.title)
     read, unchanged = (sum(getattr(found, key) for found in survey) for key in ("connectors", "unchanged"))
@@ -181,7 +186,7 @@ def _build_head(plan: Plan, survey: Sequence[ClusterSurvey]) -> Line:
     return line(Span(f"Context {plan.context}", Style.STRONG), f" · {where}, {workers} · {counts}")
 
 
-def _build_settings(plan: Plan) -> list[Line]:
+def _build_settings(plan: ShownPlan) -> list[Line]:
     """Return what a plan does beyond its effects: the fields of its actions, and the spec that it is recorded for."""
     rows = [(f"{action.subject} ({action.kind})", action.find_settings()) for action in plan.actions]
     shown = [

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ProgramRun:
     """One run of the program. Tests put another topic in."""
 
     session: Session
@@ -31,7 +31,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
+class ProgramMode:
     """What shall be done: exactly one of these."""
 
     exports: bool
@@ -75,7 +75,7 @@ class Mode:
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @click.pass_obj
 def connect_offsets(
-    run: Run,
+    run: ProgramRun,
     *,
     exports: bool,
     imports: bool,
@@ -93,7 +93,7 @@ def connect_offsets(
     [{"partition": {…}, "offset": {…}}, …], …}. An export replaces no file. In an import, null takes an offset away, and
     what is not named stays as it is. Its connectors must be stopped or absent, or all workers down.
     """
-    mode = Mode(exports, imports, undo, resume)
+    mode = ProgramMode(exports, imports, undo, resume)
     mode.check(connectors=connectors, from_beginning=from_beginning, dry_run=dry_run)
     if config is None:
         raise UsageError("--config is needed", cause="the worker's properties say where the offsets are")
@@ -103,7 +103,7 @@ def connect_offsets(
         _change(run, mode, config, dry_run=dry_run, file=file)
 
 
-def _change(run: Run, mode: Mode, config: Path, *, dry_run: bool, file: Path | None) -> None:
+def _change(run: ProgramRun, mode: ProgramMode, config: Path, *, dry_run: bool, file: Path | None) -> None:
     from seamark.cli.connect_offsets_change import Errand, import_offsets, resume_import, undo_import  # noqa: PLC0415
 
     errand = Errand(run.session, config, dry_run=dry_run, open_fleet=run.open_fleet)
@@ -117,7 +117,7 @@ def _change(run: Run, mode: Mode, config: Path, *, dry_run: bool, file: Path | N
         import_offsets(errand, None if file is None or str(file) == "-" else file)
 
 
-def _export(run: Run, config: Path, *, connectors: list[str], from_beginning: bool, file: Path | None) -> None:
+def _export(run: ProgramRun, config: Path, *, connectors: list[str], from_beginning: bool, file: Path | None) -> None:
     from seamark.kip199.worker_offsets import export_worker_offsets  # noqa: PLC0415
     from seamark.offsets.read.export_file import refuse_existing  # noqa: PLC0415
     from seamark.offsets.stores.stores import open_topic_scan  # noqa: PLC0415
@@ -169,7 +169,7 @@ def execute(
 ) -> int:
     """Run one command line and give its exit code. Wrong use shows how it is used."""
     session = session or Session()
-    run = Run(session, open_scan, open_fleet)
+    run = ProgramRun(session, open_scan, open_fleet)
     try:
         with (
             connect_offsets.make_context("connect-offsets", _spell_out(argv), obj=run) as ctx,

@@ -10,7 +10,7 @@ from seamark.report.listing import Column, Listing, View
 from seamark.report.text import Style
 
 
-class Setting(Protocol):
+class ShownSetting(Protocol):
     """One setting, already masked, and where it came from: all that is needed of `seamark.context`."""
 
     @property
@@ -52,9 +52,11 @@ LISTING: Listing[ContextRow] = Listing(
     ),
 )
 
-_KEY: Column[Setting] = Column("key", "KEY", lambda setting: setting.key)
-_VALUE: Column[Setting] = Column("value", "VALUE", lambda setting: setting.value)
-_ORIGIN: Column[Setting] = Column("origin", "ORIGIN", lambda setting: str(setting.origin), style=lambda _: Style.MUTED)
+_KEY: Column[ShownSetting] = Column("key", "KEY", lambda setting: setting.key)
+_VALUE: Column[ShownSetting] = Column("value", "VALUE", lambda setting: setting.value)
+_ORIGIN: Column[ShownSetting] = Column(
+    "origin", "ORIGIN", lambda setting: str(setting.origin), style=lambda _: Style.MUTED
+)
 
 
 def build_contexts_view(rows: Sequence[ContextRow]) -> View[ContextRow]:
@@ -62,7 +64,7 @@ def build_contexts_view(rows: Sequence[ContextRow]) -> View[ContextRow]:
     return View(LISTING, rows, empty="no contexts; add one with: seamark context add NAME --connect URL")
 
 
-def build_settings_view(name: str, settings: Sequence[Setting], *, origins: bool) -> View[Setting]:
+def build_settings_view(name: str, settings: Sequence[ShownSetting], *, origins: bool) -> View[ShownSetting]:
     """The settings of one context, with `origins` also where each came from."""
     columns = (_KEY, _VALUE, _ORIGIN) if origins else (_KEY, _VALUE)
     listing = Listing(kind="Context", noun="setting", name=lambda setting: setting.key, columns=columns)

@@ -11,7 +11,7 @@ from seamark.report.words import render_number
 if TYPE_CHECKING:
     from seamark.pipelines.landing import BatchLanded
     from seamark.pipelines.metrics import LandMetrics
-    from seamark.pipelines.outage import Wait
+    from seamark.pipelines.outage import RetryWait
 
 _EVERY_SECONDS = 10.0
 
@@ -32,7 +32,7 @@ class LandLines:
             self._said_at = now
             self._session.reporter.note(f"  {self.say()}")
 
-    def waiting(self, wait: Wait) -> None:
+    def waiting(self, wait: RetryWait) -> None:
         """Say that something can't be reached, and when it is tried again."""
         self._metrics.waiting(wait)
         self._session.reporter.note(f"  {wait.reason}; next try in {wait.seconds:g} s")

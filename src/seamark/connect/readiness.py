@@ -26,7 +26,7 @@ from weakref import WeakSet
 from seamark.connect import requests, wire
 from seamark.connect.answer import Answer, Failure, judge
 from seamark.connect.caller import Caller, describe
-from seamark.connect.request import Kind, Request
+from seamark.connect.request import Request, RequestKind
 from seamark.connect.rules import Verdict
 from seamark.connect.timing import Timing
 from seamark.connect.transport import Transport
@@ -35,9 +35,17 @@ from seamark.connect.wait import Wait
 from seamark.errors import NotFoundError, SeamarkError, UnsettledError
 
 # Answers of these kinds don't wait for the herder's thread, and lack what the worker has not read yet.
-_SNAPSHOTS = frozenset({Kind.FLEET, Kind.TOPICS})
+_SNAPSHOTS = frozenset({RequestKind.FLEET, RequestKind.TOPICS})
 _CONNECTOR_KINDS = frozenset(
-    {Kind.CONNECTOR, Kind.CONFIG, Kind.STATUS, Kind.STATE, Kind.RESTART, Kind.TOPICS, Kind.OFFSETS}
+    {
+        RequestKind.CONNECTOR,
+        RequestKind.CONFIG,
+        RequestKind.STATUS,
+        RequestKind.STATE,
+        RequestKind.RESTART,
+        RequestKind.TOPICS,
+        RequestKind.OFFSETS,
+    }
 )
 # `GET /health` gives up after 10 s (RestServer.DEFAULT_HEALTH_CHECK_TIMEOUT_MS).
 _HERDER_SECONDS = 11.0

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 from seamark.errors import UsageError
 
 
-class Kind(StrEnum):
+class RequestKind(StrEnum):
     """What a path is about. The same status means different things on different paths."""
 
     ROOT = "root"
@@ -30,7 +30,16 @@ class Kind(StrEnum):
 
 
 # These are answered from a worker's own snapshot. Everything else waits for the herder's one thread.
-_SNAPSHOT_KINDS = frozenset({Kind.ROOT, Kind.HEALTH, Kind.FLEET, Kind.STATUS, Kind.TOPICS, Kind.LOGGERS})
+_SNAPSHOT_KINDS = frozenset(
+    {
+        RequestKind.ROOT,
+        RequestKind.HEALTH,
+        RequestKind.FLEET,
+        RequestKind.STATUS,
+        RequestKind.TOPICS,
+        RequestKind.LOGGERS,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +50,7 @@ class Request:
     the same as GET: a validation is a PUT. `secrets` are values that must not come back in a message.
     """
 
-    kind: Kind
+    kind: RequestKind
     method: str
     path: str
     doing: str

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from seamark.connect.config import check_config, sensitive_values
-from seamark.connect.request import Kind, Request, build_body, build_path
+from seamark.connect.request import Request, RequestKind, build_body, build_path
 from seamark.connect.wire import offset_to_wire
 from seamark.core.offset import Offset, OffsetValue
 from seamark.errors import RefusedError, UsageError
@@ -20,92 +20,94 @@ _LARGEST = 2**63 - 1
 
 def root() -> Request:
     """Which version a worker runs."""
-    return Request(Kind.ROOT, "GET", "/", "read the version")
+    return Request(RequestKind.ROOT, "GET", "/", "read the version")
 
 
 def health() -> Request:
     """Whether a worker is well."""
-    return Request(Kind.HEALTH, "GET", "/health", "read a worker's health")
+    return Request(RequestKind.HEALTH, "GET", "/health", "read a worker's health")
 
 
 def fleet() -> Request:
     """Every connector with info and status."""
     path = build_path("connectors", query=(("expand", "info"), ("expand", "status")))
-    return Request(Kind.FLEET, "GET", path, "read the connectors")
+    return Request(RequestKind.FLEET, "GET", path, "read the connectors")
 
 
 def names() -> Request:
     """The names of all connectors."""
-    return Request(Kind.FLEET, "GET", build_path("connectors"), "read the connectors' names")
+    return Request(RequestKind.FLEET, "GET", build_path("connectors"), "read the connectors' names")
 
 
 def statuses() -> Request:
     """Every connector's status."""
     path = build_path("connectors", query=(("expand", "status"),))
-    return Request(Kind.FLEET, "GET", path, "read the connectors' statuses")
+    return Request(RequestKind.FLEET, "GET", path, "read the connectors' statuses")
 
 
 def configs() -> Request:
     """Every connector's info, of those without a status too."""
     path = build_path("connectors", query=(("expand", "info"),))
-    return Request(Kind.FLEET, "GET", path, "read the connectors' configs")
+    return Request(RequestKind.FLEET, "GET", path, "read the connectors' configs")
 
 
 def info(name: str) -> Request:
     """A connector's info."""
-    return Request(Kind.CONNECTOR, "GET", build_path("connectors", name), f"read connector {name}", subject=name)
+    return Request(RequestKind.CONNECTOR, "GET", build_path("connectors", name), f"read connector {name}", subject=name)
 
 
 def status(name: str) -> Request:
     """A connector's status."""
     path = build_path("connectors", name, "status")
-    return Request(Kind.STATUS, "GET", path, f"read the status of connector {name}", subject=name)
+    return Request(RequestKind.STATUS, "GET", path, f"read the status of connector {name}", subject=name)
 
 
 def config(name: str) -> Request:
     """A connector's config."""
     path = build_path("connectors", name, "config")
-    return Request(Kind.CONFIG, "GET", path, f"read the config of connector {name}", subject=name)
+    return Request(RequestKind.CONFIG, "GET", path, f"read the config of connector {name}", subject=name)
 
 
 def topics(name: str) -> Request:
     """The topics a connector used."""
     path = build_path("connectors", name, "topics")
-    return Request(Kind.TOPICS, "GET", path, f"read the topics of connector {name}", subject=name)
+    return Request(RequestKind.TOPICS, "GET", path, f"read the topics of connector {name}", subject=name)
 
 
 def offsets(name: str) -> Request:
     """A connector's offsets."""
     path = build_path("connectors", name, "offsets")
-    return Request(Kind.OFFSETS, "GET", path, f"read the offsets of connector {name}", subject=name)
+    return Request(RequestKind.OFFSETS, "GET", path, f"read the offsets of connector {name}", subject=name)
 
 
 def plugins() -> Request:
     """What a worker can load."""
-    return Request(Kind.PLUGINS, "GET", build_path("connector-plugins"), "read the plugins")
+    return Request(RequestKind.PLUGINS, "GET", build_path("connector-plugins"), "read the plugins")
 
 
 def plugin_config(plugin: str) -> Request:
     """Build the request for the config keys of a plugin."""
     path = build_path("connector-plugins", plugin, "config")
-    return Request(Kind.PLUGINS, "GET", path, f"read the config keys of plugin {plugin}", subject=plugin)
+    return Request(RequestKind.PLUGINS, "GET", path, f"read the config keys of plugin {plugin}", subject=plugin)
 
 
 def loggers() -> Request:
     """A worker's loggers."""
-    return Request(Kind.LOGGERS, "GET", build_path("admin", "loggers"), "read the loggers")
+    return Request(RequestKind.LOGGERS, "GET", build_path("admin", "loggers"), "read the loggers")
 
 
 def logger(name: str) -> Request:
     """One logger of a worker."""
-    return Request(Kind.LOGGERS, "GET", build_path("admin", "loggers", name), f"read logger {name}", subject=name)
+    return Request(
+        RequestKind.LOGGERS, "GET", build_path("admin", "loggers", name), f"read logger {name}", subject=name
+    )
 
 
 def validate(plugin: str, config: Mapping[str, str]) -> Request:
     """What a plugin says of a config: a PUT that changes nothing."""
     wanted = check_config(config.get("name", plugin), config)
     return Request(
-        Kind.PLUGINS,
+        RequestKind.PLUGINS,
         "PUT",
         build_path("connector-plugins", plugin, "config", "validate"),
         f"validate a config for {plugin}",
@@ -133,7 +135,7 @@ def create(name: str, config: Mapping[str, str], *, initial_state: str | None) -
             raise UsageError(f"{initial_state!r} is no initial state", hint=f"one of {', '.join(_INITIAL_STATES)}")
         body["initial_state"] = initial_state.upper()
     return Request(
-        Kind.CONNECTOR,
+        RequestKind.CONNECTOR,
         "POST",
         build_path("connectors"),
         f"create connector {name}",
@@ -149,7 +151,7 @@ def put_config(name: str, config: Mapping[str, str]) -> Request:
     _check_written_name(name)
     wanted = check_config(name, config)
     return Request(
-        Kind.CONFIG,
+        RequestKind.CONFIG,
         "PUT",
         _write_path("connectors", name, "config"),
         f"write the config of connector {name}",
@@ -165,7 +167,7 @@ def patch_config(name: str, changes: Mapping[str, str | None]) -> Request:
     _check_written_name(name)
     kept = check_config(name, {key: value for key, value in changes.items() if value is not None})
     return Request(
-        Kind.CONFIG,
+        RequestKind.CONFIG,
         "PATCH",
         _write_path("connectors", name, "config"),
         f"change the config of connector {name}",
@@ -179,13 +181,13 @@ def patch_config(name: str, changes: Mapping[str, str | None]) -> Request:
 def delete(name: str) -> Request:
     """The end of a connector."""
     path = _write_path("connectors", name)
-    return Request(Kind.CONNECTOR, "DELETE", path, f"delete connector {name}", writes=True, subject=name)
+    return Request(RequestKind.CONNECTOR, "DELETE", path, f"delete connector {name}", writes=True, subject=name)
 
 
 def change_state(name: str, verb: str) -> Request:
     """`pause`, `resume` or `stop`."""
     path = _write_path("connectors", name, verb) if verb == "stop" else build_path("connectors", name, verb)
-    return Request(Kind.STATE, "PUT", path, f"{verb} connector {name}", writes=True, subject=name)
+    return Request(RequestKind.STATE, "PUT", path, f"{verb} connector {name}", writes=True, subject=name)
 
 
 def restart(name: str, *, include_tasks: bool, only_failed: bool) -> Request:
@@ -193,20 +195,22 @@ def restart(name: str, *, include_tasks: bool, only_failed: bool) -> Request:
     query = [("includeTasks", "true")] if include_tasks else []
     query += [("onlyFailed", "true")] if only_failed else []
     path = _write_path("connectors", name, "restart", query=query)
-    return Request(Kind.RESTART, "POST", path, f"restart connector {name}", writes=True, subject=name)
+    return Request(RequestKind.RESTART, "POST", path, f"restart connector {name}", writes=True, subject=name)
 
 
 def restart_task(name: str, task: int) -> Request:
     """A restart of one task."""
     path = _write_path("connectors", name, "tasks", str(task), "restart")
-    return Request(Kind.RESTART, "POST", path, f"restart task {task} of connector {name}", writes=True, subject=name)
+    return Request(
+        RequestKind.RESTART, "POST", path, f"restart task {task} of connector {name}", writes=True, subject=name
+    )
 
 
 def patch_offsets(name: str, offsets: Sequence[Offset]) -> Request:
     """New offsets for some partitions."""
     _check_offsets(name, offsets)
     return Request(
-        Kind.OFFSETS,
+        RequestKind.OFFSETS,
         "PATCH",
         _write_path("connectors", name, "offsets"),
         f"change the offsets of connector {name}",
@@ -219,7 +223,9 @@ def patch_offsets(name: str, offsets: Sequence[Offset]) -> Request:
 def delete_offsets(name: str) -> Request:
     """No offsets any more."""
     path = _write_path("connectors", name, "offsets")
-    return Request(Kind.OFFSETS, "DELETE", path, f"forget the offsets of connector {name}", writes=True, subject=name)
+    return Request(
+        RequestKind.OFFSETS, "DELETE", path, f"forget the offsets of connector {name}", writes=True, subject=name
+    )
 
 
 def set_logger(name: str, level: str, *, scope: str) -> Request:
@@ -228,7 +234,9 @@ def set_logger(name: str, level: str, *, scope: str) -> Request:
         raise UsageError(f"{scope!r} is no scope of a log level", hint=f"one of {', '.join(_SCOPES)}")
     path = build_path("admin", "loggers", name, query=[("scope", scope)] if scope == "cluster" else [])
     body = build_body({"level": level})
-    return Request(Kind.LOGGERS, "PUT", path, f"set logger {name} to {level}", writes=True, body=body, subject=name)
+    return Request(
+        RequestKind.LOGGERS, "PUT", path, f"set logger {name} to {level}", writes=True, body=body, subject=name
+    )
 
 
 def _check_written_name(name: str) -> None:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from seamark.connect.request import Kind
+from seamark.connect.request import RequestKind
 from seamark.errors import (
     AlreadyExistsError,
     AuthenticationError,
@@ -71,13 +71,13 @@ class Rule:
     write: Verdict
     error: type[SeamarkError] = RejectedError
     hint: str = ""
-    kinds: frozenset[Kind] = frozenset(Kind)
+    kinds: frozenset[RequestKind] = frozenset(RequestKind)
     shapes: frozenset[Shape] = frozenset(Shape)
     elsewhere: bool = False
     once: bool = False
     is_partial: bool = False
 
-    def matches(self, *, status: int, kind: Kind, shape: Shape, text: str) -> bool:
+    def matches(self, *, status: int, kind: RequestKind, shape: Shape, text: str) -> bool:
         """Whether an answer is of this row. `text` of the row is a pattern searched in what Connect says."""
         fits = status in self.status if isinstance(self.status, range) else status == self.status
         return (
@@ -85,8 +85,8 @@ class Rule:
         )
 
 
-_HEALTH = frozenset({Kind.HEALTH})
-_OFFSETS = frozenset({Kind.OFFSETS})
+_HEALTH = frozenset({RequestKind.HEALTH})
+_OFFSETS = frozenset({RequestKind.OFFSETS})
 _JSON = frozenset({Shape.JSON, Shape.EMPTY})
 _PAGE = frozenset({Shape.PAGE})
 _EMPTY = frozenset({Shape.EMPTY})

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from seamark.changes.result import ChangeResult
 from seamark.connect.connector import Connector, ConnectorStatus
 from seamark.connectors.healing import (
-    Care,
     HealedConnector,
     HealSettings,
     Patient,
+    RestartDecision,
     Round,
     decide_restarts,
     record_restart,
@@ -37,7 +37,7 @@ class HealReport:
     @property
     def given_up(self) -> tuple[HealedConnector, ...]:
         """Those that do not run and are not tried any more."""
-        return tuple(found for found in self.connectors if found.care is Care.GIVEN_UP)
+        return tuple(found for found in self.connectors if found.care is RestartDecision.GIVEN_UP)
 
 
 class Healer:
@@ -113,7 +113,11 @@ class Healer:
         """What became of everyone so far that had failed."""
         found = []
         for owner, patient in self._round.history.items():
-            if owner in self._restarts or patient.care in (Care.GIVEN_UP, Care.RESTART, Care.WAITING):
+            if owner in self._restarts or patient.care in (
+                RestartDecision.GIVEN_UP,
+                RestartDecision.RESTART,
+                RestartDecision.WAITING,
+            ):
                 why = patient.why or self._last_why.get(owner, "")
                 found.append(HealedConnector(owner, patient.care, self._restarts.get(owner, 0), why))
         return HealReport(tuple(found), self._failures)
@@ -149,11 +153,11 @@ class Healer:
             if patient.care is was.care:
                 continue
             restarts = self._restarts.get(owner, 0)
-            if patient.care is Care.GIVEN_UP:
+            if patient.care is RestartDecision.GIVEN_UP:
                 self._tell(f"{owner}: given up after {_count(restarts)}: {patient.why}")
-            elif patient.care is Care.WELL and was.restarts:
+            elif patient.care is RestartDecision.WELL and was.restarts:
                 self._tell(f"{owner}: runs again, after {_count(restarts)}")
-            elif patient.care is Care.WAITING and patient.due_at is not None:
+            elif patient.care is RestartDecision.WAITING and patient.due_at is not None:
                 pause = patient.due_at - self._now()
                 self._tell(f"{owner}: failed again; the next restart is in {pause:.0f} s: {patient.why}")
 

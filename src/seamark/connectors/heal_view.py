@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from seamark.connectors.healing import Care, HealedConnector
+from seamark.connectors.healing import HealedConnector, RestartDecision
 from seamark.errors import SeamarkError
 from seamark.report.error import build_failures
 from seamark.report.listing import Column, Listing, View
 from seamark.report.text import Style
 
-_SYMBOLS = {Care.WELL: "✓", Care.WATCHED: "✓", Care.GIVEN_UP: "✗", Care.LEFT_ALONE: "‖", Care.UNKNOWN: "?"}
+_SYMBOLS = {
+    RestartDecision.WELL: "✓",
+    RestartDecision.WATCHED: "✓",
+    RestartDecision.GIVEN_UP: "✗",
+    RestartDecision.LEFT_ALONE: "‖",
+    RestartDecision.UNKNOWN: "?",
+}
 
 
 def _style(found: HealedConnector) -> Style:
     if found.is_mended:
         return Style.GOOD
-    return Style.BAD if found.care is Care.GIVEN_UP else Style.WARN
+    return Style.BAD if found.care is RestartDecision.GIVEN_UP else Style.WARN
 
 
 HEAL_LISTING: Listing[HealedConnector] = Listing(

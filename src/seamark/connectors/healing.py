@@ -45,7 +45,7 @@ class HealSettings:
         return min(self.backoff_seconds * 2.0 ** min(restarts - 1, 64), self.longest_backoff_seconds)
 
 
-class Care(StrEnum):
+class RestartDecision(StrEnum):
     """What healing makes of a connector now."""
 
     WELL = "runs"
@@ -61,7 +61,7 @@ class Care(StrEnum):
 class Patient:
     """What healing knows of one connector. Times are of the caller's clock, in seconds."""
 
-    care: Care = Care.WELL
+    care: RestartDecision = RestartDecision.WELL
     restarts: int = 0
     last_at: float | None = None
     # Since when it has been seen without a failure after a restart.
@@ -85,14 +85,14 @@ class HealedConnector:
     """What became of a connector that had failed. `restarts` is how often it was started again."""
 
     owner: str
-    care: Care
+    care: RestartDecision
     restarts: int = 0
     why: str = ""
 
     @property
     def is_mended(self) -> bool:
         """Whether it runs."""
-        return self.care in (Care.WELL, Care.WATCHED)
+        return self.care in (RestartDecision.WELL, RestartDecision.WATCHED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +104,12 @@ class Round:
     @property
     def restart(self) -> tuple[str, ...]:
         """The owners that are to be restarted now."""
-        return self._in(Care.RESTART)
+        return self._in(RestartDecision.RESTART)
 
     @property
     def given_up(self) -> tuple[str, ...]:
         """The owners that failed too often."""
-        return self._in(Care.GIVEN_UP)
+        return self._in(RestartDecision.GIVEN_UP)
 
     @property
     def next_at(self) -> float | None:
@@ -122,7 +122,7 @@ class Round:
         """Whether everybody runs, is given up, or is not meant to run."""
         return all(patient.due_at is None for patient in self.history.values())
 
-    def _in(self, care: Care) -> tuple[str, ...]:
+    def _in(self, care: RestartDecision) -> tuple[str, ...]:
         return tuple(owner for owner, patient in self.history.items() if patient.care is care)
 
 
@@ -145,7 +145,7 @@ def record_restart(patient: Patient, now: float, *, trouble: str = "") -> Patien
     """A restart was made, or could not be because of some `trouble`: both count, so that neither goes on for ever."""
     return replace(
         patient,
-        care=Care.WAITING,
+        care=RestartDecision.WAITING,
         restarts=patient.restarts + 1,
         last_at=now,
         well_since=None,
@@ -157,7 +157,7 @@ def _decide(patient: Patient, status: ConnectorStatus | None, *, now: float, set
     if status is None or status.state in _IN_BETWEEN:
         return _decide_unseen(patient, "no status" if status is None else status.state.value, now=now)
     if status.state in (State.PAUSED, State.STOPPED, State.DESTROYED):
-        return Patient(Care.LEFT_ALONE)
+        return Patient(RestartDecision.LEFT_ALONE)
     why = describe_failure(status)
     if not why and any(task.state in _IN_BETWEEN for task in status.tasks):
         return _decide_unseen(patient, "tasks that run nowhere", now=now)
@@ -169,30 +169,36 @@ def _decide(patient: Patient, status: ConnectorStatus | None, *, now: float, set
 
 def _decide_unseen(patient: Patient, seen: str, *, now: float) -> Patient:
     """A rebalance goes on, or a create. Who was never restarted is none of our business; the others are waited for."""
-    if patient.care is Care.GIVEN_UP or not patient.restarts:
-        return replace(patient, care=patient.care if patient.care is Care.GIVEN_UP else Care.UNKNOWN, due_at=None)
+    if patient.care is RestartDecision.GIVEN_UP or not patient.restarts:
+        return replace(
+            patient,
+            care=patient.care if patient.care is RestartDecision.GIVEN_UP else RestartDecision.UNKNOWN,
+            due_at=None,
+        )
     since = now if patient.unseen_since is None else patient.unseen_since
     if now - since >= _UNSEEN_SECONDS:
-        return replace(patient, care=Care.GIVEN_UP, why=f"{seen} for {_UNSEEN_SECONDS:.0f} s", due_at=None)
+        return replace(patient, care=RestartDecision.GIVEN_UP, why=f"{seen} for {_UNSEEN_SECONDS:.0f} s", due_at=None)
     due_at = since + _UNSEEN_SECONDS
-    return replace(patient, care=Care.UNKNOWN, well_since=None, unseen_since=since, due_at=due_at)
+    return replace(patient, care=RestartDecision.UNKNOWN, well_since=None, unseen_since=since, due_at=due_at)
 
 
 def _decide_failed(patient: Patient, *, now: float, settings: HealSettings) -> Patient:
     if patient.restarts >= settings.max_restarts:
-        return replace(patient, care=Care.GIVEN_UP, due_at=None)
+        return replace(patient, care=RestartDecision.GIVEN_UP, due_at=None)
     due_at = now if patient.last_at is None else patient.last_at + settings.find_pause(patient.restarts)
-    return replace(patient, care=Care.RESTART if due_at <= now else Care.WAITING, due_at=max(due_at, now))
+    return replace(
+        patient, care=RestartDecision.RESTART if due_at <= now else RestartDecision.WAITING, due_at=max(due_at, now)
+    )
 
 
 def _decide_well(patient: Patient, *, now: float, settings: HealSettings) -> Patient:
     if not patient.restarts:
-        return Patient(Care.WELL)
+        return Patient(RestartDecision.WELL)
     since = now if patient.well_since is None else patient.well_since
     calm_at = since + settings.calm_seconds
     if calm_at <= now:
-        return Patient(Care.WELL)
-    return replace(patient, care=Care.WATCHED, well_since=since, due_at=calm_at)
+        return Patient(RestartDecision.WELL)
+    return replace(patient, care=RestartDecision.WATCHED, well_since=since, due_at=calm_at)
 
 
 def describe_failure(status: ConnectorStatus) -> str:

@@ -10,7 +10,7 @@ from seamark.context.context import Lookup
 from seamark.context.files import expand_path
 from seamark.context.layer import KeyPath
 from seamark.context.safety import build_insecure
-from seamark.context.schema import CONNECT_KEYS, Kind
+from seamark.context.schema import CONNECT_KEYS, SettingKind
 from seamark.context.search import Surroundings
 from seamark.context.secret import Secret
 from seamark.context.settings import ConnectSettings
@@ -45,7 +45,7 @@ def build_cluster(
     if "urls" not in values:
         raise lookup.build_missing(f"connect.{name}.urls")
     for key, value in values.items():
-        if CONNECT_KEYS[key] is not Kind.SECRET:
+        if CONNECT_KEYS[key] is not SettingKind.SECRET:
             refuse_reference(value)
     paths = {key: _read_path(value, surroundings.home) for key, value in values.items() if _is_path(key)}
     worker = None
@@ -90,7 +90,7 @@ def _settle(key: str, value: Value) -> Value:
 def _build_settings(name: str, values: Mapping[str, Value], paths: Mapping[str, Path]) -> ConnectSettings:
     urls = parse_urls(values["urls"].reveal().split("\n"), key=values["urls"].key, where=values["urls"].origin.exact)
     username, password = _build_credentials(values, urls)
-    texts = {key: read_text(value) for key, value in values.items() if CONNECT_KEYS[key] is Kind.TEXT}
+    texts = {key: read_text(value) for key, value in values.items() if CONNECT_KEYS[key] is SettingKind.TEXT}
     return ConnectSettings(
         name,
         urls.urls,
@@ -123,7 +123,7 @@ def _build_credentials(values: Mapping[str, Value], urls: WorkerUrls) -> tuple[s
 
 
 def _is_path(key: str) -> bool:
-    return CONNECT_KEYS[key] is Kind.PATH
+    return CONNECT_KEYS[key] is SettingKind.PATH
 
 
 def _read_path(value: Value, home: Path | None) -> Path:

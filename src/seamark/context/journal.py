@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from seamark.context.files import expand_path
 from seamark.context.layer import KeyPath
-from seamark.context.schema import JOURNAL_KEYS, Kind
+from seamark.context.schema import JOURNAL_KEYS, SettingKind
 from seamark.context.search import Surroundings, find_state_dir
 from seamark.context.secret import Secret
 from seamark.context.typed import build_invalid, read_text, refuse_reference
@@ -96,7 +96,7 @@ def build_journal(
     """
     given = {key: own[(key,)] for key in JOURNAL_KEYS if (key,) in own}
     for key, value in given.items():
-        if JOURNAL_KEYS[key] is not Kind.SECRET:
+        if JOURNAL_KEYS[key] is not SettingKind.SECRET:
             refuse_reference(value)
     settings = JournalSettings(
         name,

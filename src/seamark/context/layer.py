@@ -16,7 +16,7 @@ from seamark.context.schema import (
     ROLE_KEYS,
     ROOT_KEYS,
     SECTION_KEYS,
-    Kind,
+    SettingKind,
     check_kafka_key,
     check_key,
     check_name,
@@ -148,7 +148,7 @@ class _FileReader:
                 if key.text == POLICY:
                     self._read_policy((*below, POLICY), value)
                 else:
-                    self._take((*below, key.text), value, is_list=CONNECT_KEYS[key.text] is Kind.URLS)
+                    self._take((*below, key.text), value, is_list=CONNECT_KEYS[key.text] is SettingKind.URLS)
 
     def _read_parts(self, path: KeyPath, node: Node) -> None:
         what, keys = PART_KEYS[path[-1]]
@@ -163,7 +163,7 @@ class _FileReader:
     def _read_policy(self, path: KeyPath, node: Node) -> None:
         for key, value in self._entries(node, path):
             check_key(key.text, POLICY_KEYS, path=_dotted(path), where=self._at(key).exact)
-            self._take((*path, key.text), value, is_list=POLICY_KEYS[key.text] is Kind.PATTERNS)
+            self._take((*path, key.text), value, is_list=POLICY_KEYS[key.text] is SettingKind.PATTERNS)
 
     def _read_roles(self, path: KeyPath, node: Node) -> None:
         if isinstance(node, Table):

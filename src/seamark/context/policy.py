@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from seamark.context.layer import POLICY, KeyPath, Layer, Leaf, show_key
 from seamark.context.origin import Origin, Trust
-from seamark.context.schema import POLICY_KEYS, Kind
+from seamark.context.schema import POLICY_KEYS, SettingKind
 from seamark.context.typed import build_invalid, read_bool
 from seamark.context.value import Value
 from seamark.errors import UntrustedSettingError
@@ -121,7 +121,7 @@ def _build(chosen: Mapping[KeyPath, Value]) -> Policy:
 
 
 def _read(key: str, value: Value) -> tuple[str, ...] | bool:
-    if POLICY_KEYS[key] is Kind.BOOL:
+    if POLICY_KEYS[key] is SettingKind.BOOL:
         return read_bool(value)
     items = tuple(item.strip() for item in value.raw.split("\n") if item.strip())
     start = _STARTS.get(key, ())

@@ -13,7 +13,7 @@ from seamark.policy.policy import FLAG_KEYS as POLICY_FLAGS
 from seamark.policy.policy import LIST_KEYS
 
 
-class Kind(StrEnum):
+class SettingKind(StrEnum):
     """What a value must be."""
 
     TEXT = "text"
@@ -27,16 +27,18 @@ class Kind(StrEnum):
 
 ROOT_KEYS = ("current", "contexts", "commands")
 SECTION_KEYS = ("kafka", "connect", "databases", "lakes", "policy", "roles")
-FLAG_KEYS = MappingProxyType({"protected": Kind.BOOL, "read_only": Kind.BOOL, "insecure": Kind.BOOL})
+FLAG_KEYS = MappingProxyType(
+    {"protected": SettingKind.BOOL, "read_only": SettingKind.BOOL, "insecure": SettingKind.BOOL}
+)
 ROLE_KEYS = ("principals", "allow", "clusters", "connectors")
 JOURNAL_KEYS = MappingProxyType(
     {
-        "journal": Kind.TEXT,
-        "journal_topic": Kind.TEXT,
-        "journal_folder": Kind.PATH,
-        "journal_key": Kind.SECRET,
-        "in_flight": Kind.DURATION,
-        "plan_ttl": Kind.DURATION,
+        "journal": SettingKind.TEXT,
+        "journal_topic": SettingKind.TEXT,
+        "journal_folder": SettingKind.PATH,
+        "journal_key": SettingKind.SECRET,
+        "in_flight": SettingKind.DURATION,
+        "plan_ttl": SettingKind.DURATION,
     }
 )
 VERIFY = "verify"
@@ -44,38 +46,40 @@ VERIFY = "verify"
 # a repository would seal the user's secrets with a key that the author of the repository knows; and in another journal,
 # a plan that was applied isn't known as such, and no lock is held.
 GUARDED_KEYS = (*FLAG_KEYS, *JOURNAL_KEYS)
-CONTEXT_KEYS = MappingProxyType({**FLAG_KEYS, **JOURNAL_KEYS, VERIFY: Kind.TEXT})
+CONTEXT_KEYS = MappingProxyType({**FLAG_KEYS, **JOURNAL_KEYS, VERIFY: SettingKind.TEXT})
 CONNECT_KEYS = MappingProxyType(
     {
-        "urls": Kind.URLS,
-        "worker_config": Kind.PATH,
-        "username": Kind.SECRET,
-        "password": Kind.SECRET,
-        "ca_file": Kind.PATH,
-        "verify": Kind.BOOL,
-        "group_id": Kind.TEXT,
-        "offsets_topic": Kind.TEXT,
-        "config_topic": Kind.TEXT,
-        "status_topic": Kind.TEXT,
-        "exactly_once": Kind.BOOL,
-        "consumer_group_id": Kind.TEXT,
-        "offsets_file": Kind.PATH,
+        "urls": SettingKind.URLS,
+        "worker_config": SettingKind.PATH,
+        "username": SettingKind.SECRET,
+        "password": SettingKind.SECRET,
+        "ca_file": SettingKind.PATH,
+        "verify": SettingKind.BOOL,
+        "group_id": SettingKind.TEXT,
+        "offsets_topic": SettingKind.TEXT,
+        "config_topic": SettingKind.TEXT,
+        "status_topic": SettingKind.TEXT,
+        "exactly_once": SettingKind.BOOL,
+        "consumer_group_id": SettingKind.TEXT,
+        "offsets_file": SettingKind.PATH,
     }
 )
-DATABASE_KEYS = MappingProxyType({"jdbc_url": Kind.TEXT, "dsn": Kind.SECRET})
+DATABASE_KEYS = MappingProxyType({"jdbc_url": SettingKind.TEXT, "dsn": SettingKind.SECRET})
 LAKE_KEYS = MappingProxyType(
     {
-        "url": Kind.TEXT,
-        "endpoint": Kind.TEXT,
-        "region": Kind.TEXT,
-        "access_key": Kind.SECRET,
-        "secret_key": Kind.SECRET,
+        "url": SettingKind.TEXT,
+        "endpoint": SettingKind.TEXT,
+        "region": SettingKind.TEXT,
+        "access_key": SettingKind.SECRET,
+        "secret_key": SettingKind.SECRET,
     }
 )
 # Sections of named parts, without anything between a name and its keys: what a part is called, and its keys.
 PART_KEYS = MappingProxyType({"databases": ("database", DATABASE_KEYS), "lakes": ("lake", LAKE_KEYS)})
 
-POLICY_KEYS = MappingProxyType({**dict.fromkeys(LIST_KEYS, Kind.PATTERNS), **dict.fromkeys(POLICY_FLAGS, Kind.BOOL)})
+POLICY_KEYS = MappingProxyType(
+    {**dict.fromkeys(LIST_KEYS, SettingKind.PATTERNS), **dict.fromkeys(POLICY_FLAGS, SettingKind.BOOL)}
+)
 
 # A name must fit an environment variable and stand before the slash of CLUSTER/NAME.
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]|_(?!_))*")

@@ -12,7 +12,7 @@ from seamark.dead_letters.record import FoundBy, Poison
 from seamark.dead_letters.trace import build_failure, find_places, find_stage
 from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.kafka.record import Place, WholeRecord, measure
-from seamark.offsets.codec.decoding import Decoder, DoubtError, Fault, Stage
+from seamark.offsets.codec.decoding import Decoder, DoubtError, Fault, SinkStage
 
 if TYPE_CHECKING:
     from seamark.dead_letters.records import SinkRecords
@@ -56,7 +56,7 @@ class PoisonFinder:
         positions = self._records.read_positions()
         stage = find_stage(self._task.trace)
         # What failed in a transformation or in put() was read well before.
-        if stage.is_converter or stage is Stage.UNKNOWN:
+        if stage.is_converter or stage is SinkStage.UNKNOWN:
             found = self._decode(positions)
             if found is not None:
                 return found

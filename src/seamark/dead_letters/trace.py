@@ -8,16 +8,16 @@ from seamark.connect.connector import Task
 from seamark.connect.trace import clean_trace, fold_trace
 from seamark.dead_letters.park import Failure
 from seamark.kafka.record import Place
-from seamark.offsets.codec.decoding import Stage
+from seamark.offsets.codec.decoding import SinkStage
 
 # Methods of Connect's WorkerSinkTask and TransformationChain, the innermost first: a put() may convert things itself.
 _FRAMES = (
-    ("WorkerSinkTask.deliverMessages", Stage.TASK_PUT),
-    ("TransformationChain.apply", Stage.TRANSFORMATION),
-    ("TransformationStage.apply", Stage.TRANSFORMATION),
-    ("WorkerSinkTask.convertKey", Stage.KEY_CONVERTER),
-    ("WorkerSinkTask.convertValue", Stage.VALUE_CONVERTER),
-    ("WorkerSinkTask.convertHeadersFor", Stage.HEADER_CONVERTER),
+    ("WorkerSinkTask.deliverMessages", SinkStage.TASK_PUT),
+    ("TransformationChain.apply", SinkStage.TRANSFORMATION),
+    ("TransformationStage.apply", SinkStage.TRANSFORMATION),
+    ("WorkerSinkTask.convertKey", SinkStage.KEY_CONVERTER),
+    ("WorkerSinkTask.convertValue", SinkStage.VALUE_CONVERTER),
+    ("WorkerSinkTask.convertHeadersFor", SinkStage.HEADER_CONVERTER),
 )
 _TOPIC = r"[A-Za-z0-9._-]{1,249}"
 _PATTERNS = tuple(
@@ -38,9 +38,9 @@ _PATTERNS = tuple(
 )
 
 
-def find_stage(trace: str) -> Stage:
+def find_stage(trace: str) -> SinkStage:
     """Where in the sink it failed."""
-    return next((stage for frame, stage in _FRAMES if frame in trace), Stage.UNKNOWN)
+    return next((stage for frame, stage in _FRAMES if frame in trace), SinkStage.UNKNOWN)
 
 
 def find_places(trace: str) -> tuple[Place, ...]:
@@ -53,7 +53,7 @@ def find_places(trace: str) -> tuple[Place, ...]:
     return tuple(found)
 
 
-def build_failure(task: Task, *, class_name: str, stage: Stage | None = None) -> Failure:
+def build_failure(task: Task, *, class_name: str, stage: SinkStage | None = None) -> Failure:
     """How a task failed, for the headers of the parked record."""
     root = fold_trace(task.trace).root
     exception, _, message = root.partition(":")

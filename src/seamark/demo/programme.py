@@ -14,7 +14,7 @@ from seamark.report.text import Style
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListedChapter:
     """A chapter with its number, and what this machine lacks for it."""
 
     number: int
@@ -26,18 +26,18 @@ class Entry:
 class Programme:
     """The chapters that were asked for. `lacks` are those without which no server starts."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[ListedChapter, ...]
     lacks: tuple[Lack, ...] = ()
     # What chapters wish for and this machine has.
     granted: frozenset[Need] = frozenset()
 
     @property
-    def played(self) -> tuple[Entry, ...]:
+    def played(self) -> tuple[ListedChapter, ...]:
         """The chapters that have all they need."""
         return tuple(entry for entry in self.entries if not entry.lacks)
 
     @property
-    def left_out(self) -> tuple[Entry, ...]:
+    def left_out(self) -> tuple[ListedChapter, ...]:
         """The chapters that can't be played here."""
         return tuple(entry for entry in self.entries if entry.lacks)
 
@@ -80,7 +80,7 @@ def build_programme(
     missing = {lack.need: lack for lack in find((*EVERYWHERE, *wanted))}
     return Programme(
         tuple(
-            Entry(number, chapter, tuple(missing[need] for need in chapter.needs if need in missing))
+            ListedChapter(number, chapter, tuple(missing[need] for need in chapter.needs if need in missing))
             for number, chapter in picked
         ),
         lacks=tuple(missing[need] for need in EVERYWHERE if need in missing),
@@ -88,7 +88,7 @@ def build_programme(
     )
 
 
-def build_programme_view(programme: Programme) -> View[Entry]:
+def build_programme_view(programme: Programme) -> View[ListedChapter]:
     """The chapters as a list."""
     return View(_LISTING, programme.entries)
 
@@ -101,7 +101,7 @@ def _find_number(word: str, numbered: Sequence[tuple[int, Chapter]]) -> int:
     raise UsageError(f"there is no chapter {word}", hint=f"the chapters are: {known}")
 
 
-_LISTING: Listing[Entry] = Listing(
+_LISTING: Listing[ListedChapter] = Listing(
     kind="ChapterList",
     noun="chapter",
     name=lambda entry: entry.chapter.name,

@@ -21,7 +21,7 @@ from seamark.devstack.stack import ConnectEndpoint, KafkaEndpoint, PostgresEndpo
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class StackLayout:
     """The stack that will be, its servers in the order of their start, and what could not be had."""
 
     stack: Stack
@@ -45,7 +45,9 @@ def fetch_parts(spec: StackSpec) -> None:
         spark_jars()
 
 
-def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: int, ports: PortReservation) -> Layout:
+def build_layout(
+    spec: StackSpec, *, name: str, folder: Path, supervisor_pid: int, ports: PortReservation
+) -> StackLayout:
     """Lay out every server's files under a folder."""
     (folder / "logs").mkdir()
     doors = Doors(ports) if spec.has_proxies else None
@@ -118,7 +120,7 @@ def build_layout(spec: StackSpec, *, name: str, folder: Path, supervisor_pid: in
         toxiproxy=toxiproxy,
         spark=spark,
     )
-    return Layout(stack, servers=tuple(servers), notes=plugins.missing)
+    return StackLayout(stack, servers=tuple(servers), notes=plugins.missing)
 
 
 def _write_secrets(folder: Path, *, postgres: PostgresEndpoint | None, s3: S3Endpoint | None) -> None:

@@ -17,7 +17,7 @@ from seamark.devstack.jars import read_jars
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class PluginRelease:
     """A connector release: the start of its jar's name and the jar set of its dependencies."""
 
     name: str
@@ -27,13 +27,13 @@ class Release:
 
 
 RELEASES = (
-    Release(
+    PluginRelease(
         "jdbc",
         jar="jdbc-connector-for-apache-kafka",
         dependencies="plugin-jdbc-6.10.0",
         where="Aiven's jdbc-connector-for-apache-kafka, release v6.10.0",
     ),
-    Release(
+    PluginRelease(
         "s3",
         jar="s3-connector-for-apache-kafka",
         dependencies="plugin-s3-2.15.0",
@@ -84,7 +84,7 @@ def build_plugins(folder: Path, *, wanted: frozenset[str]) -> PluginFolder:
     return PluginFolder(folder, names=tuple(names), missing=tuple(missing), has_manifests=manifests)
 
 
-def _find(release: Release) -> Path | None:
+def _find(release: PluginRelease) -> Path | None:
     # Either the bare jar, or the folder of an unpacked release, which brings its own dependencies.
     for place in plugin_places():
         found = sorted(place.glob(f"{release.jar}*"), reverse=True)

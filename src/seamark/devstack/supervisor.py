@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from seamark.devstack.control import ControlSocket
-from seamark.devstack.layout import Layout
+from seamark.devstack.layout import StackLayout
 from seamark.devstack.process import RunningServer, Server, state_of
 from seamark.devstack.stack import ServerEntry, Stack, write_stack
 from seamark.devstack.wait import wait_until
@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 class Supervisor:
     """Starts, watches and ends the servers of one stack."""
 
-    def __init__(self, layout: Layout, *, stack_file: Path, say: Say) -> None:
+    def __init__(self, layout: StackLayout, *, stack_file: Path, say: Say) -> None:
         self._layout = layout
         self._stack_file = stack_file
         self._say = say

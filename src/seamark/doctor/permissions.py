@@ -14,19 +14,19 @@ _ACLS = "kafka.acls"
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class NeededOperations:
     """Operations in Kafka's words: those to look, and those more to change something."""
 
     to_look: tuple[str, ...]
     to_change: tuple[str, ...] = ()
 
 
-CLUSTER_NEED = Need(to_look=("DESCRIBE",))
-GROUP_NEED = Need(to_look=("DESCRIBE",), to_change=("READ", "DELETE"))
+CLUSTER_NEED = NeededOperations(to_look=("DESCRIBE",))
+GROUP_NEED = NeededOperations(to_look=("DESCRIBE",), to_change=("READ", "DELETE"))
 TOPIC_NEEDS = {
-    "offsets": Need(to_look=("DESCRIBE", "DESCRIBE_CONFIGS", "READ"), to_change=("WRITE",)),
-    "config": Need(to_look=("DESCRIBE", "DESCRIBE_CONFIGS", "READ")),
-    "status": Need(to_look=("DESCRIBE", "DESCRIBE_CONFIGS", "READ")),
+    "offsets": NeededOperations(to_look=("DESCRIBE", "DESCRIBE_CONFIGS", "READ"), to_change=("WRITE",)),
+    "config": NeededOperations(to_look=("DESCRIBE", "DESCRIBE_CONFIGS", "READ")),
+    "status": NeededOperations(to_look=("DESCRIBE", "DESCRIBE_CONFIGS", "READ")),
 }
 
 
@@ -78,7 +78,7 @@ def _examine_groups(evidence: Evidence) -> Iterator[Finding]:
             yield from _compare(found.operations, GROUP_NEED, target=f"group {group}")
 
 
-def _compare(allowed: frozenset[str], need: Need, *, target: str) -> Iterator[Finding]:
+def _compare(allowed: frozenset[str], need: NeededOperations, *, target: str) -> Iterator[Finding]:
     lacking = [operation for operation in need.to_look if operation not in allowed]
     if lacking:
         words = f"not allowed: {', '.join(lacking)}"

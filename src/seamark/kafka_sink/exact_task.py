@@ -15,9 +15,9 @@ from seamark.kafka_sink.control import Amount, Claim, ControlRecord
 from seamark.kafka_sink.copy_input import CopyInput
 from seamark.kafka_sink.copy_trace import CopyTrace
 from seamark.kafka_sink.lease import TRIES, TaskHold
-from seamark.kafka_sink.task_failures import Outcome, build_late_error, build_task_error, judge
+from seamark.kafka_sink.task_failures import FailureAction, build_late_error, build_task_error, judge
 from seamark.kafka_sink.task_input import TaskInput
-from seamark.kafka_sink.task_producer import Piece, ProducerFailure, TaskProducer
+from seamark.kafka_sink.task_producer import ProducerFailure, RowPiece, TaskProducer
 from seamark.kafka_sink.task_settings import TaskReport, TaskSettings
 from seamark.kafka_sink.task_transaction import TaskTransaction
 
@@ -67,7 +67,7 @@ class ExactTask:
         self._transactions = 0
         self._now = self._build_transaction()
 
-    def write(self, pieces: Iterable[Piece]) -> TaskReport:
+    def write(self, pieces: Iterable[RowPiece]) -> TaskReport:
         """Write all rows, or find that they are written."""
         rows = TaskInput(pieces) if self._trace is None else CopyInput(pieces)
         if rows.is_empty and not self._is_noted:
@@ -105,7 +105,7 @@ class ExactTask:
         self._written, self._transactions = found.amount, found.transactions
         self._now = self._build_transaction()
 
-    def _add(self, piece: Piece) -> None:
+    def _add(self, piece: RowPiece) -> None:
         """Put rows into the transaction in hand; after a failure, into a new one with those that were in it."""
         try:
             self._now.add(piece, self._hold.producer)
@@ -152,13 +152,13 @@ class ExactTask:
             self._commit(is_done=is_done)
 
     def _judge(self, failure: ProducerFailure, *, has_more: bool) -> None:
-        is_passing = judge(failure.error) is Outcome.PASSING or self._was_ended(failure)
+        is_passing = judge(failure.error) is FailureAction.PASSING or self._was_ended(failure)
         if not is_passing or not has_more:
             raise self._build_error(failure)
 
     def _was_ended(self, failure: ProducerFailure) -> bool:
         """Whether the brokers ended our transaction themselves, which looks like a fence."""
-        return self._now.is_late and judge(failure.error) is Outcome.FENCED
+        return self._now.is_late and judge(failure.error) is FailureAction.FENCED
 
     def _build_error(self, failure: ProducerFailure, *, more: str = "") -> SeamarkError:
         if self._was_ended(failure):

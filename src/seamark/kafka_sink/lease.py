@@ -10,7 +10,7 @@ from functools import partial
 from seamark.errors import FencedError, RefusedError, UnreachableError
 from seamark.kafka_sink.control import Claim, ControlRecord, build_first_claim
 from seamark.kafka_sink.control_progress import read_progress
-from seamark.kafka_sink.task_failures import Outcome, build_task_error, judge
+from seamark.kafka_sink.task_failures import FailureAction, build_task_error, judge
 from seamark.kafka_sink.task_producer import ANSWER_SECONDS, ProducerFailure, TaskProducer
 from seamark.kafka_sink.task_settings import TaskSettings
 
@@ -76,7 +76,7 @@ class TaskHold:
             try:
                 return self.take()
             except ProducerFailure as failure:
-                if judge(failure.error) is Outcome.HOPELESS or not left:
+                if judge(failure.error) is FailureAction.HOPELESS or not left:
                     raise build_task_error(failure.error, claim=self._claim) from None
         raise AssertionError
 

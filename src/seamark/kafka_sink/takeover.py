@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from seamark.kafka_sink.control import Claim
 from seamark.kafka_sink.lease import TRIES
-from seamark.kafka_sink.task_failures import Outcome, build_task_error, judge
+from seamark.kafka_sink.task_failures import FailureAction, build_task_error, judge
 from seamark.kafka_sink.task_producer import ProducerFailure, TaskProducer
 from seamark.kafka_sink.task_settings import TaskSettings
 
@@ -38,7 +38,7 @@ def _take(claim: Claim, open_producer: Callable[[str], TaskProducer]) -> None:
         try:
             producer.take()
         except ProducerFailure as failure:
-            if judge(failure.error) is Outcome.HOPELESS or not left:
+            if judge(failure.error) is FailureAction.HOPELESS or not left:
                 raise build_task_error(failure.error, claim=claim) from None
         else:
             return

@@ -31,7 +31,7 @@ _REJECTED = {
 }
 
 
-class Outcome(Enum):
+class FailureAction(Enum):
     """What to do after a failure."""
 
     FENCED = "another attempt took over"
@@ -39,14 +39,14 @@ class Outcome(Enum):
     PASSING = "a new producer may succeed"
 
 
-def judge(error: Any) -> Outcome:
+def judge(error: Any) -> FailureAction:
     """Which kind of failure it is."""
     name = error.name()
     if name in _FENCED:
-        return Outcome.FENCED
+        return FailureAction.FENCED
     if name in _REJECTED or name in _DENIED or name in IMMEDIATE:
-        return Outcome.HOPELESS
-    return Outcome.PASSING
+        return FailureAction.HOPELESS
+    return FailureAction.PASSING
 
 
 def build_late_error(error: Any, *, claim: Claim, seconds: float, more: str = "") -> SeamarkError:

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator
 
 from seamark.errors import RejectedError
 from seamark.kafka_sink.control import Amount, ControlRecord
-from seamark.kafka_sink.task_producer import Piece
+from seamark.kafka_sink.task_producer import RowPiece
 
 
 class TaskInput:
     """What is left of a task's rows; to go through them is to use them up. Pieces without rows are left out."""
 
-    def __init__(self, pieces: Iterable[Piece]) -> None:
+    def __init__(self, pieces: Iterable[RowPiece]) -> None:
         self._amount = Amount()
         self._pieces = self._count(pieces)
-        self._next: Piece | None = None
+        self._next: RowPiece | None = None
 
-    def __iter__(self) -> Iterator[Piece]:
+    def __iter__(self) -> Iterator[RowPiece]:
         while (piece := self._take()) is not None:
             yield piece
 
@@ -43,7 +43,7 @@ class TaskInput:
             pass
         self.expect_same(found)
 
-    def note(self, piece: Piece) -> None:
+    def note(self, piece: RowPiece) -> None:
         """A piece is passing."""
         self._amount += piece.amount
 
@@ -51,11 +51,11 @@ class TaskInput:
         """Make sure that as much has passed as was written."""
         _expect_amount(self._amount, found)
 
-    def _take(self) -> Piece | None:
+    def _take(self) -> RowPiece | None:
         piece, self._next = self._next, None
         return piece if piece is not None else next(self._pieces, None)
 
-    def _count(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
+    def _count(self, pieces: Iterable[RowPiece]) -> Iterator[RowPiece]:
         for piece in pieces:
             if piece.amount.records:
                 self.note(piece)

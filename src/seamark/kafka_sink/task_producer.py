@@ -47,7 +47,7 @@ OURS = frozenset(
 """Settings that the guarantee rests on; a job can't change them."""
 
 
-class Piece(Protocol):
+class RowPiece(Protocol):
     """Some rows of a task's input. It may be gone through more than once."""
 
     @property
@@ -57,7 +57,7 @@ class Piece(Protocol):
     def rows(self) -> Iterable[tuple[str, Any, Any, Any, int | None, int | None]]:
         """Row by row: topic, key, value, headers, partition (None: by the key), timestamp in ms (None: now)."""
 
-    def split(self, records: int) -> tuple[Piece, Piece]:
+    def split(self, records: int) -> tuple[RowPiece, RowPiece]:
         """The first rows, and the rest."""
 
 
@@ -115,7 +115,7 @@ class TaskProducer:
         """Begin a transaction."""
         self._call(self._producer.begin_transaction)
 
-    def produce(self, piece: Piece, *, deadline: float, reported: Sequence[int] = ()) -> None:
+    def produce(self, piece: RowPiece, *, deadline: float, reported: Sequence[int] = ()) -> None:
         """Hand rows to librdkafka, and wait where it has no room. The brokers may get them later.
 
         Where the `reported` rows come to lie is told to `on_written`, for each partition in their order.
@@ -144,7 +144,7 @@ class TaskProducer:
             self._producer.list_topics(self._control_topic, timeout=ANSWER_SECONDS)
         self._producer.init_transactions(ANSWER_SECONDS)
 
-    def _produce(self, piece: Piece, *, deadline: float, reported: Sequence[int]) -> None:
+    def _produce(self, piece: RowPiece, *, deadline: float, reported: Sequence[int]) -> None:
         rows, at = iter(piece.rows()), 0
         if len(reported) == piece.amount.records:
             self._hand_over(rows, self._note, deadline=deadline)

@@ -8,7 +8,7 @@ from typing import Any
 from seamark.kafka_sink.control import Amount, Claim, ControlRecord
 from seamark.kafka_sink.control_codec import encode_control
 from seamark.kafka_sink.copy_trace import CopyTrace
-from seamark.kafka_sink.task_producer import Piece, ProducerFailure, TaskProducer
+from seamark.kafka_sink.task_producer import ProducerFailure, RowPiece, TaskProducer
 from seamark.kafka_sink.task_settings import TaskSettings
 
 
@@ -37,7 +37,7 @@ class TaskTransaction:
         self._number = number
         self._trace = trace
         self._run = run
-        self._kept: list[Piece] | None = []
+        self._kept: list[RowPiece] | None = []
         self._begun_at = 0.0
 
     @property
@@ -58,7 +58,7 @@ class TaskTransaction:
         """Whether it can be written again."""
         return self._kept is not None
 
-    def add(self, piece: Piece, producer: TaskProducer) -> None:
+    def add(self, piece: RowPiece, producer: TaskProducer) -> None:
         """Write rows. They are part of it also if this fails."""
         self.amount += piece.amount
         if self._kept is not None:
@@ -104,7 +104,7 @@ class TaskTransaction:
     def _deadline(self) -> float:
         return self._begun_at + self._settings.transaction_seconds
 
-    def _produce(self, piece: Piece, producer: TaskProducer) -> None:
+    def _produce(self, piece: RowPiece, producer: TaskProducer) -> None:
         self._begin(producer)
         reported = () if self._trace is None else self._trace.add(piece)
         producer.produce(piece, deadline=self._deadline, reported=reported)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class QuiesceMethod:
     """How the offsets of a stopped connector are written.
 
     `has_rest` says whether its workers take offsets themselves. `notes` are for the reader of the plan.
@@ -28,7 +28,7 @@ class Standing:
     notes: tuple[str, ...] = ()
 
 
-def choose_standing(connector: Connector, client: ConnectPort, *, settings: ConnectSettings) -> Standing:
+def choose_standing(connector: Connector, client: ConnectPort, *, settings: ConnectSettings) -> QuiesceMethod:
     """The way for a connector that is there.
 
     Raises:
@@ -37,14 +37,14 @@ def choose_standing(connector: Connector, client: ConnectPort, *, settings: Conn
     """
     capabilities = client.read_capabilities()
     if capabilities.has(Capability.WRITE_OFFSETS):
-        return Standing(has_rest=True)
+        return QuiesceMethod(has_rest=True)
     if settings.offsets_file is not None:
         capabilities.require(Capability.WRITE_OFFSETS, doing=f"change the offsets of {connector.owner}")
     if not capabilities.has(Capability.STOP):
         raise _build_unstoppable(connector, settings, version=capabilities.words)
     where = "in its consumer group" if connector.type is ConnectorType.SINK else "in the offsets topic"
     words = f"its workers run Connect {capabilities.words}"
-    return Standing(has_rest=False, notes=(f"{words} and take no offsets: they are written {where}",))
+    return QuiesceMethod(has_rest=False, notes=(f"{words} and take no offsets: they are written {where}",))
 
 
 def _build_unstoppable(connector: Connector, settings: ConnectSettings, *, version: str) -> UnsupportedError:

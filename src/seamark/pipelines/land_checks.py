@@ -52,7 +52,7 @@ _ODD_JSON = re.compile(r"\\u(?:0000|[dD][89a-fA-F])|[eE][+-]?\d{4}|\d{400}")
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ColumnCheck:
     """How the values of a column are told apart.
 
     Attributes:
@@ -68,23 +68,23 @@ class Check:
     is_slow: bool = False
 
 
-def build_check(kind: ColumnType, arrow: pa.DataType) -> Check:
+def build_check(kind: ColumnType, arrow: pa.DataType) -> ColumnCheck:
     """Build the check of a column of PostgreSQL for values of a type of Arrow."""
     if pa.types.is_integer(arrow) and kind.name in _RANGES:
         low, high = _RANGES[kind.name]
         is_outside = _is_outside(low, high)
         outside = (is_outside, f"value out of range for type {kind.name}")
-        return Check(bad=(outside,), good=_invert(is_outside), is_text=False)
+        return ColumnCheck(bad=(outside,), good=_invert(is_outside), is_text=False)
     if (pa.types.is_boolean(arrow) and kind.name == "boolean") or (
         (pa.types.is_floating(arrow) or pa.types.is_integer(arrow)) and kind.name == "double precision"
     ):
-        return Check(good=_all, is_text=False)
+        return ColumnCheck(good=_all, is_text=False)
     check = _build_text_check(kind)
     # No type has U+0000.
     return replace(check, bad=((_contains_nul, _NUL), *check.bad))
 
 
-def judge(check: Check, values: pa.Array, *, is_thorough: bool) -> tuple[pa.Array, list[tuple[pa.Array, str]]]:
+def judge(check: ColumnCheck, values: pa.Array, *, is_thorough: bool) -> tuple[pa.Array, list[tuple[pa.Array, str]]]:
     """Tell values apart.
 
     Args:
@@ -111,7 +111,7 @@ def judge(check: Check, values: pa.Array, *, is_thorough: bool) -> tuple[pa.Arra
     return good, found
 
 
-def _build_text_check(kind: ColumnType) -> Check:
+def _build_text_check(kind: ColumnType) -> ColumnCheck:
     if kind.labels is not None:
         return _build_enum(kind)
     if found := _SIZED.fullmatch(kind.name):
@@ -123,24 +123,24 @@ def _build_text_check(kind: ColumnType) -> Check:
     return _build_named(kind.name)
 
 
-def _build_named(name: str) -> Check:
+def _build_named(name: str) -> ColumnCheck:
     is_uuid = _matches(rf"\{{{_UUID}\}}|{_UUID}")
     known = {
-        "uuid": Check(((_invert(is_uuid), "invalid input syntax for type uuid"),), is_uuid),
-        "bytea": Check(good=_matches(r"\\x(?:[0-9a-fA-F]{2})*")),
+        "uuid": ColumnCheck(((_invert(is_uuid), "invalid input syntax for type uuid"),), is_uuid),
+        "bytea": ColumnCheck(good=_matches(r"\\x(?:[0-9a-fA-F]{2})*")),
         **{
-            number: Check((_build_numberless(number),), _matches(r"-?\d{1,30}(?:\.\d{1,30})?"))
+            number: ColumnCheck((_build_numberless(number),), _matches(r"-?\d{1,30}(?:\.\d{1,30})?"))
             for number in ("real", "double precision")
         },
         **{
-            text: Check(((_is_no_json, f"invalid input syntax for type {text}"),), _is_plain_json, is_slow=True)
+            text: ColumnCheck(((_is_no_json, f"invalid input syntax for type {text}"),), _is_plain_json, is_slow=True)
             for text in ("json", "jsonb")
         },
     }
-    return known.get(name, Check())
+    return known.get(name, ColumnCheck())
 
 
-def _build_enum(kind: ColumnType) -> Check:
+def _build_enum(kind: ColumnType) -> ColumnCheck:
     labels = pa.array(kind.labels or (), pa.string())
 
     def is_label(values: pa.Array) -> pa.Array:
@@ -149,12 +149,12 @@ def _build_enum(kind: ColumnType) -> Check:
     def is_none(values: pa.Array) -> pa.Array:
         return pc.and_(pc.is_valid(values), pc.invert(is_label(values)))
 
-    return Check(((is_none, f"invalid input value for enum {kind.name}"),), is_label)
+    return ColumnCheck(((is_none, f"invalid input value for enum {kind.name}"),), is_label)
 
 
-def _build_sized(name: str, size: int | None) -> Check:
+def _build_sized(name: str, size: int | None) -> ColumnCheck:
     if size is None:
-        return Check(good=_has_no_nul)
+        return ColumnCheck(good=_has_no_nul)
 
     def is_long(values: pa.Array) -> pa.Array:
         length = pc.utf8_length(values)
@@ -166,22 +166,24 @@ def _build_sized(name: str, size: int | None) -> Check:
     def is_good(values: pa.Array) -> pa.Array:
         return pc.and_(_has_no_nul(values), pc.invert(is_long(values)))
 
-    return Check(((is_long, f"value too long for type {name}"),), is_good)
+    return ColumnCheck(((is_long, f"value too long for type {name}"),), is_good)
 
 
-def _build_numeric(digits: int | None, scale: int) -> Check:
+def _build_numeric(digits: int | None, scale: int) -> ColumnCheck:
     numberless = _build_numberless("numeric")
     if digits is None:
         is_short = _matches(rf"(?:{_DIGITS}|{_SMALL})")
-        return Check((numberless,), lambda values: pc.and_(is_short(values), pc.less(pc.utf8_length(values), 1000)))
+        return ColumnCheck(
+            (numberless,), lambda values: pc.and_(is_short(values), pc.less(pc.utf8_length(values), 1000))
+        )
     whole = digits - scale
     if scale < 0 or not 1 < whole <= _MOST_DIGITS or scale > _MOST_DIGITS:
-        return Check((numberless,))
+        return ColumnCheck((numberless,))
     over = _matches(rf"[+-]?0*[1-9]\d{{{whole},}}(?:\.\d*)?")
     # More digits after the point are rounded, which may add one before it.
     fraction = rf"\d{{1,{whole}}}\.\d{{1,{scale}}}|" if scale else ""
     fits = _matches(rf"-?(?:{fraction}\d{{1,{whole}}}|\d{{1,{whole - 1}}}\.\d{{1,{_MOST_DIGITS}}})|{_SMALL}")
-    return Check((numberless, (over, "numeric field overflow")), fits)
+    return ColumnCheck((numberless, (over, "numeric field overflow")), fits)
 
 
 def _build_numberless(name: str) -> tuple[Find, str]:
@@ -193,7 +195,7 @@ def _build_numberless(name: str) -> tuple[Find, str]:
     )
 
 
-def _build_time(name: str) -> Check:
+def _build_time(name: str) -> ColumnCheck:
     is_wordless, is_word = _matches(_WORDLESS), _contains(_WORDS)
     no_day, millis, is_iso = _matches(_NO_DAY), _matches(_MILLIS), _matches(_ISO)
 
@@ -203,7 +205,7 @@ def _build_time(name: str) -> Check:
     def is_outside(values: pa.Array) -> pa.Array:
         return pc.or_(no_day(values), millis(values))
 
-    return Check(
+    return ColumnCheck(
         ((is_nothing, f"invalid input syntax for type {name}"), (is_outside, "date/time field value out of range")),
         is_iso,
     )

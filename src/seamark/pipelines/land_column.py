@@ -25,7 +25,7 @@ _SPACES = (
 _NAME_BYTES = 63
 
 
-class Place(StrEnum):
+class RecordPart(StrEnum):
     """Which part of a record."""
 
     VALUE = "value"
@@ -54,23 +54,23 @@ class LandColumn:
         if not _TYPE.fullmatch(self.type):
             raise UsageError(f"the column {self.name} can't be of type {self.type!r}", hint="as in: numeric(12, 2)")
         object.__setattr__(self, "type", _spell(self.type))
-        if self.place is Place.KAFKA and (len(self.path) != 1 or self.path[0] not in KAFKA_FIELDS):
+        if self.place is RecordPart.KAFKA and (len(self.path) != 1 or self.path[0] not in KAFKA_FIELDS):
             raise UsageError(
                 f"the column {self.name} can't come from {self.source}",
                 hint=f"kafka. has {', '.join(KAFKA_FIELDS)}",
             )
-        if self.place is Place.VALUE and not all(self.path):
+        if self.place is RecordPart.VALUE and not all(self.path):
             raise UsageError(f"the column {self.name} can't come from {self.source!r}", hint="as in: value.a.b")
 
     @property
-    def place(self) -> Place:
+    def place(self) -> RecordPart:
         """Which part of the record it comes from."""
-        head = self.source.partition(".")[0] or Place.VALUE.value
-        if head not in set(Place):
+        head = self.source.partition(".")[0] or RecordPart.VALUE.value
+        if head not in set(RecordPart):
             raise UsageError(
                 f"the column {self.name} can't come from {self.source!r}", hint="value.…, key, key.… or kafka.…"
             )
-        return Place(head)
+        return RecordPart(head)
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ class LandColumn:
             return (self.name,)
         rest = self.source.partition(".")[2]
         if not rest:
-            return () if self.place is Place.KEY else ("",)
+            return () if self.place is RecordPart.KEY else ("",)
         return tuple(rest.split("."))
 
     def to_dict(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from seamark.pipelines.land_column import LandColumn, Place
+from seamark.pipelines.land_column import LandColumn, RecordPart
 from seamark.pipelines.landing import Format, Landing, Mode
 from seamark.tables.ledger_entry import DELETED, OFFSET
 from seamark.tables.record_order import KAFKA_TIMESTAMP, RECORD_MILLIS
@@ -79,7 +79,7 @@ def build_land_frame(records: DataFrame, landing: Landing) -> DataFrame:
 
 def _read_value(landing: Landing) -> Column:
     """The value as a structure, null where there is none; `seamark_bad` is the text of what could not be read."""
-    columns = [column for column in landing.columns if column.place is Place.VALUE]
+    columns = [column for column in landing.columns if column.place is RecordPart.VALUE]
     if not columns and landing.format is Format.JSON:
         # Nobody asks what it is.
         return _build_nothing()
@@ -94,7 +94,7 @@ def _read_value(landing: Landing) -> Column:
 
 
 def _read_key(landing: Landing) -> Column:
-    columns = [column for column in landing.columns if column.place is Place.KEY and column.path]
+    columns = [column for column in landing.columns if column.place is RecordPart.KEY and column.path]
     row = _build_schema(columns)
     if landing.schemas:
         row = StructType([StructField(_PAYLOAD, row)])
@@ -114,7 +114,7 @@ def _parse(column: Column, schema: StructType) -> Column:
 def _list_garbled(landing: Landing) -> list[tuple[Column, str]]:
     """What is no UTF-8 and would come into a column: Spark reads it, and says nothing."""
     found = []
-    for place in (Place.VALUE, Place.KEY):
+    for place in (RecordPart.VALUE, RecordPart.KEY):
         whole = sf.col(place.value)
         is_bad = ~sf.is_valid_utf8(whole.cast("string"))
         columns = [column for column in landing.columns if column.place is place]
@@ -171,11 +171,11 @@ def _row(landing: Landing, name: str) -> Column:
 
 
 def _build_column(column: LandColumn, landing: Landing) -> Column:
-    if column.place is Place.KAFKA:
+    if column.place is RecordPart.KAFKA:
         return sf.col(column.path[0])
-    if column.place is Place.KEY and not column.path:
+    if column.place is RecordPart.KEY and not column.path:
         return sf.col("key").cast("string")
-    name = "seamark_json" if column.place is Place.VALUE else "seamark_json_key"
+    name = "seamark_json" if column.place is RecordPart.VALUE else "seamark_json_key"
     found = reduce(lambda found, step: found[step], column.path, _row(landing, name))
     return found.cast("string") if _DECIMAL.fullmatch(column.type) else found
 
@@ -205,17 +205,17 @@ def _list_reasons(landing: Landing) -> list[tuple[Column, str]]:
     found = []
     if not (landing.mode is Mode.UPSERT and landing.is_key_in_key):
         found.append((~has_value, "it has no value"))
-    if landing.format is Format.DEBEZIUM or any(column.place is Place.VALUE for column in landing.columns):
+    if landing.format is Format.DEBEZIUM or any(column.place is RecordPart.VALUE for column in landing.columns):
         is_bad = has_value & (sf.col("seamark_json")[_BAD].isNotNull() | _is_no_object(sf.col("value")))
         found.append((is_bad, "its value is not JSON of these columns"))
-    if landing.schemas and any(column.place is Place.VALUE for column in landing.columns):
+    if landing.schemas and any(column.place is RecordPart.VALUE for column in landing.columns):
         is_missing = has_value & sf.col("seamark_json")[_PAYLOAD].isNull()
         found.append((is_missing, "its value has no payload: is it JSON with a schema?"))
     if landing.format is Format.DEBEZIUM:
         known = _operation(landing).isin(*_ROW_OPS, *((_DELETE_OP,) if landing.mode is Mode.UPSERT else ()))
         found.append((has_value & ~sf.coalesce(known, sf.lit(False)), "its value is no change of a row: op"))
         found.append((has_value & _row(landing, "seamark_json").isNull(), "its value has neither after nor before"))
-    if any(column.place is Place.KEY and column.path for column in landing.columns):
+    if any(column.place is RecordPart.KEY and column.path for column in landing.columns):
         is_bad = sf.col("seamark_json_key")[_BAD].isNotNull() | _is_no_object(sf.col("key"))
         found.append((sf.col("key").isNotNull() & is_bad, "its key is not JSON of these columns"))
     found += _list_garbled(landing)

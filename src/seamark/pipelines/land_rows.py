@@ -12,11 +12,11 @@ from pyarrow import csv
 
 from seamark.errors import RejectedError
 from seamark.pipelines.bad_records import BadRecords, build_refusal
-from seamark.pipelines.land_checks import Check, build_check, judge
+from seamark.pipelines.land_checks import ColumnCheck, build_check, judge
 from seamark.pipelines.land_database import build_landing_table
 from seamark.pipelines.land_frame import REASON
 from seamark.pipelines.land_lines import RowLines
-from seamark.pipelines.land_spool import LETTER, Spool, build_letters, mark, set_reasons
+from seamark.pipelines.land_spool import LETTER, BatchSpool, build_letters, mark, set_reasons
 from seamark.pipelines.landing import Landing
 from seamark.tables.ledger_entry import OFFSET, Step
 from seamark.tables.postgres.landing_halves import find_refused
@@ -117,7 +117,7 @@ class DeadLetterWriter:
         self._names = self._staged if sink.is_staged else self._columns
         self._kept = list(dict.fromkeys([*self._staged, *LETTER]))
         self._types = sink.read_types()
-        self._checks: dict[str, Check] = {}
+        self._checks: dict[str, ColumnCheck] = {}
         self._refused = Refusals()
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:
@@ -126,7 +126,7 @@ class DeadLetterWriter:
         Raises:
             RejectedError: Too many records are bad, or they can't be told apart.
         """
-        with Spool() as spool:
+        with BatchSpool() as spool:
             texts = self._read(batches, spool)
             refusal = self._sink.copy(texts)
             # What COPY has left when it was refused.
@@ -145,7 +145,7 @@ class DeadLetterWriter:
             if self._bad.dead:
                 self._sink.bury(self._list_letters(spool))
 
-    def _read(self, batches: Iterable[pa.RecordBatch], spool: Spool) -> Iterator[bytes]:
+    def _read(self, batches: Iterable[pa.RecordBatch], spool: BatchSpool) -> Iterator[bytes]:
         """Read the range, keep its records, and give the rows of those that are not bad."""
         for batch in filter(len, batches):
             kept = batch.select(self._kept)
@@ -175,14 +175,14 @@ class DeadLetterWriter:
                 reasons = pc.coalesce(reasons, pc.if_else(mask, f"{name}: {reason}", pa.scalar(None, pa.string())))
         return set_reasons(batch, reasons), is_good
 
-    def _find_check(self, batch: pa.RecordBatch, name: str) -> Check:
+    def _find_check(self, batch: pa.RecordBatch, name: str) -> ColumnCheck:
         if name not in self._checks:
             # A column that the table doesn't have is told by COPY.
             kind = self._types.get(name)
-            self._checks[name] = Check() if kind is None else build_check(kind, batch.schema.field(name).type)
+            self._checks[name] = ColumnCheck() if kind is None else build_check(kind, batch.schema.field(name).type)
         return self._checks[name]
 
-    def _repeat(self, spool: Spool) -> None:
+    def _repeat(self, spool: BatchSpool) -> None:
         """Find out which rows were refused, and write the others."""
         doubtful = Refusals()
         for batch in spool.read():
@@ -202,7 +202,9 @@ class DeadLetterWriter:
             self._refuse(self._sink.find_refused())
             self._load(spool, lambda batch: batch, into_stage=False)
 
-    def _load(self, spool: Spool, choose: Choose, *, into_stage: bool, first: int = 0, end: int | None = None) -> None:
+    def _load(
+        self, spool: BatchSpool, choose: Choose, *, into_stage: bool, first: int = 0, end: int | None = None
+    ) -> None:
         """Copy chosen rows that were not refused yet. A row that PostgreSQL can't take is refused, and left out."""
         names = self._staged if into_stage else self._columns
 
@@ -249,13 +251,13 @@ class DeadLetterWriter:
             # All at once, so that an error names how many they are; also those before the savepoints were spent.
             self._bad.add(counts)
 
-    def _list_letters(self, spool: Spool) -> Iterator[bytes]:
+    def _list_letters(self, spool: BatchSpool) -> Iterator[bytes]:
         for batch in spool.read():
             dead = _choose_marked(mark(batch, self._refused))
             if dead.num_rows:
                 yield build_csv(build_letters(dead))
 
-    def _list_landed(self, spool: Spool, buried: set[int]) -> Iterator[int]:
+    def _list_landed(self, spool: BatchSpool, buried: set[int]) -> Iterator[int]:
         for batch in spool.read():
             landed = _choose_rows(mark(batch, self._refused)).column(OFFSET).to_pylist()
             yield from buried.intersection(landed)

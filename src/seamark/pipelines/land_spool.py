@@ -19,7 +19,7 @@ LETTER = (OFFSET, TIMESTAMP, REASON, KEY, VALUE)
 _MOST_IN_MEMORY = 16 * 2**20
 
 
-class Spool:
+class BatchSpool:
     """Batches in a file, to be read as often as needed."""
 
     def __init__(self) -> None:

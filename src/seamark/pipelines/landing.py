@@ -12,7 +12,7 @@ from seamark.core.refs import build_pipeline_owner, find_mirror
 from seamark.errors import UsageError
 from seamark.pipelines.dead_letters import DEFAULT_TABLE, DeadLetters
 from seamark.pipelines.lake_column import DATE_COLUMN, find_lake_type
-from seamark.pipelines.land_column import LandColumn, Place
+from seamark.pipelines.land_column import LandColumn, RecordPart
 from seamark.tables.record_order import DEFAULT_TOMBSTONE_SECONDS, KAFKA_OFFSET, OrderTerm, build_terms
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,179}", re.ASCII)
@@ -166,7 +166,7 @@ class Landing:
     def is_key_in_key(self) -> bool:
         """Whether the whole key of the table comes from the record's key: then a tombstone says what to delete."""
         chosen = [column for column in self.columns if column.name in self.key]
-        return bool(chosen) and all(column.place is Place.KEY for column in chosen)
+        return bool(chosen) and all(column.place is RecordPart.KEY for column in chosen)
 
     def to_dict(self) -> dict[str, Any]:
         """The landing as JSON takes it."""

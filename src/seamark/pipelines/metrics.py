@@ -16,7 +16,7 @@ from seamark.errors import UsageError
 if TYPE_CHECKING:
     from seamark.pipelines.land_progress import LandProgress
     from seamark.pipelines.landing import BatchLanded
-    from seamark.pipelines.outage import Wait
+    from seamark.pipelines.outage import RetryWait
 
 _LOGGER = logging.getLogger("seamark.fleet")
 # As node_exporter's collector of text files wants it; nobody but its reader needs to write it.
@@ -54,7 +54,7 @@ class LandMetrics:
             self._pause_seconds = 0.0
             self._write()
 
-    def waiting(self, wait: Wait) -> None:
+    def waiting(self, wait: RetryWait) -> None:
         """Take that something can't be reached, and when it is tried again."""
         with self._lock:
             self.retries += 1

@@ -22,7 +22,7 @@ _PASSING = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class RetryWait:
     """A pause before the next try: how long, which one it is, and what passed by itself so far."""
 
     seconds: float
@@ -30,7 +30,7 @@ class Wait:
     reason: str
 
 
-OnWait = Callable[[Wait], None]
+OnWait = Callable[[RetryWait], None]
 
 
 def is_passing(error: BaseException) -> bool:
@@ -53,7 +53,7 @@ class Outage:
         """Note that work was done: whatever comes next is another outage."""
         self._began_at, self._number = None, 0
 
-    def plan(self, error: BaseException) -> Wait | None:
+    def plan(self, error: BaseException) -> RetryWait | None:
         """Plan the pause after an error.
 
         Args:
@@ -71,7 +71,7 @@ class Outage:
             return None
         seconds = min(_LONGEST_SECONDS, _FIRST_SECONDS * 2**self._number)
         self._number += 1
-        return Wait(seconds, self._number, _describe(error))
+        return RetryWait(seconds, self._number, _describe(error))
 
 
 def _describe(error: BaseException) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from seamark.specs.build import build_connector, check_name, check_state
 from seamark.specs.definition import Contents, Definition, Maker
 from seamark.specs.json_text import parse_json
-from seamark.specs.layers import Layer, Leaf, settle_reference
+from seamark.specs.layers import ConfigLeaf, Layer, settle_reference
 from seamark.specs.nodes import Document, Items, Node, Scalar, Table
 
 _HOW = 'write {"name": "…", "config": {…}}; to leave the file out, begin its name with _'
@@ -68,10 +68,10 @@ def _find_text(node: Table, key: str, document: Document) -> Scalar:
     return found
 
 
-def _read_config(config: Table, document: Document) -> Iterator[tuple[str, Leaf]]:
+def _read_config(config: Table, document: Document) -> Iterator[tuple[str, ConfigLeaf]]:
     for name, (key, value) in config.entries.items():
         if not isinstance(value, Scalar):
             raise document.error(value, f"{name} is not a single value", hint="Connect takes texts: put it in quotes")
         if value.is_null:
             raise document.error(key, f"{name} is null", hint='leave the key out, or write ""')
-        yield name, Leaf(value, document)
+        yield name, ConfigLeaf(value, document)

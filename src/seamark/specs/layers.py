@@ -13,14 +13,14 @@ from seamark.specs.nodes import Document, Node, Scalar, Table
 _FILE_REFERENCE = "secret://file/"
 
 
-class Leaf(NamedTuple):
+class ConfigLeaf(NamedTuple):
     """One config value and the file it stands in."""
 
     scalar: Scalar
     document: Document
 
 
-Layer = dict[str, Leaf]
+Layer = dict[str, ConfigLeaf]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Shared:
 
     defaults: Layer = field(default_factory=dict)
     bases: Mapping[str, Layer] = field(default_factory=dict)
-    cluster: Leaf | None = None
+    cluster: ConfigLeaf | None = None
 
     def extend(self, root: Table, document: Document) -> Shared:
         """This, and below it what `defaults`, `bases` and `cluster` of a nearer file say."""
@@ -39,7 +39,7 @@ class Shared:
         for name, (_, node) in _read_tables(root, document).items():
             bases[name] = {**bases.get(name, {}), **build_layer(node, document, what=f"bases.{name}")}
         if "cluster" in root.entries:
-            cluster = Leaf(require_text(root.entries["cluster"][1], document, what="cluster"), document)
+            cluster = ConfigLeaf(require_text(root.entries["cluster"][1], document, what="cluster"), document)
         return Shared(defaults, bases, cluster)
 
 
@@ -70,7 +70,7 @@ def build_layer(node: Node, document: Document, *, what: str) -> Layer:
             )
         if MARK in name:
             raise document.error(key, "keys are not filled in, only values", hint="write the key as it is")
-        layer[name] = Leaf(value, document)
+        layer[name] = ConfigLeaf(value, document)
     return layer
 
 

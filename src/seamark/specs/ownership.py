@@ -47,7 +47,7 @@ class ClusterNames(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class SpecClaim:
     """A connector's owner: the spec, and the change by which it last created or changed it."""
 
     spec: str
@@ -83,7 +83,7 @@ class Claims:
     own: dict[str, str] = field(default_factory=dict)
     _heads: tuple[Head, ...] = ()
     _read: dict[str, _Change] = field(default_factory=dict, repr=False)
-    _others: dict[str, Claim] | None = None
+    _others: dict[str, SpecClaim] | None = None
     _names: ClusterNames | None = field(default=None, repr=False)
     _own_clusters: dict[str, ConnectIdentity | None] = field(default_factory=dict, repr=False)
     # Identities of clusters that this context doesn't have under that name.
@@ -94,7 +94,7 @@ class Claims:
         """What it owns without its pipelines."""
         return {owner: change for owner, change in self.own.items() if not is_pipeline(owner)}
 
-    def others(self) -> Mapping[str, Claim]:
+    def others(self) -> Mapping[str, SpecClaim]:
         """By CLUSTER/NAME, the other spec that created or changed it last, where that was after this one did."""
         if self._others is None:
             self._others = {}
@@ -158,14 +158,14 @@ class Claims:
         self._known[cluster] = wanted
         return f"{cluster}/{ref.name}"
 
-    def _read_others(self) -> dict[str, Claim]:
-        found: dict[str, Claim] = {}
+    def _read_others(self) -> dict[str, SpecClaim]:
+        found: dict[str, SpecClaim] = {}
         for spec in sorted({head.spec for head in self._heads if head.spec} - {self.spec}):
             owned = self._fold([head for head in self._heads if head.spec == spec])
             for owner, change in owned.items():
                 # Ids are in the order of time: who came last has it.
                 if change > max(self.own.get(owner, ""), found[owner].change if owner in found else ""):
-                    found[owner] = Claim(spec, change)
+                    found[owner] = SpecClaim(spec, change)
         return found
 
     def _take_own(self, heads: tuple[Head, ...], *, is_all: bool) -> bool:

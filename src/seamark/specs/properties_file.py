@@ -7,7 +7,7 @@ from seamark.core.files import Place
 from seamark.errors import SpecError
 from seamark.specs.build import build_connector
 from seamark.specs.definition import Contents, Definition, Maker
-from seamark.specs.layers import Layer, Leaf, settle_reference
+from seamark.specs.layers import ConfigLeaf, Layer, settle_reference
 from seamark.specs.nodes import Document, Scalar, build_spec_error
 
 
@@ -31,7 +31,9 @@ def read_properties_file(document: Document, *, cluster: str | None) -> Contents
             hint="add name=…; to leave the file out, begin its name with _",
         )
     # Lines stand in place of offsets: such a file is changed by whole lines.
-    own: Layer = {key: Leaf(Scalar(entry.value, entry.line, entry.last_line), document) for key, entry in found.items()}
+    own: Layer = {
+        key: ConfigLeaf(Scalar(entry.value, entry.line, entry.last_line), document) for key, entry in found.items()
+    }
     connector = build_connector(
         found["name"].value,
         {key: settle_reference(entry.value, document.folder) for key, entry in found.items()},

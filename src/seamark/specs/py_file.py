@@ -10,7 +10,7 @@ from seamark.core.files import Place
 from seamark.specs.build import build_connector, check_name, check_state
 from seamark.specs.definition import Contents, Definition, Maker
 from seamark.specs.fill import Filler, escape_marks
-from seamark.specs.layers import Layer, Leaf, Shared, fill_layers
+from seamark.specs.layers import ConfigLeaf, Layer, Shared, fill_layers
 from seamark.specs.nodes import Document, Scalar, build_spec_error
 from seamark.specs.sandbox import run_program
 from seamark.topics.spec import DesiredTopic
@@ -34,7 +34,7 @@ def read_py_file(path: Path, *, shared: Shared, environ: Mapping[str, str]) -> C
 def _build(given: dict[str, Any], place: Place, document: Document, *, shared: Shared, filler: Filler) -> Definition:
     # A program fills its values itself: what it gives is what Connect gets.
     own: Layer = {
-        key: Leaf(Scalar(escape_marks(value or ""), 0, 0, is_null=value is None), document)
+        key: ConfigLeaf(Scalar(escape_marks(value or ""), 0, 0, is_null=value is None), document)
         for key, value in given["config"].items()
     }
     base, cluster = given["base"], given["cluster"]

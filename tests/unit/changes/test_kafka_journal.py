@@ -27,7 +27,7 @@ from seamark.changes.kafka_journal import (
 from seamark.changes.kafka_journal.board import Board, build_claim_value, build_release_value
 from seamark.changes.kafka_journal.heads import build_head_value, read_head_value, track_entries
 from seamark.changes.kafka_journal.names import GATE_KEY, head_key, proof_key, sorted_locks
-from seamark.changes.kafka_journal.records import Assembly, build_entry_records
+from seamark.changes.kafka_journal.records import ChunkAssembly, build_entry_records
 from seamark.changes.kafka_journal.topics import compare_topic, refuse_differences
 from seamark.changes.kafka_journal.writer import KafkaJournalWriter, build_change_records, build_entry
 from seamark.changes.ulid import ulid_time
@@ -102,7 +102,7 @@ def test_entry_is_the_same_after_it_was_cut_and_put_together(text, size):
         patch.setattr(records, "CHUNK_BYTES", size)
         log = FakeLog(outgoing([entry]))
     assert max(len(record.value) for record in log.records) <= size
-    assembly = Assembly(log.topic)
+    assembly = ChunkAssembly(log.topic)
     found = [assembly.add(record) for record in log.records]
     assert found == [None] * (len(log.records) - 1) + [entry]
     assembly.check_whole()

@@ -12,7 +12,14 @@ from seamark.changes.entry import Ending
 from seamark.changes.result import ChangeResult, Outcome, StepResult
 from seamark.connect.connector import ConnectorStatus, State, Task
 from seamark.connectors.heal import Healer
-from seamark.connectors.healing import Care, HealSettings, Patient, decide_restarts, describe_failure, record_restart
+from seamark.connectors.healing import (
+    HealSettings,
+    Patient,
+    RestartDecision,
+    decide_restarts,
+    describe_failure,
+    record_restart,
+)
 from seamark.core.reading import Reading
 from seamark.errors import InterruptedRunError, JournalError, LockedError, UnreachableError, UsageError
 from tests.unit.fleet.builders import connector
@@ -35,38 +42,38 @@ def decide(status, patient=None, *, now=0.0, settings=SETTINGS):
 
 
 def test_the_first_restart_comes_at_once():
-    assert decide(SICK).care is Care.RESTART
-    assert decide(ConnectorStatus(State.FAILED)).care is Care.RESTART
+    assert decide(SICK).care is RestartDecision.RESTART
+    assert decide(ConnectorStatus(State.FAILED)).care is RestartDecision.RESTART
 
 
 def test_each_pause_is_twice_the_one_before_up_to_the_longest():
     assert [SETTINGS.find_pause(count) for count in range(5)] == [0, 10, 20, 25, 25]
     patient = record_restart(decide(SICK), 100.0)
-    assert decide(SICK, patient, now=109.9).care is Care.WAITING
+    assert decide(SICK, patient, now=109.9).care is RestartDecision.WAITING
     assert decide(SICK, patient, now=109.9).due_at == 110.0
-    assert decide(SICK, patient, now=110.0).care is Care.RESTART
+    assert decide(SICK, patient, now=110.0).care is RestartDecision.RESTART
 
 
 def test_after_the_last_restart_it_is_given_up_and_why():
-    patient = Patient(Care.WAITING, restarts=3, last_at=0.0)
+    patient = Patient(RestartDecision.WAITING, restarts=3, last_at=0.0)
     found = decide(SICK, patient, now=1000.0)
-    assert (found.care, found.due_at) == (Care.GIVEN_UP, None)
+    assert (found.care, found.due_at) == (RestartDecision.GIVEN_UP, None)
     assert "task 1: org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded" in found.why
     assert "(java.sql.SQLException" in found.why
     assert "hunter2" not in found.why
 
 
 def test_one_that_runs_long_enough_is_well_and_its_past_forgotten():
-    patient = decide(WELL, Patient(Care.WAITING, restarts=2, last_at=0.0), now=5.0)
-    assert (patient.care, patient.due_at) == (Care.WATCHED, 15.0)
+    patient = decide(WELL, Patient(RestartDecision.WAITING, restarts=2, last_at=0.0), now=5.0)
+    assert (patient.care, patient.due_at) == (RestartDecision.WATCHED, 15.0)
     assert decide(SICK, patient, now=14.0).restarts == 2
-    assert decide(WELL, patient, now=15.0) == Patient(Care.WELL)
+    assert decide(WELL, patient, now=15.0) == Patient(RestartDecision.WELL)
 
 
 @pytest.mark.parametrize("state", [State.PAUSED, State.STOPPED, State.DESTROYED])
 def test_what_is_not_meant_to_run_is_left_alone(state):
     status = ConnectorStatus(state, tasks=(Task(0, State.FAILED),))
-    assert decide(status, Patient(Care.WAITING, restarts=2, last_at=0.0)).care is Care.LEFT_ALONE
+    assert decide(status, Patient(RestartDecision.WAITING, restarts=2, last_at=0.0)).care is RestartDecision.LEFT_ALONE
 
 
 @pytest.mark.parametrize(
@@ -75,10 +82,10 @@ def test_what_is_not_meant_to_run_is_left_alone(state):
 )
 def test_a_rebalance_is_waited_out_but_not_for_ever(status):
     assert decide(status).due_at is None
-    patient = decide(status, Patient(Care.WAITING, restarts=1, last_at=0.0), now=50.0)
-    assert (patient.care, patient.due_at) == (Care.UNKNOWN, 410.0)
-    assert decide(status, patient, now=409.0).care is Care.UNKNOWN
-    assert decide(status, patient, now=410.0).care is Care.GIVEN_UP
+    patient = decide(status, Patient(RestartDecision.WAITING, restarts=1, last_at=0.0), now=50.0)
+    assert (patient.care, patient.due_at) == (RestartDecision.UNKNOWN, 410.0)
+    assert decide(status, patient, now=409.0).care is RestartDecision.UNKNOWN
+    assert decide(status, patient, now=410.0).care is RestartDecision.GIVEN_UP
     assert decide(WELL, patient, now=409.0).unseen_since is None
 
 
@@ -120,7 +127,7 @@ def test_no_connector_is_ever_restarted_too_often_or_too_soon(seen, most):
         assert patient.due_at is None or patient.due_at >= now
         if not patient.restarts:
             restarts = []
-        if patient.care is Care.RESTART:
+        if patient.care is RestartDecision.RESTART:
             assert status in (SICK, ConnectorStatus(State.FAILED))
             assert not restarts or now - restarts[-1] >= settings.find_pause(len(restarts))
             restarts.append(now)
@@ -146,7 +153,10 @@ def test_a_connector_that_never_recovers_is_restarted_exactly_so_often(most, bac
 
 @given(statuses=st.dictionaries(st.sampled_from(["game/a", "game/b", "lake/c"]), STATUSES))
 def test_each_connector_is_decided_by_itself(statuses):
-    history = {"game/a": Patient(Care.WAITING, 1, last_at=0.0), "lake/c": Patient(Care.GIVEN_UP, 3, last_at=0.0)}
+    history = {
+        "game/a": Patient(RestartDecision.WAITING, 1, last_at=0.0),
+        "lake/c": Patient(RestartDecision.GIVEN_UP, 3, last_at=0.0),
+    }
     together = decide_restarts(history, statuses, 5.0, SETTINGS).history
     alone = {
         owner: decide_restarts(history, {owner: status}, 5.0, SETTINGS).history[owner]
@@ -212,8 +222,8 @@ def test_one_round_is_one_change_for_all_that_have_failed():
     report = ward.build().run()
     assert ward.rounds == [(0.0, ("a", "b"))]
     assert [(found.owner, found.care, found.restarts) for found in report.connectors] == [
-        ("game/a", Care.WELL, 1),
-        ("game/b", Care.WELL, 1),
+        ("game/a", RestartDecision.WELL, 1),
+        ("game/b", RestartDecision.WELL, 1),
     ]
     assert ward.now >= 10
     assert ward.told == ["game/a: runs again, after 1 restart", "game/b: runs again, after 1 restart"]
@@ -315,4 +325,4 @@ def test_watching_goes_on_and_notices_what_fails_later():
     with pytest.raises(KeyboardInterrupt):
         healer.run(watch=True)
     assert len(ward.rounds) == 1
-    assert [(found.owner, found.care) for found in healer.report().connectors] == [("game/a", Care.WELL)]
+    assert [(found.owner, found.care) for found in healer.report().connectors] == [("game/a", RestartDecision.WELL)]

@@ -10,7 +10,7 @@ import pytest
 from seamark.copies.plan.copy_plan import TopicEnd, dump_plan, load_plan
 from seamark.copies.plan.copy_planner import CopyRequest, extend_plan, plan_copy
 from seamark.copies.plan.cutting import Limits, TimeMark
-from seamark.copies.plan.target_configs import Surroundings
+from seamark.copies.plan.target_configs import TargetBrokers
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka.topic import TopicConfig
 from seamark.kafka_sink.probe import probe_samples
@@ -38,7 +38,7 @@ REQUEST = CopyRequest(
     probe=probe(),
     ranges=tuple(OffsetRange(partition, 100, 200) for partition in range(12)),
     source_configs={"retention.ms": TopicConfig("3600000", "DYNAMIC_TOPIC_CONFIG")},
-    around=Surroundings(KNOWN),
+    around=TargetBrokers(KNOWN),
     limits=Limits(500),
     index={partition: [TimeMark(1000, 130), TimeMark(2000, 160)] for partition in range(12)},
 )
@@ -65,7 +65,7 @@ def test_a_plan_holds_all_that_will_be_done():
         ({"ranges": REQUEST.ranges[:11]}, "bounds of some source partitions"),
         ({"target_offsets": 5}, "holds 5 offsets already"),
         ({"target_offsets": 0}, None),
-        ({"around": Surroundings(frozenset())}, "do not tell which configs"),
+        ({"around": TargetBrokers(frozenset())}, "do not tell which configs"),
         (
             {"source_configs": {"min.insync.replicas": TopicConfig("4", "DYNAMIC_TOPIC_CONFIG")}},
             "min.insync.replicas=4",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.copies.plan.target_configs import ConfigChoice, Surroundings, choose_configs
+from seamark.copies.plan.target_configs import ConfigChoice, TargetBrokers, choose_configs
 from seamark.kafka.topic import TopicConfig
 
 FOREVER = "9223372036854775807"
@@ -34,7 +34,7 @@ def default(value):
 
 
 def choose(source, *, known=KNOWN, defaults=None, copies=3):
-    return choose_configs(source, Surroundings(known, defaults), replication_factor=copies)
+    return choose_configs(source, TargetBrokers(known, defaults), replication_factor=copies)
 
 
 def values(chosen):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.copies.plan.tasks import Task, build_tasks
+from seamark.copies.plan.tasks import SliceTask, build_tasks
 from seamark.kafka_sink.routing import Routing, Rule
 
 
@@ -27,5 +27,5 @@ def test_tasks_own_a_source_or_a_target(shape, count):
 
 
 def test_tasks_without_and_with_a_shuffle():
-    assert build_tasks(Routing(Rule.MURMUR2, 2, 4))[1] == Task(1, (1,), targets=(1, 3))
-    assert build_tasks(Routing(Rule.MURMUR2, 4, 2))[1] == Task(1, (1, 3), targets=(1,))
+    assert build_tasks(Routing(Rule.MURMUR2, 2, 4))[1] == SliceTask(1, (1,), targets=(1, 3))
+    assert build_tasks(Routing(Rule.MURMUR2, 4, 2))[1] == SliceTask(1, (1, 3), targets=(1,))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from seamark.copies.cutover.copy_map import build_map
 from seamark.copies.cutover.translation import Missing, list_questions, translate, translate_all
 from seamark.copies.plan.cutting import Limits, cut_slices
-from seamark.copies.plan.recount import Span
+from seamark.copies.plan.recount import BoundedCount
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka_sink.routing import Routing, Rule
 from tests.unit.copies.simulation import Simulation, build_source
@@ -75,7 +75,7 @@ def test_nothing_is_skipped_and_replay_is_as_predicted(shape, rule, seed):
         found = translate_all(copied, {"g": positions}, recount=made.recount)["g"]
         skipped, replayed = compare(made, positions, found)
         assert skipped == 0
-        assert found.replayed == Span(replayed, replayed)
+        assert found.replayed == BoundedCount(replayed, replayed)
         assert found.to_read == read(made, found).total()
 
 
@@ -88,7 +88,7 @@ def test_a_topic_that_has_grown_is_translated_as_exactly(before, shape, seed):
     positions = draw_positions(random, copied.covered)
     found = translate_all(copied, {"g": positions}, recount=made.recount)["g"]
     skipped, replayed = compare(made, positions, found)
-    assert (skipped, found.replayed) == (0, Span(replayed, replayed))
+    assert (skipped, found.replayed) == (0, BoundedCount(replayed, replayed))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -151,7 +151,7 @@ def test_a_copy_that_still_goes_on_can_be_translated(shape, seed):
     made.copy(random=random)
     skipped, replayed = compare(made, positions, found)
     assert skipped == 0
-    assert found.replayed == Span(replayed, replayed)
+    assert found.replayed == BoundedCount(replayed, replayed)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -161,7 +161,7 @@ def test_a_drained_reader_reads_nothing_again(shape, seed):
     made, _ = make(seed, shape, is_strict=False)
     copied = build_map(made.progress(), made.ranges, targets=shape[1], ends=made.ends)
     found = translate(copied, {partition: whole.end for partition, whole in copied.covered.items()})
-    assert (found.replayed, found.to_read) == (Span(0, 0), 0)
+    assert (found.replayed, found.to_read) == (BoundedCount(0, 0), 0)
     assert found.offsets == made.ends
     assert list_questions(copied, {partition: whole.end for partition, whole in copied.covered.items()}) == ()
 
@@ -181,7 +181,7 @@ def test_growing_by_a_multiple_reads_nothing_again(shape, seed):
     made, random = make(seed, shape)
     copied = build_map(made.progress(), made.ranges, targets=shape[1])
     positions = draw_positions(random, copied.covered)
-    assert translate_all(copied, {"g": positions}, recount=made.recount)["g"].replayed == Span(0, 0)
+    assert translate_all(copied, {"g": positions}, recount=made.recount)["g"].replayed == BoundedCount(0, 0)
 
 
 @pytest.mark.parametrize("missing", Missing)
@@ -194,7 +194,7 @@ def test_partitions_without_a_position_are_as_was_said(missing, seed):
     found = translate_all(copied, {"g": positions}, recount=made.recount, missing=missing)["g"]
     meant = {p: whole.begin if missing is Missing.EARLIEST else whole.end for p, whole in copied.covered.items()}
     skipped, replayed = compare(made, meant | positions, found)
-    assert (skipped, found.replayed) == (0, Span(replayed, replayed))
+    assert (skipped, found.replayed) == (0, BoundedCount(replayed, replayed))
     assert set(found.assumed) == set(copied.covered) - set(positions)
 
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.copies.verify.match import Lying, Parts, Wanted, index_hashes, tell_apart, tell_rest
+from seamark.copies.verify.match import Lying, Parts, UnmatchedRecord, index_hashes, tell_apart, tell_rest
 from seamark.copies.verify.verification import Coordinates, Kind
 
 PARTS = Parts(key=1, value=2, headers=3, timestamp=4)
-WANTED = Wanted(Coordinates(7, 70), target=1, at=10, hash=99, parts=PARTS)
+WANTED = UnmatchedRecord(Coordinates(7, 70), target=1, at=10, hash=99, parts=PARTS)
 
 
 def lie(offset=10, *, partition=1, hashed=98, **parts):
@@ -84,7 +84,7 @@ SOME = st.builds(Parts, key=SMALL, value=SMALL, headers=SMALL, timestamp=SMALL)
 )
 def test_every_record_is_told_of_once(wanted, lying):
     ours = [
-        Wanted(Coordinates(9, number), target, at=at, hash=hash(parts), parts=parts)
+        UnmatchedRecord(Coordinates(9, number), target, at=at, hash=hash(parts), parts=parts)
         for number, (target, at, parts) in enumerate(wanted)
     ]
     theirs = [Lying(Coordinates(target, at), hash(parts), parts=parts) for target, at, parts in lying]

@@ -8,7 +8,7 @@ from seamark.connect.connector import State, Task
 from seamark.dead_letters.trace import build_failure, find_places, find_stage
 from seamark.errors import UsageError
 from seamark.kafka.record import Place, parse_place
-from seamark.offsets.codec.decoding import Stage
+from seamark.offsets.codec.decoding import SinkStage
 
 HEAD = "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler\n"
 CONVERTER = (
@@ -23,13 +23,13 @@ CONVERTER = (
 @pytest.mark.parametrize(
     ("trace", "stage"),
     [
-        (CONVERTER, Stage.VALUE_CONVERTER),
-        ("a\n\tat o.a.k.c.runtime.WorkerSinkTask.convertKey(W.java:1)", Stage.KEY_CONVERTER),
-        ("a\n\tat o.a.k.c.runtime.WorkerSinkTask.convertHeadersFor(W.java:1)", Stage.HEADER_CONVERTER),
-        ("a\n\tat o.a.k.c.runtime.TransformationChain.apply(T.java:1)", Stage.TRANSFORMATION),
-        (HEAD + "\tat o.a.k.c.runtime.WorkerSinkTask.deliverMessages(W.java:1)", Stage.TASK_PUT),
-        ("java.lang.OutOfMemoryError", Stage.UNKNOWN),
-        ("", Stage.UNKNOWN),
+        (CONVERTER, SinkStage.VALUE_CONVERTER),
+        ("a\n\tat o.a.k.c.runtime.WorkerSinkTask.convertKey(W.java:1)", SinkStage.KEY_CONVERTER),
+        ("a\n\tat o.a.k.c.runtime.WorkerSinkTask.convertHeadersFor(W.java:1)", SinkStage.HEADER_CONVERTER),
+        ("a\n\tat o.a.k.c.runtime.TransformationChain.apply(T.java:1)", SinkStage.TRANSFORMATION),
+        (HEAD + "\tat o.a.k.c.runtime.WorkerSinkTask.deliverMessages(W.java:1)", SinkStage.TASK_PUT),
+        ("java.lang.OutOfMemoryError", SinkStage.UNKNOWN),
+        ("", SinkStage.UNKNOWN),
     ],
 )
 def test_stage_is_told_by_connects_own_frames(trace, stage):

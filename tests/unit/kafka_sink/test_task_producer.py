@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from seamark.errors import AuthorizationError, FencedError, RejectedError, UnreachableError
 from seamark.kafka_sink.control import Amount, Claim
-from seamark.kafka_sink.task_failures import Outcome, build_task_error, judge
+from seamark.kafka_sink.task_failures import FailureAction, build_task_error, judge
 from seamark.kafka_sink.task_producer import OURS, ProducerFailure, TaskProducer
 
 # In this order the client takes what is not named; see the test with a real one.
@@ -223,7 +223,7 @@ def test_fence_is_seen_behind_the_records_that_it_purged(producer, made):
     client.flush = flush
     with pytest.raises(ProducerFailure) as caught:
         commit(producer)
-    assert judge(caught.value.error) is Outcome.FENCED
+    assert judge(caught.value.error) is FailureAction.FENCED
 
 
 def test_fence_is_seen_behind_the_state_that_it_left(producer, made):
@@ -239,7 +239,7 @@ def test_fence_is_seen_behind_the_state_that_it_left(producer, made):
     client.produce, client.poll = refuse, tell
     with pytest.raises(ProducerFailure) as caught:
         producer.produce(Letters([ROW]), deadline=soon())
-    assert judge(caught.value.error) is Outcome.FENCED
+    assert judge(caught.value.error) is FailureAction.FENCED
 
 
 def test_other_system_error_is_not_hidden(producer, made):
@@ -257,13 +257,13 @@ def test_closing_drops_what_is_in_hand(producer, made):
 @pytest.mark.parametrize(
     ("name", "outcome", "kind", "hint"),
     [
-        ("_FENCED", Outcome.FENCED, FencedError, "Spark runs it again"),
-        ("INVALID_PRODUCER_EPOCH", Outcome.FENCED, FencedError, "another job"),
-        ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", Outcome.HOPELESS, AuthorizationError, "seamark.sink."),
-        ("INVALID_TRANSACTION_TIMEOUT", Outcome.HOPELESS, RejectedError, "transaction.max.timeout.ms"),
-        ("_UNKNOWN_PARTITION", Outcome.HOPELESS, RejectedError, "partition column"),
-        ("_TIMED_OUT", Outcome.PASSING, UnreachableError, "same name"),
-        ("NOT_COORDINATOR", Outcome.PASSING, UnreachableError, "same name"),
+        ("_FENCED", FailureAction.FENCED, FencedError, "Spark runs it again"),
+        ("INVALID_PRODUCER_EPOCH", FailureAction.FENCED, FencedError, "another job"),
+        ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", FailureAction.HOPELESS, AuthorizationError, "seamark.sink."),
+        ("INVALID_TRANSACTION_TIMEOUT", FailureAction.HOPELESS, RejectedError, "transaction.max.timeout.ms"),
+        ("_UNKNOWN_PARTITION", FailureAction.HOPELESS, RejectedError, "partition column"),
+        ("_TIMED_OUT", FailureAction.PASSING, UnreachableError, "same name"),
+        ("NOT_COORDINATOR", FailureAction.PASSING, UnreachableError, "same name"),
     ],
 )
 def test_failures_are_told_apart(name, outcome, kind, hint):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.kafka.record import Place, WholeRecord
-from seamark.offsets.codec.decoding import Decoder, DoubtError, Stage
+from seamark.offsets.codec.decoding import Decoder, DoubtError, SinkStage
 from seamark.offsets.codec.decoding_json import find_json_fault
 
 CONNECT = "org.apache.kafka.connect"
@@ -40,7 +40,7 @@ def test_numbers_have_their_size(name, good, bad):
     assert ours.find_fault(record(value=good)) is None
     assert ours.find_fault(record(value=None)) is None
     fault = ours.find_fault(record(value=bad))
-    assert fault.stage is Stage.VALUE_CONVERTER
+    assert fault.stage is SinkStage.VALUE_CONVERTER
     assert fault.converter == f"{CONNECT}.converters.{name}"
 
 
@@ -48,9 +48,9 @@ def test_key_is_read_before_value_and_value_before_headers():
     header = {"header.converter": f"{CONNECT}.json.JsonConverter", "header.converter.schemas.enable": "false"}
     ours = decoder(key="converters.LongConverter", value="converters.LongConverter", **header)
     bad = record(b"k", b"v", (("h", b"{"),))
-    assert ours.find_fault(bad).stage is Stage.KEY_CONVERTER
-    assert ours.find_fault(record(None, b"v", (("h", b"{"),))).stage is Stage.VALUE_CONVERTER
-    assert ours.find_fault(record(None, None, (("h", b"1"), ("h", b"{")))).stage is Stage.HEADER_CONVERTER
+    assert ours.find_fault(bad).stage is SinkStage.KEY_CONVERTER
+    assert ours.find_fault(record(None, b"v", (("h", b"{"),))).stage is SinkStage.VALUE_CONVERTER
+    assert ours.find_fault(record(None, None, (("h", b"1"), ("h", b"{")))).stage is SinkStage.HEADER_CONVERTER
     assert ours.find_fault(record(None, None, (("h", None),))) is None
 
 

@@ -12,7 +12,7 @@ from seamark.errors import UsageError
 from seamark.pipelines.land_progress import LandProgress
 from seamark.pipelines.landing import BatchLanded
 from seamark.pipelines.metrics import LandMetrics
-from seamark.pipelines.outage import Wait
+from seamark.pipelines.outage import RetryWait
 from seamark.report.words import render_number
 
 BATCH = BatchLanded(0, rows=1000, deleted=2, dead=3)
@@ -90,7 +90,7 @@ def test_outage_is_shown_until_the_next_batch(tmp_path):
     metrics = LandMetrics("orders", file=file)
     err = io.StringIO()
     lines = LandLines(Session(out=io.StringIO(), err=err), metrics)
-    lines.waiting(Wait(4, 3, "the database does not answer"))
+    lines.waiting(RetryWait(4, 3, "the database does not answer"))
     assert (read(file)["retries_total"], read(file)["retry_pause_seconds"]) == (1, 4)
     assert err.getvalue() == "  the database does not answer; next try in 4 s\n"
     lines.landed(BATCH)

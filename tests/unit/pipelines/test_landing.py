@@ -10,7 +10,7 @@ import pytest
 from seamark.errors import UsageError
 from seamark.pipelines.dead_letters import DeadLetters
 from seamark.pipelines.lake_column import find_lake_type
-from seamark.pipelines.land_column import LandColumn, Place
+from seamark.pipelines.land_column import LandColumn, RecordPart
 from seamark.pipelines.landing import Format, Landing, Mode, Store
 
 ORDERS = Landing(
@@ -24,11 +24,11 @@ ORDERS = Landing(
 @pytest.mark.parametrize(
     ("source", "place", "path"),
     [
-        ("", Place.VALUE, ("id",)),
-        ("value.a.b", Place.VALUE, ("a", "b")),
-        ("key", Place.KEY, ()),
-        ("key.id", Place.KEY, ("id",)),
-        ("kafka.offset", Place.KAFKA, ("offset",)),
+        ("", RecordPart.VALUE, ("id",)),
+        ("value.a.b", RecordPart.VALUE, ("a", "b")),
+        ("key", RecordPart.KEY, ()),
+        ("key.id", RecordPart.KEY, ("id",)),
+        ("kafka.offset", RecordPart.KAFKA, ("offset",)),
     ],
 )
 def test_source_of_a_column(source, place, path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.errors import DeadlineError, FencedError, RejectedError, UnreachableError
-from seamark.pipelines.outage import Outage, Wait, is_passing
+from seamark.pipelines.outage import Outage, RetryWait, is_passing
 
 
 class Clock:
@@ -40,7 +40,7 @@ def test_pauses_double_up_to_a_minute_and_begin_anew_after_work():
     error = UnreachableError("the database does not answer")
     waits = [outage.plan(error) for _ in range(8)]
     assert [wait.seconds for wait in waits] == [1, 2, 4, 8, 16, 32, 60, 60]
-    assert waits[2] == Wait(4, 3, "the database does not answer")
+    assert waits[2] == RetryWait(4, 3, "the database does not answer")
     outage.end()
     assert outage.plan(error).seconds == 1
 

@@ -39,7 +39,7 @@ class AppendTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class GateClaim:
     """A claim of the gate by one process. `at_ms` is the brokers' time, the same for every reader."""
 
     nonce: str
@@ -56,7 +56,7 @@ class Board:
         self._lease_ms = lease_seconds * 1000
         self._next: int | None = None
         self.heads: dict[str, Head] = {}
-        self.gate: Claim | None = None
+        self.gate: GateClaim | None = None
         self.key: KeyRecord | None = None
         # The changes whose closing was read.
         self.closed: set[str] = set()
@@ -126,7 +126,7 @@ class Board:
             if self.gate is not None and self.gate.nonce == said["release"]:
                 self.gate = None
             return
-        claim = Claim(
+        claim = GateClaim(
             str(said["claim"]), by=str(said["by"]), at_ms=record.timestamp_ms, stamp=_find_append_time(record)
         )
         if self.gate is None or claim.at_ms - self.gate.at_ms > self._lease_ms:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from seamark.changes.kafka_journal.board import Board, Claim, build_claim_value, build_release_value
+from seamark.changes.kafka_journal.board import Board, GateClaim, build_claim_value, build_release_value
 from seamark.changes.kafka_journal.clients import JournalClients
 from seamark.changes.kafka_journal.names import GATE_KEY
 from seamark.errors import FencedError, JournalError, LockedError
@@ -125,7 +125,7 @@ class Gate:
             if holder is not None:
                 self._wait_for_change(holder)
 
-    def _wait_for_change(self, holder: Claim) -> None:
+    def _wait_for_change(self, holder: GateClaim) -> None:
         """Wait until the holder has left or its lease must be over."""
         # Counted from now although it began earlier: a claim too late costs less than claims that keep others busy.
         over = self._read_clock() + self._clients.timing.lease_seconds
@@ -134,7 +134,7 @@ class Gate:
             self._clients.clocks.sleep(_RANDOM.uniform(*_LOOK_SECONDS))
             self.board.catch_up()
 
-    def _refuse_late(self, holder: Claim | None) -> None:
+    def _refuse_late(self, holder: GateClaim | None) -> None:
         if self._read_clock() <= self._deadline:
             return
         seconds = self._clients.timing.enter_seconds

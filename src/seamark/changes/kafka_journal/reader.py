@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from seamark.changes.entry import Entry, EntryKind, check_chain
 from seamark.changes.journal import Head
 from seamark.changes.kafka_journal.heads import HeadTrack
-from seamark.changes.kafka_journal.records import Assembly, begins_change
+from seamark.changes.kafka_journal.records import ChunkAssembly, begins_change
 from seamark.changes.ulid import LENGTH, ulid_time
 from seamark.errors import NotFoundError, TamperedJournalError, UsageError
 from seamark.kafka.log import PartitionLog
@@ -101,7 +101,7 @@ def read_heads(log: PartitionLog, *, limit: int | None) -> tuple[Head, ...]:
     """
     low, high = log.read_bounds()
     start = low if limit is None else _find_nth_last(log, limit, low=low, high=high)
-    assembly = Assembly(log.topic)
+    assembly = ChunkAssembly(log.topic)
     tracks: dict[str, HeadTrack] = {}
     for record in log.read(start, high):
         assembly.check_version(record)
@@ -121,7 +121,7 @@ def read_heads(log: PartitionLog, *, limit: int | None) -> tuple[Head, ...]:
 
 def _read_entries(log: PartitionLog, change: str, *, start: int) -> Iterator[Entry]:
     key = change.encode()
-    assembly = Assembly(log.topic)
+    assembly = ChunkAssembly(log.topic)
     for record in log.read(start):
         if record.key != key:
             continue

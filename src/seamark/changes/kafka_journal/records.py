@@ -64,7 +64,7 @@ def _read_labels(record: LogRecord) -> tuple[bytes, ...]:
     return tuple(record.headers.get(name, b"") for name in ("number", "kind", "hash", "chunks"))
 
 
-class Assembly:
+class ChunkAssembly:
     """Puts the chunks of each change's entries together. Holds what is not yet whole, and nothing else."""
 
     def __init__(self, topic: str) -> None:

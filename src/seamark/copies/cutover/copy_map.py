@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from seamark.copies.plan.progress import Progress, check_ends
-from seamark.copies.plan.recount import Answers, Question, Span, count_inside
+from seamark.copies.plan.recount import Answers, BoundedCount, Question, count_inside
 from seamark.errors import UsageError
 from seamark.kafka_sink.copy_run import Run
 from seamark.spark.slices import OffsetRange
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OffsetPlacement:
     """Where a source offset lies among the records from its partition to one target.
 
     So many come `before` it. The first that does not is at `position` in the target, or behind it where the count is
     only a bound; None if there is none.
     """
 
-    before: Span
+    before: BoundedCount
     position: int | None
     question: Question | None = None
 
@@ -35,16 +35,16 @@ class _Track:
     before: tuple[int, ...]
     lasts: tuple[int, ...]
 
-    def locate(self, source_offset: int, answers: Answers) -> Place:
+    def locate(self, source_offset: int, answers: Answers) -> OffsetPlacement:
         place = bisect_left(self.lasts, source_offset)
         if place == len(self.runs):
-            return Place(Span(self.before[-1], self.before[-1]), None)
+            return OffsetPlacement(BoundedCount(self.before[-1], self.before[-1]), None)
         run, before = self.runs[place], self.before[place]
         if source_offset <= run.first_source:
-            return Place(Span(before, before), run.first_target)
+            return OffsetPlacement(BoundedCount(before, before), run.first_target)
         inside = count_inside(run, source_offset, answers)
         question = None if inside.is_exact else Question(run, source_offset)
-        return Place(inside.shift(before), run.first_target + inside.least, question)
+        return OffsetPlacement(inside.shift(before), run.first_target + inside.least, question)
 
     def count_below(self, position: int) -> int:
         """How many records lie before a target offset: exactly, as runs have no gaps in the target."""
@@ -65,7 +65,7 @@ class CopyMap:
     ends: Mapping[int, int]
     _tracks: Mapping[int, Mapping[int, _Track]] = field(repr=False)
 
-    def locate(self, target: int, positions: Mapping[int, int], *, answers: Answers) -> dict[int, Place]:
+    def locate(self, target: int, positions: Mapping[int, int], *, answers: Answers) -> dict[int, OffsetPlacement]:
         """Where each source position lies in one target, by source partition, for those that feed it."""
         tracks = self._tracks.get(target, {})
         return {source: track.locate(positions[source], answers) for source, track in tracks.items()}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from seamark.copies.cutover.copy_map import CopyMap
-from seamark.copies.plan.recount import Answers, Question, Recounter, Span
+from seamark.copies.plan.recount import Answers, BoundedCount, Question, Recounter
 from seamark.errors import RefusedError
 
 Positions = Mapping[int, int]
@@ -36,7 +36,7 @@ class TargetPosition:
     target: int
     offset: int
     to_read: int
-    replayed: Span
+    replayed: BoundedCount
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class Translation:
         return {one.target: one.offset for one in self.positions}
 
     @property
-    def replayed(self) -> Span:
+    def replayed(self) -> BoundedCount:
         """How many records are read again, in all targets together."""
-        return sum((one.replayed for one in self.positions), Span(0, 0))
+        return sum((one.replayed for one in self.positions), BoundedCount(0, 0))
 
     @property
     def to_read(self) -> int:
@@ -129,7 +129,7 @@ def translate_all(
 
 def _find_position(copied: CopyMap, target: int, vector: _Vector, answers: Answers) -> TargetPosition:
     places = copied.locate(target, vector.offsets, answers=answers)
-    had = sum((place.before for place in places.values()), Span(0, 0))
+    had = sum((place.before for place in places.values()), BoundedCount(0, 0))
     offset = min(
         (place.position for place in places.values() if place.position is not None), default=copied.ends[target]
     )

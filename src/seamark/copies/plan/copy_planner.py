@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
 from seamark.copies.plan.cutting import Limits, TimeMark, cut_slices
-from seamark.copies.plan.target_configs import Surroundings, choose_configs
+from seamark.copies.plan.target_configs import TargetBrokers, choose_configs
 from seamark.errors import UsageError
 from seamark.kafka.topic import TopicConfig
 from seamark.kafka_sink.probe import Placement, Probe, suggest_routing
@@ -35,7 +35,7 @@ class CopyRequest:
     probe: Probe
     ranges: tuple[OffsetRange, ...]
     source_configs: Mapping[str, TopicConfig]
-    around: Surroundings
+    around: TargetBrokers
     limits: Limits
     index: TimeIndex = field(default_factory=dict)
     rule: Rule | None = None

@@ -13,7 +13,7 @@ from seamark.copies.plan.readers import read_copy_users
 from seamark.copies.plan.slicing import choose_limits, read_time_index
 from seamark.copies.plan.source import SourceFacts, find_topic, read_source
 from seamark.copies.plan.strangers import refuse_strangers
-from seamark.copies.plan.target_configs import Surroundings
+from seamark.copies.plan.target_configs import TargetBrokers
 from seamark.copies.plan.wish import CopyOptions
 from seamark.errors import RefusedError
 from seamark.kafka.topic import TopicStatus
@@ -82,10 +82,10 @@ class CopyPlanner:
         bounds = self._endpoints.target.kafka.read_bounds(target.spots).require_complete(what="the bounds")
         return sum(found.latest for found in bounds.values())
 
-    def _look_around(self, options: CopyOptions) -> Surroundings:
+    def _look_around(self, options: CopyOptions) -> TargetBrokers:
         """What the brokers of the target know and give by themselves; a topic that they have tells it."""
         if not self._endpoints.is_cross_cluster:
-            return Surroundings(self._endpoints.source.logs.read_known_configs(options.topic))
+            return TargetBrokers(self._endpoints.source.logs.read_known_configs(options.topic))
         where = self._endpoints.target.context.name
         witness = next(iter(self._endpoints.target.kafka.read_all_topics().items), None)
         if witness is None:
@@ -94,7 +94,7 @@ class CopyPlanner:
                 hint=f"make its journal first: seamark --context {where} init",
             )
         given = {key: found.value for key, found in witness.configs.items() if not found.is_own}
-        return Surroundings(self._endpoints.target.logs.read_known_configs(witness.name), given)
+        return TargetBrokers(self._endpoints.target.logs.read_known_configs(witness.name), given)
 
     def _build_target(self, source: SourceFacts, found: TopicStatus | None, options: CopyOptions) -> TopicEnd:
         copies = found.replication_factor if found else options.replication_factor or source.end.replication_factor

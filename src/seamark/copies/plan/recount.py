@@ -10,7 +10,7 @@ from seamark.kafka_sink.copy_run import Run
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class BoundedCount:
     """A number that is known within bounds: exactly, where they are the same."""
 
     least: int
@@ -21,13 +21,13 @@ class Span:
         """Whether there is only one number that it can be."""
         return self.least == self.most
 
-    def __add__(self, other: Span) -> Span:
+    def __add__(self, other: BoundedCount) -> BoundedCount:
         """The sum of two."""
-        return Span(self.least + other.least, self.most + other.most)
+        return BoundedCount(self.least + other.least, self.most + other.most)
 
-    def shift(self, by: int) -> Span:
+    def shift(self, by: int) -> BoundedCount:
         """The same, so much further."""
-        return Span(self.least + by, self.most + by)
+        return BoundedCount(self.least + by, self.most + by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ The questions of many groups are asked together, so that one job can answer them
 """
 
 
-def count_inside(run: Run, source_offset: int, answers: Answers) -> Span:
+def count_inside(run: Run, source_offset: int, answers: Answers) -> BoundedCount:
     """How many records of a run come before an offset that lies behind its first one.
 
     The offsets on either side have room for so many only; a recount says more.
@@ -68,8 +68,8 @@ def count_inside(run: Run, source_offset: int, answers: Answers) -> Span:
     most = min(run.count - 1, source_offset - run.first_source)
     answer = answers.get(Question(run, source_offset)) if least < most else None
     if answer is None:
-        return Span(least, most)
-    told = Span(max(least, answer.before), min(most, run.count - answer.after))
+        return BoundedCount(least, most)
+    told = BoundedCount(max(least, answer.before), min(most, run.count - answer.after))
     if told.least > told.most or min(answer.before, answer.after) < 0:
         raise RefusedError(
             f"reading partition {run.source} again gives another count than the copy did",

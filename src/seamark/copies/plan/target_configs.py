@@ -66,7 +66,7 @@ class ConfigChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class TargetBrokers:
     """What the brokers of the target tell. `known` are the topic configs that they know.
 
     `defaults` is what a new topic there gets of its own accord. In the cluster of the source it is what the source got.
@@ -86,7 +86,7 @@ class TargetConfigs:
 
 
 def choose_configs(
-    source: Mapping[str, TopicConfig], around: Surroundings, *, replication_factor: int
+    source: Mapping[str, TopicConfig], around: TargetBrokers, *, replication_factor: int
 ) -> TargetConfigs:
     """The configs for the target of a source with these."""
     wanted, notes = _carry(source, around)
@@ -106,7 +106,7 @@ def choose_configs(
     )
 
 
-def _carry(source: Mapping[str, TopicConfig], around: Surroundings) -> tuple[dict[str, str], list[str]]:
+def _carry(source: Mapping[str, TopicConfig], around: TargetBrokers) -> tuple[dict[str, str], list[str]]:
     """What the source has of its own, and what it has by its brokers and would not get from those of the target."""
     wanted: dict[str, str] = {}
     notes: list[str] = []
@@ -151,7 +151,7 @@ def _note(source: Mapping[str, TopicConfig]) -> Iterator[str]:
 
 
 def _refuse(
-    source: Mapping[str, TopicConfig], wanted: Mapping[str, str], around: Surroundings, replication_factor: int
+    source: Mapping[str, TopicConfig], wanted: Mapping[str, str], around: TargetBrokers, replication_factor: int
 ) -> Iterator[str]:
     least = wanted.get("min.insync.replicas") or (around.defaults or {}).get(
         "min.insync.replicas", _read(source, "min.insync.replicas")

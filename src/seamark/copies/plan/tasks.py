@@ -8,7 +8,7 @@ from seamark.kafka_sink.routing import Routing
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SliceTask:
     """One writer of a slice: the source partitions it may take from, and the targets that nobody else writes to."""
 
     number: int
@@ -16,7 +16,7 @@ class Task:
     targets: tuple[int, ...]
 
 
-def build_tasks(routing: Routing) -> tuple[Task, ...]:
+def build_tasks(routing: Routing) -> tuple[SliceTask, ...]:
     """The tasks of every slice of a copy.
 
     Where each target has one source, a task owns a source partition and writes to all targets of it, without a shuffle.
@@ -24,5 +24,7 @@ def build_tasks(routing: Routing) -> tuple[Task, ...]:
     the same: so one transactional id does, and a new transaction waits until the markers of the last are written.
     """
     if routing.needs_shuffle:
-        return tuple(Task(target, routing.sources_of(target), targets=(target,)) for target in range(routing.targets))
-    return tuple(Task(source, (source,), targets=routing.targets_of(source)) for source in range(routing.sources))
+        return tuple(
+            SliceTask(target, routing.sources_of(target), targets=(target,)) for target in range(routing.targets)
+        )
+    return tuple(SliceTask(source, (source,), targets=routing.targets_of(source)) for source in range(routing.sources))

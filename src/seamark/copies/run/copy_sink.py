@@ -20,7 +20,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from seamark.copies.plan.tasks import Task, build_tasks
+from seamark.copies.plan.tasks import SliceTask, build_tasks
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka_sink.columns import ArrowPiece, build_piece
 from seamark.kafka_sink.control import Amount, Claim
@@ -167,7 +167,7 @@ class CopyWriter(DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Nothing is to be done: committed tasks stay, and the next run of the slice goes on from there."""
 
-    def _write(self, task: Task, batches: Iterable[pa.RecordBatch]) -> TaskReport:
+    def _write(self, task: SliceTask, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         claim = Claim(self._plan, task=task.number, part=self._part)
         # A task that failed may have failed for what lies between its records: its reports tell.
         trace = CopyTrace(len(build_tasks(self._routing)), is_thorough=_read_attempt() > 0)
@@ -175,7 +175,7 @@ class CopyWriter(DataSourceArrowWriter):
         settings = replace(self._options.build_settings(), control_id=self._control_id)
         return ExactTask(settings, claim, trace=trace).write(pieces)
 
-    def _find_task(self, first: pa.RecordBatch) -> Task:
+    def _find_task(self, first: pa.RecordBatch) -> SliceTask:
         """The task whose rows these are. Where the source tells, a key that lies elsewhere must not."""
         routing = self._routing
         source: int = first.column(SOURCE_PARTITION)[0].as_py()
@@ -195,7 +195,7 @@ class CopyWriter(DataSourceArrowWriter):
         return batch.append_column(TARGET, place(batch.column("key"), batch.column(SOURCE_PARTITION)))
 
 
-def _check(batch: pa.RecordBatch, task: Task) -> pa.RecordBatch:
+def _check(batch: pa.RecordBatch, task: SliceTask) -> pa.RecordBatch:
     """Stop at a record that the plan does not foresee: another task may be writing to the same partition."""
     foreseen = {SOURCE_PARTITION: set(task.sources), TARGET: set(task.targets)}
     if any(not allowed.issuperset(pc.unique(batch.column(name)).to_pylist()) for name, allowed in foreseen.items()):

@@ -34,7 +34,7 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class UnmatchedRecord:
     """A record of the source without an equal in the target. `at` is where it belongs; None if nobody knows."""
 
     source: Coordinates
@@ -61,13 +61,13 @@ class Told:
     left: tuple[Lying, ...]
 
 
-def tell_apart(wanted: Sequence[Wanted], lying: Sequence[Lying]) -> Told:
+def tell_apart(wanted: Sequence[UnmatchedRecord], lying: Sequence[Lying]) -> Told:
     """Say of every record without an equal what became of it. Those `left` are `tell_rest`'s to say."""
     findings: list[Finding] = []
     free = _Free(lying)
     rest = list(wanted)
     for find in (free.find_elsewhere, free.find_in_place, free.find_alike):
-        again: list[Wanted] = []
+        again: list[UnmatchedRecord] = []
         for one in rest:
             found = find(one)
             if found is None:
@@ -117,18 +117,18 @@ class _Free:
     def take(self, one: Lying) -> None:
         del self._by_place[one.target]
 
-    def find_elsewhere(self, one: Wanted) -> Lying | None:
+    def find_elsewhere(self, one: UnmatchedRecord) -> Lying | None:
         """The same record in another partition."""
         return next((found for found in self._by_hash.get(one.hash, ()) if found.target in self._by_place), None)
 
-    def find_in_place(self, one: Wanted) -> Lying | None:
+    def find_in_place(self, one: UnmatchedRecord) -> Lying | None:
         """What lies where it belongs, if it has key or value of it."""
         found = None if one.at is None else self._by_place.get(Coordinates(one.target, one.at))
         if found is None or {"key", "value"} <= set(one.parts.list_differing(found.parts)):
             return None
         return found
 
-    def find_alike(self, one: Wanted) -> Lying | None:
+    def find_alike(self, one: UnmatchedRecord) -> Lying | None:
         """What differs in one thing only, nearest to where it belongs: something before it may have moved both."""
         alike = (
             found
@@ -139,7 +139,7 @@ class _Free:
         return min(alike, key=lambda found: abs(found.target.offset - (one.at or 0)), default=None)
 
 
-def _build_pair(one: Wanted, found: Lying) -> Finding:
+def _build_pair(one: UnmatchedRecord, found: Lying) -> Finding:
     differing = one.parts.list_differing(found.parts)
     if not differing:
         at = f"{one.target}@{one.at}" if one.at is not None else f"partition {one.target}"
@@ -154,7 +154,7 @@ def _choose_kind(differing: Sequence[str]) -> Kind:
     return Kind.CHANGED_HEADER if "headers" in differing else Kind.WRONG_TIMESTAMP
 
 
-def _build_lost(one: Wanted) -> Finding:
+def _build_lost(one: UnmatchedRecord) -> Finding:
     place = Coordinates(one.target, one.at) if one.at is not None else None
     words = "it is not in the target" if place else f"it is not in partition {one.target} of the target"
     return Finding(Kind.LOST, one.source, place, words=words)

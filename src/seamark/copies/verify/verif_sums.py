@@ -61,7 +61,7 @@ class Suspect:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class SumsComparison:
     """What the sums tell. Records without a run are suspects too, in `source_strays` and `target_strays`."""
 
     findings: tuple[Finding, ...]
@@ -78,7 +78,7 @@ class Judgement:
 
 def judge_sums(
     runs: Sequence[Run], source: Scan, target: Scan, *, forgetting: Forgetting, is_ordered: bool
-) -> Judgement:
+) -> SumsComparison:
     """Hold both scans against the runs of the control records. `is_ordered`: the order counts too."""
     findings: list[Finding] = []
     gone: list[Gone] = []
@@ -98,7 +98,7 @@ def judge_sums(
             suspects.append(Suspect(number, run, is_told=not _judge_target(run, theirs, ours), is_gone=is_gone))
     strays, foreign = _find_strays(source), _find_strays(target)
     findings += _judge_strays(source, target)
-    return Judgement(tuple(findings), tuple(gone), tuple(suspects), source_strays=strays, target_strays=foreign)
+    return SumsComparison(tuple(findings), tuple(gone), tuple(suspects), source_strays=strays, target_strays=foreign)
 
 
 def _judge_target(run: Run, found: Sums | None, ours: Sums | None) -> list[Finding]:

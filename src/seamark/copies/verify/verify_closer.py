@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from seamark.copies.verify.match import index_hashes, tell_apart, tell_rest
 from seamark.copies.verify.verif_ranges import list_source_ranges, list_target_ranges
-from seamark.copies.verify.verif_sums import Judgement
+from seamark.copies.verify.verif_sums import SumsComparison
 from seamark.copies.verify.verification import Coordinates, Finding, Kind
 from seamark.copies.verify.verify_match import Unpaired, find_hashes, match_records
 from seamark.copies.verify.verify_places import RunTable
@@ -18,7 +18,7 @@ OnStage = Callable[[str], None]
 
 
 def look_closer(
-    judged: Judgement,
+    judged: SumsComparison,
     table: RunTable,
     sides: Sides,
     *,
@@ -52,7 +52,7 @@ def look_closer(
     return _settle(judged, [*named, *_list_untold(matched.unpaired)])
 
 
-def _settle(judged: Judgement, named: Sequence[Finding]) -> tuple[Finding, ...]:
+def _settle(judged: SumsComparison, named: Sequence[Finding]) -> tuple[Finding, ...]:
     """What was named record by record, and what of the sums it leaves unsaid."""
     kinds = {one.kind for one in named}
     vague = {

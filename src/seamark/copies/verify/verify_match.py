@@ -15,7 +15,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from seamark.copies.verify.match import Lying, Parts, Wanted
+from seamark.copies.verify.match import Lying, Parts, UnmatchedRecord
 from seamark.copies.verify.verif_sums import NO_RUN, Suspect
 from seamark.copies.verify.verification import Coordinates, Finding, Kind
 from seamark.copies.verify.verify_places import AT, RUN, TARGET, RunTable
@@ -34,7 +34,7 @@ class Unpaired:
 
     wanted_count: int
     lying_count: int
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[UnmatchedRecord, ...]
     lying: tuple[Lying, ...]
 
 
@@ -188,9 +188,9 @@ def _take(frame: DataFrame, side: str) -> Sequence[Any]:
     return ordered.limit(TOLD).collect()  # type: ignore[no-any-return]
 
 
-def _read_wanted(row: Any) -> Wanted:
+def _read_wanted(row: Any) -> UnmatchedRecord:
     ours = row["ours"]
-    return Wanted(_find_source(row), ours[TARGET], at=ours[AT], hash=row["hash"], parts=_read_parts(ours))
+    return UnmatchedRecord(_find_source(row), ours[TARGET], at=ours[AT], hash=row["hash"], parts=_read_parts(ours))
 
 
 def _find_source(row: Any) -> Coordinates:

@@ -13,7 +13,7 @@ _PACKAGE = "org.apache.kafka.connect."
 _SIZES = {"Integer": 4, "Long": 8, "Short": 2, "Float": 4, "Double": 8}
 
 
-class Stage(StrEnum):
+class SinkStage(StrEnum):
     """Where in a sink a record fails, in Connect's words."""
 
     KEY_CONVERTER = "KEY_CONVERTER"
@@ -26,14 +26,14 @@ class Stage(StrEnum):
     @property
     def is_converter(self) -> bool:
         """Whether a converter failed."""
-        return self in (Stage.KEY_CONVERTER, Stage.VALUE_CONVERTER, Stage.HEADER_CONVERTER)
+        return self in (SinkStage.KEY_CONVERTER, SinkStage.VALUE_CONVERTER, SinkStage.HEADER_CONVERTER)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """Why a record can't be read: by which converter, and what it does not like, without the record's own bytes."""
 
-    stage: Stage
+    stage: SinkStage
     converter: str
     reason: str
 
@@ -54,18 +54,18 @@ class Decoder:
         self._converters = {
             stage: _find_converter(prefix, config, worker)
             for stage, prefix in (
-                (Stage.KEY_CONVERTER, "key.converter"),
-                (Stage.VALUE_CONVERTER, "value.converter"),
-                (Stage.HEADER_CONVERTER, "header.converter"),
+                (SinkStage.KEY_CONVERTER, "key.converter"),
+                (SinkStage.VALUE_CONVERTER, "value.converter"),
+                (SinkStage.HEADER_CONVERTER, "header.converter"),
             )
         }
 
     def find_fault(self, record: WholeRecord) -> Fault | None:
         """Why a record can't be read; None where it can. Raises DoubtError where nobody can tell."""
         for stage, data in (
-            (Stage.KEY_CONVERTER, [record.key]),
-            (Stage.VALUE_CONVERTER, [record.value]),
-            (Stage.HEADER_CONVERTER, [value for _, value in record.headers]),
+            (SinkStage.KEY_CONVERTER, [record.key]),
+            (SinkStage.VALUE_CONVERTER, [record.value]),
+            (SinkStage.HEADER_CONVERTER, [value for _, value in record.headers]),
         ):
             name, find = self._converters[stage]
             if find is None and data:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from seamark.core.offset import OffsetMap
 from seamark.offsets.semantics.fields import is_set, read_integer, read_text
 from seamark.offsets.semantics.file_stream import FILENAME, POSITION, FileStreamMeaning
-from seamark.offsets.semantics.jdbc_config import JdbcConfig, Mode
+from seamark.offsets.semantics.jdbc_config import JdbcConfig, JdbcMode
 from seamark.offsets.semantics.jdbc_position import NANOS, NUMBER, TIME, read_nanos
 from seamark.offsets.semantics.jdbc_source import PROTOCOL, TABLE, JdbcSourceMeaning
 from seamark.offsets.semantics.meaning import Meaning
@@ -98,7 +98,7 @@ class JdbcTimeMover(Mover):
         built: dict[str, int] = {TIME: nanos // 1_000_000}
         if nanos % 1_000_000 or (held is not None and NANOS in held):
             built[NANOS] = nanos % _SECOND
-        if self.jdbc.mode is Mode.BOTH:
+        if self.jdbc.mode is JdbcMode.BOTH:
             built[NUMBER] = self.jdbc.initial_number
         return built
 
@@ -130,11 +130,11 @@ def find_mover(meaning: Meaning) -> Mover:
 
 
 def _find_jdbc_mover(jdbc: JdbcConfig) -> Mover:
-    if jdbc.mode is Mode.INCREMENTING:
+    if jdbc.mode is JdbcMode.INCREMENTING:
         return NumberMover(NUMBER, lowest=jdbc.initial_number)
     if jdbc.mode.has_time:
         return JdbcTimeMover(jdbc)
-    return BulkMover() if jdbc.mode is Mode.BULK else Mover()
+    return BulkMover() if jdbc.mode is JdbcMode.BULK else Mover()
 
 
 def find_shadowed(meaning: Meaning, partition: OffsetMap, held: Sequence[OffsetMap]) -> tuple[OffsetMap, ...]:

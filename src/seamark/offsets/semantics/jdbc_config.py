@@ -14,7 +14,7 @@ CONFLUENT = "io.confluent.connect.jdbc.JdbcSourceConnector"
 _CURRENT = -1
 
 
-class Mode(StrEnum):
+class JdbcMode(StrEnum):
     """How a JDBC source finds new rows."""
 
     BULK = "bulk"
@@ -26,12 +26,12 @@ class Mode(StrEnum):
     @property
     def has_number(self) -> bool:
         """Whether rows are told by an incrementing column."""
-        return self in (Mode.INCREMENTING, Mode.BOTH)
+        return self in (JdbcMode.INCREMENTING, JdbcMode.BOTH)
 
     @property
     def has_time(self) -> bool:
         """Whether rows are told by a timestamp."""
-        return self in (Mode.TIMESTAMP, Mode.BOTH)
+        return self in (JdbcMode.TIMESTAMP, JdbcMode.BOTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class JdbcConfig:
     None where it begins at the moment of its first start. `unclear` says why rows can't be counted, where they can't.
     """
 
-    mode: Mode
+    mode: JdbcMode
     is_query: bool
     tables: tuple[str, ...]
     number_column: str
@@ -84,11 +84,11 @@ def _find_unclear(config: Mapping[str, str]) -> str:
     return ""
 
 
-def _read_mode(word: str) -> Mode:
+def _read_mode(word: str) -> JdbcMode:
     try:
-        return Mode(word.strip())
+        return JdbcMode(word.strip())
     except ValueError:
-        return Mode.UNKNOWN
+        return JdbcMode.UNKNOWN
 
 
 def _read_number(config: Mapping[str, str], key: str, default: int) -> int:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from seamark.core.distance import Mark
 from seamark.core.offset import OffsetMap
 from seamark.offsets.semantics.fields import read_integer
-from seamark.offsets.semantics.jdbc_config import JdbcConfig, Mode
+from seamark.offsets.semantics.jdbc_config import JdbcConfig, JdbcMode
 
 NUMBER, TIME, NANOS = "incrementing", "timestamp", "timestamp_nanos"
 HIGHEST_NANOS = 999_999_999
@@ -34,11 +34,11 @@ def read_order(config: JdbcConfig, offset: OffsetMap | None) -> tuple[int, ...] 
     number = read_integer(offset, NUMBER)
     if number is None:
         number = config.initial_number
-    if config.mode is Mode.INCREMENTING:
+    if config.mode is JdbcMode.INCREMENTING:
         return (number,)
     if nanos is None or not config.mode.has_time:
         return None
-    return (nanos, number) if config.mode is Mode.BOTH else (nanos,)
+    return (nanos, number) if config.mode is JdbcMode.BOTH else (nanos,)
 
 
 def build_mark(config: JdbcConfig, offset: OffsetMap | None) -> Mark | None:
@@ -46,10 +46,10 @@ def build_mark(config: JdbcConfig, offset: OffsetMap | None) -> Mark | None:
     order = read_order(config, offset)
     if order is None:
         return None
-    if config.mode is Mode.INCREMENTING:
+    if config.mode is JdbcMode.INCREMENTING:
         return Mark(number=order[0])
     micros = (order[0] + 500) // 1000
-    return Mark(number=order[1] if config.mode is Mode.BOTH else None, time_micros=micros)
+    return Mark(number=order[1] if config.mode is JdbcMode.BOTH else None, time_micros=micros)
 
 
 def show_time(offset: OffsetMap) -> str:

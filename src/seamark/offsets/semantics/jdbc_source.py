@@ -12,7 +12,7 @@ from seamark.core.offsets import Order, order_of
 from seamark.offsets.semantics.consequences import Consequence, Harm
 from seamark.offsets.semantics.fields import Notes, read_integer, read_text, show_fields
 from seamark.offsets.semantics.generic import GenericMeaning
-from seamark.offsets.semantics.jdbc_config import AIVEN, CONFLUENT, JdbcConfig, Mode, read_jdbc_config
+from seamark.offsets.semantics.jdbc_config import AIVEN, CONFLUENT, JdbcConfig, JdbcMode, read_jdbc_config
 from seamark.offsets.semantics.jdbc_position import (
     HIGHEST_NANOS,
     NANOS,
@@ -90,7 +90,7 @@ class JdbcSourceMeaning(GenericMeaning):
 
     def explain_rewind(self) -> Consequence:
         """Rows are sent again, as they are now."""
-        if self.jdbc.mode is Mode.BULK:
+        if self.jdbc.mode is JdbcMode.BULK:
             return Consequence(Harm.NOTHING, _BULK)
         return Consequence(
             Harm.DUPLICATES,
@@ -99,9 +99,9 @@ class JdbcSourceMeaning(GenericMeaning):
 
     def explain_skip(self) -> Consequence:
         """Rows are not sent."""
-        if self.jdbc.mode is Mode.BULK:
+        if self.jdbc.mode is JdbcMode.BULK:
             return Consequence(Harm.NOTHING, _BULK)
-        later = "" if self.jdbc.mode is Mode.INCREMENTING else " until they change again"
+        later = "" if self.jdbc.mode is JdbcMode.INCREMENTING else " until they change again"
         return Consequence(Harm.LOSS, f"the rows between are not sent{later}")
 
     def build_distance(self, partition: OffsetMap, start: OffsetMap | None, end: OffsetMap | None) -> Distance:
@@ -112,7 +112,7 @@ class JdbcSourceMeaning(GenericMeaning):
         table = _split_table(read_text(partition, TABLE) or "")
         if table is None or self.jdbc.unclear:
             return _unknown(self.jdbc.unclear or "the parts of the table's name can't be told apart", seconds)
-        if self.jdbc.mode is Mode.BULK:
+        if self.jdbc.mode is JdbcMode.BULK:
             return Distance(Unit.ROWS, TableRows(table), reason=_BULK)
         return self._build_table_distance(table, start, end, seconds)
 
@@ -138,7 +138,7 @@ class JdbcSourceMeaning(GenericMeaning):
         """A number column gives a bound, since no number is there twice; nothing else can be told."""
         count: Count | None = None
         first, last = read_integer(start, NUMBER), read_integer(end, NUMBER)
-        if self.jdbc.mode is Mode.INCREMENTING and end is not None and last is not None:
+        if self.jdbc.mode is JdbcMode.INCREMENTING and end is not None and last is not None:
             first = self.jdbc.initial_number if first is None else first
             count = Fixed(max(0, last - first))
         if count is None:
@@ -172,7 +172,7 @@ class JdbcSourceMeaning(GenericMeaning):
     def _check_offset(self, notes: Notes, partition: OffsetMap, offset: OffsetMap) -> None:
         mode = self.jdbc.mode
         notes.check_integers(offset, (NUMBER, TIME, NANOS))
-        if mode is Mode.BULK:
+        if mode is JdbcMode.BULK:
             notes.warn(_BULK, "this offset is never read")
             return
         notes.check_known(offset, (NUMBER, TIME, NANOS))
@@ -184,7 +184,7 @@ class JdbcSourceMeaning(GenericMeaning):
         ):
             if is_used and offset.get(key) is None:
                 notes.warn(f"{key} is missing", f"the connector then begins at {start}")
-            elif not is_used and offset.get(key) is not None and mode is not Mode.UNKNOWN:
+            elif not is_used and offset.get(key) is not None and mode is not JdbcMode.UNKNOWN:
                 notes.warn(f"mode {mode.value} does not read {key}", "leave it out")
         _check_nanos(notes, offset)
 

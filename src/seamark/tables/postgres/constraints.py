@@ -62,7 +62,7 @@ _UNIQUE = """
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ConstraintCondition:
     """A condition that records break, over the columns of the table, and what PostgreSQL says of it."""
 
     is_broken: sql.Composable
@@ -145,7 +145,7 @@ class Constraints:
     rows: sql.Composable
     relation: str
     defaults: sql.Composable
-    rules: tuple[Rule, ...]
+    rules: tuple[ConstraintCondition, ...]
     own_keys: tuple[ForeignKey, ...]
     uniques: tuple[UniqueIndex, ...]
     holders: tuple[ForeignKey, ...]
@@ -183,7 +183,7 @@ def read_constraints(connection: psycopg.Connection[Any], table: LandingTable) -
     rules = [
         *_list_nulls(columns, table.columns, relation),
         *(
-            Rule(
+            ConstraintCondition(
                 sql.SQL("({}) IS FALSE").format(sql.SQL(text)),
                 f'new row for relation "{relation}" violates check constraint "{name}"',
             )
@@ -227,20 +227,22 @@ def _build_default(name: str, known: tuple[str, str | None, bool]) -> sql.Compos
 
 def _list_nulls(
     columns: Iterable[tuple[str, bool, str, str | None, bool]], landed: Sequence[str], relation: str
-) -> list[Rule]:
+) -> list[ConstraintCondition]:
     found = []
     for name, is_needed, _, default, is_made in columns:
         if not is_needed or (name not in landed and (default is not None or is_made)):
             continue
         broken = sql.SQL("{} IS NULL").format(sql.Identifier(name)) if name in landed else sql.SQL("true")
         reason = f'null value in column "{name}" of relation "{relation}" violates not-null constraint'
-        found.append(Rule(broken, reason))
+        found.append(ConstraintCondition(broken, reason))
     return found
 
 
-def _build_foreign(key: ForeignKey, relation: str) -> Rule:
+def _build_foreign(key: ForeignKey, relation: str) -> ConstraintCondition:
     text = "({} AND NOT EXISTS (SELECT FROM {} seamark_other WHERE {}))"
-    return Rule(sql.SQL(text).format(key.is_set(relation), key.other, key.match(relation, "seamark_other")), key.reason)
+    return ConstraintCondition(
+        sql.SQL(text).format(key.is_set(relation), key.other, key.match(relation, "seamark_other")), key.reason
+    )
 
 
 def _list_uniques(connection: psycopg.Connection[Any], oid: int, landed: Sequence[str]) -> list[UniqueIndex]:

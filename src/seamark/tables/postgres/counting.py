@@ -12,7 +12,7 @@ from psycopg import sql
 from seamark.core.distance import Certainty, Counted, Distance, TableRows, WalBytes
 from seamark.errors import RejectedError
 from seamark.tables.postgres.query import build_count, build_explain
-from seamark.tables.postgres.session import Cancelled, Session, Statement
+from seamark.tables.postgres.session import Cancelled, ReadSession, Statement
 
 # A person waits for it, and the source's users do too: a count of a million rows takes 0.1 s, one of 50 million is cut.
 LIMIT_SECONDS = 5.0
@@ -40,7 +40,7 @@ class Database:
 
     def __init__(self, dsn: str, *, name: str = "database", limit_seconds: float = LIMIT_SECONDS) -> None:
         """Open nothing yet. `name` is what errors call it."""
-        self._session = Session(dsn, name)
+        self._session = ReadSession(dsn, name)
         self._lock = threading.Lock()
         self.name = name
         self.limit_seconds = limit_seconds

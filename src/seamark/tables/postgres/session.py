@@ -37,7 +37,7 @@ class Cancelled(Exception):  # noqa: N818 - no error: the caller asked for the l
     """The server cancelled a query at its limit."""
 
 
-class Session:
+class ReadSession:
     """A connection that is opened when it is first needed, kept, and opened anew where it broke."""
 
     def __init__(self, dsn: str, name: str) -> None:
