@@ -1,8 +1,8 @@
-"""`python -m tools.structure check | figures | move [--dry-run] | same COMMIT`.
+"""`python -m tools.structure check | figures | merge [--dry-run] [--only PACKAGE] [--without MODULE] | same COMMIT`.
 
 `check` applies the layer contract of the packages to come to today's tree, through the map, and compares the number of
 violations with `baseline`, which may only fall. It also fails if a module or definition isn't placed exactly once.
-`move` moves everything to its `moved_to`, and `same` shows that the definitions are those of a commit before the move.
+`merge` joins the modules with one `merged_into`, and `same` shows that the definitions are those of a commit before it.
 Exit codes: 0 as expected, 1 otherwise, 64 wrong use.
 """
 
@@ -16,11 +16,10 @@ from typing import NoReturn
 
 from tools.structure.contract import PACKAGES, Violation, find_violations
 from tools.structure.figures import Figures, read_figures
-from tools.structure.move import Move, MoveError
+from tools.structure.merge import Merge, MergeError, select
 from tools.structure.names import Names
 from tools.structure.placement import FOLDER, Placement, find_problems, read_placement
 from tools.structure.same import find_differences
-from tools.structure.split import SplitError, follow_helpers
 from tools.structure.tree import ROOT, Tree, read_tree
 
 USAGE_EXIT = 64
@@ -46,8 +45,9 @@ def main(arguments: Sequence[str] | None = None, *, root: Path = REPOSITORY, fol
         return 1
     if options.command == "figures":
         return _show_figures(tree, placement)
-    if options.command == "move":
-        return _move(root, folder, Names(tree, follow_helpers(tree, placement)), is_dry=options.dry_run)
+    if options.command == "merge":
+        chosen = select(placement, only=options.only, without=options.without)
+        return _merge(root, folder, Names(tree, chosen), is_dry=options.dry_run)
     found = find_violations(tree.find_uses(), placement)
     return _compare(found, int((folder / BASELINE).read_text(encoding="utf-8")))
 
@@ -57,26 +57,31 @@ def _build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("check", help="compare the violations of the new layer contract with the baseline")
     commands.add_parser("figures", help="print the figures of the tree after the move and after the merge")
-    move = commands.add_parser("move", help="move every module and definition to its place")
-    move.add_argument("--dry-run", action="store_true", help="write nothing")
-    same = commands.add_parser("same", help="compare the definitions with those of a commit before the move")
+    merge = commands.add_parser("merge", help="join the modules that become one")
+    merge.add_argument("--dry-run", action="store_true", help="write nothing")
+    merge.add_argument("--only", metavar="PACKAGE", help="join the modules of one package only")
+    merge.add_argument("--without", metavar="MODULE", action="append", default=[], help="leave this one as it is")
+    same = commands.add_parser("same", help="compare the definitions with those of a commit before the merge")
     same.add_argument("commit", help="the commit whose map was applied")
     return parser
 
 
-def _move(root: Path, folder: Path, names: Names, *, is_dry: bool) -> int:
-    move = Move(root, names, folder)
+def _merge(root: Path, folder: Path, names: Names, *, is_dry: bool) -> int:
+    merge = Merge(root, names, folder)
     try:
-        moved = move.build()
-    except (MoveError, SplitError) as error:
-        print(f"error: {error}")
+        moved = merge.build()
+    except MergeError as error:
+        print(error)
+        print(f"error: nothing is merged: {len(str(error).splitlines())} problems")
         return 1
     if not is_dry:
-        move.write(moved)
+        merge.write(moved)
     for line in names.notes.lines:
         print(f"note: {line}")
-    renamed = sum(old != new for old, new in moved.renamed.items())
-    print(f"{renamed} files renamed, {len(moved.texts)} written, {len(moved.split)} changed by split definitions")
+    joined = sum(len(fragments) > 1 for fragments in merge.targets.values())
+    print(
+        f"{len(names.tree.modules)} modules -> {len(merge.targets)}: {joined} joined, {len(moved.texts)} files written"
+    )
     return 0
 
 

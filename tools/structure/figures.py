@@ -64,7 +64,7 @@ def read_figures(tree: Tree, uses: Iterable[Use], placement: Placement, *, merge
         single=tuple(sorted(target for target in plain if len(importers[target]) == 1)),
         crowded={package: count for package, count in sorted(siblings.items()) if package and count > MOST_SIBLINGS},
         clashes=tuple(sorted(f"{target}:{name}" for (target, name), count in names.items() if count > 1)),
-        cycles=tuple(_find_cycles(edges)),
+        cycles=tuple(find_cycles(edges)),
     )
 
 
@@ -92,7 +92,7 @@ def _read_sizes(
     return lines, names
 
 
-def _find_cycles(edges: Mapping[str, set[str]]) -> Iterable[tuple[str, ...]]:
+def find_cycles(edges: Mapping[str, set[str]]) -> Iterable[tuple[str, ...]]:
     """Yield the strongly connected components of more than one module (Tarjan, without recursion)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}

@@ -16,6 +16,8 @@ from typing import NamedTuple
 from tools.structure.names import Imported, Names, build_alias
 from tools.structure.tree import ROOT, Module, find_source
 
+_WIDTH = 120
+
 
 class Edit(NamedTuple):
     """A part of a text and what replaces it."""
@@ -27,14 +29,14 @@ class Edit(NamedTuple):
 
 @dataclass(frozen=True)
 class PythonFile:
-    """A file that imports from the tree: its text, its whole name after the move, and its old module if it has one."""
+    """A file that imports from the tree: its text, its whole name after the merge, and its old module if it has one."""
 
     text: str
     importing: str
     module: Module
 
     def rewrite(self, names: Names) -> str:
-        """Return the text after the move."""
+        """Return the text after the merge."""
         edits = [edit for node in ast.walk(ast.parse(self.text)) for edit in self._rewrite_statement(node, names=names)]
         parts, at = [], 0
         for edit in sorted(edits):
@@ -71,6 +73,26 @@ class PythonFile:
         comment = f"  {' '.join(comments)}" if comments else ""
         indent = self.text[line:start]
         return Edit(start, end, f"\n{indent}".join(f"{statement}{comment}" for statement in statements))
+
+
+def join_comments(text: str) -> str:
+    """Write a comment once that each name of an import statement has; the import sorter repeats it for each of them."""
+    lines = text.splitlines(keepends=True)
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.ImportFrom) or node.lineno == node.end_lineno:
+            continue
+        rows = range(node.lineno - 1, node.end_lineno or node.lineno)
+        head, *names, _ = [lines[row].partition("#")[2].strip() for row in rows]
+        found = {*names, head} - {""}
+        if len(found) == 1 and (head or "" not in names):
+            indent = " " * node.col_offset
+            aliases = ", ".join(build_alias(alias.name, alias.asname or alias.name) for alias in node.names)
+            statement = f"{indent}from {'.' * node.level}{node.module or ''} import "
+            comment = f"  # {found.pop()}\n"
+            is_short = len(statement + aliases) <= _WIDTH
+            written = f"{aliases}{comment}" if is_short else f"({comment}{indent}{aliases}\n{indent})\n"
+            lines[rows.start : rows.stop] = [statement + written, *[""] * (len(rows) - 1)]
+    return "".join(lines)
 
 
 def find_span(text: str, node: ast.stmt) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Old names and paths of the source tree, and what each becomes by the move."""
+"""Old names and paths of the source tree, and what each becomes by the merge."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FOLDER = re.compile(r"`([a-z_]+(?:/\w+)*)/`")
 
 
 class Imported(NamedTuple):
-    """What one name of an import statement stands for after the move."""
+    """What one name of an import statement stands for after the merge."""
 
     source: str
     name: str
@@ -33,7 +33,7 @@ class Imported(NamedTuple):
 
 @dataclass(slots=True)
 class Notes:
-    """What a person has to look at after the move."""
+    """What a person has to look at after the merge."""
 
     lines: list[str] = field(default_factory=list)
 
@@ -53,7 +53,7 @@ class Names:
 
     @cached_property
     def packages(self) -> frozenset[str]:
-        """The packages after the move, without the name of the root package."""
+        """The packages after the merge, without the name of the root package."""
         targets = {place.moved_to for place in self.placement.modules.values()}
         targets |= {place.moved_to for place in self.placement.splits.values()}
         parents: set[str] = set()
@@ -64,7 +64,7 @@ class Names:
 
     @cached_property
     def modules(self) -> frozenset[str]:
-        """The whole names of the modules after the move, also of packages."""
+        """The whole names of the modules after the merge, also of packages."""
         places = (*self.placement.modules.values(), *self.placement.splits.values())
         return frozenset(build_full(one) for one in {place.moved_to for place in places} - {GONE} | self.packages)
 
@@ -74,7 +74,7 @@ class Names:
         return None if place == GONE else build_full(place)
 
     def find_definition(self, definition: Definition) -> str:
-        """Return the whole new name of the module that has a definition after the move."""
+        """Return the whole new name of the module that has a definition after the merge."""
         return build_full(self.placement.find(definition).moved_to)
 
     def find_imported(self, source: str, name: str, *, importing: str) -> Imported | None:

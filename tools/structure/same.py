@@ -1,4 +1,4 @@
-"""Show that a move changed nothing but places: every top-level definition has the syntax tree that it had before.
+"""Show that a merge changed nothing but places: every top-level definition has the syntax tree that it had before.
 
 Import paths are compared by what they stand for. Names of modules in strings are those of the map. What each definition
 uses is compared too: a name that means another definition than before is a difference, even if the syntax is the same.
@@ -17,10 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.structure.contract import TESTS
-from tools.structure.names import Names, build_full, build_path
-from tools.structure.placement import GONE, read_placement
-from tools.structure.split import follow_helpers
+from tools.structure.names import Names, build_full
+from tools.structure.placement import Place, Placement, read_placement
 from tools.structure.tree import (
     ROOT,
     Definition,
@@ -29,7 +27,6 @@ from tools.structure.tree import (
     find_defined,
     find_source,
     flatten,
-    read_module,
     read_tree,
 )
 
@@ -43,9 +40,9 @@ def find_differences(root: Path, commit: str) -> tuple[list[str], int]:
     with tempfile.TemporaryDirectory() as folder:
         _extract(root, commit, Path(folder))
         old = read_tree(Path(folder) / "src" / ROOT)
-        placement = follow_helpers(old, read_placement(Path(folder) / "tools" / "structure"))
-    names = Names(old, placement)
-    new = _read_new(root, names)
+        placement = read_placement(Path(folder) / "tools" / "structure")
+    new = read_tree(root / "src" / ROOT)
+    names = Names(old, _find_places(placement, new))
     before = _dump_tree(old, _Old(names))
     after = _dump_tree(new, _New(new))
     found = [*_compare(before, after), *_compare_uses(old, new, names)]
@@ -59,22 +56,24 @@ def _extract(root: Path, commit: str, folder: Path) -> None:
         archive.extractall(folder, filter="data")
 
 
-def _read_new(root: Path, names: Names) -> Tree:
-    modules = dict(read_tree(root / "src" / ROOT).modules)
-    for place in {place.moved_to for place in names.placement.modules.values()}:
-        if place.partition(".")[0] == TESTS:
-            path = root / build_path(place, is_package=place in names.packages)
-            modules[place] = read_module(path, place)
-    return Tree(modules)
+def _find_places(placement: Placement, new: Tree) -> Placement:
+    """Return where each module is: some packages may be merged and others not."""
+    return Placement(
+        {
+            name: Place(name if name in new.modules else place.merged_into, place.merged_into)
+            for name, place in placement.modules.items()
+        },
+        {},
+    )
 
 
 class _Canonical(ast.NodeTransformer):
-    """Brings a statement into a form that is the same before and after the move."""
+    """Brings a statement into a form that is the same before and after the merge."""
 
     module: Module
 
-    def place(self, definition: Definition) -> Definition | None:
-        """Return where a definition is after the move; None if its module is dissolved."""
+    def place(self, definition: Definition) -> Definition:
+        """Return where a definition is after the merge."""
         raise NotImplementedError
 
     def translate(self, text: str) -> str:
@@ -119,11 +118,14 @@ class _Canonical(ast.NodeTransformer):
 
     def _describe(self, statement: ast.Import | ast.ImportFrom) -> Iterator[str]:
         source = find_source(statement, self.module) if isinstance(statement, ast.ImportFrom) else None
+        own = build_full(self.place(Definition(self.module.name)).module)
         for alias in statement.names:
             if source is not None:
-                yield f"{self.resolve(source, alias.name)} as {alias.asname or alias.name}"
+                found = self.resolve(source, alias.name)
+                # What is in the same module now needs no import.
+                if found.rpartition(".")[0] != own:
+                    yield f"{found} as {alias.asname or alias.name}"
             elif isinstance(statement, ast.ImportFrom):
-                # Only tests import from tests, and the fakes that became a part of them.
                 yield f"{statement.module}.{alias.name} as {alias.asname or alias.name}"
             else:
                 yield f"{self.translate(alias.name)} as {alias.asname}"
@@ -133,9 +135,8 @@ class _Canonical(ast.NodeTransformer):
 class _Old(_Canonical):
     names: Names
 
-    def place(self, definition: Definition) -> Definition | None:
-        place = self.names.placement.find(definition).moved_to
-        return None if place == GONE else Definition(place, definition.name)
+    def place(self, definition: Definition) -> Definition:
+        return Definition(self.names.placement.find(definition).moved_to, definition.name)
 
     def translate(self, text: str) -> str:
         return self.names.rewrite_text(text)
@@ -152,7 +153,7 @@ class _Old(_Canonical):
 class _New(_Canonical):
     tree: Tree
 
-    def place(self, definition: Definition) -> Definition | None:
+    def place(self, definition: Definition) -> Definition:
         return definition
 
     def translate(self, text: str) -> str:
@@ -166,23 +167,30 @@ class _New(_Canonical):
 
 
 def _dump_tree(tree: Tree, canonical: _Canonical) -> Dumps:
-    dumps: dict[Definition, list[str]] = defaultdict(list)
+    dumps: dict[Definition, list[str]] = {}
     for module in tree.modules.values():
-        canonical.module = module
-        last: tuple[str, ...] = ()
-        for statement in flatten(module.body[1:] if _has_docstring(module) else module.body):
-            if isinstance(statement, ast.Import | ast.ImportFrom) or _is_typing(statement):
-                continue
-            is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-            defined = tuple(find_defined(statement))
-            last = defined or (last if is_text else ())
-            if _EXPORTS in defined:
-                continue
-            dump = ast.dump(canonical.visit(copy.deepcopy(statement)))
-            for name in last or ("",):
-                place = canonical.place(Definition(module.name, name))
-                if place is not None:
-                    dumps[place].append(dump)
+        for definition, dumped in _dump_module(module, canonical).items():
+            # Definitions that are the same in two modules become one.
+            if dumps.get(definition) != dumped:
+                dumps.setdefault(definition, []).extend(dumped)
+    return dumps
+
+
+def _dump_module(module: Module, canonical: _Canonical) -> Dumps:
+    dumps: dict[Definition, list[str]] = defaultdict(list)
+    canonical.module = module
+    last: tuple[str, ...] = ()
+    for statement in flatten(module.body[1:] if _has_docstring(module) else module.body):
+        if isinstance(statement, ast.Import | ast.ImportFrom) or _is_typing(statement):
+            continue
+        is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        defined = tuple(find_defined(statement))
+        last = defined or (last if is_text else ())
+        if _EXPORTS in defined:
+            continue
+        dump = ast.dump(canonical.visit(copy.deepcopy(statement)))
+        for name in last or ("",):
+            dumps[canonical.place(Definition(module.name, name))].append(dump)
     return dumps
 
 
@@ -209,7 +217,7 @@ def _compare(before: Dumps, after: Dumps) -> Iterator[str]:
             yield f"new: {definition}"
         elif len(old) != len(new):
             yield f"{len(new)} instead of {len(old)} statements: {definition}"
-        elif old != new:
+        elif old != new and (definition.name or sorted(old) != sorted(new)):
             yield f"changed: {definition}{_describe_change(''.join(old), ''.join(new))}"
 
 
@@ -223,9 +231,8 @@ def _compare_uses(old: Tree, new: Tree, names: Names) -> Iterator[str]:
     def place(definition: Definition) -> Definition:
         return Definition(names.placement.find(definition).moved_to, definition.name)
 
-    outside = {TESTS, GONE}
     before = {(place(use.user), place(use.used)) for use in old.find_uses() if use.user.name}
     after = {(use.user, use.used) for use in new.find_uses() if use.user.name}
     for user, used in sorted(before ^ after):
-        if not {user.module.partition(".")[0], used.module.partition(".")[0]} & outside and user != used:
+        if user != used:
             yield f"{'no longer' if (user, used) in before else 'newly'} uses: {user} -> {used}"

@@ -103,8 +103,12 @@ def read_tree(folder: Path) -> Tree:
 
 def read_module(path: Path, name: str) -> Module:
     """Read one file as the module of a name."""
-    text = path.read_text(encoding="utf-8")
-    module = Module(name, path.stem == "__init__", ast.parse(text, str(path)).body, text.count("\n"))
+    return parse_module(path.read_text(encoding="utf-8"), name, is_package=path.stem == "__init__")
+
+
+def parse_module(text: str, name: str, *, is_package: bool) -> Module:
+    """Read a text as the module of a name."""
+    module = Module(name, is_package, ast.parse(text, name).body, text.count("\n"))
     for statement in flatten(module.body):
         for defined in find_defined(statement):
             size = (statement.end_lineno or statement.lineno) - statement.lineno + 1

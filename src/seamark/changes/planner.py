@@ -11,8 +11,7 @@ from seamark.changes.identity import Identity
 from seamark.changes.patience import plan_patiently
 from seamark.changes.plan import Plan
 from seamark.changes.planned import Planned
-from seamark.changes.prepare import Prepared, prepare
-from seamark.changes.prepare import build_preconditions as prepare_preconditions
+from seamark.changes.prepare import Prepared, build_preconditions, prepare
 from seamark.changes.snapshot import SnapshotWorld
 from seamark.changes.world import World
 from seamark.core.plugin_keys import PLUGIN_KEYS
@@ -69,7 +68,7 @@ class Planner:
             context=self._context,
             made_at=self._actor.timestamp(),
             made_by=self._actor.name,
-            preconditions=prepare_preconditions(prepared, reads),
+            preconditions=build_preconditions(prepared, reads),
             notes=(*notes, *prepared.notes) if prepared.items else (),
             spec=spec or {},
             identity=self._identify(prepared),

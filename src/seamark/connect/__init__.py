@@ -35,15 +35,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Capabilities": "capability",
-    "Capability": "capability",
-    "ConnectClient": "client",
-    "LoggerLevel": "values",
-    "OffsetsChange": "values",
-    "Timing": "timing",
-    "Validation": "values",
-    "WorkerHealth": "values",
-    "is_same_config": "config",
+    "Capabilities": "seamark.connect.capability",
+    "Capability": "seamark.connect.capability",
+    "ConnectClient": "seamark.connect.client",
+    "LoggerLevel": "seamark.connect.values",
+    "OffsetsChange": "seamark.connect.values",
+    "Timing": "seamark.connect.timing",
+    "Validation": "seamark.connect.values",
+    "WorkerHealth": "seamark.connect.values",
+    "is_same_config": "seamark.connect.config",
 }
 
 
@@ -53,4 +53,4 @@ def __getattr__(name: str) -> Any:
         home = _HOMES[name]
     except KeyError:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    return getattr(import_module(home), name)

@@ -275,8 +275,8 @@ def _check_offsets(name: str, offsets: Sequence[Offset]) -> None:
             )
         seen.add(key)
         for values in (offset.partition, offset.offset or {}):
-            for field, value in values.items():
-                _check_value(name, field, value)
+            for part, value in values.items():
+                _check_value(name, part, value)
 
 
 def _check_value(name: str, field: str, value: OffsetValue) -> None:

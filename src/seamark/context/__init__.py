@@ -37,18 +37,27 @@ __all__ = [
     "use_context",
 ]
 
-_MODULES = {
-    "context": ("Context",),
-    "contexts": ("Contexts", "load_contexts", "open_context"),
-    "journal": ("JournalKind", "JournalSettings"),
-    "origin": ("Origin", "OriginKind"),
-    "secret": ("Secret", "is_masked", "mask_urls"),
-    "settings": ("ConnectSettings", "DatabaseSettings", "KafkaSettings"),
-    "value": ("Setting",),
-    "verify": ("Verify",),
-    "writing": ("WrittenFile", "add_context", "use_context"),
+_LAZY = {
+    "Context": "seamark.context.context",
+    "Contexts": "seamark.context.contexts",
+    "load_contexts": "seamark.context.contexts",
+    "open_context": "seamark.context.contexts",
+    "JournalKind": "seamark.context.journal",
+    "JournalSettings": "seamark.context.journal",
+    "Origin": "seamark.context.origin",
+    "OriginKind": "seamark.context.origin",
+    "Secret": "seamark.context.secret",
+    "is_masked": "seamark.context.secret",
+    "mask_urls": "seamark.context.secret",
+    "ConnectSettings": "seamark.context.settings",
+    "DatabaseSettings": "seamark.context.settings",
+    "KafkaSettings": "seamark.context.settings",
+    "Setting": "seamark.context.value",
+    "Verify": "seamark.context.verify",
+    "WrittenFile": "seamark.context.writing",
+    "add_context": "seamark.context.writing",
+    "use_context": "seamark.context.writing",
 }
-_LAZY = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
@@ -58,4 +67,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(msg)
     from importlib import import_module  # noqa: PLC0415
 
-    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    return getattr(import_module(_LAZY[name]), name)

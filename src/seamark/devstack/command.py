@@ -7,7 +7,18 @@ import os
 import sys
 from pathlib import Path
 
-from seamark.devstack import operate
+from seamark.devstack.operate import (
+    build_exports,
+    default_file,
+    end_stack,
+    print_log,
+    print_status,
+    run_detached,
+    run_foreground,
+    running_stack,
+    signal_server,
+    start_detached,
+)
 from seamark.devstack.spec import KAFKA_VERSION, StackSpec
 from seamark.errors import InterruptedRunError, SeamarkError
 
@@ -35,34 +46,34 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    file = Path(options.file).absolute() if options.file else operate.default_file(options.name)
+    file = Path(options.file).absolute() if options.file else default_file(options.name)
     match options.command:
         case "up":
             spec = StackSpec.from_json(options.spec) if options.spec else _spec(options)
-            up = operate.run_foreground if options.foreground else operate.start_detached
+            up = run_foreground if options.foreground else start_detached
             up(spec, name=options.name, file=file)
         case "supervise":
-            operate.run_detached(StackSpec.from_json(options.spec), name=options.name, file=file)
+            run_detached(StackSpec.from_json(options.spec), name=options.name, file=file)
         case "down":
-            operate.end_stack(file)
+            end_stack(file)
             print("the stack is down")
         case "status":
-            return operate.print_status(file)
+            return print_status(file)
         case "env":
-            stack = operate.running_stack(file)
-            print(operate.build_exports(stack, file))
+            stack = running_stack(file)
+            print(build_exports(stack, file))
         case "logs":
-            operate.print_log(file, options.server, lines=options.lines)
+            print_log(file, options.server, lines=options.lines)
         case "seed":
             from seamark.devstack.seed import seed_stack  # noqa: PLC0415
 
-            seed_stack(operate.running_stack(file), rows=options.rows, say=print)
+            seed_stack(running_stack(file), rows=options.rows, say=print)
         case "lock-jars":
             from seamark.devstack.jars import lock_jars  # noqa: PLC0415
 
             lock_jars(options.sets)
         case _:
-            print(operate.signal_server(file, options.command, name=options.server))
+            print(signal_server(file, options.command, name=options.server))
     return 0
 
 

@@ -73,10 +73,10 @@ def check_schema(schema: StructType, *, has_topic: bool) -> None:
         for field in schema.fields
         if field.name not in _WANTED
     ]
-    for field in schema.fields:
-        types, wanted, way = _WANTED.get(field.name, ((DataType,), "", ""))
-        if not isinstance(field.dataType, types) or (field.name == "headers" and not _is_headers(field.dataType)):
-            faults.append(f"{field.name} is {field.dataType.simpleString()} and must be {wanted}: {way}")
+    for column in schema.fields:
+        types, wanted, way = _WANTED.get(column.name, ((DataType,), "", ""))
+        if not isinstance(column.dataType, types) or (column.name == "headers" and not _is_headers(column.dataType)):
+            faults.append(f"{column.name} is {column.dataType.simpleString()} and must be {wanted}: {way}")
     names = [field.name for field in schema.fields]
     faults += [f"there are two columns {name}" for name in sorted({n for n in names if names.count(n) > 1})]
     if "value" not in names:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["connector", "load_spec", "topic"]
 
-_LAZY = {"load_spec": "load", "connector": "program", "topic": "program"}
+_LAZY = {"load_spec": "seamark.specs.load", "connector": "seamark.specs.program", "topic": "seamark.specs.program"}
 
 
 def __getattr__(name: str) -> Any:
@@ -23,4 +23,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(msg)
     from importlib import import_module  # noqa: PLC0415
 
-    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    return getattr(import_module(_LAZY[name]), name)
