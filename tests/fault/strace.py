@@ -74,7 +74,9 @@ def find_unsynced(log):
             acks += 1
             wrong += [f"ack {found[1]} before fsync of {path}" for path in sorted(dirty)]
         elif found := re.search(r"\bwrite\(\d+<(.*?)>", line):
-            dirty |= {found[1]} if re.search(r"/(changes|open|drafts)/.*(?<!\.lock)$", found[1]) else set()
+            # Below the journal's folder only: `changes` is a package too, and Python writes its compiled modules.
+            is_entry = re.search(r"/journal/(changes|open|drafts)/.*(?<!\.lock)$", found[1])
+            dirty |= {found[1]} if is_entry else set()
         elif found := re.search(r"\bfsync\(\d+<(.*?)>\) += 0", line):
             dirty.discard(found[1])
         elif found := re.search(r'\brename\w*\(.*?"(.*?)",.*?"(.*?)"', line):
