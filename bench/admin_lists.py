@@ -22,7 +22,7 @@ TOPICS = 2000
 GROUPS = 500
 # A list of groups takes 5 ms or so: that many of them last a second. The other two do by themselves.
 LISTS = 200
-# How far what is told may be off: see `seamark.groups.delays`.
+# How far what is told may be off: see `seamark.groups.lag`.
 NEAR = 0.02
 # What may be asked once for each group. librdkafka counts no OffsetFetch of an admin client, but its FindCoordinator.
 # All else is asked a few times: metadata, configs, lists, and rounds of times.

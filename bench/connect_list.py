@@ -17,7 +17,7 @@ import httpx2
 
 from bench.harness.definition import Bench, BenchError, Leg, Prepared, Ratio, WrongResultError
 from seamark.connect import ConnectClient
-from seamark.connect.connector import Connector, State
+from seamark.connect.model import Connector, State
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
 
 CONNECTORS = 200

@@ -19,9 +19,9 @@ import seamark
 from bench.fleets.bare_rest import BareRest, State, is_running
 from bench.fleets.rounds import RUNNING, Round, build_rounds, write_files
 from bench.harness.definition import Bench, BenchError, Leg, Prepared, Ratio, WrongResultError
-from seamark.changes.pace import FLEET_PACE, Pace
-from seamark.changes.result import StepResult
+from seamark.changes.outcome import StepResult
 from seamark.changes.setup import make_setup
+from seamark.changes.timing import FLEET_PACE, Pace
 from seamark.context import open_context
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
 

@@ -23,7 +23,7 @@ from confluent_kafka.cimpl import NewTopic
 from bench.harness.definition import Bench, BenchError, Leg, Limit, Prepared, Ratio, WrongResultError
 from bench.harness.record import ROOT
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
-from seamark.kafka.key_hash import choose_partition
+from seamark.kafka.partitioner import choose_partition
 
 RECORDS = 2_000_000
 # As many records for each key as for a source that flushed twenty times since the last compaction.

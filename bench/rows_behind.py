@@ -13,12 +13,11 @@ import psycopg
 from psycopg import sql
 
 from bench.harness.definition import Bench, Direction, Leg, Prepared, Ratio, WrongResultError
-from seamark.connect.connector import Connector
-from seamark.core.distance import Certainty, Counted
-from seamark.core.offset import Offset
+from seamark.connect.model import Connector
+from seamark.core.offsets import Certainty, Counted, Offset
 from seamark.core.refs import ConnectorType
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
-from seamark.offsets.read.behind import rows_behind
+from seamark.offsets.read.lag import rows_behind
 from seamark.tables import Database
 
 ROWS = 5_000_000

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from seamark.core.plugin_keys import PLUGIN_KEYS
+from seamark.core.secrets import PLUGIN_KEYS
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
 
 # How long one example takes says how busy the machine is, and nothing about the code; whoever measures sets their own.

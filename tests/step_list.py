@@ -24,14 +24,13 @@ from seamark.changes.codec import Encoded
 from seamark.changes.effect import Effect
 from seamark.changes.history import read_closed
 from seamark.changes.plan import Plan
-from seamark.changes.prepare import Prepared, build_preconditions, prepare
+from seamark.changes.planner import Prepared, build_preconditions, prepare
 from seamark.changes.recovery import Recovery
-from seamark.changes.step import CanNotUndo, Step, build_step
-from seamark.changes.step_data import StepData
+from seamark.changes.step import CanNotUndo, Step, StepData, build_step
 from seamark.changes.undo import build_undo_plan
+from seamark.offsets.write.guards import ProveStopped, VerifyOffsets
 from seamark.offsets.write.steps import QUIET_SECONDS, WriteOffsets
-from seamark.offsets.write.stopped import ProveStopped, VerifyOffsets
-from seamark.policy.permission import Permission
+from seamark.policy.permissions import Permission
 
 
 def _pack(sequence: StepSequence) -> list[Any]:

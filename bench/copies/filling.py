@@ -12,7 +12,7 @@ import time
 
 from confluent_kafka import Producer
 
-from seamark.kafka.key_hash import choose_partition
+from seamark.kafka.partitioner import choose_partition
 
 # More than there are in a batch of a task, so that none has the same key twice.
 KEYS = 100_000

@@ -7,18 +7,16 @@ from uuid import uuid4
 
 from bench.copies.stage import Copied, Kept, Shape, Stage
 from bench.harness.definition import BenchError
-from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
-from seamark.copies.plan.cutting import cut_slices
+from seamark.copies.plan.endpoints import CopyOptions, read_source
+from seamark.copies.plan.plan import CopyPlan, TopicEnd, cut_slices
+from seamark.copies.plan.planner import choose_limits, read_time_index
 from seamark.copies.plan.settings import CopyEnds
-from seamark.copies.plan.slicing import choose_limits, read_time_index
-from seamark.copies.plan.source import read_source
-from seamark.copies.plan.wish import CopyOptions
 from seamark.kafka import Brokers
 from seamark.kafka_sink.routing import Routing, Rule
 
 CODEC = "lz4"
 # What fetches more at once, as Java's consumer names it; and without a wait of half a second in each task that reads to
-# the end of a log, which `seamark.spark.source_options` explains. Every leg has these.
+# the end of a log, which `seamark.spark.settings` explains. Every leg has these.
 READ: Mapping[str, str] = {
     "kafka.max.poll.records": "20000",
     "kafka.max.partition.fetch.bytes": str(8 << 20),
@@ -43,7 +41,7 @@ def copy_ours(stage: Stage, shape: Shape) -> Copied:
     plan = stage.plan
     if plan is None:
         raise BenchError("the copy has no plan")
-    from seamark.copies.run.copy_job import run_copy  # noqa: PLC0415 - the list of benches needs no Spark
+    from seamark.copies.run.spark_copy import run_copy  # noqa: PLC0415 - the list of benches needs no Spark
 
     servers = {"kafka.bootstrap.servers": stage.servers}
     ends = CopyEnds(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.harness.definition import BenchError
 from bench.harness.record import ROOT
-from seamark.devstack.jars import spark_jars
+from seamark.devstack.downloads import spark_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +35,7 @@ _POOL_CONFS = {
 @contextmanager
 def open_spark(more: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """A session with two slots. It tells of warnings only: what Kafka's clients say of each partition takes time."""
-    from seamark.spark.session import open_session  # noqa: PLC0415 - the list of benches needs no Spark
+    from seamark.spark.sessions import open_session  # noqa: PLC0415 - the list of benches needs no Spark
 
     os.environ["PYTHONPATH"] = f"{ROOT}{os.pathsep}{ROOT / 'src'}"
     conf = {"spark.ui.enabled": "false", "spark.driver.memory": HEAP, **_POOL_CONFS, **(more or {})}

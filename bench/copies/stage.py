@@ -19,7 +19,7 @@ from seamark.devstack import Stack, StackSpec, load_stack, start_stack
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from seamark.copies.plan.copy_plan import CopyPlan
+    from seamark.copies.plan.plan import CopyPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicCollection, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    ConfigResource,
-    OffsetSpec,
-    ResourceType,
-)
+from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType  # type: ignore[attr-defined]
 
 from bench.fleets.admin import open_admin
-from seamark.kafka.second import load
+from seamark.kafka.kafka_python import load
 
 ANSWER_SECONDS = 60.0
 Facts = Mapping[str, Any]

@@ -15,7 +15,7 @@ from bench.harness.definition import BenchError
 from seamark.context import Context
 from seamark.fleet import Fleet
 from seamark.kafka import Brokers
-from seamark.kafka.spot import Spot, SpotReading, Stamp
+from seamark.kafka.model import Spot, SpotReading, Stamp
 
 INTERVAL_MS = 200
 STATISTICS_SECONDS = 60.0

@@ -14,7 +14,7 @@ import httpx2
 
 import seamark
 from bench.fleets.child import read_peak_bytes, receive_order, say, say_ready
-from seamark.core.fanout import MAX_THREADS
+from seamark.core.readings import MAX_THREADS
 
 # What `seamark plan` reads of each cluster.
 PATHS = ("/connectors?expand=info&expand=status", "/connectors", "/")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bench.lands.rows import COLUMNS, PARTITIONS, SCHEMA
 from bench.lands.stage import Landed, Stage
-from seamark.pipelines.landing import Mode
+from seamark.pipelines.definition import Mode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def land_ours(stage: Stage, mode: Mode) -> Landed:
     """`run_landing`, from the claim to the ledger's last move."""
-    from seamark.pipelines.land_job import LandEnds, run_landing  # noqa: PLC0415 - the list of benches needs no Spark
+    from seamark.pipelines.spark_job import LandEnds, run_landing  # noqa: PLC0415 - the list of benches needs no Spark
 
     ends = LandEnds({"kafka.bootstrap.servers": stage.servers}, url=stage.postgres.dsn)
     run_landing(stage.spark, stage.build_landing(mode), ends, records=stage.records)
@@ -24,8 +24,8 @@ def land_ours(stage: Stage, mode: Mode) -> Landed:
 
 def land_lake(stage: Stage) -> Landed:
     """`run_landing` into a table of Delta, from the table's making to the last commit."""
-    from seamark.pipelines.lake_schema import make_fit  # noqa: PLC0415
-    from seamark.pipelines.land_job import LandEnds, run_landing  # noqa: PLC0415
+    from seamark.pipelines.delta_schema import make_fit  # noqa: PLC0415
+    from seamark.pipelines.spark_job import LandEnds, run_landing  # noqa: PLC0415
     from seamark.tables.delta.table import LakeTable  # noqa: PLC0415
 
     landing = stage.build_lake_landing()
@@ -79,7 +79,7 @@ def build_rows(stage: Stage) -> DataFrame:
     """The same rows as ours, by the same functions of Spark, with the settings that ours reads with."""
     from pyspark.sql import functions as sf  # noqa: PLC0415
 
-    from seamark.spark.source_options import build_source_options  # noqa: PLC0415
+    from seamark.spark.settings import build_source_options  # noqa: PLC0415
 
     options = build_source_options({"kafka.bootstrap.servers": stage.servers})
     reader = stage.spark.read.format("kafka").options(**{**options, "includeHeaders": "false"})

@@ -21,13 +21,13 @@ from bench.harness.definition import Prepared, WrongResultError
 from bench.lands.changes import Changes
 from bench.lands.rows import COLUMNS, PARTITIONS, Expected, build_value
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
-from seamark.pipelines.landing import Landing, Mode, Store
+from seamark.pipelines.definition import Landing, Mode, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from seamark.devstack.stack import PostgresEndpoint
-    from seamark.tables.delta.place import LakePlace
+    from seamark.tables.delta.location import LakePlace
 
 # The last two columns are the order of a row: ours, and the rival's.
 _TABLE = (
@@ -62,7 +62,7 @@ class Stage:
     @property
     def lake(self) -> LakePlace:
         """Where tables of Delta are made."""
-        from seamark.tables.delta.place import LakePlace  # noqa: PLC0415 - the list of benches needs no Arrow
+        from seamark.tables.delta.location import LakePlace  # noqa: PLC0415 - the list of benches needs no Arrow
 
         return LakePlace(str(self.folder))
 

@@ -13,9 +13,8 @@ from uuid import uuid4
 from bench.lands.freshness import Order, build_id, measure_freshness
 from bench.lands.rows import COLUMNS, PARTITIONS, SCHEMA, Expected
 from bench.lands.stage import Landed, Stage
-from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Landing, Mode
-from seamark.tables.record_order import KAFKA_TIMESTAMP
+from seamark.pipelines.definition import LandColumn, Landing, Mode
+from seamark.tables.model import KAFKA_TIMESTAMP
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -39,7 +38,7 @@ OpenPipeline = Callable[[Stage], AbstractContextManager[None]]
 
 def land_changes(stage: Stage) -> Landed:
     """`run_landing` of the changes, from the claim to the ledger's last move."""
-    from seamark.pipelines.land_job import LandEnds, run_landing  # noqa: PLC0415 - the list of benches needs no Spark
+    from seamark.pipelines.spark_job import LandEnds, run_landing  # noqa: PLC0415 - the list of benches needs no Spark
 
     ends = LandEnds({"kafka.bootstrap.servers": stage.servers}, url=stage.postgres.dsn)
     run_landing(stage.spark, build_landing(stage, stage.changes_topic), ends, records=stage.changes.count // BATCHES)
@@ -66,7 +65,7 @@ def land_fresh(stage: Stage, open_pipeline: OpenPipeline) -> Landed:
 @contextmanager
 def open_ours(stage: Stage) -> Iterator[None]:
     """Run `run_landing` in a thread of its own."""
-    from seamark.pipelines.land_job import LandEnds, run_landing  # noqa: PLC0415
+    from seamark.pipelines.spark_job import LandEnds, run_landing  # noqa: PLC0415
 
     ends = LandEnds({"kafka.bootstrap.servers": stage.servers}, url=stage.postgres.dsn)
     landing, stop = build_landing(stage, stage.fresh_topic), threading.Event()
@@ -109,8 +108,8 @@ def build_landing(stage: Stage, topic: str) -> Landing:
 def start_bare(stage: Stage, topic: str, *, records: int, trigger: dict[str, Any]) -> StreamingQuery:
     """Start a stream with a checkpoint. A batch that runs twice changes nothing, because orders are compared."""
     from bench.lands.copy_sink import CopySink  # noqa: PLC0415
-    from seamark.spark.session import active_session, branch, register_sink  # noqa: PLC0415
-    from seamark.spark.source_options import build_source_options  # noqa: PLC0415
+    from seamark.spark.sessions import active_session, branch, register_sink  # noqa: PLC0415
+    from seamark.spark.settings import build_source_options  # noqa: PLC0415
 
     register_sink(stage.spark, CopySink)
     spark = branch(stage.spark, _CONFS)

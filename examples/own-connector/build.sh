@@ -10,7 +10,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 target=${1:-$here/build}
 java_bin=${JAVA_HOME:+$JAVA_HOME/bin/}
-libs=${KAFKA_LIBS:-$("${PYTHON:-python3}" -c 'from seamark.devstack.jars import kafka_jars; print(kafka_jars())')}
+libs=${KAFKA_LIBS:-$("${PYTHON:-python3}" -c 'from seamark.devstack.downloads import kafka_jars; print(kafka_jars())')}
 
 classes=$(mktemp -d)
 trap 'rm -rf "$classes"' EXIT

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from seamark.connect import ConnectClient, Timing
-from seamark.connect.connector import ConnectorStatus, State
+from seamark.connect.model import ConnectorStatus, State
 from seamark.errors import NotFoundError, SeamarkError
 from tests.fakes.connect import FILE_SINK, FILE_SOURCE, FakeConnect, texts
 

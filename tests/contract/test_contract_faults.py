@@ -9,9 +9,9 @@ import time
 import pytest
 
 from seamark.connect import ConnectClient, Timing
-from seamark.connect.connector import State
-from seamark.connectors.health import Health, build_health
-from seamark.core.offset import Offset
+from seamark.connect.model import State
+from seamark.connectors.model import Health, build_health
+from seamark.core.offsets import Offset
 from seamark.errors import (
     AuthenticationError,
     AuthorizationError,

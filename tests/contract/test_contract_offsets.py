@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.connect.connector import State
-from seamark.core.offset import Offset
+from seamark.connect.model import State
+from seamark.core.offsets import Offset
 from seamark.errors import RejectedError, UnknownOutcomeError, UsageError
 from tests.contract.targets import TEN_LINES, Target
 from tests.fakes.connect import texts

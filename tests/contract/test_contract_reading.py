@@ -7,8 +7,8 @@ from urllib.parse import quote
 import pytest
 
 from seamark.connect import Capability
-from seamark.connect.connector import Connector, State
-from seamark.connectors.health import Health, build_health
+from seamark.connect.model import Connector, State
+from seamark.connectors.model import Health, build_health
 from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, RejectedError, UsageError
 from tests.contract.targets import SOURCE_END, TEN_LINES, Target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.core.offset import Offset
+from seamark.core.offsets import Offset
 from seamark.errors import NotFoundError, UnsupportedError
 from tests.contract.targets import Target
 from tests.fakes.connect import texts

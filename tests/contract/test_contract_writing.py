@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.connect import Timing, is_same_config
-from seamark.connect.connector import State
+from seamark.connect.model import State
 from seamark.errors import (
     AlreadyExistsError,
     DeadlineError,

@@ -14,7 +14,7 @@ import sys
 import time
 
 import seamark
-from seamark.changes.progress import Silent
+from seamark.changes.outcome import Silent
 from seamark.errors import SeamarkError
 from tests.fault.guarded import build_planned
 

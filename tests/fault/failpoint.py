@@ -13,7 +13,7 @@ import signal
 from dataclasses import replace
 
 from seamark.changes import actor
-from seamark.changes.failpoint import POINTS, set_hook
+from seamark.changes.interruption import POINTS, set_hook
 from seamark.errors import UsageError
 from tests.fault.toxic import CUT_VARIABLE, run_order
 

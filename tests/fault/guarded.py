@@ -13,12 +13,11 @@ import sys
 import seamark
 from seamark.changes.action import Reads
 from seamark.changes.locks import connector_lock
-from seamark.changes.plan import Plan
-from seamark.changes.planned import Planned
-from seamark.changes.prepare import prepare
-from seamark.changes.progress import Silent
-from seamark.connectors.connector import PutConfig
+from seamark.changes.outcome import Silent
+from seamark.changes.plan import Plan, Planned
+from seamark.changes.planner import prepare
 from seamark.connectors.run_state import SetRunState
+from seamark.connectors.steps import PutConfig
 from seamark.errors import SeamarkError
 from tests.step_list import build_step_list
 

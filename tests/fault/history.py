@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from seamark.changes.file_journal import FileJournal
-from seamark.changes.kafka_journal.records import ChunkAssembly
+from seamark.changes.kafka_journal.entries import ChunkAssembly
 from seamark.kafka.log import PartitionLog
 
 ASPECTS = {"put-config": "config", "set-run-state": "state"}

@@ -13,10 +13,9 @@ import resource
 import sys
 import time
 
-from seamark.changes.entry import EntryKind
+from seamark.changes.actor import new_ulid
 from seamark.changes.file_journal import FileJournal, FileJournalWriter, journal
-from seamark.changes.journal import Opening
-from seamark.changes.ulid import new_ulid
+from seamark.changes.journal import EntryKind, Opening
 from seamark.errors import FencedError, JournalError, LockedError
 
 AT = "2026-11-15T08:00:00.000Z"

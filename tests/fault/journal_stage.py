@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.changes.entry import EntryKind
 from seamark.changes.file_journal import FileJournal
-from seamark.changes.file_journal.layout import Layout
+from seamark.changes.file_journal.files import Layout
+from seamark.changes.journal import EntryKind
 from seamark.errors import LockedError, NotFoundError
 from tests.fault import journal_child
 from tests.fault.strace import build_command, run_traced

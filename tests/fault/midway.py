@@ -6,7 +6,7 @@ import re
 import signal
 from contextlib import contextmanager
 
-from seamark.devstack.wait import wait_until
+from seamark.devstack.process import wait_until
 from seamark.errors import DevstackError
 from tests.fault.rig import SETTLE_SECONDS, kill_quietly, wait_stopped
 from tests.integration.waits import TRIES, says_hindered

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import sys
 
-from seamark.core.offset import Offset
-from seamark.offsets.write.actions import ChangeOffsets
+from seamark.core.offsets import Offset
+from seamark.offsets.write.action import ChangeOffsets
 from tests.fault.guarded import run_planned
 
 STEPS = 5

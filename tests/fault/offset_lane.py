@@ -20,16 +20,15 @@ from http.client import HTTPException
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 import seamark
-from seamark.changes.patience import ask_again
-from seamark.changes.progress import Silent
-from seamark.changes.result import GOOD
+from seamark.changes.outcome import GOOD, Silent
 from seamark.changes.setup import make_setup
+from seamark.changes.timing import ask_again
 from seamark.connect import Timing
 from seamark.connect.clusters import Clusters, build_connect_client
 from seamark.context import open_context
-from seamark.devstack.wait import wait_until
+from seamark.devstack.process import wait_until
 from seamark.errors import DevstackError, RefusedError, SeamarkError
-from seamark.kafka.key_hash import choose_partition
+from seamark.kafka.partitioner import choose_partition
 from seamark.offsets.codec.codec import encode_key
 from tests.fault.history import Change
 from tests.fault.rig import ROOT

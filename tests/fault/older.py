@@ -11,9 +11,9 @@ import json
 from confluent_kafka import Producer
 
 import seamark
-from seamark.changes.failpoint import POINTS
+from seamark.changes.interruption import POINTS
 from seamark.context import open_context
-from seamark.devstack.wait import wait_until
+from seamark.devstack.process import wait_until
 from seamark.offsets.codec.codec import encode_key
 from tests.fault.rig import Rig, is_hindered
 from tests.integration.offset_tools import read_writes

@@ -18,8 +18,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 import seamark
 import tests.step_list  # noqa: F401 - journals of guarded changes are read here
 from seamark.context import open_context
-from seamark.devstack.process import state_of
-from seamark.devstack.wait import wait_until
+from seamark.devstack.process import state_of, wait_until
 from tests.fault.journal_key import write_journal_key
 from tests.integration.offset_tools import read_partition
 from tests.integration.waits import TRIES, says_hindered

@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 import seamark
 from seamark.connect import ConnectClient
 from seamark.context import open_context
-from seamark.devstack.control import ask
-from seamark.devstack.wait import wait_until
+from seamark.devstack.client import ask
+from seamark.devstack.process import wait_until
 from seamark.errors import SeamarkError
 from seamark.offsets.service import Route
 from tests.integration.offset_tools import read_partition

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from seamark.devstack.control import ask
-from seamark.devstack.wait import wait_until
+from seamark.devstack.client import ask
+from seamark.devstack.process import wait_until
 from seamark.errors import DevstackError
 from tests.fault.midway import POINTS, hold_midway
 from tests.fault.rig import SETTLE_SECONDS, Rig

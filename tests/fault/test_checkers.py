@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.changes.entry import Entry
+from seamark.changes.journal import Entry
 from tests.fault.history import Change, find_breaks
 from tests.soak import commits as commits_of
 from tests.soak import offset_history

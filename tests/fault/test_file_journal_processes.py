@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from seamark.changes.entry import EntryKind
 from seamark.changes.file_journal import FileJournal
-from seamark.changes.file_journal.gate import GATE_WAIT_SECONDS
+from seamark.changes.file_journal.locks import GATE_WAIT_SECONDS
+from seamark.changes.journal import EntryKind
 from seamark.errors import LockedError
 from tests.fault import journal_child
 from tests.fault.journal_child import FENCED

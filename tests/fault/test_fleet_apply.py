@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 import seamark
-from seamark.changes.patience import ask_again
-from seamark.changes.result import Outcome
+from seamark.changes.outcome import Outcome
 from seamark.changes.setup import make_setup
+from seamark.changes.timing import ask_again
 from seamark.context import open_context
 from seamark.devstack import StackSpec, start_stack
-from seamark.devstack.control import ask
+from seamark.devstack.client import ask
 
 SIZE = 100
 # The worker dies in the middle of it: many connectors are made by then, some are waited for, some are not begun.

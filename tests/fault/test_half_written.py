@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer
 
-from seamark.devstack.wait import wait_until
-from seamark.offsets.stores.grouping import build_home
+from seamark.devstack.process import wait_until
+from seamark.offsets.stores.topic import build_home
 from tests.fault.older import PATIENCE_SECONDS, Moved
 
 CLUSTER = "connect-3-5-2"

@@ -14,7 +14,7 @@ import pytest
 from seamark.changes.file_journal import FileJournal
 from seamark.cli.connect_offsets import execute
 from seamark.cli.session import Session
-from seamark.offsets.codec.javamap import read_java_map, write_java_map
+from seamark.offsets.codec.java_map import read_java_map, write_java_map
 from tests.fault.journal_key import write_journal_key
 
 KEY = b'["moved",{"filename":"/in"}]'

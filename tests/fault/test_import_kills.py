@@ -21,8 +21,8 @@ import pytest
 from seamark.changes.file_journal import FileJournal
 from seamark.cli.connect_offsets import execute
 from seamark.cli.session import Session
-from seamark.offsets.codec.javamap import read_java_map, write_java_map
-from seamark.offsets.stores.file_swap import FileSwap
+from seamark.offsets.codec.java_map import read_java_map, write_java_map
+from seamark.offsets.stores.file import FileSwap
 from tests.fault import import_child
 
 IMPORTS, KILLS = 200, 50

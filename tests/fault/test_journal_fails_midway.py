@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from seamark.devstack.wait import wait_until
+from seamark.devstack.process import wait_until
 from seamark.kafka.topics import TopicAdmin
 from tests.fault.journal_key import write_journal_key
 from tests.fault.midway import POINTS, hold_midway

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from seamark.changes.entry import EntryKind
+from seamark.changes.journal import EntryKind
 from seamark.changes.kafka_journal import KafkaJournal, create_topics
 from seamark.devstack import StackSpec, start_stack
-from seamark.devstack.control import ask
+from seamark.devstack.client import ask
 from seamark.errors import JournalError, UnreachableError
 from seamark.kafka.topics import TopicAdmin
 from tests.unit.changes.journal_suite import AT, end, new_lock, opening

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.changes.failpoint import POINTS
+from seamark.changes.interruption import POINTS
 from tests.fault.guarded import STEPS
 from tests.fault.rig import Rig
 

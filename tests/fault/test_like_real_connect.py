@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from seamark.connect import ConnectClient
-from seamark.connect.timing import Timing
+from seamark.connect.caller import Timing
 from seamark.errors import SeamarkError
 from tests.fakes.connect import FILE_SOURCE
 from tests.simulation.test_like_connect import TRACES, run_simulated

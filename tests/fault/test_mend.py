@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from seamark.devstack.control import ask
-from seamark.devstack.wait import wait_until
-from seamark.kafka.key_hash import choose_partition
+from seamark.devstack.client import ask
+from seamark.devstack.process import wait_until
+from seamark.kafka.partitioner import choose_partition
 from seamark.offsets.codec.codec import encode_key
 from tests.fault.offset_lane import Lane
 from tests.fault.rig import SETTLE_SECONDS, SOURCE, Rig

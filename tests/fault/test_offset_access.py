@@ -24,7 +24,7 @@ import seamark
 from seamark.changes.setup import make_setup
 from seamark.context import open_context
 from seamark.devstack import StackSpec, start_stack
-from seamark.devstack.wait import wait_until
+from seamark.devstack.process import wait_until
 from seamark.errors import AuthorizationError, SeamarkError
 from tests.fault.rig import Rig
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from seamark.changes.failpoint import POINTS
-from seamark.devstack.wait import wait_until
+from seamark.changes.interruption import POINTS
+from seamark.devstack.process import wait_until
 from seamark.offsets.codec.codec import encode_key
 from tests.fault.moving import ACTING, STEPS
 from tests.fault.rig import SETTLE_SECONDS, is_hindered

@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from seamark.devstack.control import ask
-from seamark.devstack.process import state_of
-from seamark.devstack.wait import wait_until
+from seamark.devstack.client import ask
+from seamark.devstack.process import state_of, wait_until
 from tests.fault.offset_lane import Lane
 from tests.fault.rig import is_hindered, kill_quietly
 

@@ -12,12 +12,12 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from seamark.connectors.run_state import SetRunState
-from seamark.kafka.exact_writer import ExactWriter
+from seamark.kafka.transaction import ExactWriter
 from seamark.offsets.codec.codec import encode_key
-from seamark.offsets.write import route as offset_route
-from seamark.offsets.write.actions import ChangeOffsets
+from seamark.offsets.write import action as offset_route
+from seamark.offsets.write.action import ChangeOffsets
+from seamark.offsets.write.guards import VerifyOffsets
 from seamark.offsets.write.steps import WriteOffsets
-from seamark.offsets.write.stopped import VerifyOffsets
 from tests.fault.offset_lane import LINES, OFFSETS_PARTITIONS, Lane
 
 pytestmark = pytest.mark.timeout(400)

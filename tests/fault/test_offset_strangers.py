@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer
 
-from seamark.offsets.write import stopped
+from seamark.offsets.write import guards as stopped
 from tests.fault.offset_lane import LINES, Lane, is_running
 from tests.integration.rest import call_until
 

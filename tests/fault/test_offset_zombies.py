@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from seamark.devstack.control import ask
-from seamark.devstack.wait import wait_until
+from seamark.devstack.client import ask
+from seamark.devstack.process import wait_until
 from seamark.errors import DevstackError
 from tests.fault.offset_lane import ASLEEP, Lane
 from tests.integration.rest import call

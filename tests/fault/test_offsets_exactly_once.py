@@ -11,9 +11,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from seamark.context import open_context
 from seamark.devstack import StackSpec, start_stack
 from seamark.fleet import open_fleet
-from seamark.kafka.key_hash import choose_partition
+from seamark.kafka.partitioner import choose_partition
 from seamark.offsets.codec.codec import encode_key
-from seamark.offsets.offset_finding import OffsetOddity
+from seamark.offsets.model import OffsetOddity
 from seamark.offsets.service import Route
 from tests.integration.offset_tools import Brokers, Connect
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from seamark.devstack import StackSpec, load_stack, start_stack
-from seamark.devstack.control import ask
-from seamark.devstack.wait import wait_until
+from seamark.devstack.client import ask
+from seamark.devstack.process import wait_until
 from tests.fault.older import KINDS, PATIENCE_SECONDS
 from tests.fault.rig import build_counter
 from tests.integration.offset_tools import run_connect_offsets

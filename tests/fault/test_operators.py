@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from seamark.devstack.wait import wait_until
+from seamark.devstack.process import wait_until
 from tests.fault.history import find_breaks, find_last, read_history
 from tests.fault.rig import kill_quietly, wait_stopped
 

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from seamark.devstack.process import state_of
-from seamark.devstack.wait import wait_until
+from seamark.devstack.process import state_of, wait_until
 from tests.fault.offset_lane import Lane
 from tests.fault.partition import (
     ANSWERS_LOST,

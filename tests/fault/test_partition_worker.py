@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from seamark.devstack.wait import wait_until
+from seamark.devstack.process import wait_until
 from seamark.errors import SeamarkError
 from seamark.kafka.worker_group import read_worker_ids
 from seamark.offsets.codec.codec import encode_key

@@ -7,7 +7,7 @@ import json
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from seamark.devstack.wait import wait_until
+from seamark.devstack.process import wait_until
 from tests.fault.rig import SETTLE_SECONDS, is_hindered
 from tests.integration.waits import TRIES
 

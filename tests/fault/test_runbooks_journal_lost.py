@@ -7,7 +7,7 @@ import json
 import pytest
 
 from seamark.devstack import StackSpec, start_stack
-from seamark.devstack.wait import wait_until
+from seamark.devstack.process import wait_until
 from tests.fault.runbook_stage import PATIENCE_SECONDS, RunbookStage
 from tests.integration.runbook import CHANGE_ID, Runbook
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from seamark.devstack import StackSpec, start_stack
-from seamark.devstack.wait import wait_until
+from seamark.devstack.process import wait_until
 from tests.fault.runbook_stage import PATIENCE_SECONDS, RunbookStage
 from tests.integration.runbook import Runbook
 

@@ -7,8 +7,8 @@ from itertools import count
 import pytest
 
 from seamark.devstack import StackSpec, start_stack
-from seamark.devstack.wait import wait_until
-from seamark.kafka.key_hash import choose_partition
+from seamark.devstack.process import wait_until
+from seamark.kafka.partitioner import choose_partition
 from seamark.offsets.codec.codec import encode_key
 from tests.fault.runbook_stage import PATIENCE_SECONDS, RunbookStage
 from tests.integration.runbook import Runbook

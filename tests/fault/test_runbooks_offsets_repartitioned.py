@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka.admin import NewPartitions, NewTopic
 
 from seamark.devstack import StackSpec, start_stack
-from seamark.devstack.wait import wait_until
-from seamark.kafka.key_hash import choose_partition
+from seamark.devstack.process import wait_until
+from seamark.kafka.partitioner import choose_partition
 from seamark.offsets.codec.codec import encode_key
 from tests.fault.runbook_stage import PATIENCE_SECONDS, RunbookStage
 from tests.integration.offset_tools import run_connect_offsets

@@ -17,10 +17,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.devstack import StackSpec, start_stack
-from seamark.devstack.control import ask
+from seamark.devstack.client import ask
 from seamark.errors import UnreachableError
 from seamark.kafka import Brokers
-from seamark.kafka.second import load
+from seamark.kafka.kafka_python import load
 from tests.integration.kafka_tools import open_tools
 
 # Every node is a voter of the controllers' quorum. Of three, one dead and one paused leave no majority, and no broker

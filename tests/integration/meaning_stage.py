@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import seamark
 from seamark.connect import ConnectClient
 from seamark.context import open_context
-from seamark.core.offset import spell_identity
+from seamark.core.offsets import spell_identity
 from seamark.errors import NotFoundError
 from seamark.offsets.semantics import find_meaning
 from tests.integration.offset_tools import read_partition

@@ -9,11 +9,11 @@ import uuid
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 import seamark
-from seamark.changes.result import Outcome
+from seamark.changes.outcome import Outcome
 from seamark.changes.setup import make_setup
 from seamark.connect import ConnectClient
 from seamark.context import open_context
-from seamark.kafka.key_hash import choose_partition
+from seamark.kafka.partitioner import choose_partition
 from tests.integration.meaning_stage import await_stopped
 from tests.integration.offset_tools import Brokers
 from tests.integration.waits import DEADLINE_SECONDS, TRIES, ask_patiently, says_hindered

@@ -10,7 +10,7 @@ import uuid
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from seamark.kafka.key_hash import choose_partition
+from seamark.kafka.partitioner import choose_partition
 from tests.integration.rest import DEADLINE_SECONDS, call_until
 from tests.integration.waits import await_topic, wait_for
 

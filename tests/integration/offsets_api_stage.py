@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from seamark.core.offset import spell_identity
+from seamark.core.offsets import spell_identity
 from seamark.errors import NotFoundError
 from tests.integration.waits import DEADLINE_SECONDS, await_topic, wait_for
 

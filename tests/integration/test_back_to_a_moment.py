@@ -14,7 +14,7 @@ from confluent_kafka.admin import NewTopic
 import seamark
 from seamark.changes.setup import make_setup
 from seamark.context import open_context
-from seamark.core.distance import Certainty
+from seamark.core.offsets import Certainty
 from seamark.errors import RefusedError, UnsupportedError
 from seamark.offsets.read.export_file import write_export
 from tests.integration.offset_rig import describe_failures

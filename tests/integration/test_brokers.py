@@ -10,15 +10,14 @@ from contextlib import suppress
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from seamark.changes.result import Outcome
+from seamark.changes.outcome import Outcome
 from seamark.changes.step import Observed
 from seamark.errors import AlreadyExistsError, NotFoundError, RefusedError, RejectedError, UnreachableError
-from seamark.groups.group import DeleteGroup, MoveGroup
+from seamark.groups.actions import DeleteGroup, MoveGroup
 from seamark.kafka import Brokers
 from seamark.kafka.groups import Committed, GroupType
-from seamark.kafka.spot import Bounds, Edge, Stamp
-from seamark.topics.topic import CreateTopic, DeleteTopic
-from seamark.topics.topic_change import AlterTopicConfig, GrowTopic
+from seamark.kafka.model import Bounds, Edge, Stamp
+from seamark.topics.actions import AlterTopicConfig, CreateTopic, DeleteTopic, GrowTopic
 from tests.unit.changes.brokers import BrokerWorld
 
 

@@ -13,10 +13,9 @@ import pytest
 
 from seamark.cli.connect_offsets import execute
 from seamark.cli.session import Session
-from seamark.devstack.jars import connect_jars
-from seamark.devstack.plugins import PluginFolder
-from seamark.devstack.ports import PortReservation
-from seamark.devstack.process import RunningServer
+from seamark.devstack.downloads import connect_jars
+from seamark.devstack.java import PluginFolder
+from seamark.devstack.process import PortReservation, RunningServer
 from seamark.devstack.servers.connect import build_cluster, build_standalone
 from tests.integration.offset_tools import Brokers, Connect, new_name
 

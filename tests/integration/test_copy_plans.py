@@ -15,19 +15,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from seamark.cli.main import execute
 from seamark.cli.session import Session
-from seamark.copies.plan.copy_registration import PREFIX, Registration
-from seamark.copies.plan.logs import KafkaLogs
-from seamark.copies.plan.plan_file import read_copy_plan
-from seamark.copies.plan.registrations import RegistryHold, read_registered
-from seamark.copies.plan.registry import register
-from seamark.copies.plan.tasks import build_tasks
-from seamark.copies.run.target import TargetTopic
+from seamark.copies.plan.endpoints import KafkaLogs
+from seamark.copies.plan.plan import build_tasks
+from seamark.copies.plan.registrations import PREFIX, Registration, RegistryHold, read_registered
+from seamark.copies.plan.registry import read_copy_plan, register
+from seamark.copies.run.runner import TargetTopic
 from seamark.errors import FencedError, RefusedError
 from seamark.fleet import open_fleet
 from seamark.kafka.topics import TopicAdmin
-from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied
-from seamark.kafka_sink.control_codec import encode_control
-from seamark.kafka_sink.control_topic import ensure_control_topic
+from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied, encode_control
+from seamark.kafka_sink.control_reads import ensure_control_topic
 from seamark.kafka_sink.routing import Routing, Rule
 
 WAIT_SECONDS = 60

@@ -15,12 +15,11 @@ from pathlib import Path
 import pytest
 
 from seamark.demo.chapters import CHAPTERS
-from seamark.demo.chapters.lake import PAYMENT_ROWS as PAYMENTS
-from seamark.demo.chapters.rewind import HOUR_ROWS
-from seamark.demo.chapters.rewind import VISIT_ROWS as VISITS
-from seamark.demo.chapters.shrink import MORE as MORE_CLICKS
-from seamark.demo.chapters.shrink import RECORDS as CLICKS
-from seamark.demo.chapters.table import QUEST_ROWS
+from seamark.demo.chapters.data import HOUR_ROWS, QUEST_ROWS
+from seamark.demo.chapters.data import MORE as MORE_CLICKS
+from seamark.demo.chapters.data import PAYMENT_ROWS as PAYMENTS
+from seamark.demo.chapters.data import RECORDS as CLICKS
+from seamark.demo.chapters.data import VISIT_ROWS as VISITS
 
 # All chapters took 154 s on 2 cores that others kept busy (load 9).
 # With Spark's chapters, beside three other processes on two cores; alone it takes under four minutes.

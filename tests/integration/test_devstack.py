@@ -12,8 +12,7 @@ import urllib.request
 from pathlib import Path
 
 from seamark.devstack import load_stack
-from seamark.devstack.process import state_of
-from seamark.devstack.wait import wait_until
+from seamark.devstack.process import state_of, wait_until
 
 
 def devstack(*arguments, file, check=True):

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from seamark.core.offset import spell_identity
-from seamark.kafka.key_hash import choose_partition
+from seamark.core.offsets import spell_identity
+from seamark.kafka.partitioner import choose_partition
 from seamark.offsets.codec.codec import decode_value, encode_key
 from seamark.offsets.codec.verdicts import ValueVerdict
 from tests.integration.rest import DEADLINE_SECONDS, call_until

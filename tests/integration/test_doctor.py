@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from seamark.context import open_context
-from seamark.core.finding import Severity
+from seamark.core.readings import Severity
 from seamark.errors import NotFoundError
 from seamark.fleet import open_fleet
 from seamark.kafka import KafkaAdmin

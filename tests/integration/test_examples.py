@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from seamark.devstack.process import wait_until
 from seamark.devstack.seed import run_sql
 from seamark.devstack.stack import write_stack
-from seamark.devstack.wait import wait_until
 from tests.integration.rest import call_until
 
 # The first test waits for the one apply, and then for every row.

@@ -4,10 +4,10 @@ import uuid
 
 import pytest
 
-from seamark.connect.connector import State
-from seamark.connectors.health import Health, build_health
+from seamark.connect.model import State
+from seamark.connectors.model import Health, build_health
 from seamark.context import open_context
-from seamark.core.finding import Severity
+from seamark.core.readings import Severity
 from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, UsageError
 from seamark.fleet import open_fleet

@@ -9,7 +9,7 @@ import time
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from seamark.changes.entry import EntryKind
+from seamark.changes.journal import EntryKind
 from seamark.changes.kafka_journal import JournalNames, JournalTiming, KafkaJournal, check_topics, create_topics
 from seamark.changes.kafka_journal.clients import JournalClients
 from seamark.errors import (

@@ -23,9 +23,9 @@ from seamark.errors import (
     RejectedError,
     UnreachableError,
 )
-from seamark.tables.ledger_entry import Entry, Step
-from seamark.tables.postgres.landing import LandingDatabase
-from seamark.tables.postgres.landing_table import LandingTable
+from seamark.tables.model import Entry, Step
+from seamark.tables.postgres.table import LandingTable
+from seamark.tables.postgres.writer import LandingDatabase
 
 FIRST = Entry("orders", "id", 0, next_offset=5)
 
@@ -290,10 +290,10 @@ def test_two_at_once_land_it_once(build, read):
 
 STOPPED = """
 import json, os, signal, sys
-from seamark.tables.postgres.landing import LandingDatabase
-from seamark.tables.ledger_entry import Step
-from seamark.tables.postgres.landing_table import LandingTable
-from seamark.tables.ledger_entry import Entry
+from seamark.tables.postgres.writer import LandingDatabase
+from seamark.tables.model import Step
+from seamark.tables.postgres.table import LandingTable
+from seamark.tables.model import Entry
 given = json.loads(sys.stdin.readline())
 table = LandingTable(given["table"], ("id", "words"))
 def write(sink):
@@ -342,10 +342,10 @@ def test_process_that_is_stopped_in_its_transaction_is_ended(build, read, dsn, p
 ENTERING = """
 import json, os, signal, sys
 import psycopg
-from seamark.tables.postgres.any_driver import Runner
+from seamark.tables.postgres.ledger import Runner
 from seamark.tables.postgres.ledger import Ledger
-from seamark.tables.postgres.zombies import build_session_name
-from seamark.tables.ledger_entry import Entry
+from seamark.tables.postgres.connection import build_session_name
+from seamark.tables.model import Entry
 given = json.loads(sys.stdin.readline())
 entry, owner = Entry(*given["entry"]), given["owner"]
 name = build_session_name(owner, *entry.key)
@@ -437,7 +437,7 @@ def test_database_that_is_away_is_told_without_its_password():
 
 
 def test_entry_that_somebody_else_holds_is_waited_for_and_told(build, dsn, place, monkeypatch):
-    monkeypatch.setattr("seamark.tables.postgres.landing._HOLD_SECONDS", 3.0)
+    monkeypatch.setattr("seamark.tables.postgres.writer._HOLD_SECONDS", 3.0)
     database = build()
     (entry,) = database.claim([FIRST])
     with psycopg.connect(dsn) as other:

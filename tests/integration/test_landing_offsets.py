@@ -17,9 +17,9 @@ from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.errors import FencedError, NotFoundError
 from seamark.offsets.stores.ledger import fence_ledger, list_ledgers, read_epochs
-from seamark.tables.ledger_entry import Entry, Step
-from seamark.tables.postgres.landing import LandingDatabase
-from seamark.tables.postgres.landing_table import LandingTable
+from seamark.tables.model import Entry, Step
+from seamark.tables.postgres.table import LandingTable
+from seamark.tables.postgres.writer import LandingDatabase
 from tests.integration.waits import await_topic
 
 RECORDS = 100

@@ -14,15 +14,14 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from seamark.connect import ConnectClient
-from seamark.core.distance import Certainty, Fixed, Unit
-from seamark.core.offsets import Order
+from seamark.core.offsets import Certainty, Fixed, Order, Unit
 from seamark.devstack import StackSpec, start_stack
-from seamark.devstack.control import ask
-from seamark.devstack.jars import read_jars
-from seamark.offsets.read.behind import database_url, rows_behind
+from seamark.devstack.client import ask
+from seamark.devstack.downloads import read_jars
+from seamark.offsets.read.lag import database_url, rows_behind
 from seamark.offsets.semantics import find_meaning
-from seamark.offsets.semantics.consequences import Harm
 from seamark.offsets.semantics.debezium_postgres import show_lsn
+from seamark.offsets.semantics.semantics import Harm
 from seamark.tables import Database
 from tests.integration.meaning_stage import check_stores
 from tests.integration.test_own_connector import find_plugin_path

@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
-from seamark.core.distance import Certainty, FileBytes, LogRange, Unit, settle
-from seamark.core.finding import Severity
-from seamark.core.offset import Offset
-from seamark.core.offsets import Order
-from seamark.offsets.read.behind import measure_behind, rows_behind
-from seamark.offsets.semantics.consequences import Harm
+from seamark.core.offsets import Certainty, FileBytes, LogRange, Offset, Order, Unit, settle
+from seamark.core.readings import Severity
+from seamark.offsets.read.lag import measure_behind, rows_behind
+from seamark.offsets.semantics.semantics import Harm
 from seamark.tables import Database
 from tests.integration.meaning_stage import Stage
 from tests.integration.rest import call_until

@@ -9,9 +9,9 @@ import json
 
 import pytest
 
-from seamark.changes.progress import Silent
+from seamark.changes.outcome import Silent
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnsupportedError, UsageError
-from seamark.offsets.repair.mending import NEWEST
+from seamark.offsets.repair.rules import NEWEST
 from tests.fakes.connect import FILE_SOURCE
 from tests.integration.offset_rig import OffsetRig
 from tests.integration.offset_tools import JSON

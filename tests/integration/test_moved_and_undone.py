@@ -18,9 +18,9 @@ from confluent_kafka.admin import AdminClient
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from seamark.core.offset import spell_identity
+from seamark.core.offsets import spell_identity
 from seamark.offsets.codec.codec import decode_key, decode_value, encode_key, encode_rest_key
-from seamark.offsets.held_offset import WriteRoute
+from seamark.offsets.model import WriteRoute
 from tests.integration.offset_rig import OffsetRig, without_tombstones
 from tests.integration.waits import DEADLINE_SECONDS
 

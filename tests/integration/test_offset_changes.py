@@ -12,9 +12,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 import seamark
 from seamark.changes.setup import make_setup
 from seamark.context import open_context
-from seamark.core.offset import Offset
+from seamark.core.offsets import Offset
 from seamark.offsets.write.plans import plan_write
-from seamark.offsets.write.preview_totals import SafetyOptions
+from seamark.offsets.write.preview import SafetyOptions
 from tests.integration.rest import DEADLINE_SECONDS, call, call_until
 
 LINES = [f"line {number}" for number in range(200)]

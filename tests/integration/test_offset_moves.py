@@ -12,12 +12,11 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 import seamark
 from seamark.changes.setup import make_setup
 from seamark.context import open_context
-from seamark.core.distance import Certainty, Unit
-from seamark.core.offset import Offset
+from seamark.core.offsets import Certainty, Offset, Unit
 from seamark.errors import UnsupportedError
 from seamark.offsets.read.export_file import write_export
 from seamark.offsets.write.plans import merge
-from seamark.offsets.write.preview_totals import Tolerance
+from seamark.offsets.write.preview import Tolerance
 from tests.integration.meaning_stage import Stage
 from tests.integration.test_meanings import s3_sink
 from tests.integration.waits import wait_for

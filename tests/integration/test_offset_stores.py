@@ -11,16 +11,16 @@ import pytest
 from confluent_kafka import Producer
 
 from seamark.context import open_context
-from seamark.core.offset import spell_identity
+from seamark.core.offsets import spell_identity
 from seamark.errors import NotFoundError
 from seamark.fleet import open_fleet
-from seamark.kafka.key_hash import choose_partition
+from seamark.kafka.partitioner import choose_partition
 from seamark.kafka.topic_scan import TopicScan
 from seamark.offsets.codec.codec import encode_key
-from seamark.offsets.offset_finding import OffsetOddity
+from seamark.offsets.model import OffsetOddity
 from seamark.offsets.read.export_file import check_export, write_export
 from seamark.offsets.service import Route
-from seamark.offsets.stores.topic_store import TopicStore
+from seamark.offsets.stores.topic import TopicStore
 from tests.integration.offset_tools import JSON, Brokers, Connect, new_name, run_connect_offsets
 from tests.integration.rest import call_until
 from tests.integration.waits import wait_for

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from seamark.devstack import StackSpec, start_stack
-from seamark.devstack.control import ask
+from seamark.devstack.client import ask
 from tests.integration.offset_rig import OffsetRig
 from tests.integration.offsets_api_cases import CASES, EXACTLY_ONCE
 from tests.integration.offsets_api_stage import Kafka

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from seamark.core.offset import spell_identity
+from seamark.core.offsets import spell_identity
 from seamark.offsets.codec.codec import encode_rest_key
-from seamark.offsets.held_offset import WriteRoute
+from seamark.offsets.model import WriteRoute
 from seamark.offsets.read.export_file import write_export
 from tests.integration.offset_rig import OffsetRig, without_tombstones
 from tests.integration.offsets_api_stage import RECORDS, Kafka, Lines, Sink, run_cli

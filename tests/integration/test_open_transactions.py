@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer
 
-from seamark.core.finding import Severity
-from seamark.kafka.spot import Edge
+from seamark.core.readings import Severity
+from seamark.kafka.model import Edge
 from tests.fakes.connect import FILE_SOURCE
 from tests.integration.offset_rig import OffsetRig
 from tests.integration.waits import wait_for

@@ -12,11 +12,10 @@ import psycopg
 import pytest
 
 from seamark.errors import FormatVersionError
-from seamark.tables.ledger_entry import Entry, Step
-from seamark.tables.postgres import landing_upsert
-from seamark.tables.postgres.landing import LandingDatabase
-from seamark.tables.postgres.landing_table import LandingTable
-from seamark.tables.record_order import OrderKind, OrderTerm
+from seamark.tables.model import Entry, OrderKind, OrderTerm, Step
+from seamark.tables.postgres import upsert as landing_upsert
+from seamark.tables.postgres.table import LandingTable
+from seamark.tables.postgres.writer import LandingDatabase
 
 ORDER = (OrderTerm("version", OrderKind.NUMBER),)
 WAIT_SECONDS = 30

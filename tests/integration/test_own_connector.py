@@ -19,7 +19,7 @@ from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.connect import ConnectClient
 from seamark.devstack import StackSpec, start_stack
-from seamark.devstack.control import ask
+from seamark.devstack.client import ask
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own-connector"
 CLASS = "example.counter.CounterSourceConnector"

@@ -18,7 +18,7 @@ from seamark.cli.session import Session
 from seamark.connect import ConnectClient
 from seamark.context import open_context
 from seamark.errors import NotFoundError, RefusedError
-from seamark.kafka.key_hash import choose_partition
+from seamark.kafka.partitioner import choose_partition
 from seamark.offsets.read.export_file import check_export
 from tests.fakes.connect import FILE_SOURCE
 from tests.integration.waits import await_topic, wait_for

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from seamark.core.distance import settle
-from seamark.core.offset import Offset
-from seamark.offsets.read.behind import measure_behind
+from seamark.core.offsets import Offset, settle
+from seamark.offsets.read.lag import measure_behind
 from seamark.tables import Database
 from tests.integration.meaning_stage import Stage, check_stores
 from tests.integration.test_meanings import (

@@ -14,15 +14,14 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from seamark.connect.connector import Connector
-from seamark.core.distance import Certainty, Distance, Mark, TableRows, Unit
-from seamark.core.offset import Offset
+from seamark.connect.model import Connector
+from seamark.core.offsets import Certainty, Distance, Mark, Offset, TableRows, Unit
 from seamark.core.refs import ConnectorType
-from seamark.devstack.wait import wait_until
+from seamark.devstack.process import wait_until
 from seamark.errors import AuthenticationError, AuthorizationError, NotFoundError, RejectedError
-from seamark.offsets.read.behind import rows_behind
+from seamark.offsets.read.lag import rows_behind
 from seamark.tables import Database
-from seamark.tables.postgres.query import build_explain
+from seamark.tables.postgres.counting import build_explain
 
 PLUGIN = "io.aiven.connect.jdbc.JdbcSourceConnector"
 ROWS = 2000
@@ -238,7 +237,7 @@ import os, signal
 # Where nobody sits at a terminal, children are told to ignore it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from seamark.tables import Database
-from seamark.core.distance import Distance, Mark, TableRows, Unit
+from seamark.core.offsets import Distance, Mark, TableRows, Unit
 rows = TableRows((os.environ["SCHEMA"], "endless"), number_column="id", after=Mark(0))
 try:
     Database(os.environ["DSN"], limit_seconds=90).count(Distance(Unit.ROWS, rows))

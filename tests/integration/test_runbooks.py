@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from seamark.core.offset import Offset
+from seamark.core.offsets import Offset
 from tests.integration.runbook_stage import Pipe, note_moment
 from tests.integration.waits import wait_for
 

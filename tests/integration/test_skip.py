@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from seamark.dead_letters.park import TIMESTAMP
+from seamark.dead_letters.steps import TIMESTAMP
 from seamark.errors import RefusedError
-from seamark.kafka.record import Place
+from seamark.kafka.model import Place
 from tests.integration.skip_stage import JSON, NO_JSON, SkipStage, row
 from tests.integration.test_meanings import S3_SINK
 from tests.integration.waits import wait_for

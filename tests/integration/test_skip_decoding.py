@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from seamark.kafka.record import Place, WholeRecord
-from seamark.offsets.codec.decoding import Decoder
+from seamark.kafka.model import Place, WholeRecord
+from seamark.offsets.codec.converter_faults import Decoder
 from tests.integration.skip_stage import SkipStage
 from tests.integration.waits import wait_for
 

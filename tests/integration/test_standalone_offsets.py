@@ -11,15 +11,14 @@ import pytest
 
 from seamark.context import open_context
 from seamark.core.files import write_whole
-from seamark.devstack.jars import connect_jars
-from seamark.devstack.plugins import PluginFolder
-from seamark.devstack.ports import PortReservation
-from seamark.devstack.process import RunningServer
+from seamark.devstack.downloads import connect_jars
+from seamark.devstack.java import PluginFolder
+from seamark.devstack.process import PortReservation, RunningServer
 from seamark.devstack.servers.connect import build_standalone
 from seamark.fleet import open_fleet
 from seamark.offsets.codec.codec import encode_key, encode_value
-from seamark.offsets.codec.javamap import read_java_map, write_java_map
-from seamark.offsets.stores.file_store import FileStore
+from seamark.offsets.codec.java_map import read_java_map, write_java_map
+from seamark.offsets.stores.file import FileStore
 from tests.integration.offset_tools import Brokers, Connect, new_name, run_connect_offsets
 
 LINES = "one\ntwo\nthree\n"

@@ -24,7 +24,7 @@ from seamark.cli.session import Session
 from seamark.connect import ConnectClient, Timing
 from seamark.context import open_context
 from seamark.devstack import StackSpec, start_stack
-from seamark.devstack.control import ask
+from seamark.devstack.client import ask
 from seamark.errors import UnreachableError
 from tests.fakes.connect import FILE_SOURCE
 from tests.integration.waits import wait_for

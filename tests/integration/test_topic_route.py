@@ -11,12 +11,11 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 
 from seamark.devstack import StackSpec, start_stack
-from seamark.devstack.control import ask
+from seamark.devstack.client import ask
 from seamark.devstack.java import find_java
 from seamark.errors import RefusedError
 from seamark.offsets.codec.codec import encode_key, encode_rest_key
-from seamark.offsets.held_offset import WriteRoute
-from seamark.offsets.offset_finding import OffsetOddity
+from seamark.offsets.model import OffsetOddity, WriteRoute
 from tests.integration.offset_rig import OffsetRig, without_tombstones
 from tests.integration.waits import wait_for
 

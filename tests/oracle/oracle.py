@@ -7,7 +7,7 @@ import struct
 import subprocess
 from pathlib import Path
 
-from seamark.devstack.jars import connect_jars
+from seamark.devstack.downloads import connect_jars
 from seamark.devstack.java import find_java
 
 SOURCE = Path(__file__).parent / "java" / "Oracle.java"

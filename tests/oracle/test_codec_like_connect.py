@@ -9,11 +9,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seamark.errors import UsageError
-from seamark.kafka.key_hash import choose_partition, hash_murmur2
-from seamark.offsets.codec.codec import as_rest_map, decode_key, encode_key, encode_rest_key, encode_value
-from seamark.offsets.codec.java_double import spell_double
-from seamark.offsets.codec.java_hash import order_as_hash_map, order_names
-from seamark.offsets.codec.reading import NotJsonError, read_json
+from seamark.kafka.partitioner import choose_partition, hash_murmur2
+from seamark.offsets.codec.codec import (
+    NotJsonError,
+    as_rest_map,
+    decode_key,
+    encode_key,
+    encode_rest_key,
+    encode_value,
+    read_json,
+)
+from seamark.offsets.codec.spelling import order_as_hash_map, order_names, spell_double
 from seamark.offsets.codec.verdicts import KeyVerdict
 from tests.oracle.oracle import fields, hexed, tag, unhexed, untag
 from tests.oracle.strategies import DOUBLES, FIELDS, NAMES, TEXTS, spoiled

@@ -8,7 +8,7 @@ import pytest
 
 from seamark.errors import RefusedError
 from seamark.offsets.codec.codec import encode_key, encode_value
-from seamark.offsets.codec.javamap import find_capacity, read_java_map, write_java_map
+from seamark.offsets.codec.java_map import find_capacity, read_java_map, write_java_map
 from tests.oracle.oracle import hexed, unhexed
 
 

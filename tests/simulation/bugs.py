@@ -15,21 +15,20 @@ import pytest
 
 from seamark.changes import executor as executor_module
 from seamark.changes import recovery as recovery_module
-from seamark.changes.entry import EntryKind
 from seamark.changes.executor import Executor, Sent, write_outcome
-from seamark.changes.expectation import Expectations
 from seamark.changes.history import Past
+from seamark.changes.journal import EntryKind
 from seamark.changes.kafka_journal import KafkaJournalWriter
-from seamark.changes.kafka_journal.board import Board
+from seamark.changes.kafka_journal.heads import Board
+from seamark.changes.preconditions import Expectations
 from seamark.changes.recovery import Recovery
-from seamark.changes.settle import Settler
+from seamark.changes.run import Settler, Walk
 from seamark.changes.step import Outcome
-from seamark.changes.walk import Walk
 from seamark.connect.caller import Caller
-from seamark.core.deadline import Deadline, limit_requests
+from seamark.core.time import Deadline, limit_requests
 from seamark.errors import FencedError, JournalError, SeamarkError, UnknownOutcomeError
 from seamark.kafka import log as log_module
-from seamark.kafka.reading import build_reader_config
+from seamark.kafka.log import build_reader_config
 from seamark.kafka.transaction import TransactionalWriter
 from tests.fakes.kafka.brokers import MemoryBrokers
 from tests.simulation.journal import SimWriter
@@ -220,7 +219,7 @@ def looked_and_believed(patch: pytest.MonkeyPatch) -> None:
 
 def secret_journalled(patch: pytest.MonkeyPatch) -> None:
     """What stands behind a reference goes into the journal if its key has a harmless name."""
-    patch.setattr("seamark.connectors.connector.find_references", lambda config: ())
+    patch.setattr("seamark.connectors.steps.find_references", lambda config: ())
 
 
 # Those that the issue names, of which the missed fsync and the torn tail are the file journal's own; then ours.

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from seamark.connect.connector import ConnectorStatus, State, Task
+from seamark.connect.model import ConnectorStatus, State, Task
 from seamark.errors import AlreadyExistsError, NotFoundError
-from seamark.kafka.records_held import HeldRecord
+from seamark.kafka.model import HeldRecord
 from tests.simulation.clock import Timeline
 
 Config = dict[str, str]

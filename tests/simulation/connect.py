@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING
 
 from seamark.changes.timing import ChangeTiming
 from seamark.connect import Timing, requests
-from seamark.connect.answer import Answer, Failure
-from seamark.connect.caller import Caller
-from seamark.connect.connector import Connector, ConnectorStatus
-from seamark.connect.request import Request
-from seamark.connect.rules import Phase
-from seamark.connect.workers import Workers
+from seamark.connect.answers import Answer, Failure, Phase
+from seamark.connect.caller import Caller, Workers
+from seamark.connect.model import Connector, ConnectorStatus
+from seamark.connect.requests import Request
 from seamark.core.refs import ConnectorType
 from seamark.errors import (
     AlreadyExistsError,

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from seamark.changes.entry import Ending, Entry, EntryKind, check_chain
 from seamark.changes.history import Past, read_past
 from seamark.changes.images import is_sealed
-from seamark.changes.journal import Journal
+from seamark.changes.journal import Ending, Entry, EntryKind, Journal, check_chain
 from seamark.changes.locks import conflicts
-from seamark.changes.result import GOOD, ChangeResult
+from seamark.changes.outcome import GOOD, ChangeResult
+from seamark.changes.plan import Task, build_tasks
 from seamark.changes.step import Intent, Outcome
-from seamark.changes.task import Task, build_tasks
-from seamark.connectors.connector import CreateConnector
 from seamark.connectors.run_state import SetRunState
+from seamark.connectors.steps import CreateConnector
 from seamark.errors import JournalError, TamperedJournalError
 from tests.simulation.cluster import Cluster
 from tests.simulation.faults import HARMLESS, Kind, Violation

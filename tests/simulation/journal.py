@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from seamark.changes.entry import NO_HASH, Entry, EntryKind
-from seamark.changes.head import Head
-from seamark.changes.journal import Opening
+from seamark.changes.journal import NO_HASH, Entry, EntryKind, Head, Opening
 from seamark.changes.locks import conflicts
 from seamark.errors import FencedError, JournalError, LockedError, NotFoundError, RefusedError, UsageError
 from tests.simulation.clock import Timeline

@@ -10,11 +10,11 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from seamark.changes.entry import Entry, EntryKind
+from seamark.changes.environment import Clock
+from seamark.changes.journal import Entry, EntryKind
 from seamark.changes.kafka_journal import JournalNames, JournalTiming, KafkaJournal
 from seamark.changes.kafka_journal.clients import JournalClients
-from seamark.changes.world import Clock
-from seamark.kafka.clocks import Clocks
+from seamark.kafka.log import Clocks
 from tests.fakes.kafka.brokers import Line, MemoryBrokers, Message, NoAnswer, Refused, Request
 from tests.simulation.clock import Timeline
 from tests.simulation.faults import PLAYED, Call, Fault, Kind, Process, Violation

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from seamark.changes.entry import EntryKind
-from seamark.core.deadline import find_deadline
+from seamark.changes.journal import EntryKind
+from seamark.core.time import find_deadline
 from tests.simulation.faults import Process, Violation
 from tests.simulation.journal import Store, Stored
 

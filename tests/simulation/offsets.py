@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from seamark.core.deadline import check_deadline
-from seamark.core.offset import OffsetMap
+from seamark.core.offsets import OffsetMap
+from seamark.core.time import check_deadline
 from seamark.errors import UnknownOutcomeError, UnreachableError
-from seamark.kafka.records_held import HeldRecord
-from seamark.offsets.held_offset import HeldOffset
+from seamark.kafka.model import HeldRecord
+from seamark.offsets.model import HeldOffset
 from tests.simulation.faults import KILLS, Call, Kind, Process
 
 if TYPE_CHECKING:

@@ -12,17 +12,16 @@ from collections import Counter
 from collections.abc import Callable
 from contextvars import Context
 
-from seamark.changes.actor import Actor
-from seamark.changes.clock_mark import ClockMark
+from seamark.changes.actor import Actor, ClockMark
 from seamark.changes.executor import Executor
 from seamark.changes.journal import Journal
 from seamark.changes.locks import cluster_lock, connector_lock
+from seamark.changes.outcome import ChangeResult, Outcome
 from seamark.changes.plan import Plan
 from seamark.changes.recovery import Recovery
-from seamark.changes.result import ChangeResult, Outcome
 from seamark.changes.step import Step
-from seamark.connectors.connector import PutConfig
 from seamark.connectors.run_state import SetRunState
+from seamark.connectors.steps import PutConfig
 from seamark.errors import (
     FencedError,
     JournalError,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from seamark.changes.step import Step
-from seamark.connectors.connector import CreateConnector, DeleteConnector, PutConfig
 from seamark.connectors.run_state import RestartFailed, SetRunState
+from seamark.connectors.steps import CreateConnector, DeleteConnector, PutConfig
 from tests.simulation.faults import FOREIGN, KILLS, Fault, Kind
 from tests.simulation.world import CANARY, CLUSTER
 

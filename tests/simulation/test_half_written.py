@@ -6,17 +6,17 @@ import contextlib
 
 import pytest
 
-from seamark.changes.entry import EntryKind
 from seamark.changes.history import read_past
-from seamark.changes.result import Outcome
+from seamark.changes.journal import EntryKind
+from seamark.changes.outcome import Outcome
 from seamark.changes.step import Intent
 from seamark.connectors.run_state import SetRunState
-from seamark.core.offset import Offset
+from seamark.core.offsets import Offset
 from seamark.errors import FencedError, JournalError, SeamarkError
-from seamark.kafka.records_held import HeldRecord
-from seamark.offsets.held_offset import WriteRoute
+from seamark.kafka.model import HeldRecord
+from seamark.offsets.model import WriteRoute
+from seamark.offsets.write.guards import ProveStopped
 from seamark.offsets.write.steps import WriteOffsets
-from seamark.offsets.write.stopped import ProveStopped
 from tests.simulation.faults import KILLS, Call, Fault, Killed, Kind
 from tests.simulation.world import CLUSTER, TIMING
 from tests.step_list import plan_undo, surround

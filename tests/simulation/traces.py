@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 
-from seamark.connect.changing_api import ConnectStepPort
+from seamark.connect.api import ConnectStepPort
 from seamark.connectors.read import find_run_state
 from seamark.errors import NotFoundError, SeamarkError
 

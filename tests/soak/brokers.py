@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import warnings
 
-from seamark.devstack.wait import wait_until
+from seamark.devstack.process import wait_until
 
 with warnings.catch_warnings():
     # kafka-python reads its schemas with importlib.resources.read_text, which Python 3.11 and 3.12 deprecate.

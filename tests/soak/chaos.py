@@ -9,8 +9,8 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-from seamark.devstack.control import ask
-from seamark.devstack.wait import wait_until
+from seamark.devstack.client import ask
+from seamark.devstack.process import wait_until
 from seamark.errors import DevstackError
 
 # A few changes in peace between two deaths, and forty of these in three quarters of an hour.

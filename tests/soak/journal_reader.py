@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from seamark.changes.kafka_journal.records import ChunkAssembly
-from seamark.devstack.wait import wait_until
+from seamark.changes.kafka_journal.entries import ChunkAssembly
+from seamark.devstack.process import wait_until
 from seamark.errors import SeamarkError
 from seamark.kafka.log import PartitionLog
 from tests.fault.history import Change, read_history

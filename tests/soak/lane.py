@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from datetime import datetime
 
-from seamark.devstack.wait import wait_until
+from seamark.devstack.process import wait_until
 from tests.fault.history import find_breaks, find_last, read_history
 from tests.fault.rig import Rig, kill_quietly
 from tests.soak.proxy import write_context

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from seamark.devstack.control import ask
+from seamark.devstack.client import ask
 from tests.integration.test_topic_route import build_plugin
 from tests.soak.brokers import GROUPS, Brokers
 from tests.soak.chaos import Chaos

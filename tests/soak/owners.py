@@ -11,7 +11,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
-from seamark.devstack.wait import wait_until
+from seamark.devstack.process import wait_until
 
 FILE = "org.apache.kafka.connect.file.FileStream"
 STATES = ("RUNNING", "RUNNING", "PAUSED", "STOPPED")

@@ -7,7 +7,7 @@ import json
 import urllib.error
 import urllib.request
 
-from seamark.devstack.wait import wait_until
+from seamark.devstack.process import wait_until
 
 PATIENCE_SECONDS = 240
 # While workers come and go, Connect refuses for a moment, or does not know yet.

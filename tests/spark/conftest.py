@@ -13,7 +13,7 @@ import pytest
 
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
 from seamark.spark import open_session
-from seamark.spark.session import active_session
+from seamark.spark.sessions import active_session
 from tests.spark.kafka_side import KafkaSide
 
 ROOT = Path(__file__).parents[2]

@@ -11,9 +11,9 @@ import json
 import sys
 from pathlib import Path
 
-from seamark.copies.plan.copy_plan import load_plan
+from seamark.copies.plan.plan import load_plan
 from seamark.copies.plan.settings import CopyEnds
-from seamark.copies.run.copy_job import run_copy
+from seamark.copies.run.spark_copy import run_copy
 from seamark.spark import open_session
 
 ROOT = Path(__file__).parents[2]

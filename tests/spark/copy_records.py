@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Producer
 
-from seamark.kafka.key_hash import choose_partition
+from seamark.kafka.partitioner import choose_partition
 from tests.spark.kafka_side import OLD_MS, WAIT_SECONDS
 
 _BODY = b"x" * 80

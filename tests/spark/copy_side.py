@@ -6,10 +6,9 @@ from uuid import uuid4
 
 from confluent_kafka import Producer
 
-from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
-from seamark.copies.plan.cutting import Limits, cut_slices
+from seamark.copies.plan.plan import CopyPlan, Limits, TopicEnd, cut_slices
 from seamark.copies.plan.settings import CopyEnds
-from seamark.kafka.native_partitioner import build_partitioner
+from seamark.kafka.partitioner import build_partitioner
 from seamark.kafka_sink.routing import Routing, Rule
 from seamark.spark.slices import OffsetRange
 from tests.spark.kafka_side import OLD_MS, WAIT_SECONDS

@@ -20,7 +20,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from seamark.copies.plan.debris import find_debris
+from seamark.copies.plan.progress import find_debris
 from seamark.devstack import StackSpec, load_stack, start_stack
 from tests.spark.copy_records import Source, compare, compare_debris, fill
 from tests.spark.copy_stage import WAIT_SECONDS, CopyStage, wait_for

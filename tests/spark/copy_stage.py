@@ -8,10 +8,9 @@ from uuid import uuid4
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd, dump_plan
-from seamark.copies.plan.cutting import Limits, cut_slices
+from seamark.copies.plan.plan import CopyPlan, Limits, TopicEnd, cut_slices, dump_plan
 from seamark.copies.plan.progress import read_progress
-from seamark.kafka_sink.control_scan import read_records
+from seamark.kafka_sink.control_reads import read_records
 from seamark.kafka_sink.routing import Routing, Rule
 from seamark.spark.slices import OffsetRange
 from tests.fault.toxic import Door, Toxiproxy

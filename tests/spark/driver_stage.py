@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from seamark.devstack.control import ask
+from seamark.devstack.client import ask
 
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 600

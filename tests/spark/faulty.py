@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter
 
-from seamark.kafka_sink.sink import KafkaSink
+from seamark.kafka_sink.spark import KafkaSink
 
 
 class Planted(DataSourceArrowWriter):

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from seamark.kafka.topics import TopicAdmin, TopicSpec
-from seamark.kafka_sink.control_codec import decode_control
+from seamark.kafka_sink.control import decode_control
 
 # On a busy machine a broker is slow by the minute.
 WAIT_SECONDS = 180

@@ -9,11 +9,10 @@ from uuid import uuid4
 
 from deltalake import DeltaTable
 
-from seamark.pipelines.lake_schema import make_fit
-from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.land_job import LandEnds, run_landing
-from seamark.pipelines.landing import Landing, Store
-from seamark.tables.delta.place import LakePlace
+from seamark.pipelines.definition import LandColumn, Landing, Store
+from seamark.pipelines.delta_schema import make_fit
+from seamark.pipelines.spark_job import LandEnds, run_landing
+from seamark.tables.delta.location import LakePlace
 from seamark.tables.delta.table import LakeTable
 from tests.spark.land_stage import TopicStage
 

@@ -12,10 +12,10 @@ import sys
 import time
 from pathlib import Path
 
-from seamark.pipelines.land_job import LandEnds, run_landing
-from seamark.pipelines.landing import Landing
+from seamark.pipelines.definition import Landing
+from seamark.pipelines.spark_job import LandEnds, run_landing
 from seamark.spark import open_session
-from seamark.tables.delta.place import LakePlace
+from seamark.tables.delta.location import LakePlace
 from seamark.tables.delta.table import LakeTable
 from tests.spark.copy_driver import build_conf
 

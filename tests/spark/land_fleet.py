@@ -8,7 +8,7 @@ import os
 from confluent_kafka import Producer
 
 import seamark
-from seamark.kafka.key_hash import choose_partition
+from seamark.kafka.partitioner import choose_partition
 from tests.spark.kafka_side import WAIT_SECONDS
 
 

@@ -9,10 +9,8 @@ from uuid import uuid4
 import psycopg
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from seamark.pipelines.dead_letters import DeadLetters
-from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.land_job import LandEnds, run_landing
-from seamark.pipelines.landing import Landing
+from seamark.pipelines.definition import DeadLetters, LandColumn, Landing
+from seamark.pipelines.spark_job import LandEnds, run_landing
 
 COLUMNS = (
     LandColumn("part", "int", "kafka.partition"),

@@ -20,12 +20,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from deltalake import DeltaTable
 
-from seamark.devstack.control import ask
+from seamark.devstack.client import ask
 from seamark.errors import SeamarkError
-from seamark.pipelines.lake_schema import make_fit
-from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Format, Landing, Mode, Store
-from seamark.tables.delta.place import LakePlace
+from seamark.pipelines.definition import Format, LandColumn, Landing, Mode, Store
+from seamark.pipelines.delta_schema import make_fit
+from seamark.tables.delta.location import LakePlace
 from seamark.tables.delta.table import LakeTable
 from tests.spark.cut_proxy import CutProxy
 from tests.spark.driver_stage import WAIT_SECONDS, DriverStage, wait_for

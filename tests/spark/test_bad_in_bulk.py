@@ -14,9 +14,8 @@ import psycopg
 import pytest
 
 from seamark.errors import RejectedError
-from seamark.pipelines.dead_letters import DeadLetters
-from seamark.pipelines.land_job import LandEnds, run_landing
-from seamark.pipelines.landing import Landing
+from seamark.pipelines.definition import DeadLetters, Landing
+from seamark.pipelines.spark_job import LandEnds, run_landing
 from tests.spark.land_stage import COLUMNS, TopicStage
 
 RECORDS, EACH = 600_000, 100

@@ -11,15 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seamark.errors import AuthorizationError, RejectedError
-from seamark.pipelines.dead_letters import DeadLetters
-from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.land_database import build_landing_table
-from seamark.pipelines.land_frame import KEY, REASON, TIMESTAMP, VALUE
-from seamark.pipelines.land_rows import write_rows
-from seamark.pipelines.landing import Landing, Mode
-from seamark.tables.ledger_entry import DELETED, OFFSET, Entry, Step
-from seamark.tables.postgres.landing import LandingDatabase
-from seamark.tables.postgres.savepoints import MOST
+from seamark.pipelines.database import build_landing_table
+from seamark.pipelines.definition import DeadLetters, LandColumn, Landing, Mode
+from seamark.pipelines.spark_frame import KEY, REASON, TIMESTAMP, VALUE
+from seamark.pipelines.spark_postgres import write_rows
+from seamark.tables.model import DELETED, OFFSET, Entry, Step
+from seamark.tables.postgres.stage_checks import MOST
+from seamark.tables.postgres.writer import LandingDatabase
 
 NAMES = ("id", "words", "other")
 UPSERT = {"mode": Mode.UPSERT, "key": ("id",)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import PySparkException
 
-from seamark.kafka_sink import batch_limit
-from seamark.kafka_sink.batch_limit import BatchLimit
+from seamark.kafka_sink import spark as batch_limit
+from seamark.kafka_sink.spark import BatchLimit
 
 BYTES, ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
 

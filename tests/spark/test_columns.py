@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as sf
 
-from seamark.kafka.key_hash import choose_partition
+from seamark.kafka.partitioner import choose_partition
 
 SCHEMA = (
     "key binary, value binary, headers array<struct<key: string, value: binary>>, partition int, timestamp timestamp"

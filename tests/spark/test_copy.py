@@ -10,13 +10,11 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
-from seamark.copies.cutover.copy_map import build_map
-from seamark.copies.cutover.translation import translate
-from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
-from seamark.copies.plan.cutting import Limits, cut_slices
+from seamark.copies.cutover.translation import build_map, translate
+from seamark.copies.plan.plan import CopyPlan, Limits, TopicEnd, cut_slices
 from seamark.copies.plan.settings import CopyEnds
-from seamark.copies.run.copy_job import run_copy
-from seamark.kafka.key_hash import choose_partition
+from seamark.copies.run.spark_copy import run_copy
+from seamark.kafka.partitioner import choose_partition
 from seamark.kafka_sink.routing import Routing, Rule
 from seamark.spark.slices import OffsetRange
 from tests.spark.kafka_side import OLD_MS, WAIT_SECONDS

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from seamark.kafka.key_hash import choose_partition
+from seamark.kafka.partitioner import choose_partition
 from seamark.kafka_sink.routing import Routing, Rule
 from tests.spark.kafka_side import OLD_MS, WAIT_SECONDS
 

@@ -12,12 +12,12 @@ from confluent_kafka.admin import AdminClient
 import seamark
 from seamark.changes.setup import make_setup
 from seamark.context import open_context
-from seamark.copies.readers_view import build_readers_view
+from seamark.copies.status import build_readers_view
 from seamark.devstack import StackSpec, start_stack
 from seamark.errors import RefusedError
-from seamark.report.formats import OutputFormat
-from seamark.report.render import render_view
-from seamark.spark.spark_session import SparkOptions
+from seamark.report.data import OutputFormat
+from seamark.report.listing import render_view
+from seamark.spark.settings import SparkOptions
 from tests.spark.copy_side import fill
 from tests.spark.kafka_side import WAIT_SECONDS, KafkaSide
 

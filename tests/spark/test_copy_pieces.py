@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.copies.run.copy_sink import HASH, SOURCE_OFFSET, SOURCE_PARTITION, TARGET, CopyPiece
-from seamark.kafka_sink.columns import build_piece
-from seamark.kafka_sink.copy_input import SourceSpan
+from seamark.copies.run.spark_copy import HASH, SOURCE_OFFSET, SOURCE_PARTITION, TARGET, CopyPiece
+from seamark.kafka_sink.inputs import SourceSpan
+from seamark.kafka_sink.spark import build_piece
 
 
 def build(origins):

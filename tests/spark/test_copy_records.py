@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.copies.plan.debris import AbortedRecords
+from seamark.copies.plan.progress import AbortedRecords
 from seamark.kafka_sink.routing import Routing, Rule
 from tests.spark.copy_records import Source, compare, compare_debris
 from tests.spark.kafka_side import Found

@@ -9,19 +9,17 @@ from types import SimpleNamespace
 import pytest
 from pyspark.errors import PySparkException
 
-from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
+from seamark.copies.plan.plan import CopyPlan, TopicEnd
 from seamark.copies.plan.settings import CopyEnds
-from seamark.copies.run import copy_job
-from seamark.copies.run.copy_job import run_copy
-from seamark.copies.run.copy_sink import CopySink, CopyWriter
-from seamark.core.reading import Reading
+from seamark.copies.run import spark_copy as copy_job
+from seamark.copies.run.spark_copy import CopySink, CopyWriter, run_copy
+from seamark.core.readings import Reading
 from seamark.errors import ConfigurationError, RefusedError, UsageError
-from seamark.kafka.source_client import build_source_client
-from seamark.kafka.topic import PartitionStatus, TopicStatus
-from seamark.kafka_sink import batch_limit
-from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied
-from seamark.kafka_sink.copy_run import Run
+from seamark.kafka.model import PartitionStatus, TopicStatus
+from seamark.kafka_sink import spark as batch_limit
+from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied, Run
 from seamark.kafka_sink.routing import Routing, Rule
+from seamark.spark.settings import build_source_client
 from seamark.spark.slices import OffsetRange, Slice
 
 SERVERS = {"kafka.bootstrap.servers": "nowhere:1"}

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from seamark.context.java_options import build_java_config, embed_files
-from seamark.core.sensitive import is_sensitive
-from seamark.spark.session import CONFS
+from seamark.context.java_client import build_java_config, embed_files
+from seamark.core.secrets import is_sensitive
+from seamark.spark.sessions import CONFS
 
 PLAIN = {
     "bootstrap.servers": "b:1",

@@ -12,12 +12,11 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from seamark.copies.cutover.copy_map import build_map
-from seamark.copies.cutover.recount_job import SparkRecounter
-from seamark.copies.cutover.translation import translate_all
-from seamark.copies.run.copy_job import run_copy
-from seamark.copies.verify.verification import Level
-from seamark.copies.verify.verify_job import verify_copy
+from seamark.copies.cutover.translation import build_map, translate_all
+from seamark.copies.run.spark_copy import run_copy
+from seamark.copies.verify.report import Level
+from seamark.copies.verify.spark_match import SparkRecounter
+from seamark.copies.verify.spark_verify import verify_copy
 from tests.spark.copy_side import build_ends, build_plan, fill
 from tests.spark.kafka_side import OLD_MS, WAIT_SECONDS, KafkaSide
 

@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from seamark.copies.cutover.parties import CutoverOptions
-from seamark.copies.run.running import CopyRunOptions
+from seamark.copies.cutover.planner import CutoverOptions
+from seamark.copies.run.runner import CopyRunOptions
 from seamark.errors import RefusedError
-from seamark.spark.spark_session import SparkOptions
+from seamark.spark.settings import SparkOptions
 from tests.integration.test_meanings import JDBC_SOURCE, s3_sink
 from tests.integration.test_offset_moves import Moved
 from tests.integration.waits import wait_for

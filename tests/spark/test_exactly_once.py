@@ -14,12 +14,12 @@ from confluent_kafka import Producer
 from pyspark.sql import functions as sf
 
 from seamark.errors import DeadlineError, RefusedError
-from seamark.kafka_sink import lease as task_hold
-from seamark.kafka_sink.columns import build_piece
+from seamark.kafka_sink import task as task_hold
 from seamark.kafka_sink.control import Claim
-from seamark.kafka_sink.control_progress import read_progress
-from seamark.kafka_sink.exact_task import ExactTask
+from seamark.kafka_sink.control_reads import read_progress
 from seamark.kafka_sink.options import read_options
+from seamark.kafka_sink.spark import build_piece
+from seamark.kafka_sink.task import ExactTask
 from tests.spark.faulty import AfterCommit, Midway, OneFails
 from tests.spark.kafka_side import WAIT_SECONDS, numbers
 

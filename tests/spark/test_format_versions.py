@@ -8,14 +8,15 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from seamark.copies.run import copy_job
-from seamark.core.format_version import VERSION_FIELD
+from seamark.copies.run import spark_copy as copy_job
+from seamark.core.strict_json import VERSION_FIELD
 from seamark.errors import FormatVersionError
-from seamark.tables.delta import landings, vector
-from seamark.tables.delta.landings import enter_landing, find_table, open_landing
-from seamark.tables.delta.place import LakePlace
+from seamark.tables.delta import maintenance as landings
+from seamark.tables.delta import table as vector
+from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.maintenance import enter_landing, find_table, open_landing
 from seamark.tables.delta.table import LakeTable
-from seamark.tables.ledger_entry import Entry
+from seamark.tables.model import Entry
 
 SCHEMA = pa.schema([("id", pa.int64())])
 ENTRY = Entry("orders", "t1", 0, next_offset=1)

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from seamark.errors import FencedError, RejectedError
-from seamark.kafka.spot import Edge
-from seamark.pipelines.dead_letters import DeadLetters
-from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Format
+from seamark.kafka.model import Edge
+from seamark.pipelines.definition import DeadLetters, Format, LandColumn
 from tests.spark.lake_stage import COLUMNS, LAKES, open_lake_stage
 
 

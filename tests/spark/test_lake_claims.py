@@ -10,13 +10,12 @@ import pyarrow as pa
 import pytest
 
 from seamark.errors import FencedError, RefusedError
-from seamark.pipelines.lake_schema import make_fit
-from seamark.pipelines.lake_target import LakeTarget
-from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Landing, Store
-from seamark.tables.delta.place import LakePlace
+from seamark.pipelines.definition import LandColumn, Landing, Store
+from seamark.pipelines.delta_schema import make_fit
+from seamark.pipelines.spark_delta import LakeTarget
+from seamark.tables.delta.location import LakePlace
 from seamark.tables.delta.table import LakeTable
-from seamark.tables.ledger_entry import Entry
+from seamark.tables.model import Entry
 
 LANDING = Landing("orders", topic="orders", table="orders", columns=(LandColumn("id", "bigint"),), store=Store.DELTA)
 FIRST = Entry("orders", "t1", 0, next_offset=500)

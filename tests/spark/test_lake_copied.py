@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from seamark.copies.cutover.parties import CutoverOptions
-from seamark.copies.run.running import CopyRunOptions
+from seamark.copies.cutover.planner import CutoverOptions
+from seamark.copies.run.runner import CopyRunOptions
 from seamark.errors import FencedError
-from seamark.spark.spark_session import SparkOptions
+from seamark.spark.settings import SparkOptions
 from tests.spark.kafka_side import OLD_MS, WAIT_SECONDS
 from tests.spark.lake_stage import build_lake, open_lake_stage
 from tests.spark.land_fleet import open_land_fleet, produce_keyed

@@ -11,11 +11,11 @@ from deltalake import DeltaTable
 from deltalake.table import TableAlterer, TableOptimizer
 
 from seamark.errors import ConfigurationError, StalePlanError
-from seamark.tables.delta.compaction import compact_files, list_files
 from seamark.tables.delta.files import TableWriter
-from seamark.tables.delta.place import LakePlace
+from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.maintenance import compact_files, list_files
 from seamark.tables.delta.table import LakeTable
-from seamark.tables.ledger_entry import Entry
+from seamark.tables.model import Entry
 
 SCHEMA = pa.schema([("id", pa.int64())])
 ENTRY = Entry("orders", "t1", 0, next_offset=1)

@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from seamark.pipelines.dead_letters import DeadLetters
-from seamark.pipelines.lake_schema import make_fit
-from seamark.pipelines.lake_target import LakeTarget
-from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Landing, Store
-from seamark.tables.delta.place import LakePlace
+from seamark.pipelines.definition import DeadLetters, LandColumn, Landing, Store
+from seamark.pipelines.delta_schema import make_fit
+from seamark.pipelines.spark_delta import LakeTarget
+from seamark.tables.delta.location import LakePlace
 from seamark.tables.delta.table import LakeTable
-from seamark.tables.ledger_entry import Entry, Step
+from seamark.tables.model import Entry, Step
 
 SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
 SENT = datetime(2026, 11, 16, 10, 0, 0, 123_000, tzinfo=UTC)

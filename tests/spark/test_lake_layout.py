@@ -7,13 +7,11 @@ from dataclasses import replace
 import pytest
 
 from seamark.errors import RefusedError
-from seamark.pipelines.dead_letters import DeadLetters
-from seamark.pipelines.lake_schema import make_fit
-from seamark.pipelines.lake_target import LakeTarget
-from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Landing, Store
+from seamark.pipelines.definition import DeadLetters, LandColumn, Landing, Store
+from seamark.pipelines.delta_schema import make_fit
 from seamark.pipelines.layout import build_lake_layout, build_lake_statements
-from seamark.tables.delta.place import LakePlace
+from seamark.pipelines.spark_delta import LakeTarget
+from seamark.tables.delta.location import LakePlace
 from seamark.tables.delta.table import LakeTable
 
 WORDS = (

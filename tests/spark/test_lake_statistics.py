@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from seamark.tables.delta.statistics import build_stats
+from seamark.tables.delta.files import build_stats
 
 MOMENT = pa.timestamp("us", "UTC")
 SCHEMA = pa.schema([("at", MOMENT), ("day", pa.date32()), ("note", pa.string())])

@@ -13,12 +13,18 @@ import pytest
 from deltalake import DeltaTable
 
 from seamark.errors import ConfigurationError, FencedError, RefusedError, UnreachableError
-from seamark.tables.delta.compaction import compact_files, list_files
 from seamark.tables.delta.files import TableWriter
-from seamark.tables.delta.landings import enter_landing, find_table, list_owners, open_landing
-from seamark.tables.delta.place import LakePlace
+from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.maintenance import (
+    compact_files,
+    enter_landing,
+    find_table,
+    list_files,
+    list_owners,
+    open_landing,
+)
 from seamark.tables.delta.table import LakeTable
-from seamark.tables.ledger_entry import Entry
+from seamark.tables.model import Entry
 from tests.spark.lake_stage import LAKES, build_lake
 
 SCHEMA = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("note", pa.string())])

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from seamark.errors import FencedError, RefusedError, RejectedError
-from seamark.kafka.spot import Edge
-from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.land_frame import REASON, build_land_frame
-from seamark.pipelines.landing import Format, Landing, Mode
-from seamark.tables.ledger_entry import OFFSET
+from seamark.kafka.model import Edge
+from seamark.pipelines.definition import Format, LandColumn, Landing, Mode
+from seamark.pipelines.spark_frame import REASON, build_land_frame
+from seamark.tables.model import OFFSET
 from tests.spark.kafka_side import WAIT_SECONDS
 from tests.spark.land_stage import COLUMNS, open_land_stage
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from seamark.pipelines.land_checks import build_check, judge
-from seamark.pipelines.land_rows import build_csv
-from seamark.tables.postgres.landing_rows import ColumnType
+from seamark.pipelines.spark_checks import build_check, judge
+from seamark.pipelines.spark_postgres import build_csv
+from seamark.tables.postgres.writer import ColumnType
 
 LABELS = ("sad", "ok", "so so", "", "Ok")
 KINDS = {

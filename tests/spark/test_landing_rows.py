@@ -9,14 +9,12 @@ import pyarrow as pa
 import pytest
 
 from seamark.errors import RejectedError
-from seamark.pipelines.dead_letters import DeadLetters
-from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.land_frame import KEY, REASON, TIMESTAMP, VALUE
-from seamark.pipelines.land_rows import write_rows
-from seamark.pipelines.landing import Landing, Mode
-from seamark.tables.ledger_entry import DELETED, OFFSET, Entry, Step
-from seamark.tables.postgres.landing import LandingDatabase
-from seamark.tables.postgres.landing_table import LandingTable
+from seamark.pipelines.definition import DeadLetters, LandColumn, Landing, Mode
+from seamark.pipelines.spark_frame import KEY, REASON, TIMESTAMP, VALUE
+from seamark.pipelines.spark_postgres import write_rows
+from seamark.tables.model import DELETED, OFFSET, Entry, Step
+from seamark.tables.postgres.table import LandingTable
+from seamark.tables.postgres.writer import LandingDatabase
 
 FIRST = Entry("orders", "id", 0, next_offset=100)
 FAR = 10**16 * 40  # microseconds: the year 14645

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from seamark.devstack.control import ask
+from seamark.devstack.client import ask
 from seamark.errors import UnreachableError
-from seamark.pipelines.land_job import LandEnds
+from seamark.pipelines.spark_job import LandEnds
 from tests.spark.driver_stage import wait_for
 from tests.spark.lake_stage import open_lake_stage
 from tests.spark.land_stage import open_land_stage

@@ -28,7 +28,7 @@ def test_archive_holds_what_executors_need_and_no_spark(pack):
     assert "pyspark" not in names
     with tarfile.open(pack["archive"]) as archive:
         files = archive.getnames()
-    assert {"seamark/kafka_sink/sink.py", "pyspark_seamark/__init__.py", "pyarrow/__init__.py"} <= set(files)
+    assert {"seamark/kafka_sink/spark.py", "pyspark_seamark/__init__.py", "pyarrow/__init__.py"} <= set(files)
     assert not [file for file in files if file.startswith(("/", "..")) or file.endswith(".pyc")]
     assert len(pack["jars"]) == 63
 

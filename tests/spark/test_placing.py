@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.kafka_sink.placing import build_placer
+from seamark.kafka_sink.hashing import build_placer
 from seamark.kafka_sink.routing import Routing, Rule
 
 

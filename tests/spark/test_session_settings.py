@@ -6,11 +6,11 @@ import logging
 
 import pytest
 
-from seamark.core.sensitive import mask_value
+from seamark.core.secrets import mask_value
 from seamark.errors import ConfigurationError
-from seamark.spark import session as module
-from seamark.spark.session import CONFS, open_session
-from seamark.spark.spark_security import build_auth_conf
+from seamark.spark import sessions as module
+from seamark.spark.sessions import CONFS, open_session
+from seamark.spark.settings import build_auth_conf
 
 CANARY = "plume00quill"
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from seamark.copies.run.copy_job import run_copy
-from seamark.copies.run.copy_sink import CopySink
-from seamark.spark.session import active_session, register_sink
+from seamark.copies.run.spark_copy import CopySink, run_copy
+from seamark.spark.sessions import active_session, register_sink
 from tests.spark.copy_side import build_ends, build_plan, fill
 from tests.spark.lake_stage import open_lake_stage
 from tests.spark.land_stage import open_land_stage

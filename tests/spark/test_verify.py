@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from seamark.copies.plan.progress import Progress, read_progress
-from seamark.copies.run.copy_job import run_copy
-from seamark.copies.verify.verif_words import describe_verification
-from seamark.copies.verify.verification import Coordinates, Kind, Level
-from seamark.copies.verify.verify_job import verify_copy
+from seamark.copies.run.spark_copy import run_copy
+from seamark.copies.verify.report import Coordinates, Kind, Level, describe_verification
+from seamark.copies.verify.spark_verify import verify_copy
 from seamark.errors import NotFoundError
 from tests.spark.copy_side import build_ends, build_plan, fill, rewrite
 from tests.spark.kafka_side import KafkaSide

@@ -7,16 +7,15 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 
-from seamark.copies.cutover import recount_job
-from seamark.copies.plan.recount import Question
+from seamark.copies.plan.progress import Question
 from seamark.copies.plan.settings import CopyEnds
-from seamark.copies.verify import verify_job
-from seamark.copies.verify.verif_sums import NO_RUN, NOT_YET
-from seamark.copies.verify.verify_places import RunTable
-from seamark.copies.verify.verify_topics import build_target_source
+from seamark.copies.verify import spark_match as recount_job
+from seamark.copies.verify import spark_verify as verify_job
+from seamark.copies.verify.spark_match import RunTable
+from seamark.copies.verify.spark_verify import build_target_source
+from seamark.copies.verify.sums import NO_RUN, NOT_YET
 from seamark.errors import RefusedError, UsageError
-from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied
-from seamark.kafka_sink.copy_run import Run
+from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied, Run
 from seamark.kafka_sink.routing import Routing, Rule
 
 # From two partitions to one, by the partition: all go to 0.

@@ -18,7 +18,7 @@ from seamark.cli.session import Session
 from seamark.context import load_contexts
 from seamark.errors import SeamarkError
 from seamark.fleet.fleet import Fleet
-from seamark.report.formats import OutputFormat
+from seamark.report.data import OutputFormat
 from tests.fakes.connect import FakeConnect
 from tests.fakes.connect.faults import Answer
 from tests.unit.fleet.builders import EmptyScan, StubKafka
@@ -244,7 +244,7 @@ def test_no_change_writes_a_secret(desk: Desk) -> None:
 
 
 def test_no_apply_of_files_writes_a_secret(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seamark.connectors.await_running._lasts", lambda since, now, seconds: since is not None)
+    monkeypatch.setattr("seamark.connectors.run_state._lasts", lambda since, now, seconds: since is not None)
     spec = str(Path(desk.write("spec/a.json", {"name": "a", "config": _below(wanted())})).parent)
     desk.must("apply", "-f", spec, "--yes")
     assert desk.held("a") == clear()

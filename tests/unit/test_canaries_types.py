@@ -12,11 +12,10 @@ import pytest
 
 from seamark.changes.images import hide_secrets
 from seamark.connect import Validation
-from seamark.connect.connector import ConnectorStatus, State, Task
-from seamark.core.plugin_keys import PLUGIN_KEYS
-from seamark.core.sensitive import MASK, mask_config, mask_value
+from seamark.connect.model import ConnectorStatus, State, Task
+from seamark.core.secrets import MASK, PLUGIN_KEYS, mask_config, mask_value
 from seamark.errors import RefusedError, UnreachableError
-from seamark.report.formats import OutputFormat
+from seamark.report.data import OutputFormat
 from tests.fakes.connect import FakeConnect, PluginSpec
 from tests.fakes.connect.faults import Answer, Change
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
@@ -84,7 +83,7 @@ class TypedDesk(Desk):
 @pytest.fixture(params=["4.3.1", "3.1.2"])
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[TypedDesk]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("seamark.connectors.await_running._lasts", lambda since, now, seconds: since is not None)
+    monkeypatch.setattr("seamark.connectors.run_state._lasts", lambda since, now, seconds: since is not None)
     with FakeConnect(version=request.param, username="ops", password=REST_PASSWORD, plugins=PLUGINS) as connect:
         yield TypedDesk(tmp_path, connect)
 

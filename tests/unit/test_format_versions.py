@@ -12,43 +12,49 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.changes import entry, spool
-from seamark.changes import key_record as journal_key
-from seamark.changes.entry import Entry, EntryKind
+from seamark.changes import journal as entry
+from seamark.changes import journal as journal_key
+from seamark.changes import without_journal as spool
 from seamark.changes.file_journal import FileJournal
-from seamark.changes.file_journal.frames import build_frame, split_frames
+from seamark.changes.file_journal.files import build_frame, split_frames
 from seamark.changes.history import read_closed
-from seamark.changes.kafka_journal import JournalNames, JournalTiming, board, heads
-from seamark.changes.kafka_journal.acquire import begin_change, record_key, take_change
-from seamark.changes.kafka_journal.board import Board, build_claim_value, build_release_value
-from seamark.changes.kafka_journal.heads import build_head_value, track_entries
+from seamark.changes.journal import Entry, EntryKind
+from seamark.changes.kafka_journal import JournalNames, JournalTiming, heads
+from seamark.changes.kafka_journal import heads as board
+from seamark.changes.kafka_journal.entries import read_change, read_heads
+from seamark.changes.kafka_journal.heads import (
+    Board,
+    build_claim_value,
+    build_head_value,
+    build_release_value,
+    track_entries,
+)
+from seamark.changes.kafka_journal.locks import begin_change, record_key, take_change
 from seamark.changes.kafka_journal.names import GATE_KEY, KEY_KEY, head_key
-from seamark.changes.kafka_journal.reader import read_change, read_heads
-from seamark.changes.plan import FORMAT_VERSION, Plan
-from seamark.changes.plan_file import read_plan_file, write_plan_file
+from seamark.changes.plan import FORMAT_VERSION, Plan, read_plan_file, write_plan_file
 from seamark.changes.recovery import Recovery
-from seamark.consumer.housekeeping import Housekeeping
-from seamark.copies.plan import copy_plan, copy_registration
-from seamark.copies.plan.plan_file import read_copy_plan
-from seamark.core.format_version import VERSION_FIELD, StoredFormat, check_format
+from seamark.consumer.assignment import Housekeeping
+from seamark.copies.plan import plan as copy_plan
+from seamark.copies.plan import registrations as copy_registration
+from seamark.copies.plan.registry import read_copy_plan
+from seamark.core.strict_json import VERSION_FIELD, StoredFormat, check_format
 from seamark.errors import FormatVersionError
-from seamark.kafka.clocks import Clocks
+from seamark.kafka.log import Clocks
 from seamark.kafka.produce import Outgoing
-from seamark.kafka_sink import control_codec
-from seamark.kafka_sink import lease as task_hold
+from seamark.kafka_sink import control as control_codec
+from seamark.kafka_sink import task as task_hold
 from seamark.kafka_sink.control import Amount, Claim, ControlRecord
-from seamark.kafka_sink.exact_task import ExactTask
-from seamark.offsets.offset_export import OffsetExport
+from seamark.kafka_sink.task import ExactTask
+from seamark.offsets.exports import OffsetExport
 from seamark.offsets.read import export_file
 from seamark.offsets.stores.ledger import open_ledger
-from seamark.pipelines import registered
+from seamark.pipelines import actions as registered
 from seamark.specs.ownership import read_claims
-from seamark.tables.delta import vector
-from seamark.tables.ledger_entry import Entry as LedgerEntry
+from seamark.tables.delta import table as vector
+from seamark.tables.model import Entry as LedgerEntry
 from seamark.tables.postgres import ledger as ledger_module
-from seamark.tables.postgres import tombstones
-from seamark.tables.postgres.any_driver import Runner
-from seamark.tables.postgres.ledger import Ledger
+from seamark.tables.postgres import upsert as tombstones
+from seamark.tables.postgres.ledger import Ledger, Runner
 from tests.unit.changes.key_cases import OLD, record_of
 from tests.unit.changes.openings import AT, new_lock, opening
 from tests.unit.changes.test_kafka_journal import FakeLog, build_change, outgoing
@@ -598,7 +604,7 @@ def test_ledger_of_another_store_is_not_used_instead(monkeypatch):
     def refuse(*_):
         raise FormatVersionError("can't read it")
 
-    monkeypatch.setattr("seamark.tables.postgres.landing.LandingDatabase.read_if_any", refuse)
+    monkeypatch.setattr("seamark.tables.postgres.writer.LandingDatabase.read_if_any", refuse)
     monkeypatch.setattr("seamark.offsets.stores.ledger.find_landing", lambda settings, owner: pytest.fail("not asked"))
     shop = SimpleNamespace(name="shop", dsn=SimpleNamespace(reveal=lambda: ""))
     context = SimpleNamespace(name="dev", databases={"shop": shop}, lakes={"lake": SimpleNamespace(url="")})
@@ -630,7 +636,7 @@ def test_tombstone(by):
 def test_registered_pipeline(fleet, monkeypatch, by):  # noqa: F811
     build = registered.build_body
     monkeypatch.setattr(
-        "seamark.specs.plan.pipelines.build_body", lambda one: change_version(build(one), registered.FORMAT, by)
+        "seamark.specs.plan.sections.build_body", lambda one: change_version(build(one), registered.FORMAT, by)
     )
     assert fleet.apply(fleet.plan(spec(DESIRED))).is_done
     monkeypatch.undo()

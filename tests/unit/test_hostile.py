@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from seamark.changes.plan import Plan
-from seamark.connect.connector import Connector
+from seamark.connect.model import Connector
 from seamark.context import open_context
 from seamark.errors import RefusedError, SeamarkError
 from seamark.fleet.fleet import Fleet

@@ -21,6 +21,6 @@ def test_every_line_of_untrusted_input_names_its_test():
 
 
 def test_the_page_names_every_permission():
-    from seamark.policy.permission import Permission  # noqa: PLC0415
+    from seamark.policy.permissions import Permission  # noqa: PLC0415
 
     assert [one for one in Permission if f"| `{one}` |" not in PAGE.read_text()] == []

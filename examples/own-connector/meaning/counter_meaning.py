@@ -1,9 +1,8 @@
 """What the counter's offsets mean, for seamark. A package of its own: `pip install .` is all that seamark needs."""
 
-from seamark.core.distance import Certainty, Distance, Fixed, Unit
-from seamark.core.offsets import Order, order_of
+from seamark.core.offsets import Certainty, Distance, Fixed, Order, Unit, order_of
 from seamark.offsets.semantics.fields import Notes, read_integer
-from seamark.offsets.semantics.generic import GenericMeaning
+from seamark.offsets.semantics.semantics import GenericMeaning
 
 
 class CounterMeaning(GenericMeaning):

@@ -3,7 +3,7 @@
 from counter_meaning import CounterMeaning
 
 from seamark.core.offsets import Order
-from seamark.offsets.semantics.consequences import Harm
+from seamark.offsets.semantics.semantics import Harm
 
 MEANING = CounterMeaning("example.counter.CounterSourceConnector", {"topic": "counted", "limit": "100"})
 HERE = {"counter": "counted"}

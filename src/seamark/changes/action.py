@@ -17,17 +17,14 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from seamark.changes.codec import decode_fields, encode_fields
 from seamark.changes.effect import Effect
-from seamark.changes.result import GOOD
-from seamark.changes.step import CanNotUndo, Intent, Outcome, Step
-from seamark.changes.step_data import StepData
-from seamark.changes.world import World
-from seamark.core.fanout import read_all
-from seamark.core.ports import Port
-from seamark.core.refs import ConnectorType
-from seamark.core.sensitive import is_reference
-from seamark.errors import UsageError
-from seamark.policy.permission import Permission
-from seamark.policy.rights import Right
+from seamark.changes.environment import World
+from seamark.changes.outcome import GOOD
+from seamark.changes.step import CanNotUndo, Intent, Outcome, Step, StepData
+from seamark.core.readings import read_all
+from seamark.core.refs import ConnectorType, Port
+from seamark.core.secrets import is_reference
+from seamark.errors import DeadlineError, UsageError
+from seamark.policy.permissions import Permission, Right
 
 P = TypeVar("P")
 A = TypeVar("A", bound="type[Action]")
@@ -426,3 +423,36 @@ def build_step_data(sequence: StepSequence, *, lane: str) -> tuple[StepData, ...
         )
         for step, when in sequence
     )
+
+
+T = TypeVar("T")
+
+# What is read before a request is sent counts as time of the act; as long as `ChangeTiming.begin_seconds`, which knows.
+_READ_SECONDS = 5.0
+
+
+def take_last_look(world: World, subject: str, read: Callable[[], T]) -> T:
+    """What `read` gives. Where that took too long, nobody may act on it any more."""
+    began_at = world.clock.now()
+    found = read()
+    if world.clock.now() - began_at > _READ_SECONDS:
+        raise DeadlineError(f"looking at {subject} once more took too long; nothing was sent")
+    return found
+
+
+class Look(Step):
+    """A step that checks or waits, and leaves nothing to undo. It has an intent only where it `writes`."""
+
+    __slots__ = ()
+    drifts: ClassVar[bool] = True
+    acts: ClassVar[bool] = False
+
+    def intend(self, world: World) -> Intent:
+        """Return an empty intent."""
+        del world
+        return Intent(before=None, after=None)
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        """Return None: there is nothing to undo."""
+        del intent
+        return None

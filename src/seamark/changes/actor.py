@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import os
 import pwd
 import secrets
@@ -10,11 +12,78 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from seamark.changes.clock_mark import ClockMark, read_mark
-from seamark.changes.ulid import new_ulid
-from seamark.policy.permission import ANONYMOUS
+from seamark.core.time import read_clock
+from seamark.errors import UsageError
+from seamark.policy.permissions import ANONYMOUS
+
+# Wall clocks of two machines differ, and one can be set. The clock since the start of a machine can't be set, but its
+# numbers mean something only on that machine, and until it is restarted.
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# Processes in another time namespace have the same boot ID and another CLOCK_BOOTTIME.
+_TIME_NAMESPACE = Path("/proc/self/ns/time")
+
+
+@dataclass(frozen=True, slots=True)
+class ClockMark:
+    """A point in time. `boot` names one start of one machine, `seconds` are those since it."""
+
+    boot: str
+    seconds: float
+
+    def measure_since(self, earlier: ClockMark | None) -> float:
+        """Return the seconds since an earlier mark; 0.0 where that is of another start or unknown."""
+        if earlier is None or earlier.boot != self.boot:
+            return 0.0
+        return max(0.0, self.seconds - earlier.seconds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the mark as the journal stores it."""
+        return {"boot": self.boot, "seconds": round(self.seconds, 3)}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> ClockMark | None:
+        """Read what `to_dict` returned; None for anything else."""
+        if not isinstance(data, Mapping):
+            return None
+        boot, seconds = data.get("boot"), data.get("seconds")
+        if not isinstance(boot, str) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+            return None
+        return cls(boot, float(seconds))
+
+
+def read_mark() -> ClockMark | None:
+    """Return the present point in time; None on systems that don't tell one start from another."""
+    try:
+        boot = _BOOT_ID.read_text().strip() + str(_TIME_NAMESPACE.readlink())
+    except OSError:
+        return None
+    # The journal needs to compare it, and no more.
+    return ClockMark(hashlib.sha256(boot.encode()).hexdigest()[:16], read_clock())
+
+
+_LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+LENGTH = 26
+
+
+def new_ulid(at: float, randomness: bytes) -> str:
+    """An id for a moment, in seconds since the epoch, and ten random bytes."""
+    if len(randomness) != 10:
+        raise UsageError("a ULID takes ten random bytes")
+    number = int(at * 1000) << 80 | int.from_bytes(randomness, "big")
+    return "".join(_LETTERS[number >> shift & 31] for shift in range(125, -1, -5))
+
+
+def ulid_time(ulid: str) -> float:
+    """The moment an id was made, in seconds since the epoch."""
+    number = 0
+    for letter in ulid[:10]:
+        number = number << 5 | _LETTERS.index(letter)
+    return number / 1000
+
 
 # The variables by which CI systems name the job at hand and the commit that it runs on.
 _JOBS = ("CI_JOB_URL", "BUILD_URL", "GITHUB_RUN_ID", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL")

@@ -19,7 +19,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from seamark.changes.images import hide_secrets
-from seamark.core.sensitive import MASK
+from seamark.core.secrets import MASK
 from seamark.errors import UsageError
 
 T = TypeVar("T")

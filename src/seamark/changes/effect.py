@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from seamark.core.distance import Counted
-from seamark.core.offset import OffsetMap
-from seamark.core.offsets import Order
+from seamark.core.offsets import Counted, OffsetMap, Order
 
 
 class Sign(StrEnum):

@@ -13,29 +13,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from seamark.changes.actor import Actor
-from seamark.changes.entry import Ending, EntryKind
-from seamark.changes.entry_age import build_mark
-from seamark.changes.failpoint import reach
-from seamark.changes.interrupt import Interrupt
-from seamark.changes.journal import Journal, JournalWriter, Opening
-from seamark.changes.lanes import Lanes, Writers
+from seamark.changes.environment import World
+from seamark.changes.interruption import Interrupt, reach
+from seamark.changes.journal import Ending, EntryKind, Journal, JournalWriter, Opening, build_mark
 from seamark.changes.locks import plan_lock
-from seamark.changes.pace import Pace
-from seamark.changes.patience import ask_again
-from seamark.changes.pen import SharedPen
-from seamark.changes.plan import Plan
-from seamark.changes.precondition import check_preconditions
-from seamark.changes.progress import Guarded, Progress, Silent
-from seamark.changes.result import ChangeResult
-from seamark.changes.settle import Settled, Settler, build_foreign, build_moved_on, build_unreadable
-from seamark.changes.spool import Spool
+from seamark.changes.outcome import ChangeResult, Guarded, Progress, Silent
+from seamark.changes.plan import Plan, Task, build_tasks
+from seamark.changes.preconditions import check_preconditions
+from seamark.changes.run import (
+    Lanes,
+    Settled,
+    Settler,
+    SharedPen,
+    Walk,
+    Writers,
+    build_foreign,
+    build_moved_on,
+    build_unreadable,
+)
 from seamark.changes.step import Intent, Observed, Outcome, Step
-from seamark.changes.task import Task, build_tasks
-from seamark.changes.timing import ChangeTiming
-from seamark.changes.walk import Walk
-from seamark.changes.without_journal import WithoutJournal
-from seamark.changes.world import World
-from seamark.core.deadline import Deadline, limit_requests
+from seamark.changes.timing import ChangeTiming, Pace, ask_again
+from seamark.changes.without_journal import Spool, WithoutJournal
+from seamark.core.time import Deadline, limit_requests
 from seamark.errors import DeadlineError, FencedError, JournalError, SeamarkError, UnknownOutcomeError
 
 # A journal that needs longer than `begin_seconds` for an entry this often will not be fast enough the next time either.

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from seamark.changes.entry import Entry, EntryKind
-from seamark.changes.expectation import came_or_went
-from seamark.changes.head import OpenChange
-from seamark.changes.plan import Plan
-from seamark.changes.result import GOOD
-from seamark.changes.step import STEPS, Intent, Outcome
-from seamark.changes.step_data import StepData
-from seamark.changes.task import Task, build_tasks
+from seamark.changes.journal import Entry, EntryKind, OpenChange
+from seamark.changes.outcome import GOOD
+from seamark.changes.plan import Plan, Task, build_tasks
+from seamark.changes.preconditions import came_or_went
+from seamark.changes.step import STEPS, Intent, Outcome, StepData
 from seamark.core.refs import parse_subject
 from seamark.errors import RefusedError, SeamarkError, TamperedJournalError, UnknownOutcomeError
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seamark.changes.codec import decode_fields, encode_fields
-from seamark.changes.world import World
-from seamark.core.ports import Port
+from seamark.changes.environment import World
+from seamark.core.refs import Port
 from seamark.errors import RefusedError
 
 

@@ -8,10 +8,9 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from seamark.changes.world import World
-from seamark.core.plugin_keys import find_secret_keys
-from seamark.core.ports import Port
-from seamark.core.sensitive import MASK, is_sensitive, mask_value
+from seamark.changes.environment import World
+from seamark.core.refs import Port
+from seamark.core.secrets import MASK, find_secret_keys, is_sensitive, mask_value
 
 SECRET_KEYS: Port[Callable[[str, Mapping[str, str]], frozenset[str]]] = Port("find_secret_keys")
 """Finds the keys of a config that are secret by their types, as the plugins of that Connect cluster report them.

@@ -1,67 +1,86 @@
-"""The check of a plan against the roles of a context, and the confirmation that a protected context needs."""
+"""Permissions of a context: the principal of this process, its roles, and the check of services."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from seamark.changes.access import build_denied
-from seamark.changes.plan import Plan
-from seamark.changes.step import STEPS
-from seamark.core.refs import Ref, parse_subject
-from seamark.errors import RefusedError
-from seamark.policy.permission import Access, find_confirmation
+from seamark.errors import PermissionDeniedError
+from seamark.policy.permissions import ANONYMOUS, Access, Permission, build_role
 
 if TYPE_CHECKING:
     from seamark.context import Context
 
+F = TypeVar("F", bound=Callable[..., Any])
+_MOST_SHOWN = 10
 
-def check_plan(plan: Plan, access: Access, context: Context) -> None:
-    """Refuse a plan with an action that no role allows.
+
+def find_principal(context: Context) -> str:
+    """Return the principal as the brokers name it: the SASL user, else the subject of the TLS certificate.
+
+    Without both, the user of the REST API; `User:ANONYMOUS` where there is none either.
+    """
+    values = context.kafka.values
+    if "sasl.username" in values:
+        return f"User:{values['sasl.username'].reveal()}"
+    if "ssl.certificate.location" in values and (subject := _read_subject(values["ssl.certificate.location"].reveal())):
+        return f"User:{subject}"
+    users = {settings.username for settings in context.connect.values() if settings.username}
+    return f"User:{users.pop()}" if len(users) == 1 else ANONYMOUS
+
+
+def build_access(context: Context) -> Access:
+    """Return what the principal of this process may do in a context."""
+    roles = tuple(build_role(name, texts) for name, texts in context.roles.items())
+    return Access(find_principal(context), roles, context.read_only)
+
+
+def permits(permission: Permission) -> Callable[[F], F]:
+    """Declare what a role must allow for a service of the fleet, and check it whenever the service is asked for."""
+
+    def declare(function: F) -> F:
+        @wraps(function)
+        def checked(fleet: Any, *args: Any, **kwargs: Any) -> Any:
+            check_permission(fleet.access, permission, doing=function.__name__.replace("_", " "))
+            return function(fleet, *args, **kwargs)
+
+        checked.permission = permission  # type: ignore[attr-defined]
+        return cast("F", checked)
+
+    return declare
+
+
+def check_permission(access: Access, permission: Permission, *, doing: str) -> None:
+    """Refuse something that concerns no single resource.
 
     Raises:
-        PermissionDeniedError: an action isn't allowed on one of its resources, or the context is read-only.
+        PermissionDeniedError: no role allows it, or the context is read-only.
     """
-    denied: dict[str, None] = {}
-    end = 0
-    for action, count in zip(plan.actions, plan.step_counts, strict=True):
-        steps, end = plan.steps[end : end + count], end + count
-        targets = {_find_target(step.subject, context) for step in steps if STEPS[step.kind].acts}
-        denied |= dict.fromkeys(access.find_denied(action.find_permissions(), sorted(targets, key=str)))
-    if denied:
-        raise build_denied(plan.title, tuple(denied))
+    if denied := access.find_denied((permission,), (None,)):
+        raise build_denied(doing, denied)
 
 
-def find_plan_confirmation(plan: Plan, context: Context) -> str:
-    """Return the name that confirms a plan."""
-    return find_confirmation((action.subject for action in plan.actions), context.name)
+def build_denied(doing: str, denied: tuple[str, ...]) -> PermissionDeniedError:
+    """Return the error for something that no role allows."""
+    more = len(denied) - _MOST_SHOWN
+    is_read_only = all("read-only" in one for one in denied)
+    return PermissionDeniedError(
+        f"not allowed: {doing}; no changes were made",
+        cause="; ".join(denied[:_MOST_SHOWN]) + (f"; and {more} more" if more > 0 else ""),
+        hint="use a context that isn't read-only"
+        if is_read_only
+        else "request the permission (`roles` in the context), or use a context whose roles allow it",
+    )
 
 
-def check_confirmed(plan: Plan, context: Context, confirm: str) -> None:
-    """Refuse a change of a protected context that isn't confirmed by name.
+def _read_subject(path: str) -> str:
+    """Return the subject of a certificate as Kafka's default principal builder writes it; "" if it can't be read."""
+    from cryptography import x509  # noqa: PLC0415
 
-    Raises:
-        RefusedError: the name is missing or another one.
-    """
-    check_named(context, find_plan_confirmation(plan, context), confirm)
-
-
-def check_named(context: Context, wanted: str, confirm: str) -> None:
-    """Refuse what isn't confirmed with a name, where the context is protected.
-
-    Raises:
-        RefusedError: the name is missing or another one.
-    """
-    if context.protected and confirm != wanted:
-        raise RefusedError(
-            f"context {context.name} is protected; no changes were made",
-            cause=f"the change is confirmed with {confirm!r}" if confirm else "the change isn't confirmed by name",
-            hint=f"review the plan, then confirm it: --confirm {wanted}",
-            context={"confirm": wanted},
-        )
-
-
-def _find_target(subject: str, context: Context) -> Ref:
-    """Return the resource under the context's own name of its Connect cluster: a plan of others may use another one."""
-    found = parse_subject(subject)
-    settings = context.connect.get(found.cluster)
-    return Ref(found.kind, found.name, (settings.known_as or found.cluster) if settings else found.cluster)
+    try:
+        found = x509.load_pem_x509_certificate(Path(path).read_bytes())
+    except (OSError, ValueError):
+        return ""
+    return found.subject.rfc4514_string()

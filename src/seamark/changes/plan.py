@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from seamark.changes.action import Action, build_action
+from seamark.changes.action import Action, Needs, build_action
+from seamark.changes.codec import find_masked
+from seamark.changes.effect import ClusterSurvey, Drift, Effect
 from seamark.changes.identity import Identity
-from seamark.changes.step_data import Precondition, StepData
-from seamark.core.format_version import StoredFormat, check_format
-from seamark.core.strict import read_object, read_text, read_texts
-from seamark.errors import RefusedError
+from seamark.changes.step import Precondition, Step, StepData, build_step
+from seamark.core.files import PRIVATE, read_limited, write_whole
+from seamark.core.secrets import MASK
+from seamark.core.strict_json import StoredFormat, check_format, read_json, read_object, read_text, read_texts
+from seamark.errors import RefusedError, SeamarkError, UsageError
+
+if TYPE_CHECKING:
+    from seamark.report.listing import View
+
 
 FORMAT_VERSION = 3
 
@@ -153,3 +161,235 @@ def _hash(body: Mapping[str, Any]) -> str:
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     # A file may hold half of a surrogate pair, which is refused elsewhere.
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+# A plan for ten thousand connectors of fifty keys has some 20 MB.
+_LARGEST_BYTES = 64 * 1024 * 1024
+# More than any fleet that seamark is built for: a hostile file must end in a refusal, not in a full memory.
+_MOST = {"actions": 50_000, "preconditions": 200_000, "notes": 50_000}
+# A query or a schema in a config has some hundred kB.
+_LONGEST_TEXT = 1 << 20
+_LONGEST_HEADER = 10_000
+# Files are the only compressed content: each may grow to 64 MiB, and a plan changes the file of one worker.
+_MOST_FILES = 4
+_FILE_KIND = "write-offset-file"
+
+
+def write_plan_file(plan: Plan, path: Path) -> None:
+    """Write the plan; a file that is there is replaced."""
+    write_private(json.dumps(plan.to_file(), indent=2, ensure_ascii=False) + "\n", path, what="the plan")
+
+
+def write_private(text: str, path: Path, *, what: str) -> None:
+    """Write a text into a file that is its owner's alone. `what` names it in an error."""
+    try:
+        write_whole(text.encode(), path.expanduser().absolute(), mode=PRIVATE)
+    except OSError as error:
+        raise SeamarkError(
+            f"{what} can't be written: {path}",
+            cause=error.strerror or type(error).__name__,
+            hint="look whether you may write in that folder",
+        ) from None
+
+
+def read_plan_file(path: Path) -> Plan:
+    """Read what `write_plan_file` wrote; anything else is refused."""
+    return _build_plan(read_limited(path, most_bytes=_LARGEST_BYTES, what="a plan"), path)
+
+
+def find_hidden(plan: Plan) -> tuple[str, ...]:
+    """The secrets that a plan does not hold, as `SUBJECT KEY`. Such a plan can't be applied from a file.
+
+    A way back that lacks one is no hindrance: where it is needed, it fails by name, and the new config stays.
+    """
+    if plan.actions:
+        return tuple(
+            f"{action.subject} {key}"
+            for action in plan.actions
+            if isinstance(config := action.to_dict().get("config"), Mapping)
+            for key, value in sorted(config.items())
+            if value == MASK
+        )
+    return tuple(
+        f"{step.subject} {key}"
+        for step in plan.steps
+        if not step.fallback and isinstance(config := step.arguments.get("config"), Mapping)
+        for key, value in sorted(config.items())
+        if value == MASK
+    )
+
+
+def find_masked_keys(plan: Plan) -> tuple[str, ...]:
+    """Return the secrets that a plan lacks because its file doesn't hold them, as `SUBJECT KEY`."""
+    if not plan.actions:
+        return find_hidden(plan)
+    return tuple(f"{action.subject} {key}" for action in plan.actions for key in find_masked(action))
+
+
+def _build_plan(data: bytes, path: Path) -> Plan:
+    problem = ""
+    body: Any = None
+    try:
+        # Strictly: of a key that is there twice, a person may read the first value, and a parser takes the last.
+        body = read_json(data, what=str(path))
+        problem = _find_excess(body) if isinstance(body, dict) else "it is not a JSON object"
+    except UsageError as error:
+        problem = error.cause
+    if not problem:
+        try:
+            return Plan.from_file(body, where=str(path))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            problem = f"{type(error).__name__}: {error}"
+    raise UsageError(
+        f"{path} is not a plan of seamark", cause=problem, hint="make one: seamark connectors … --out FILE"
+    )
+
+
+def _find_excess(body: Mapping[str, Any]) -> str:
+    """Return which size of a plan file no plan can have; "" if there is none. Wrong types are refused later."""
+    for name, most in _MOST.items():
+        found = body.get(name)
+        if isinstance(found, list) and len(found) > most:
+            return f"it has {len(found):,} {name}, and a plan has at most {most:,}"
+    header = [body.get(name) for name in ("title", "context", "made_at", "made_by", "undoes")]
+    if any(isinstance(text, str) and len(text) > _LONGEST_HEADER for text in header):
+        return f"a text of its header has more than {_LONGEST_HEADER:,} characters"
+    actions = [one for one in body.get("actions") or () if isinstance(one, dict)]
+    files = [one for one in actions if one.get("action") == _FILE_KIND]
+    if len(files) > _MOST_FILES:
+        return f"it writes {len(files):,} files, and a plan writes at most {_MOST_FILES}"
+    others = [one for one in actions if one.get("action") != _FILE_KIND]
+    if not _is_short([others, body.get("notes"), body.get("preconditions")]):
+        return f"it has a text of more than {_LONGEST_TEXT:,} characters"
+    return ""
+
+
+def _is_short(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= _LONGEST_TEXT
+    if isinstance(value, dict):
+        return all(map(_is_short, value)) and all(map(_is_short, value.values()))
+    return all(map(_is_short, value)) if isinstance(value, list) else True
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a service would do. Nothing has been changed; `fleet.apply` does it.
+
+    `steps` hold the secrets of the configs in memory, the plan does not. `print` shows what a person needs to decide,
+    and a notebook shows it by itself. `drifts` is what was changed outside the spec that the plan came from, and
+    `survey` what was looked at for it. One that `is_saved` came from a file: its text leaves nothing out, because
+    the file may have been edited.
+    """
+
+    plan: Plan
+    steps: tuple[Step, ...] = field(repr=False)
+    effects: tuple[Effect, ...] = ()
+    drifts: tuple[Drift, ...] = ()
+    survey: tuple[ClusterSurvey, ...] = ()
+    needs: Needs = field(default_factory=Needs, repr=False)
+    is_saved: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return self.plan.is_empty
+
+    def build_view(self) -> View[Effect]:
+        """The plan for every output format."""
+        from seamark.changes.views import build_plan_view  # noqa: PLC0415
+
+        return build_plan_view(
+            self.plan, self.effects, drifts=self.drifts, survey=self.survey, is_complete=self.is_saved
+        )
+
+    def __str__(self) -> str:
+        """The plan as people read it."""
+        from seamark.report.data import OutputFormat  # noqa: PLC0415
+        from seamark.report.listing import render_view  # noqa: PLC0415
+
+        return render_view(self.build_view(), OutputFormat.TABLE)
+
+    def _repr_html_(self) -> str:
+        """The plan as a notebook shows it."""
+        from seamark.report.listing import render_html  # noqa: PLC0415
+
+        return render_html(self.build_view())
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A step with its place in the plan: its number, its lane, and what becomes of it after a failure in that lane."""
+
+    number: int
+    step: Step
+    lane: str
+    always: bool
+    fallback: bool = False
+    insists: bool = False
+
+    @property
+    def aspect(self) -> str:
+        """What the step's images show: its subject and the side of it."""
+        return f"{self.step.subject}#{self.step.aspect}"
+
+
+class Tasks(Sequence[Task]):
+    """The tasks of a plan in order, found by their lane, their subject and their aspect in no time."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self._tasks = tuple(tasks)
+        self._of_lane = _group(self._tasks, lambda task: task.lane)
+        self._of_subject = _group(self._tasks, lambda task: task.step.subject)
+        self._of_aspect = _group(self._tasks, lambda task: task.aspect)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self._tasks)
+
+    def __getitem__(self, number: int) -> Task:  # type: ignore[override]  # nobody slices a plan
+        return self._tasks[number]
+
+    @property
+    def lanes(self) -> Mapping[str, tuple[Task, ...]]:
+        """Every lane with its tasks, in the order of the plan."""
+        return self._of_lane
+
+    def of_lane(self, lane: str) -> tuple[Task, ...]:
+        """The tasks that stand or fall together."""
+        return self._of_lane.get(lane, ())
+
+    def of_subject(self, subject: str) -> tuple[Task, ...]:
+        """The tasks that act on one thing."""
+        return self._of_subject.get(subject, ())
+
+    def of_aspect(self, aspect: str) -> tuple[Task, ...]:
+        """The tasks that act on one side of one thing."""
+        return self._of_aspect.get(aspect, ())
+
+
+def build_tasks(plan: Plan, steps: Sequence[Step] | None = None) -> Tasks:
+    """The plan's steps with their places, in order. `steps` are the same ones with their secrets."""
+    chosen = list(steps) if steps is not None else [build_step(data) for data in plan.steps]
+    tasks = Tasks(
+        Task(number, step, data.lane, always=data.always, fallback=data.fallback, insists=data.insists)
+        for number, (step, data) in enumerate(zip(chosen, plan.steps, strict=False))
+    )
+    # What is applied must be what was shown and is journalled; secrets aside, which neither shows.
+    same = all(
+        replace(task.step.to_data(lane=task.lane, always=task.always), fallback=task.fallback, insists=task.insists)
+        == data
+        for task, data in zip(tasks, plan.steps, strict=False)
+    )
+    if len(chosen) != len(plan.steps) or not same:
+        raise RefusedError("the steps are not those of the plan", hint="make the plan anew")
+    return tasks
+
+
+def _group(tasks: Iterable[Task], key: Callable[[Task], str]) -> dict[str, tuple[Task, ...]]:
+    groups: dict[str, list[Task]] = {}
+    for task in tasks:
+        groups.setdefault(key(task), []).append(task)
+    return {name: tuple(group) for name, group in groups.items()}

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from seamark.changes.entry import EntryKind
-from seamark.changes.entry_age import find_latest_write
 from seamark.changes.executor import Executor, write_outcome
 from seamark.changes.history import Past, read_past
 from seamark.changes.identity import check_identity
-from seamark.changes.journal import JournalWriter
-from seamark.changes.precondition import is_position
-from seamark.changes.result import GOOD, ChangeResult
-from seamark.changes.settle import Settled, build_moved_on
+from seamark.changes.journal import EntryKind, JournalWriter, find_latest_write
+from seamark.changes.outcome import GOOD, ChangeResult
+from seamark.changes.plan import Task, Tasks, build_tasks
+from seamark.changes.preconditions import is_position
+from seamark.changes.run import Settled, Walk, build_moved_on
 from seamark.changes.step import Outcome
-from seamark.changes.task import Task, Tasks, build_tasks
-from seamark.changes.walk import Walk
 from seamark.errors import UnknownOutcomeError
 
 

@@ -13,13 +13,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from seamark.changes.actor import Actor
-from seamark.changes.entry import Ending, Entry, EntryKind
 from seamark.changes.images import find_key_names
-from seamark.changes.journal import Journal, Opening
+from seamark.changes.journal import Ending, Entry, EntryKind, Journal, Opening
 from seamark.changes.locks import plan_lock
 from seamark.changes.plan import Plan
-from seamark.changes.sealing import KeyRing
-from seamark.changes.signed import check_signatures
+from seamark.changes.signing import KeyRing, check_signatures
 from seamark.errors import NotFoundError, RefusedError
 
 _REGISTERED = "registered"

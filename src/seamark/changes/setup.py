@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seamark.changes.setup_model import JournalSetup, SetupItem
+from seamark.changes.journal import Journal
 from seamark.errors import JournalError
 
 if TYPE_CHECKING:
@@ -14,6 +16,68 @@ if TYPE_CHECKING:
     from seamark.changes.kafka_journal import JournalNames, NeededAccess
     from seamark.context import Context
     from seamark.kafka.topics import TopicSpec
+
+
+def open_journal(context: Context) -> Journal:
+    """The journal that the context names."""
+    from seamark.context import JournalKind  # noqa: PLC0415
+
+    settings = context.journal
+    if settings.kind is JournalKind.FILE:
+        from seamark.changes.file_journal import FileJournal  # noqa: PLC0415
+
+        return FileJournal(settings.folder)
+    # Loaded here: it takes the Kafka client with it.
+    from seamark.changes.kafka_journal import JournalNames, KafkaJournal  # noqa: PLC0415
+
+    names = JournalNames(journal=settings.topic, heads=settings.heads_topic)
+    return KafkaJournal(context.kafka.client_config(), names=names)
+
+
+@dataclass(frozen=True, slots=True)
+class SetupItem:
+    """One topic or folder. `words` say how it is or will be made, `settings` with which configs."""
+
+    name: str
+    is_there: bool
+    words: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JournalSetup:
+    """The journal of one context as it stands.
+
+    `warnings` say where something that is there is not as it should be. `access` are commands that let an operator use
+    the journal, for clusters that check.
+    """
+
+    context: str
+    kind: str
+    items: tuple[SetupItem, ...]
+    warnings: tuple[str, ...] = ()
+    access: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> tuple[SetupItem, ...]:
+        """What has to be made."""
+        return tuple(item for item in self.items if not item.is_there)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRotation:
+    """The rotation of a journal's key. All keys are named by their fingerprints.
+
+    `previous` is the journal's key now, or before the rotation; `fingerprint` is the new key, "" where it isn't made
+    yet. `file` is where the keys are stored afterwards. With `is_recorded` the journal has the new key already.
+    """
+
+    context: str
+    previous: str
+    fingerprint: str
+    file: str
+    is_recorded: bool = False
+
 
 _FLAGS = {"TOPIC": "--topic", "TRANSACTIONAL_ID": "--transactional-id"}
 
@@ -44,7 +108,7 @@ def make_setup(context: Context) -> tuple[str, ...]:
 
 def _read_kafka_setup(context: Context) -> JournalSetup:
     from seamark.changes.kafka_journal import build_needed_access, build_setup_access, build_topics  # noqa: PLC0415
-    from seamark.changes.kafka_journal.topics import compare_topic  # noqa: PLC0415
+    from seamark.changes.kafka_journal.clients import compare_topic  # noqa: PLC0415
     from seamark.kafka.topics import TopicAdmin  # noqa: PLC0415
 
     names = _build_names(context)

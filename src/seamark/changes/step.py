@@ -4,18 +4,104 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Self, TypeVar
 
 from seamark.changes.codec import decode_fields, encode_fields
-from seamark.changes.result import Outcome
-from seamark.changes.step_data import StepData
-from seamark.changes.world import World
-from seamark.core.offset import Offset
+from seamark.changes.environment import World
+from seamark.changes.outcome import Outcome
+from seamark.core.offsets import Offset
+from seamark.core.strict_json import read_text, read_truth
 from seamark.errors import UsageError
 
-__all__ = ["STEPS", "CanNotUndo", "Intent", "Observed", "Outcome", "Step", "step_kind"]
+__all__ = [
+    "SETTLE_SECONDS",
+    "STEPS",
+    "CanNotUndo",
+    "Intent",
+    "Observed",
+    "Outcome",
+    "Precondition",
+    "Step",
+    "StepData",
+    "compare_image",
+    "compare_places",
+    "step_kind",
+]
+
+
+_STEP_FIELDS = frozenset({"kind", "subject", "arguments", "lane", "always", "fallback", "insists"})
+
+
+@dataclass(frozen=True, slots=True)
+class StepData:
+    """One act of a plan, as it is saved and journalled: what kind, on what, with which arguments.
+
+    `lane` groups steps that stand or fall together; a failure in one lane leaves the others alone.
+    `always` marks a step that runs even after a failure before it in its lane, such as restoring a run state.
+    `fallback` marks one that runs only after such a failure, where the lane had acted: the way back to what stood.
+    `insists` marks one behind which there is no way back: where it fails, the change stays open, and a resume tries it
+    again.
+    """
+
+    kind: str
+    subject: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    lane: str = ""
+    always: bool = False
+    fallback: bool = False
+    insists: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The step as JSON takes it."""
+        return {
+            "kind": self.kind,
+            "subject": self.subject,
+            "arguments": dict(self.arguments),
+            "lane": self.lane,
+            "always": self.always,
+            "fallback": self.fallback,
+            # Most plans have none: they look as they did before there was such a mark.
+            **({"insists": True} if self.insists else {}),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> StepData:
+        """Read what `to_dict` gave.
+
+        Raises:
+            UsageError: a field is unknown, missing or of another type.
+        """
+        if not data.keys() <= _STEP_FIELDS:
+            raise UsageError(
+                "a step of the plan can't be read", cause="it has unknown fields", hint="create a new plan"
+            )
+        arguments = data.get("arguments")
+        if not isinstance(arguments, Mapping):
+            raise UsageError("a step of the plan can't be read", cause="it has no arguments", hint="create a new plan")
+        return cls(
+            kind=read_text(data.get("kind"), what="the kind of a step"),
+            subject=read_text(data.get("subject"), what="the subject of a step"),
+            arguments=dict(arguments),
+            lane=read_text(data.get("lane", ""), what="the sequence of a step"),
+            always=read_truth(data.get("always", False), what="`always` of a step"),
+            fallback=read_truth(data.get("fallback", False), what="`fallback` of a step"),
+            insists=read_truth(data.get("insists", False), what="`insists` of a step"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Precondition:
+    """What was so when the plan was made and must still be so when it is applied.
+
+    `kind` and `subject` say what is compared, `expected` holds its fingerprint, `words` says it to a person.
+    """
+
+    kind: str
+    subject: str
+    expected: str
+    words: str = ""
 
 
 class Observed(StrEnum):
@@ -150,7 +236,7 @@ class Step(ABC):
 
 
 STEPS: dict[str, type[Step]] = {}
-"""Every kind of step by its name, once `seamark.fleet.step_kinds` is imported."""
+"""Every kind of step by its name, once `seamark.fleet.kinds` is imported."""
 
 S = TypeVar("S", bound=Step)
 
@@ -180,3 +266,24 @@ def build_step(data: StepData) -> Step:
             f"this seamark does not know the step {data.kind!r}", hint="apply the plan with the version that made it"
         )
     return kind.from_data(data)
+
+
+# A worker that takes part in a rebalance shows a change within seconds; a minute is a cluster in trouble.
+SETTLE_SECONDS = 60.0
+
+
+def compare_image(image: Any, intent: Intent) -> Observed:
+    """Where an image stands between an intent's before and after."""
+    if image == intent.after:
+        return Observed.AFTER
+    return Observed.BEFORE if image == intent.before else Observed.FOREIGN
+
+
+def compare_places(now: Any, intent: Intent, part: str) -> Observed:
+    """The same for an image whose `part` names places: where each is as before or as after, a part of it is done."""
+    seen = compare_image(now, intent)
+    if seen is not Observed.FOREIGN:
+        return seen
+    before, after = ((image or {}).get(part, {}) for image in (intent.before, intent.after))
+    known = all(value in (before.get(place), after.get(place)) for place, value in now[part].items())
+    return Observed.BETWEEN if known else Observed.FOREIGN

@@ -10,14 +10,12 @@ from seamark.changes.action import Action, ActionHistory, PastStep, Reads
 from seamark.changes.actor import Actor
 from seamark.changes.history import Past
 from seamark.changes.images import build_fingerprint
-from seamark.changes.plan import Plan
-from seamark.changes.precondition import BEFORE, aspect_of, build_stale
-from seamark.changes.prepare import Prepared, build_preconditions
-from seamark.changes.prepare import prepare as prepare_actions
-from seamark.changes.result import GOOD
-from seamark.changes.step import CanNotUndo, Intent, Outcome, Step
-from seamark.changes.step_data import Precondition
-from seamark.changes.task import Task, Tasks, build_tasks
+from seamark.changes.outcome import GOOD
+from seamark.changes.plan import Plan, Task, Tasks, build_tasks
+from seamark.changes.planner import Prepared, build_preconditions
+from seamark.changes.planner import prepare as prepare_actions
+from seamark.changes.preconditions import BEFORE, aspect_of, build_stale
+from seamark.changes.step import CanNotUndo, Intent, Outcome, Precondition, Step
 from seamark.errors import RefusedError
 
 # An act that may have happened is taken back too; where it did not, there is nothing to do.

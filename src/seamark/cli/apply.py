@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from seamark.cli.carry_out import ChangeOptions, carry_out, change_options
+from seamark.cli.answer import Answer, choose_exit_code
+from seamark.cli.complete import complete_clusters, complete_connectors
+from seamark.cli.confirm import ChangeOptions, carry_out, change_options
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.spec_options import RunOptions, SpecOptions, plan_spec, run_options, spec_options
-from seamark.errors import UsageError
+from seamark.errors import PartialError, UsageError
+from seamark.specs.views import build_pull_view
 
 if TYPE_CHECKING:
-    from seamark.changes.planned import Planned
+    from seamark.changes.plan import Planned
     from seamark.fleet import Fleet
 
 
@@ -65,7 +69,7 @@ def _compare(what: SpecOptions, planned: Planned, path: Path) -> None:
     if not what.paths:
         raise UsageError("--expect compares the plan of spec files", hint="pass the files with -f PATH")
     from seamark.changes.registration import check_expected  # noqa: PLC0415
-    from seamark.fleet.review import read_saved_plan  # noqa: PLC0415
+    from seamark.fleet.changes import read_saved_plan  # noqa: PLC0415
 
     check_expected(planned.plan, read_saved_plan(path))
 
@@ -77,6 +81,110 @@ def _review(fleet: Fleet, what: SpecOptions, trial: RunOptions, *, prune: bool) 
         raise UsageError(
             "a saved plan is applied as it is", hint="give --prune, --adopt and --allow-python to seamark plan"
         )
-    from seamark.fleet.review import read_saved_plan  # noqa: PLC0415
+    from seamark.fleet.changes import read_saved_plan  # noqa: PLC0415
 
     return fleet.review(read_saved_plan(Path(what.names[0])), validate=trial.validate)
+
+
+@click.command("destroy")
+@spec_options()
+@change_options
+@global_options
+@pass_session
+def destroy(session: Session, *, what: SpecOptions, how: ChangeOptions) -> None:
+    """Delete the connectors that the files name; their offsets and groups stay."""
+    with session.fleet() as fleet:
+        planned = fleet.destroy(what.paths, names=what.names, adopt=what.adopt, allow_python=what.allow_python)
+        carry_out(session, fleet, planned, how)
+
+
+_CHANGES_PRESENT = 2
+
+
+@click.command("plan")
+@spec_options()
+@option("--prune", is_flag=True, help="Delete everything in its clusters that the spec does not name.")
+@option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Save the plan for seamark apply.",
+)
+@option("--detailed-exitcode", is_flag=True, help="End with 2 where there is something to do.")
+@run_options
+@option("--offline", is_flag=True, help="Load and check the files, and ask no server.")
+@global_options
+@pass_session
+def plan(
+    session: Session,
+    *,
+    what: SpecOptions,
+    trial: RunOptions,
+    prune: bool,
+    out: Path | None,
+    detailed_exitcode: bool,
+    offline: bool,
+) -> None:
+    """Show the way from what runs to what the files say; nothing is changed."""
+    if offline:
+        if prune or out is not None or detailed_exitcode:
+            raise UsageError("--offline compares with nothing", hint="leave --prune, --out and --detailed-exitcode out")
+        _show_desired(session, what)
+        return
+    with session.fleet() as fleet:
+        planned = plan_spec(fleet, what, trial, prune=prune)
+        carry_out(session, fleet, planned, ChangeOptions(dry_run=True, out=out))
+    if detailed_exitcode and not planned.is_empty:
+        session.exit_code = _CHANGES_PRESENT
+
+
+def _show_desired(session: Session, what: SpecOptions) -> None:
+    from seamark.specs.views import build_desired_view  # noqa: PLC0415
+
+    with session.fleet() as fleet:
+        found = fleet.check(what.paths, names=what.names, allow_python=what.allow_python)
+    session.give(Answer(build_desired_view(found)))
+
+
+_FOLDER = "config"
+
+
+@click.command
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_connectors)
+@option(
+    "-f",
+    "--file",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=_FOLDER,
+    show_default=True,
+    metavar="DIR",
+    help="The folder of spec files to write.",
+)
+@option(
+    "--cluster", metavar="NAME", shell_complete=complete_clusters, help="Only the connectors of this Connect cluster."
+)
+@option("--dry-run", is_flag=True, help="Show every changed line and write nothing.")
+@option("--allow-python", is_flag=True, help="Run spec programs in the folder, to know what they define.")
+@global_options
+@pass_session
+def pull(
+    session: Session, *, names: tuple[str, ...], folder: Path, cluster: str | None, dry_run: bool, allow_python: bool
+) -> None:
+    """Write what runs into spec files.
+
+    A connector that no file defines gets a file of its own; in other files only the values that differ are changed.
+    Secrets are never written: a reference stands for each.
+    """
+    from seamark.specs.pull import apply_pull, read_pull  # noqa: PLC0415
+
+    with session.fleet() as fleet:
+        found = read_pull(fleet, folder, environ=os.environ, names=names, cluster=cluster, allow_python=allow_python)
+        asked = 1 if cluster else len(fleet.context.connect)
+    errors = tuple(found.failures.values())
+    code = choose_exit_code(errors, all_failed=len(errors) >= asked)
+    if not code and found.skipped:
+        code = PartialError.exit_code
+    if not dry_run:
+        apply_pull(found)
+    session.give(Answer(build_pull_view(found, with_diff=dry_run), errors, code))

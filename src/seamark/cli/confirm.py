@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import click
 
+from seamark.changes.effect import Sign
+from seamark.changes.outcome import UNSETTLED, ChangeResult, Outcome, StepResult
+from seamark.changes.views import build_change_view, build_step_line
+from seamark.cli.answer import Answer, choose_exit_code
 from seamark.cli.options import F, option, put_options
 from seamark.cli.session import Session
-from seamark.errors import InterruptedRunError, UsageError
-from seamark.report.safety import escape
+from seamark.errors import (
+    FencedError,
+    InterruptedRunError,
+    JournalError,
+    SeamarkError,
+    UndecidableError,
+    UnknownOutcomeError,
+    UnreadableOutcomeError,
+    UsageError,
+)
+from seamark.policy.permissions import find_confirmation
+from seamark.report.data import OutputFormat
+from seamark.report.listing import render_view
+from seamark.report.terminal import can_color
+from seamark.report.text import Line, Span, Style, escape, line, render_lines
+
+if TYPE_CHECKING:
+    from seamark.changes.plan import Planned
+    from seamark.changes.timing import Pace
+    from seamark.fleet import Fleet
 
 
 def _keep_name(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -65,3 +93,223 @@ def confirm(session: Session, *, yes: bool, word: str = "yes", what: str = "go o
     if answer != word:
         raise InterruptedRunError("not confirmed; nothing was changed")
     return word
+
+
+class StepLines:
+    """Tells the terminal. `change` is the id once the change is open, for whoever must say what to type next."""
+
+    def __init__(self, session: Session, *, change: str = "") -> None:
+        self._session = session
+        self.change = change
+
+    def opened(self, change: str, *, steps: int) -> None:
+        """The change has its id and its locks."""
+        self.change = change
+        self._write(line(Span(f"Change {change}", Style.STRONG), f", {steps} step{'' if steps == 1 else 's'}"))
+
+    def begun(self, number: int, words: str) -> None:
+        """Nothing: a step's one line comes when it has ended."""
+
+    def waiting(self, words: str) -> None:
+        """Something takes longer; people should know what."""
+        self._write(line("  ", Span("…", Style.MUTED), f" {words}"))
+
+    def ended(self, result: StepResult) -> None:
+        """A step ended."""
+        self._write(build_step_line(result))
+
+    def _write(self, text: Line) -> None:
+        if self._session.quiet:
+            return
+        reporter = self._session.reporter
+        color = can_color(self._session.err, reporter.color, reporter.environ)
+        self._session.out.flush()
+        self._session.err.write(render_lines([text], color=color))
+        self._session.err.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeOptions:
+    """How a change shall be made: asked for or not, only shown, only saved."""
+
+    yes: bool = False
+    dry_run: bool = False
+    out: Path | None = None
+
+
+def change_options(command: F) -> F:
+    """Add `--yes`, `--dry-run` and `--out`; the command gets them as one value, `how`."""
+
+    @wraps(command)
+    def gather(*args: Any, yes: bool, dry_run: bool, out: Path | None, **kwargs: Any) -> Any:
+        return command(*args, how=ChangeOptions(yes, dry_run, out), **kwargs)
+
+    decorators = (
+        consent_options,
+        option("--dry-run", is_flag=True, help="Show the plan and change nothing."),
+        option(
+            "--out",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Save the plan for seamark apply, and change nothing.",
+        ),
+    )
+    result: F = put_options(gather, decorators)
+    return result
+
+
+def carry_out(
+    session: Session, fleet: Fleet, planned: Planned, how: ChangeOptions, *, pace: Pace | None = None
+) -> None:
+    """Take a plan from its first look to its end."""
+    only_shown = how.dry_run or how.out is not None or planned.is_empty
+    show_plan(session, planned, is_data=only_shown)
+    if how.out is not None:
+        _save(session, fleet, planned, how.out)
+    if only_shown:
+        return
+    word = confirm_plan(session, fleet, planned, yes=how.yes)
+    run_change(session, lambda progress: fleet.apply(planned, progress, pace=pace, confirm=word))
+
+
+def run_change(session: Session, act: Callable[[StepLines], ChangeResult], *, change: str = "") -> ChangeResult:
+    """Apply, resume or close a change, tell every step, and give the answer with its exit code.
+
+    `change` is the id where it is known before; a new change tells its own when it is opened.
+    """
+    progress = StepLines(session, change=change)
+    began_at = session.now()
+    try:
+        result = act(progress)
+    except (JournalError, FencedError) as error:
+        if progress.change:
+            error.context.setdefault("change", progress.change)
+            error.hint = error.hint or build_way_out(progress.change)
+        raise
+    except SeamarkError as error:
+        # A change that was open before is so still: whoever could not be reached may be there the next time.
+        if change and error.retryable:
+            error.context.setdefault("change", change)
+            repeat = f"repeat it: seamark journal resume {change}"
+            error.hint = f"{error.hint}; then {repeat}" if error.hint else repeat
+        raise
+    except KeyboardInterrupt:
+        # The first Ctrl-C lets the step end; this is the second one, or one before the first step.
+        if not progress.change:
+            raise
+        raise InterruptedRunError(
+            f"interrupted in the midst of change {progress.change}",
+            cause=f"seamark journal show {progress.change} says where it stands",
+            hint=build_way_out(progress.change),
+            context={"change": progress.change},
+        ) from None
+    seconds = (session.now() - began_at).total_seconds()
+    errors, code = build_errors(result)
+    session.give(Answer(build_change_view(result, seconds=seconds), errors, code))
+    return result
+
+
+def confirm_plan(session: Session, fleet: Fleet, planned: Planned, *, yes: bool) -> str:
+    """Ask for the word of a plan: `yes`; for a delete or in a protected context, the name of what is changed.
+
+    Returns what was typed or passed with `--confirm`.
+    """
+    is_protected = fleet.context.protected
+    word = "yes"
+    if is_protected or any(effect.sign is Sign.DELETE for effect in planned.effects):
+        word = find_confirmation([action.subject for action in planned.plan.actions], fleet.context.name)
+    return confirm(session, yes=yes, word=word, is_protected=is_protected)
+
+
+def build_way_out(change: str) -> str:
+    """The two commands for a change that is open."""
+    return f"nothing is lost: seamark journal resume {change} finishes it, seamark journal undo {change} puts it back"
+
+
+def build_errors(result: ChangeResult) -> tuple[tuple[SeamarkError, ...], int]:
+    """What to say of a change that did not do all, and how the command ends."""
+    if result.is_done:
+        return (), 0
+    failed = [step.error for step in result.steps if step.error is not None and step.outcome not in UNSETTLED]
+    if result.ending is None:
+        unknown = _build_open(result)
+        return (*failed, unknown), unknown.exit_code
+    if result.interrupted:
+        stopped = _build_interrupted(result)
+        return (*failed, stopped), stopped.exit_code
+    done = any(step.outcome is Outcome.DONE for step in result.steps)
+    return tuple(failed), choose_exit_code(tuple(failed), all_failed=not done)
+
+
+def _build_open(result: ChangeResult) -> UnknownOutcomeError:
+    unsettled = [step for step in result.steps if step.outcome in UNSETTLED]
+    undecidable = [step.error for step in unsettled if isinstance(step.error, UndecidableError)]
+    said = [f"{step.words}: {step.error.message if step.error else step.outcome}" for step in unsettled]
+    unreadable = [step.error for step in unsettled if isinstance(step.error, UnreadableOutcomeError)]
+    said += [error.cause for error in (*undecidable, *unreadable)]
+    # A connector that stays stopped must not be found out by chance.
+    said += [f"left: {', '.join(result.left)}"] if result.left else []
+    return UnknownOutcomeError(
+        f"change {result.change} is open: it is not known how it ended",
+        cause="; ".join(said),
+        hint=_build_next(result.change, is_undecidable=bool(undecidable), is_unreadable=bool(unreadable)),
+        context={"change": result.change},
+    )
+
+
+def _build_next(change: str, *, is_undecidable: bool, is_unreadable: bool) -> str:
+    if is_undecidable:
+        return _build_decision(change)
+    if is_unreadable:
+        return (
+            f"when the offsets can be read again, run: seamark journal resume {change}; "
+            "until then the connector stays stopped"
+        )
+    return build_way_out(change)
+
+
+def _build_decision(change: str) -> str:
+    """The commands for a change that `resume` can never finish."""
+    return (
+        "compare the connector's output with what the change was to do; "
+        f"seamark journal unlock {change} --id NONCE --force closes it (NONCE: seamark journal show {change}), "
+        f"seamark journal undo {change} then puts it back"
+    )
+
+
+def _build_interrupted(result: ChangeResult) -> InterruptedRunError:
+    left = "; ".join(result.left)
+    return InterruptedRunError(
+        f"stopped by Ctrl-C; {len(result.left)} of {len(result.steps) + len(result.left)} steps were not begun",
+        cause=f"left: {left}" if left else "",
+        hint=f"what was done can be put back: seamark journal undo {result.change}" if result.steps else "",
+        context={"change": result.change},
+    )
+
+
+def show_plan(session: Session, planned: Planned, *, is_data: bool) -> None:
+    """Show the plan: as the result where nothing else comes, to people beside it where a document does."""
+    view = planned.build_view()
+    if is_data or session.output.is_text:
+        session.reporter.show(view)
+    elif not session.quiet:
+        session.err.write(render_view(view, OutputFormat.TABLE))
+        session.err.flush()
+
+
+def _save(session: Session, fleet: Fleet, planned: Planned, path: Path) -> None:
+    from seamark.changes.plan import find_hidden  # noqa: PLC0415
+
+    if (problem := fleet.save(planned, path)) is None:
+        session.reporter.note(f"the plan is in {path}; apply it: seamark apply {path}")
+    else:
+        session.reporter.note(
+            f"the plan in {path} is a proposal, because it can't be registered in the journal ({problem.message}); "
+            f"apply the spec and compare: seamark apply -f PATH --expect {path}"
+        )
+    hidden = find_hidden(planned.plan)
+    if hidden:
+        session.reporter.note(
+            f"note: secrets are not saved, so this plan can't be applied from the file: {', '.join(hidden)}; "
+            "write them as secret:// references"
+        )

@@ -2,21 +2,90 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 from seamark.cli.answer import Answer
 from seamark.cli.complete import complete_contexts
-from seamark.cli.context_view import ContextRow, build_contexts_view, build_settings_view
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
-from seamark.core.finding import Finding, Severity
+from seamark.core.readings import Finding, Severity
+from seamark.core.secrets import is_reference, is_sensitive, mask_text
 from seamark.doctor.views import build_findings_view
-from seamark.errors import ContextNotFoundError, SeamarkError, UnreachableError
+from seamark.errors import ContextNotFoundError, SeamarkError, UnreachableError, UsageError
+from seamark.report.listing import Column, Listing, View
+from seamark.report.text import Style
 
 if TYPE_CHECKING:
     from seamark.context import Contexts, WrittenFile
+
+
+class ShownSetting(Protocol):
+    """One setting, already masked, and where it came from: all that is needed of `seamark.context`."""
+
+    @property
+    def key(self) -> str:
+        """Its dotted path."""
+
+    @property
+    def value(self) -> str:
+        """What it says."""
+
+    @property
+    def origin(self) -> object:
+        """Where it is said; its `str` is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRow:
+    """One context in the listing. `error` says why it can't be opened."""
+
+    name: str
+    current: bool = False
+    protected: bool = False
+    bootstrap_servers: str = ""
+    clusters: tuple[str, ...] = ()
+    error: str = ""
+
+
+LISTING: Listing[ContextRow] = Listing(
+    kind="ContextList",
+    noun="context",
+    name=lambda row: row.name,
+    columns=(
+        Column("current", "CURRENT", lambda row: row.current, text=lambda row: "*" if row.current else ""),
+        Column("name", "NAME", lambda row: row.name),
+        Column("clusters", "CONNECT", lambda row: list(row.clusters), text=lambda row: ",".join(row.clusters) or "-"),
+        Column("bootstrap_servers", "KAFKA", lambda row: row.bootstrap_servers),
+        Column("protected", "PROTECTED", lambda row: row.protected, text=lambda row: "yes" if row.protected else "no"),
+        Column("error", "ERROR", lambda row: row.error, style=lambda row: Style.BAD if row.error else Style.PLAIN),
+    ),
+)
+
+_KEY: Column[ShownSetting] = Column("key", "KEY", lambda setting: setting.key)
+_VALUE: Column[ShownSetting] = Column("value", "VALUE", lambda setting: setting.value)
+_ORIGIN: Column[ShownSetting] = Column(
+    "origin", "ORIGIN", lambda setting: str(setting.origin), style=lambda _: Style.MUTED
+)
+
+
+def build_contexts_view(rows: Sequence[ContextRow]) -> View[ContextRow]:
+    """Every context that is known."""
+    return View(LISTING, rows, empty="no contexts; add one with: seamark context add NAME --connect URL")
+
+
+def build_settings_view(name: str, settings: Sequence[ShownSetting], *, origins: bool) -> View[ShownSetting]:
+    """The settings of one context, with `origins` also where each came from."""
+    columns = (_KEY, _VALUE, _ORIGIN) if origins else (_KEY, _VALUE)
+    listing = Listing(kind="Context", noun="setting", name=lambda setting: setting.key, columns=columns)
+    return View(listing, settings, body=lambda: {"name": name, "settings": listing.build_items(settings)})
+
 
 _NAME = click.argument("name", required=False, shell_complete=complete_contexts)
 
@@ -48,7 +117,6 @@ def context() -> None:
 @pass_session
 def add(session: Session, /, name: str, **given: object) -> None:
     """Write a new context into your contexts file."""
-    from seamark.cli.new_context import build_content  # noqa: PLC0415
     from seamark.context import add_context  # noqa: PLC0415
 
     content = build_content(session, given)
@@ -150,3 +218,149 @@ def _build_row(contexts: Contexts, name: str) -> ContextRow:
 def _note_shadow(session: Session, name: str, written: WrittenFile) -> None:
     if written.shadowed_by is not None:
         session.reporter.note(f"note: {written.shadowed_by} still chooses another context than {name}")
+
+
+# A command line is seen by every user of the machine and kept in the shell's history.
+
+_HOW = "give secret://env/NAME, secret://file/PATH#KEY, @FILE, or - to read it from standard input"
+
+
+def read_secret(session: Session, given: str, *, option: str) -> str:
+    """What to write into a contexts file for a secret.
+
+    A reference stays what it is, `@FILE` becomes a reference to the whole of that file, and `-` is
+    the first line of standard input.
+    """
+    if is_reference(given):
+        return given
+    if given == "-":
+        return _read_line(session, option=option)
+    if given.startswith("@") and len(given) > 1:
+        return _build_file_reference(Path(given[1:]), option=option)
+    # The message must not repeat what was given: it is a secret.
+    raise UsageError(f"{option} does not take the secret itself", hint=_HOW)
+
+
+def _build_file_reference(path: Path, *, option: str) -> str:
+    whole = path.expanduser().resolve()
+    if not whole.is_file():
+        raise UsageError(f"the file of {option} is not there: {path}", hint=_HOW)
+    if "#" in str(whole):
+        raise UsageError(f"the path of {option} holds a #: {path}", hint="a # begins a key; rename the file or folder")
+    return f"secret://file/{whole}"
+
+
+def _read_line(session: Session, *, option: str) -> str:
+    if session.stdin is sys.stdin and session.stdin.isatty():
+        if session.no_input:
+            raise UsageError(f"{option} - would ask, and --no-input is set", hint=_HOW)
+        from click import prompt  # noqa: PLC0415
+
+        return str(prompt(option.lstrip("-"), hide_input=True, err=True))
+    line = session.stdin.readline().rstrip("\r\n")
+    if not line:
+        raise UsageError(f"standard input is empty, and {option} is read from it", hint=_HOW)
+    return line
+
+
+DEFAULT_CLUSTER = "connect"
+
+_NAMED_URL = re.compile(r"(?:(?P<cluster>[^=:/]+)=)?(?P<url>https?://\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class NewContext:
+    """The two sections of a context."""
+
+    kafka: dict[str, str] = field(default_factory=dict)
+    connect: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def build_content(session: Session, given: Mapping[str, Any]) -> NewContext:
+    """The sections from the options; secrets are looked at last, so that a typing error asks for none."""
+    connect: dict[str, dict[str, Any]] = {
+        cluster: {"urls": urls} for cluster, urls in build_clusters(given["connect"]).items()
+    }
+    for cluster, path in build_worker_configs(given["worker_config"], clusters=tuple(connect)).items():
+        connect.setdefault(cluster, {})["worker_config"] = path
+    kafka = build_kafka(given["bootstrap"], given["kafka"])
+    if not connect and not kafka:
+        raise UsageError(
+            "a context needs a Connect worker or brokers", hint="give --connect URL or --bootstrap HOST:PORT"
+        )
+    login = _build_login(session, given)
+    if login and not connect:
+        raise UsageError("--username and --password are for Connect workers", hint="give --connect URL too")
+    return NewContext(kafka, {cluster: {**part, **login} for cluster, part in connect.items()})
+
+
+def build_clusters(given: Iterable[str]) -> dict[str, list[str]]:
+    """Worker URLs by cluster, from `[CLUSTER=]URL`."""
+    clusters: dict[str, list[str]] = {}
+    for text in given:
+        found = _NAMED_URL.fullmatch(text)
+        if found is None:
+            raise UsageError(
+                f"{mask_text(text)!r} is not [CLUSTER=]URL",
+                hint="such as http://worker:8083 or game=http://worker:8083",
+            )
+        if mask_text(found["url"]) != found["url"]:
+            raise UsageError("a URL must not hold a user or password", hint="give --username and --password")
+        clusters.setdefault(found["cluster"] or DEFAULT_CLUSTER, []).append(found["url"])
+    return clusters
+
+
+def build_worker_configs(given: Iterable[str], *, clusters: tuple[str, ...]) -> dict[str, str]:
+    """Paths of worker files by cluster, from `[CLUSTER=]FILE`. The cluster may be left out where there is one."""
+    files: dict[str, str] = {}
+    for text in given:
+        cluster, path = _split_cluster(text, clusters=clusters)
+        whole = Path(path).expanduser().resolve()
+        if not whole.is_file():
+            raise UsageError(f"the worker config is not there: {path}", hint="give the path of a properties file")
+        files[cluster] = str(whole)
+    return files
+
+
+def _split_cluster(text: str, *, clusters: tuple[str, ...]) -> tuple[str, str]:
+    cluster, equals, path = text.partition("=")
+    # A path may hold a = too: only a name that --connect gave counts as a cluster.
+    if equals and cluster in (clusters or (DEFAULT_CLUSTER,)):
+        return cluster, path
+    if len(clusters) > 1:
+        raise UsageError(
+            f"which cluster has the worker config {text}?", hint=f"say it: --worker-config {clusters[0]}={text}"
+        )
+    return clusters[0] if clusters else DEFAULT_CLUSTER, text
+
+
+def build_kafka(bootstrap: str | None, given: Iterable[str]) -> dict[str, str]:
+    """Client settings from `--bootstrap` and `KEY=VALUE`. A secret must be a reference."""
+    settings = {"bootstrap.servers": bootstrap} if bootstrap else {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{mask_text(text)!r} is not KEY=VALUE", hint="such as security.protocol=SSL")
+        if is_sensitive(key) and not is_reference(value):
+            raise UsageError(f"{key} does not take the secret itself", hint=f"give {key}=secret://env/NAME")
+        settings[key] = value
+    return settings
+
+
+def _build_login(session: Session, given: Mapping[str, Any]) -> dict[str, str]:
+    login: dict[str, str] = {}
+    if given["username"]:
+        login["username"] = given["username"]
+    if given["password"]:
+        login["password"] = read_secret(session, given["password"], option="--password")
+        if not is_reference(login["password"]):
+            _warn_of_literal(session, is_project=given["project"])
+    return login
+
+
+def _warn_of_literal(session: Session, *, is_project: bool) -> None:
+    if is_project:
+        raise UsageError(
+            "a password can't be written into the file of a project", hint="give a reference: secret://env/NAME"
+        )
+    session.reporter.note("note: the password is written as it is into your contexts file; a reference is safer")

@@ -22,9 +22,7 @@ def demo(session: Session, *, chosen: tuple[str, ...], only_list: bool, fast: bo
     Needs Java 17 and Maven; a chapter that needs more is left out where that is missing. Everything happens in a folder
     of its own: your contexts are not touched. The servers end with the demo.
     """
-    from seamark.demo.audience import Audience  # noqa: PLC0415
-    from seamark.demo.programme import build_programme, build_programme_view  # noqa: PLC0415
-    from seamark.demo.show import run_show  # noqa: PLC0415
+    from seamark.demo.show import Audience, build_programme, build_programme_view, run_show  # noqa: PLC0415
     from seamark.report.terminal import is_terminal  # noqa: PLC0415
 
     programme = build_programme(chosen)

@@ -6,14 +6,16 @@ from pathlib import Path
 
 import click
 
-from seamark.cli.answer import Answer, build_answer
-from seamark.cli.carry_out import ChangeOptions, carry_out, change_options
+from seamark.cli.answer import Answer, add_missing, build_answer, pick_named
 from seamark.cli.complete import complete_groups
-from seamark.cli.named import add_missing, pick_named
+from seamark.cli.confirm import ChangeOptions, carry_out, change_options
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.watch import WatchOptions, give, watch_options
-from seamark.groups.views import build_group_view, build_groups_view
+from seamark.core.readings import Reading
+from seamark.groups.views import build_group_view, build_groups_view, build_lag_view
+from seamark.offsets.exports import SourceLag
+from seamark.offsets.views import build_source_lag_view
 
 
 @click.group
@@ -97,3 +99,43 @@ def _find_source(text: str | None) -> str | Path | None:
         return None
     path = Path(text).expanduser()
     return path if path.is_file() or "/" in text or text.endswith(".csv") else text
+
+
+def _read_sources(reading: Reading[SourceLag]) -> Answer:
+    asked = len(reading.items) + len(reading.failures)
+    return build_answer(build_source_lag_view(reading), reading.failures, asked=asked)
+
+
+# More readings than a trend has bars would only be folded.
+_MOST_READINGS = 60
+
+
+@click.command
+@option("--sources", is_flag=True, help="Sources instead: rows and bytes that they have not read, by their databases.")
+@watch_options
+@global_options
+@pass_session
+def lag(session: Session, watching: WatchOptions, *, sources: bool) -> None:
+    """Show how far every group and sink is behind, or with --sources every source.
+
+    In records, the worst first, and how long the next of them has been there. With --watch also as a trend. What a
+    source has not read is counted in the database that the context names for it; a count that takes too long is
+    cancelled there and becomes an estimate.
+    """
+    if sources:
+        with session.fleet() as fleet:
+            give(session, lambda: _read_sources(fleet.source_lag()), watching)
+        return
+    trends: dict[str, list[int | None]] = {}
+    with session.fleet() as fleet:
+
+        def read() -> Answer:
+            reading = fleet.lag()
+            for found in reading.items:
+                values = trends.setdefault(found.name, [])
+                values.append(found.total)
+                del values[:-_MOST_READINGS]
+            asked = len(reading.items) + len(reading.failures)
+            return build_answer(build_lag_view(reading, trends), reading.failures, asked=asked)
+
+        give(session, read, watching)

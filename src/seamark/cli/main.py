@@ -2,51 +2,132 @@
 
 from __future__ import annotations
 
+import gc
+import logging
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, NoReturn, TextIO
 
 import click
 
 from seamark import __version__
-from seamark.cli.lazy import LazyGroup
 from seamark.cli.options import global_options
 from seamark.cli.session import Session
+from seamark.core.secrets import mask_text
 from seamark.errors import InterruptedRunError, SeamarkError, UsageError
-from seamark.report.formats import OutputFormat
+from seamark.report.data import OutputFormat
+from seamark.report.text import escape
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """For a command that builds a hundred thousand small values and ends: none of them is part of a cycle.
+
+    The collector looks at all of them again and again: a third of the time of an export without this.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class LazyGroup(click.Group):
+    """Commands by name, each as `module:attribute` and the line that `--help` shows for it.
+
+    The line stands here a second time so that `--help` need not import the command; a test keeps
+    the two equal.
+    """
+
+    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names, in the order they were given."""
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the command of that name; None where there is none."""
+        if cmd_name not in self.lazy:
+            return None
+        module, _, attribute = self.lazy[cmd_name][0].partition(":")
+        command = getattr(import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{module}:{attribute} is not a command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which one may have been meant."""
+        name = args[0]
+        if name not in self.lazy and not name.startswith("-") and not ctx.resilient_parsing:
+            near = get_close_matches(name, self.lazy, n=1)
+            ctx.fail(f"No such command '{name}'." + (f" Did you mean '{near[0]}'?" if near else ""))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the names and their lines without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in self.lazy.items()])
+
+
+class _SafeFormatter(logging.Formatter):
+    """Log lines without secrets and without control characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return escape(mask_text(super().format(record)), multiline=True)
+
+
+def start_logging(stream: TextIO, *, verbose: int) -> None:
+    """Show the log of seamark with one `-v`, of everything with two."""
+    channel = logging.StreamHandler(stream)
+    channel.setFormatter(_SafeFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logger = logging.getLogger("seamark" if verbose == 1 else None)
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(channel)
+    # It logs each word that goes to Spark's JVM, the passwords of Kafka among them, each on a line of its own: nothing
+    # there tells that it is one.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+
 
 COMPLETE_VAR = "_SEAMARK_COMPLETE"
 """The variable by which a shell's completion script asks what to offer."""
 
 COMMANDS = {
-    "status": ("seamark.cli.status:status", "Show every Connect cluster and what is in trouble."),
+    "status": ("seamark.cli.doctor:status", "Show every Connect cluster and what is in trouble."),
     "connectors": ("seamark.cli.connectors:connectors", "Look at connectors, and change them."),
-    "workers": ("seamark.cli.workers:workers", "Look at the workers of Connect."),
+    "workers": ("seamark.cli.doctor:workers", "Look at the workers of Connect."),
     "offsets": ("seamark.cli.offsets:offsets", "Look at reading positions, back them up, and move them."),
     "topics": ("seamark.cli.topics:topics", "Look at topics, and change them."),
     "groups": ("seamark.cli.groups:groups", "Look at consumer groups, and move them."),
-    "copy": ("seamark.cli.copy:copy", "Copy a topic to another number of partitions, on Spark."),
+    "copy": ("seamark.cli.copies:copy", "Copy a topic to another number of partitions, on Spark."),
     "land": (
-        "seamark.cli.land:land",
+        "seamark.cli.pipelines:land",
         "Land a topic in a table of PostgreSQL or of a lake, each record once, on Spark.",
     ),
-    "lag": ("seamark.cli.lag:lag", "Show how far every group and sink is behind, or with --sources every source."),
-    "plan": ("seamark.cli.plan:plan", "Show the way from what runs to what the files say; nothing is changed."),
+    "lag": ("seamark.cli.groups:lag", "Show how far every group and sink is behind, or with --sources every source."),
+    "plan": ("seamark.cli.apply:plan", "Show the way from what runs to what the files say; nothing is changed."),
     "apply": ("seamark.cli.apply:apply", "Make what runs as the files say, or apply a saved plan."),
     "destroy": (
-        "seamark.cli.destroy:destroy",
+        "seamark.cli.apply:destroy",
         "Delete the connectors that the files name; their offsets and groups stay.",
     ),
-    "pull": ("seamark.cli.pull:pull", "Write what runs into spec files."),
+    "pull": ("seamark.cli.apply:pull", "Write what runs into spec files."),
     "journal": ("seamark.cli.journal:journal", "Look at what was changed, finish it, or take it back."),
-    "init": ("seamark.cli.init:init", "Make the journal's topics or folder, before the first change."),
+    "init": ("seamark.cli.journal:init", "Make the journal's topics or folder, before the first change."),
     "doctor": ("seamark.cli.doctor:doctor", "Look for what is wrong, and say how to mend it."),
     "context": ("seamark.cli.context:context", "Name clusters, and choose one."),
-    "spark": ("seamark.cli.spark:spark", "Bring seamark to a Spark cluster."),
+    "spark": ("seamark.cli.pipelines:spark", "Bring seamark to a Spark cluster."),
     "demo": ("seamark.cli.demo:demo", "Start real servers, break something, and mend it."),
-    "completion": ("seamark.cli.completion:completion", "Write the completion script of a shell."),
+    "completion": ("seamark.cli.complete:completion", "Write the completion script of a shell."),
 }
 
 
@@ -132,7 +213,7 @@ def _build_usage_error(mistake: click.ClickException) -> UsageError:
 
 
 def _build_surprise(unexpected: Exception) -> SeamarkError:
-    from seamark.core.sensitive import mask_text  # noqa: PLC0415
+    from seamark.core.secrets import mask_text  # noqa: PLC0415
 
     text = mask_text(f"{type(unexpected).__name__}: {unexpected}".strip(": "))
     return SeamarkError(
@@ -148,8 +229,8 @@ def _show_traceback(session: Session, error: Exception) -> None:
         return
     from traceback import format_exception  # noqa: PLC0415
 
-    from seamark.core.sensitive import mask_text  # noqa: PLC0415
-    from seamark.report.safety import escape  # noqa: PLC0415
+    from seamark.core.secrets import mask_text  # noqa: PLC0415
+    from seamark.report.text import escape  # noqa: PLC0415
 
     session.err.write(escape(mask_text("".join(format_exception(error))), multiline=True))
 

@@ -7,13 +7,9 @@ from pathlib import Path
 import click
 
 from seamark.cli.answer import Answer, build_answer, choose_exit_code
-from seamark.cli.collector import without_collector
 from seamark.cli.complete import complete_connectors
-from seamark.cli.dead_letters import skip
-from seamark.cli.offset_mend import mend
-from seamark.cli.offset_moves import copy, forget, import_offsets, move
-from seamark.cli.offset_purge import purge, say_written
-from seamark.cli.offsets_relocate import relocate
+from seamark.cli.main import without_collector
+from seamark.cli.offset_changes import copy, forget, import_offsets, mend, move, purge, relocate, say_written, skip
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.errors import SeamarkError
@@ -133,7 +129,7 @@ def diff_offsets(session: Session, *, before: Path, after: Path | None, detailed
     BEFORE and AFTER are files of offsets export or of connect-offsets. Without AFTER the same owners are read anew.
     """
     if after is not None:
-        from seamark.offsets.read.diff import build_comparison, read_side  # noqa: PLC0415
+        from seamark.offsets.read.export import build_comparison, read_side  # noqa: PLC0415
 
         found = build_comparison(read_side(before), read_side(after), names=(str(before), str(after)))
     else:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
-from seamark.report.formats import OutputFormat
+from seamark.report.data import OutputFormat
 
 if TYPE_CHECKING:
     from seamark.cli.answer import Answer
@@ -68,10 +68,10 @@ class Session:
     @contextmanager
     def fleet(self) -> Iterator[Fleet]:
         """Open the fleet of the chosen context; while it is open, people are told what takes long."""
-        from seamark.cli.waiting import telling_waits  # noqa: PLC0415
+        from seamark.cli.answer import telling_waits  # noqa: PLC0415
 
         if self.verbose:
-            from seamark.cli.logs import start_logging  # noqa: PLC0415
+            from seamark.cli.main import start_logging  # noqa: PLC0415
 
             start_logging(self.err, verbose=self.verbose)
         with self.open_fleet(self.context) as fleet, telling_waits(self, fleet.waits):

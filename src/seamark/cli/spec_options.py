@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seamark.cli.complete import complete_connectors
-from seamark.cli.duration import Duration
-from seamark.cli.options import F, option, put_options
+from seamark.cli.options import Duration, F, option, put_options
 
 if TYPE_CHECKING:
-    from seamark.changes.planned import Planned
+    from seamark.changes.plan import Planned
     from seamark.fleet import Fleet
 
 

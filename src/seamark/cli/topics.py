@@ -7,16 +7,14 @@ from typing import NamedTuple
 
 import click
 
-from seamark.cli.answer import Answer, build_answer
-from seamark.cli.carry_out import ChangeOptions, carry_out, change_options
+from seamark.cli.answer import Answer, add_missing, build_answer, pick_named
 from seamark.cli.complete import complete_topics
-from seamark.cli.named import add_missing, pick_named
+from seamark.cli.confirm import ChangeOptions, carry_out, change_options
 from seamark.cli.options import global_options, option, pass_session
 from seamark.cli.session import Session
 from seamark.cli.watch import WatchOptions, give, watch_options
 from seamark.errors import UsageError
-from seamark.topics.health_view import build_topic_health_view
-from seamark.topics.topics import build_topic_view, build_topics_view
+from seamark.topics.views import build_topic_health_view, build_topic_view, build_topics_view
 
 
 @click.group

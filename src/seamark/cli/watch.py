@@ -10,13 +10,11 @@ from functools import wraps
 from typing import Any
 
 from seamark.cli.answer import Answer
-from seamark.cli.duration import Duration
-from seamark.cli.options import F, option, put_options
+from seamark.cli.options import Duration, F, option, put_options
 from seamark.cli.session import Session
 from seamark.errors import InterruptedRunError, SeamarkError
-from seamark.report.error import render_error
-from seamark.report.render import render_view
-from seamark.report.terminal import is_terminal
+from seamark.report.listing import render_view
+from seamark.report.terminal import is_terminal, render_error
 from seamark.report.words import render_duration, render_time
 
 Draw = Callable[[str], None]

@@ -16,11 +16,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from seamark.connect.caller import Timing
     from seamark.connect.capability import Capabilities, Capability
     from seamark.connect.client import ConnectClient
     from seamark.connect.config import is_same_config
-    from seamark.connect.timing import Timing
-    from seamark.connect.values import LoggerLevel, OffsetsChange, Validation, WorkerHealth
+    from seamark.connect.model import LoggerLevel, OffsetsChange, Validation, WorkerHealth
 
 __all__ = [
     "Capabilities",
@@ -38,11 +38,11 @@ _HOMES = {
     "Capabilities": "seamark.connect.capability",
     "Capability": "seamark.connect.capability",
     "ConnectClient": "seamark.connect.client",
-    "LoggerLevel": "seamark.connect.values",
-    "OffsetsChange": "seamark.connect.values",
-    "Timing": "seamark.connect.timing",
-    "Validation": "seamark.connect.values",
-    "WorkerHealth": "seamark.connect.values",
+    "LoggerLevel": "seamark.connect.model",
+    "OffsetsChange": "seamark.connect.model",
+    "Timing": "seamark.connect.caller",
+    "Validation": "seamark.connect.model",
+    "WorkerHealth": "seamark.connect.model",
     "is_same_config": "seamark.connect.config",
 }
 

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from seamark.connect.changing_api import ConnectStepPort
-from seamark.connect.connector import ConnectorStatus
-from seamark.connect.wait import Wait
-from seamark.connect.worker import Plugin, Worker
-from seamark.core.offset import Offset
+from seamark.connect.loggers import LoggerLevel
+from seamark.connect.model import Connector, ConnectorStatus, Plugin, Wait, Worker
+from seamark.core.offsets import Offset
+from seamark.core.refs import Port
 
 if TYPE_CHECKING:
     from seamark.connect import Capabilities, Validation
+
+
+class ConnectStepPort(Protocol):
+    """What steps need of a Connect cluster. `ConnectClient` is one; the simulation has another."""
+
+    def read_names(self) -> tuple[str, ...]: ...
+    def read_connectors(self) -> tuple[Connector, ...]: ...
+    def read_connector(self, name: str) -> Connector: ...
+    def read_config(self, name: str) -> dict[str, str]: ...
+    def read_status(self, name: str) -> ConnectorStatus: ...
+    def create_connector(self, name: str, config: Mapping[str, str], *, initial_state: str | None = None) -> object: ...
+    def put_config(self, name: str, config: Mapping[str, str]) -> object: ...
+    def delete_connector(self, name: str) -> object: ...
+    def pause(self, name: str) -> object: ...
+    def resume(self, name: str) -> object: ...
+    def stop(self, name: str) -> object: ...
+    def restart(self, name: str, *, include_tasks: bool = False, only_failed: bool = False) -> object: ...
+    def read_loggers(self, url: str | None = None) -> tuple[LoggerLevel, ...]: ...
+    def read_logger(self, name: str, url: str | None = None) -> str | None: ...
+    def set_logger(self, name: str, level: str, *, scope: str = "worker", url: str | None = None) -> object: ...
 
 
 class ConnectPort(ConnectStepPort, Protocol):
@@ -53,3 +72,16 @@ class ConnectPort(ConnectStepPort, Protocol):
 
     def close(self) -> None:
         """Let go of the connections."""
+
+
+CONNECT: Port[Callable[[str], ConnectStepPort]] = Port("connect")
+"""Opens the Connect cluster of a name."""
+
+STATUSES: Port[Callable[[str, str], ConnectorStatus]] = Port("read_status")
+"""Reads the status of a connector, never older than the question; many who wait may share one reading.
+
+Raises NotFoundError where Connect has none.
+"""
+
+WORKER_URLS: Port[Callable[[str], tuple[str, ...]]] = Port("worker_urls")
+"""Reads which workers of a Connect cluster are up, as the brokers know them; none where all are down."""

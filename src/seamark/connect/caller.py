@@ -2,20 +2,123 @@
 
 from __future__ import annotations
 
+import math
+import random
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
-from seamark.connect.answer import Answer, Judgement, is_unknown, judge
-from seamark.connect.request import Request
-from seamark.connect.rules import FAILURE_RULES, Phase, Verdict
-from seamark.connect.timing import Timing
+from seamark.connect.answers import FAILURE_RULES, Answer, Judgement, Phase, Verdict, is_unknown, judge
+from seamark.connect.model import Wait
+from seamark.connect.requests import Request
 from seamark.connect.transport import Transport
-from seamark.connect.wait import Wait
-from seamark.connect.workers import Workers
-from seamark.core.deadline import Deadline, find_deadline, read_clock
-from seamark.errors import DeadlineError, SeamarkError, UnknownOutcomeError, UnreachableError
+from seamark.core.time import Deadline, find_deadline, read_clock
+from seamark.errors import (
+    DeadlineError,
+    InvalidSettingError,
+    MissingSettingError,
+    SeamarkError,
+    UnknownOutcomeError,
+    UnreachableError,
+    UsageError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Every limit of a call. None of them can be switched off.
+
+    `deadline_seconds` is the time in which attempts are begun. A read is cut off there, but gets a second in any case.
+    A write that was begun gets its full `herder_seconds`, because cutting it off would only make its outcome unknown:
+    it ends at the latest after `deadline_seconds + connect_seconds + herder_seconds`.
+    """
+
+    # A worker on the same network accepts within milliseconds; SYN retries come at 1 s and 3 s, so 5 s sees two.
+    connect_seconds: float = 5.0
+    # Snapshot reads (fleet, status, plugins) do not queue; ten thousand connectors are written in a few seconds.
+    read_seconds: float = 30.0
+    # What queues on the herder's one thread is given up by Connect itself after 90 s (not configurable). Asking
+    # for less would turn its answer into silence; 10 s more cover the hop from a follower to the leader.
+    herder_seconds: float = 100.0
+    # A rebalance of a large cluster ends within seconds; kcctl gives up after 30 s and users report that as too short.
+    deadline_seconds: float = 60.0
+    first_pause_seconds: float = 0.1
+    # The herder ticks within a second or two; asking more rarely than every 3 s only makes people wait.
+    longest_pause_seconds: float = 3.0
+    # When no worker accepts a connection: once around, a pause, once more. A worker's restart takes longer than anyone
+    # watches a prompt, so waiting for the whole deadline would help nobody.
+    rounds: int = 2
+
+    def __post_init__(self) -> None:
+        """Refuse what would make a call endless.
+
+        Raises:
+            UsageError: a limit is not a positive number.
+        """
+        for name in self.__slots__:
+            if not 0 < getattr(self, name) < math.inf:
+                raise UsageError(f"{name} must be a positive number", hint="no call may take for ever")
+
+    def pauses(self) -> Iterator[float]:
+        """Pauses that double up to the longest, each shortened by chance so that many callers do not come at once."""
+        pause = self.first_pause_seconds
+        while True:
+            yield pause * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
+            pause = min(pause * 2, self.longest_pause_seconds)
+
+
+class Workers:
+    """URLs in the order to try them. Remembers the one that answered, so a dead first one costs once, not always."""
+
+    def __init__(self, urls: Sequence[str], *, cluster: str) -> None:
+        if not urls:
+            raise MissingSettingError(
+                f"Connect cluster {cluster} has no URL",
+                hint="give the URL of at least one worker, such as http://connect-1:8083",
+                context={"cluster": cluster},
+            )
+        self.urls: tuple[str, ...] = tuple(dict.fromkeys(_check_url(url, cluster=cluster) for url in urls))
+        self._lock = threading.Lock()
+        self._good = 0
+
+    def order(self) -> tuple[str, ...]:
+        """Every URL, the one that answered last in front."""
+        with self._lock:
+            good = self._good
+        return self.urls[good:] + self.urls[:good]
+
+    def remember(self, url: str) -> None:
+        """This one answered."""
+        with self._lock:
+            self._good = self.urls.index(url)
+
+
+def _check_url(url: str, *, cluster: str) -> str:
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise InvalidSettingError(
+            f"a URL of Connect cluster {cluster} can't be used",
+            cause="it must be http:// or https:// with a host",
+            hint="write it like http://connect-1:8083",
+            context={"cluster": cluster},
+        )
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        # Naming the URL here would put the password into the message.
+        raise InvalidSettingError(
+            f"a URL of Connect cluster {cluster} holds more than an address",
+            cause="credentials, a query or a fragment stand in it",
+            hint="put credentials into username and password of the context",
+            context={"cluster": cluster},
+        )
+    return url.rstrip("/")
+
 
 # What an attempt gets that begins just before the deadline. With less, the last words of a storm of 409s would be our
 # own impatience; with more, the deadline would be none.

@@ -7,30 +7,52 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Self, TypeVar
 
 import httpx2
 
 from seamark.connect import requests, wire
-from seamark.connect.answer import Answer, Failure
-from seamark.connect.caller import Caller
+from seamark.connect.answers import Answer, Failure
+from seamark.connect.caller import Caller, Timing, Workers
 from seamark.connect.capability import Capabilities, Capability, build_capabilities
-from seamark.connect.clock import build_clock_skew
-from seamark.connect.connector import Connector, ConnectorStatus
+from seamark.connect.model import (
+    Connector,
+    ConnectorStatus,
+    LoggerLevel,
+    OffsetsChange,
+    Plugin,
+    Validation,
+    Wait,
+    Worker,
+    WorkerHealth,
+)
 from seamark.connect.readiness import ReadConfigNames, Readiness
-from seamark.connect.request import Request
+from seamark.connect.requests import Request
 from seamark.connect.shared_reads import ConfigBoard
-from seamark.connect.timing import Timing
 from seamark.connect.transport import Transport
-from seamark.connect.values import LoggerLevel, OffsetsChange, Validation, WorkerHealth
-from seamark.connect.wait import Wait
-from seamark.connect.worker import Plugin, Worker
-from seamark.connect.workers import Workers
 from seamark.context.urls import build_worker_id
-from seamark.core.deadline import find_deadline
-from seamark.core.offset import Offset
+from seamark.core.offsets import Offset
+from seamark.core.time import find_deadline
 from seamark.errors import NotFoundError, SeamarkError, UnknownOutcomeError, UnreachableError
+
+
+def build_clock_skew(date: str, *, began_at: float, ended_at: float) -> float | None:
+    """How far ahead the worker's clock is, in seconds, negative where it is behind; None where the answer has no date.
+
+    A Date has whole seconds, cut off, and was written somewhere between the question and the answer. What lies inside
+    that doubt counts as no skew at all.
+    """
+    try:
+        said = parsedate_to_datetime(date).timestamp()
+    except ValueError:
+        return None
+    earliest, latest = said - ended_at, said + 1.0 - began_at
+    if earliest <= 0.0 <= latest:
+        return 0.0
+    return round(earliest if earliest > 0 else latest, 1)
+
 
 T = TypeVar("T")
 

@@ -24,14 +24,11 @@ from typing import NoReturn
 from weakref import WeakSet
 
 from seamark.connect import requests, wire
-from seamark.connect.answer import Answer, Failure, judge
-from seamark.connect.caller import Caller, describe
-from seamark.connect.request import Request, RequestKind
-from seamark.connect.rules import Verdict
-from seamark.connect.timing import Timing
+from seamark.connect.answers import Answer, Failure, Verdict, judge
+from seamark.connect.caller import Caller, Timing, describe
+from seamark.connect.model import Wait, WorkerHealth
+from seamark.connect.requests import Request, RequestKind
 from seamark.connect.transport import Transport
-from seamark.connect.values import WorkerHealth
-from seamark.connect.wait import Wait
 from seamark.errors import NotFoundError, SeamarkError, UnsettledError
 
 # Answers of these kinds don't wait for the herder's thread, and lack what the worker has not read yet.

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
-from seamark.connect.connector import ConnectorStatus
+from seamark.connect.model import ConnectorStatus
 from seamark.errors import NotFoundError
 
 T = TypeVar("T")

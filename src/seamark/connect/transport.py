@@ -11,10 +11,9 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from seamark.connect.answer import Answer, Failure
-from seamark.connect.request import Request
-from seamark.connect.rules import Phase
-from seamark.core.deadline import read_clock
+from seamark.connect.answers import Answer, Failure, Phase
+from seamark.connect.requests import Request
+from seamark.core.time import read_clock
 from seamark.errors import InvalidSettingError
 
 # The fleet read of 10,000 connectors, each with 16 KiB of config, some tasks, and a stack trace of 8 KiB where it

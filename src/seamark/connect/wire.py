@@ -12,10 +12,19 @@ from typing import Annotated, Any, NotRequired, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from seamark.connect.connector import Connector, ConnectorStatus, State, Task
-from seamark.connect.values import LoggerLevel, OffsetsChange, Validation, WorkerHealth
-from seamark.connect.worker import Plugin, Worker
-from seamark.core.offset import Offset, OffsetValue
+from seamark.connect.model import (
+    Connector,
+    ConnectorStatus,
+    LoggerLevel,
+    OffsetsChange,
+    Plugin,
+    State,
+    Task,
+    Validation,
+    Worker,
+    WorkerHealth,
+)
+from seamark.core.offsets import Offset, OffsetValue
 from seamark.core.refs import ConnectorType
 
 T = TypeVar("T")

@@ -26,13 +26,20 @@ from seamark.changes.codec import Secret
 from seamark.changes.effect import Effect, Sign
 from seamark.changes.images import find_references, find_typed, reveal_config, split_secrets
 from seamark.changes.step import CanNotUndo, Intent, Step
-from seamark.connect.connector import Connector, State
-from seamark.connectors.await_running import AwaitRunning, is_running
-from seamark.connectors.connector import CreateConnector, DeleteConnector, PutConfig
-from seamark.connectors.connector_action import build_config_fields, find_connector, find_locks, say_tasks
-from seamark.connectors.port import LEFTOVERS
-from seamark.core.fanout import read_all
-from seamark.policy.permission import Permission
+from seamark.connect.model import Connector, State
+from seamark.connectors.run_state import AwaitRunning, is_running
+from seamark.connectors.steps import (
+    LEFTOVERS,
+    CreateConnector,
+    DeleteConnector,
+    PutConfig,
+    build_config_fields,
+    find_connector,
+    find_locks,
+    say_tasks,
+)
+from seamark.core.readings import read_all
+from seamark.policy.permissions import Permission
 from seamark.report.words import render_count
 
 RUNNING = "RUNNING"

@@ -7,23 +7,34 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from seamark.changes.action import Action
 from seamark.changes.images import find_typed, split_secrets
-from seamark.changes.planned import Planned
+from seamark.changes.plan import Planned
 from seamark.changes.planner import Planner
 from seamark.connect.api import ConnectPort
 from seamark.connect.capability import Capability
 from seamark.connect.clusters import Clusters
-from seamark.connect.connector import Connector
-from seamark.connect.plugin_type import find_type
+from seamark.connect.config import OWN_OFFSETS_TOPIC
+from seamark.connect.model import Connector
+from seamark.connect.plugins import find_type
 from seamark.connectors.config import build_config
-from seamark.connectors.connector import CreateConnector, DeleteConnector, PutConfig
-from seamark.connectors.notes import build_topic_note
 from seamark.connectors.policy import refuse_name, refuse_violations
 from seamark.connectors.run_state import RestartFailed, SetRunState
+from seamark.connectors.steps import CreateConnector, DeleteConnector, PutConfig
 from seamark.core.refs import ConnectorType
 from seamark.errors import AlreadyExistsError, NotFoundError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context
+
+
+def build_topic_note(connector: Connector, config: Mapping[str, str]) -> tuple[str, ...]:
+    """What it means that a source's config names another offsets topic: Connect does not take its offsets along."""
+    before, after = connector.config.get(OWN_OFFSETS_TOPIC), config.get(OWN_OFFSETS_TOPIC)
+    if before == after or connector.type is ConnectorType.SINK:
+        return ()
+    where = f"--topic {after}" if after else "--workers"
+    words = f"another {OWN_OFFSETS_TOPIC}: it goes on from what that one holds, else it begins anew"
+    return (f"{connector.name}: {words}. seamark offsets relocate {connector.owner} {where} takes it along",)
+
 
 STATES = ("RUNNING", "PAUSED", "STOPPED")
 _VERBS = {"RUNNING": "resume", "PAUSED": "pause", "STOPPED": "stop"}

@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING
 from seamark.changes.action import ConfigWrite, NewName
 from seamark.connect.api import ConnectPort
 from seamark.connect.clusters import Clusters
-from seamark.connectors.connector import PutConfig
+from seamark.connectors.steps import PutConfig
 from seamark.errors import NotFoundError, RefusedError
+from seamark.policy.check import REFERENCE_RULE, SECRET_SCHEME, check_policy, check_secret_reference
 from seamark.policy.policy import Policy
-from seamark.policy.policy_check import check_policy
-from seamark.policy.policy_name import check_name
-from seamark.policy.policy_reference import REFERENCE_RULE, SECRET_SCHEME, check_secret_reference
-from seamark.policy.policy_rules import Violation, build_violation
+from seamark.policy.rules import Violation, build_violation, check_name
 
 if TYPE_CHECKING:
     from seamark.context import Context

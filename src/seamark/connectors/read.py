@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from seamark.changes.world import World
-from seamark.connect.connector import ConnectorStatus, State
-from seamark.connect.ports import CONNECT, STATUSES
-from seamark.errors import NotFoundError, UnsettledError
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from seamark.changes.environment import World
+from seamark.changes.images import build_config_image, is_same_image
+from seamark.changes.step import Intent, Observed
+from seamark.connect.api import CONNECT, STATUSES
+from seamark.connect.model import ConnectorStatus, State
+from seamark.core.secrets import MASK
+from seamark.errors import NotFoundError, RefusedError, UnsettledError
 
 # Connect tells no target state, only what it shows. A failed connector is meant to run. While a worker leaves or a
 # rebalance goes on, a paused connector shows the same words as a running one: nobody can tell what it is meant to do.
@@ -66,3 +72,30 @@ def tell_run_state(status: ConnectorStatus, subject: str) -> str:
             hint="wait until the rebalance is over, then repeat it",
         )
     return state
+
+
+def refuse_hidden(config: Mapping[str, str], subject: str) -> None:
+    """Refuse a config whose secrets were left out when its plan was saved or journalled."""
+    hidden = sorted(key for key, value in config.items() if value == MASK)
+    if hidden:
+        raise RefusedError(
+            f"the plan does not hold the secrets of {subject}",
+            cause=f"hidden when the plan was saved: {', '.join(hidden)}",
+            hint="make the plan anew from the file, or write the values as secret:// references",
+        )
+
+
+def read_config_image(world: World, cluster: str, name: str, *, secret: Collection[str]) -> dict[str, Any] | None:
+    """The image of the config that Connect holds, or None where there is no such connector."""
+    config = read_config(world, cluster, name)
+    if config is None:
+        return None
+    return {"config": build_config_image(config, world, cluster=cluster, secret=secret)}
+
+
+def compare_config(image: Any, intent: Intent, world: World) -> Observed:
+    """Return where the image of a config is between an intent's before and after."""
+    now, before, after = ((found or {}).get("config") for found in (image, intent.before, intent.after))
+    if is_same_image(now, after, world):
+        return Observed.AFTER
+    return Observed.BEFORE if is_same_image(now, before, world) else Observed.FOREIGN

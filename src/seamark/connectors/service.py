@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from seamark.connect.clusters import Clusters
-from seamark.connect.connector import Connector
-from seamark.core.reading import Reading
+from seamark.connect.model import Connector
+from seamark.core.readings import Reading
 from seamark.core.refs import parse_owner
 from seamark.errors import NotFoundError, PartialError, SeamarkError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from seamark.changes.planned import Planned
-    from seamark.connect.plugin import FleetPlugin
+    from seamark.changes.plan import Planned
+    from seamark.connect.plugins import FleetPlugin
     from seamark.connectors.plans import ConnectorPlans
 
 Owners = str | Connector | Iterable[str | Connector]
@@ -98,7 +98,7 @@ class Connectors:
 
         A worker that does not answer is in `failures`, as `CLUSTER URL`.
         """
-        from seamark.connectors.plugins import read_fleet_plugins  # noqa: PLC0415
+        from seamark.connectors.workers import read_fleet_plugins  # noqa: PLC0415
 
         return read_fleet_plugins(self._clusters, cluster=cluster)
 

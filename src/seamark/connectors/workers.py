@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from seamark.connect.api import ConnectPort
 from seamark.connect.clusters import Clusters
-from seamark.connect.connector import Connector, State
-from seamark.connect.worker import Worker
+from seamark.connect.model import Connector, Plugin, State, Worker
+from seamark.connect.plugins import FleetPlugin, build_fleet_plugins
 from seamark.context.urls import build_worker_id
-from seamark.core.reading import Reading
+from seamark.core.readings import Reading, fan_out
 from seamark.errors import SeamarkError
+
+
+def read_fleet_plugins(clusters: Clusters, *, cluster: str | None = None) -> Reading[FleetPlugin]:
+    """The connector plugins of every worker. One that does not answer is in `failures`, as `CLUSTER URL`."""
+    names = clusters.names if cluster is None else (clusters.settings(cluster).name,)
+    places = {f"{name} {url}": (name, url) for name in names for url in clusters.settings(name).urls}
+    answers = fan_out({place: _bind(clusters.client(name), url) for place, (name, url) in places.items()})
+    told: dict[str, dict[str, tuple[Plugin, ...]]] = {}
+    for place, plugins in answers.results.items():
+        name, url = places[place]
+        told.setdefault(name, {})[url] = plugins
+    failures: dict[str, SeamarkError] = dict(answers.failures)
+    return Reading(
+        items=tuple(plugin for name, by_worker in told.items() for plugin in build_fleet_plugins(name, by_worker)),
+        failures=failures,
+    )
+
+
+def _bind(client: ConnectPort, url: str) -> Callable[[], tuple[Plugin, ...]]:
+    return lambda: client.read_plugins(url)
+
 
 # A task in one of these states runs nowhere; the worker it names is where it was.
 _NOWHERE = frozenset({State.UNASSIGNED, State.DESTROYED})

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from seamark.context.context import Context
+    from seamark.context.context import ConnectSettings, Context, DatabaseSettings, KafkaSettings
     from seamark.context.contexts import Contexts, load_contexts, open_context
-    from seamark.context.journal import JournalKind, JournalSettings
-    from seamark.context.origin import Origin, OriginKind
-    from seamark.context.secret import Secret, is_masked, mask_urls
-    from seamark.context.settings import ConnectSettings, DatabaseSettings, KafkaSettings
+    from seamark.context.journal import JournalKind, JournalSettings, Verify
+    from seamark.context.layer import Origin, OriginKind
+    from seamark.context.reference import Secret, is_masked, mask_urls
     from seamark.context.value import Setting
-    from seamark.context.verify import Verify
     from seamark.context.writing import WrittenFile, add_context, use_context
 
 __all__ = [
@@ -44,16 +42,16 @@ _LAZY = {
     "open_context": "seamark.context.contexts",
     "JournalKind": "seamark.context.journal",
     "JournalSettings": "seamark.context.journal",
-    "Origin": "seamark.context.origin",
-    "OriginKind": "seamark.context.origin",
-    "Secret": "seamark.context.secret",
-    "is_masked": "seamark.context.secret",
-    "mask_urls": "seamark.context.secret",
-    "ConnectSettings": "seamark.context.settings",
-    "DatabaseSettings": "seamark.context.settings",
-    "KafkaSettings": "seamark.context.settings",
+    "Origin": "seamark.context.layer",
+    "OriginKind": "seamark.context.layer",
+    "Secret": "seamark.context.reference",
+    "is_masked": "seamark.context.reference",
+    "mask_urls": "seamark.context.reference",
+    "ConnectSettings": "seamark.context.context",
+    "DatabaseSettings": "seamark.context.context",
+    "KafkaSettings": "seamark.context.context",
     "Setting": "seamark.context.value",
-    "Verify": "seamark.context.verify",
+    "Verify": "seamark.context.journal",
     "WrittenFile": "seamark.context.writing",
     "add_context": "seamark.context.writing",
     "use_context": "seamark.context.writing",

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from seamark.context.cluster import Cluster, build_cluster
-from seamark.context.context import Context, Lookup
-from seamark.context.database import DATABASES, build_databases
-from seamark.context.journal import build_journal
-from seamark.context.lake import LAKES, build_lakes
-from seamark.context.layer import COMMANDS, KeyPath, Layer, Leaf, show_key
-from seamark.context.origin import Origin, Trust
-from seamark.context.policy import build_policies
-from seamark.context.reference import Command, SecretReferences
-from seamark.context.roles import build_roles
-from seamark.context.safety import check_kafka_transport
-from seamark.context.schema import FLAG_KEYS
+from seamark.context.context import (
+    ConnectSettings,
+    Context,
+    DatabaseSettings,
+    KafkaSettings,
+    LakeSettings,
+    Lookup,
+    WorkerFile,
+    read_worker_file,
+)
+from seamark.context.files import expand_path
+from seamark.context.java_client import build_insecure, check_kafka_transport
+from seamark.context.journal import build_journal, build_verify
+from seamark.context.layer import COMMANDS, KeyPath, Layer, Leaf, Origin, Trust, show_key
+from seamark.context.policy import build_policies, build_roles
+from seamark.context.reference import Command, Secret, SecretReferences
+from seamark.context.schema import CONNECT_KEYS, DATABASE_KEYS, FLAG_KEYS, LAKE_KEYS, SettingKind
 from seamark.context.search import Place, Surroundings
-from seamark.context.settings import KafkaSettings
 from seamark.context.trust import (
     check_connect_trust,
     check_database_trust,
@@ -27,11 +33,209 @@ from seamark.context.trust import (
     check_lake_trust,
     choose_guarded,
 )
-from seamark.context.typed import read_bool
-from seamark.context.value import Value
-from seamark.context.verify import build_verify
-from seamark.context.worker import WorkerFile
+from seamark.context.urls import WorkerUrls, parse_urls
+from seamark.context.value import Value, build_invalid, read_bool, read_text, refuse_reference
 from seamark.errors import InvalidSettingError
+
+# Kafka's words. "preparing" is a step of a rolling upgrade: the guarantee does not hold yet.
+_EXACTLY_ONCE = {"enabled": "true", "preparing": "false", "disabled": "false"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A Connect cluster with the values it was made of and its worker's file."""
+
+    settings: ConnectSettings
+    values: tuple[Value, ...]
+    worker: WorkerFile | None = None
+
+
+def build_cluster(
+    name: str,
+    own: Mapping[KeyPath, Value],
+    *,
+    lookup: Lookup,
+    surroundings: Surroundings,
+    is_insecure_allowed: bool,
+) -> Cluster:
+    """The cluster of that name. `own` are the values of the context."""
+    values = {path[2]: value for path, value in own.items() if path[:2] == ("connect", name) and len(path) == 3}
+    if "urls" not in values:
+        raise lookup.build_missing(f"connect.{name}.urls")
+    for key, value in values.items():
+        if CONNECT_KEYS[key] is not SettingKind.SECRET:
+            refuse_reference(value)
+    paths = {key: _read_path(value, surroundings.home) for key, value in values.items() if _is_path(key)}
+    worker = None
+    if "worker_config" in paths:
+        trust = values["worker_config"].origin.trust
+        worker = read_worker_file(paths["worker_config"], surroundings, trust=trust)
+        for key, value in worker.find_cluster_values(name).items():
+            if key not in values:
+                values[key] = _settle(key, value)
+                if _is_path(key):
+                    paths[key] = _read_path(values[key], None)
+    values.setdefault("verify", Value(f"connect.{name}.verify", "true"))
+    if not read_bool(values["verify"]) and not is_insecure_allowed:
+        origin = values["verify"].origin.exact
+        raise build_insecure(f"connect.{name}.verify", origin, "any server could pass for a worker", fix="use ca_file")
+    shown = tuple(values[key] for key in CONNECT_KEYS if key in values)
+    settings = _build_settings(name, values, paths)
+    if not is_insecure_allowed:
+        _check_basic_auth(settings, values["urls"])
+    return Cluster(settings, shown, worker)
+
+
+def _check_basic_auth(settings: ConnectSettings, urls: Value) -> None:
+    """Refuse Basic auth over plain http: it sends the password in every request."""
+    if settings.username is not None and any(url.startswith("http:") for url in settings.urls):
+        raise build_insecure(
+            urls.key, urls.origin.exact, "Basic auth over http sends the password in clear", fix="use https"
+        )
+
+
+def _settle(key: str, value: Value) -> Value:
+    """A worker's value with its references resolved, in our own words."""
+    text = read_text(value)
+    if key == "exactly_once":
+        found = _EXACTLY_ONCE.get(text.lower())
+        if found is None:
+            raise build_invalid(value, "is not a word that Connect knows", hint="enabled, preparing or disabled")
+        text = found
+    return Value(value.key, text, value.origin, folder=value.folder)
+
+
+def _build_settings(name: str, values: Mapping[str, Value], paths: Mapping[str, Path]) -> ConnectSettings:
+    urls = parse_urls(values["urls"].reveal().split("\n"), key=values["urls"].key, where=values["urls"].origin.exact)
+    username, password = _build_credentials(values, urls)
+    texts = {key: read_text(value) for key, value in values.items() if CONNECT_KEYS[key] is SettingKind.TEXT}
+    return ConnectSettings(
+        name,
+        urls.urls,
+        username=username,
+        password=password,
+        ca_file=paths.get("ca_file"),
+        verify=read_bool(values["verify"]),
+        exactly_once=read_bool(values["exactly_once"]) if "exactly_once" in values else None,
+        worker_config=paths.get("worker_config"),
+        offsets_file=paths.get("offsets_file"),
+        **texts,
+    )
+
+
+def _build_credentials(values: Mapping[str, Value], urls: WorkerUrls) -> tuple[str | None, Secret | None]:
+    own = [values[key] for key in ("username", "password") if key in values]
+    if urls.username or urls.password:
+        if own:
+            raise build_invalid(
+                own[0], "is given twice: here and in the URLs", hint="take user and password out of urls"
+            )
+        source = values["urls"]
+        literal = Secret(urls.password or "", is_literal=source.is_literal, origin=source.origin)
+        return urls.username, literal if urls.password else None
+    if "password" not in values:
+        return (read_text(values["username"]) if "username" in values else None), None
+    if "username" not in values:
+        raise build_invalid(values["password"], "is given without username", hint="give username too")
+    return read_text(values["username"]), values["password"].as_secret()
+
+
+def _is_path(key: str) -> bool:
+    return CONNECT_KEYS[key] is SettingKind.PATH
+
+
+def _read_path(value: Value, home: Path | None) -> Path:
+    return expand_path(read_text(value), folder=value.folder, home=home)
+
+
+DATABASES = "databases"
+
+
+@dataclass(frozen=True, slots=True)
+class DatabasePart:
+    """The databases with the values they were made of."""
+
+    databases: Mapping[str, DatabaseSettings] = field(default_factory=dict)
+    values: tuple[Value, ...] = ()
+
+
+def build_databases(names: list[str], own: Mapping[KeyPath, Value], *, lookup: Lookup) -> DatabasePart:
+    """The databases of those names. `own` are the values of the context."""
+    found: dict[str, DatabaseSettings] = {}
+    shown: list[Value] = []
+    for name in names:
+        values = {key: own[DATABASES, name, key] for key in DATABASE_KEYS if (DATABASES, name, key) in own}
+        for key in DATABASE_KEYS:
+            if key not in values:
+                raise lookup.build_missing(f"{DATABASES}.{name}.{key}")
+        found[name] = DatabaseSettings(name, _read_jdbc_url(values["jdbc_url"]), values["dsn"].as_secret())
+        shown += values.values()
+    return DatabasePart(found, tuple(shown))
+
+
+def _read_jdbc_url(value: Value) -> str:
+    refuse_reference(value)
+    url = read_text(value)
+    if not url.startswith("jdbc:postgresql:"):
+        raise build_invalid(value, "is no JDBC URL of PostgreSQL", hint="write jdbc:postgresql://HOST:PORT/DATABASE")
+    if "?" in url:
+        raise build_invalid(value, "has parameters", hint="leave out ? and what follows: it is not compared")
+    return url
+
+
+LAKES = "lakes"
+# A region is part of the host name of AWS: any other character could name another host.
+_REGION = re.compile(r"[a-z0-9-]{1,40}")
+_SCHEMES = ("s3://", "s3a://", "file:///", "/")
+
+
+@dataclass(frozen=True, slots=True)
+class LakePart:
+    """The lakes with the values they were made of."""
+
+    lakes: Mapping[str, LakeSettings] = field(default_factory=dict)
+    values: tuple[Value, ...] = ()
+
+
+def build_lakes(names: list[str], own: Mapping[KeyPath, Value], *, lookup: Lookup) -> LakePart:
+    """The lakes of those names. `own` are the values of the context."""
+    found: dict[str, LakeSettings] = {}
+    shown: list[Value] = []
+    for name in names:
+        values = {key: own[LAKES, name, key] for key in LAKE_KEYS if (LAKES, name, key) in own}
+        if "url" not in values:
+            raise lookup.build_missing(f"{LAKES}.{name}.url")
+        secrets = {key: values[key].as_secret() for key in ("access_key", "secret_key") if key in values}
+        if len(secrets) == 1:
+            (key,) = secrets
+            raise build_invalid(values[key], "stands alone", hint="access_key and secret_key go together")
+        found[name] = LakeSettings(
+            name,
+            _read_lake_url(values["url"], _SCHEMES, hint="write /FOLDER or s3://BUCKET/PREFIX"),
+            endpoint=_read_lake_url(values["endpoint"], ("http://", "https://"), hint="write https://HOST:PORT")
+            if "endpoint" in values
+            else "",
+            region=_read_region(values["region"]) if "region" in values else "",
+            **secrets,
+        )
+        shown += values.values()
+    return LakePart(found, tuple(shown))
+
+
+def _read_region(value: Value) -> str:
+    refuse_reference(value)
+    region = read_text(value)
+    if not _REGION.fullmatch(region):
+        raise build_invalid(value, "is not the name of a region", hint="write a name such as eu-central-1")
+    return region
+
+
+def _read_lake_url(value: Value, schemes: tuple[str, ...], *, hint: str) -> str:
+    refuse_reference(value)
+    url = read_text(value)
+    if not url.startswith(schemes) or "?" in url or "@" in url:
+        raise build_invalid(value, "leads to no lake", hint=hint)
+    return url.rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)

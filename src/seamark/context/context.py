@@ -3,26 +3,234 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
-from seamark.context.journal import JournalSettings
-from seamark.context.kafka_keys import WORKER_PIECES
-from seamark.context.layer import Layer
-from seamark.context.origin import Origin, OriginKind, Trust
-from seamark.context.places import build_missing_setting
-from seamark.context.reference import SecretReferences
-from seamark.context.roles import Role
+from seamark.context.environment import CONTEXT_VARIABLE, build_variable
+from seamark.context.files import expand_path
+from seamark.context.java_client import build_client_config, check_kafka_transport
+from seamark.context.journal import JournalSettings, Verify
+from seamark.context.kafka_keys import PATH_KEYS, PROBE, WORKER_PIECES
+from seamark.context.layer import KeyPath, Layer, Origin, OriginKind, Trust, show_key
+from seamark.context.policy import Role
+from seamark.context.properties import Property, read_properties
+from seamark.context.reference import ConfigProviders, Secret, SecretReferences
 from seamark.context.schema import PART_KEYS
-from seamark.context.search import Place
-from seamark.context.settings import ConnectSettings, DatabaseSettings, KafkaSettings, LakeSettings
+from seamark.context.search import Place, Surroundings
 from seamark.context.value import Setting, Value
-from seamark.context.verify import Verify
-from seamark.context.worker import WORKER_KEYS
-from seamark.errors import MissingSettingError, RefusedError
+from seamark.errors import ContextNotFoundError, MissingSettingError, RefusedError
+from seamark.policy.check import is_allowed_reference
 from seamark.policy.policy import DEFAULT_POLICY, Policy
-from seamark.policy.policy_reference import is_allowed_reference
+
+
+def build_missing_setting(
+    path: KeyPath,
+    *,
+    layers: Sequence[Layer],
+    places: Sequence[Place],
+    worker_places: Sequence[str] = (),
+) -> MissingSettingError:
+    """The error for a setting that is needed and stands nowhere."""
+    key, variable = show_key(path), build_variable(path)
+    tried = [f"{variable}: not set"]
+    tried += [_describe(place, path, layers) for place in places]
+    tried += [f"worker file {place}" for place in worker_places]
+    tried.append("default: there is none")
+    return MissingSettingError(
+        f"{key} is needed and not set in context {path[1]}",
+        cause="looked at " + "; ".join(f"{number}. {place}" for number, place in enumerate(tried, start=1)),
+        hint=f"put {key} under contexts.{path[1]} in {_best_place(places)}, or export {variable}=…",
+        context={"setting": key, "context": path[1], "variable": variable},
+    )
+
+
+def build_context_not_found(
+    name: str | None, *, asked_by: str, names: Sequence[str], places: Sequence[Place]
+) -> ContextNotFoundError:
+    """The error for a context that is not there, or for no choice among several."""
+    looked = "; ".join(f"{place.what} {place.shown}: {'read' if place.exists else 'not there'}" for place in places)
+    known = f"known contexts: {', '.join(names)}" if names else "no context is known"
+    if name is None:
+        message = "no context is chosen" if names else "there is no context yet"
+    else:
+        message = f"there is no context {name}"
+    if asked_by:
+        known = f"{asked_by} asks for it; {known}"
+    if names:
+        hint = f"seamark context use NAME, --context NAME or {CONTEXT_VARIABLE}=NAME"
+    else:
+        hint = "seamark context add NAME --connect URL --bootstrap HOST:PORT"
+    return ContextNotFoundError(
+        message, cause=f"{known}; looked at {looked}", hint=hint, context={} if name is None else {"context": name}
+    )
+
+
+def _describe(place: Place, path: KeyPath, layers: Sequence[Layer]) -> str:
+    shown = f"{place.what} {place.shown}"
+    if not place.exists:
+        return f"{shown}: not there"
+    layer = next((layer for layer in layers if layer.place == place.shown), None)
+    if layer is None or path[:2] not in layer.sections:
+        return f"{shown}: read, has no context {path[1]}"
+    return f"{shown}: read, {show_key(path)} {'found' if path in layer.values else 'not found'}"
+
+
+def _best_place(places: Sequence[Place]) -> str:
+    """Where a hint sends the user: the first file that is there, else the user's own."""
+    if not places:
+        return "its file"
+    existing = [place for place in places if place.exists]
+    chosen = existing[0] if existing else places[min(1, len(places) - 1)]
+    return chosen.shown
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSettings:
+    """How to reach the Kafka cluster. Nothing is resolved until it is asked for."""
+
+    values: Mapping[str, Value] = field(default_factory=dict)
+    is_insecure_allowed: bool = False
+    home: Path | None = field(default=None, repr=False)
+    build_missing: Callable[[], MissingSettingError] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def bootstrap_servers(self) -> str | None:
+        """The addresses to start from, or None where none are known."""
+        value = self.values.get("bootstrap.servers")
+        return None if value is None else value.reveal()
+
+    def client_config(self) -> dict[str, str]:
+        """The settings for librdkafka with secrets revealed. Only for the client: never print or log it."""
+        if not self.bootstrap_servers:
+            if self.build_missing is not None:
+                raise self.build_missing()
+            raise MissingSettingError("kafka.bootstrap.servers is needed and not set")
+        revealed = {key: self._reveal(key, value) for key, value in self.values.items()}
+        origins = {key: str(value.origin) for key, value in self.values.items()}
+        # Once more, now that references are resolved: one of them may have named the protocol.
+        check_kafka_transport(revealed, origins=origins, is_allowed=self.is_insecure_allowed)
+        return build_client_config(revealed, origins=origins)
+
+    def _reveal(self, key: str, value: Value) -> str:
+        text = value.reveal()
+        if key in PATH_KEYS and text and text != PROBE:
+            return str(expand_path(text, folder=value.folder, home=self.home))
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSettings:
+    """How seamark reaches a database that connectors reach by `jdbc_url`."""
+
+    name: str
+    jdbc_url: str
+    dsn: Secret
+
+    def serves(self, url: str) -> bool:
+        """Whether a connector's `connection.url` leads to this database: the same up to its parameters."""
+        return url.partition("?")[0].rstrip("/") == self.jdbc_url.rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class LakeSettings:
+    """Where a lake is. Without keys those of the machine are taken."""
+
+    name: str
+    url: str
+    endpoint: str = ""
+    region: str = ""
+    access_key: Secret | None = None
+    secret_key: Secret | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectSettings:
+    """How to reach one Connect cluster, and what its REST API does not tell.
+
+    None means that neither the context nor the worker's file says it. `offsets_file` is the file
+    of a standalone worker. `consumer_group_id` is a group that all sinks of the cluster share.
+    `known_as` is the context's name for the cluster, where `name` is the one that another user's plan uses.
+    """
+
+    name: str
+    urls: tuple[str, ...]
+    username: str | None = None
+    password: Secret | None = None
+    ca_file: Path | None = None
+    verify: bool = True
+    group_id: str | None = None
+    offsets_topic: str | None = None
+    config_topic: str | None = None
+    status_topic: str | None = None
+    exactly_once: bool | None = None
+    consumer_group_id: str | None = None
+    worker_config: Path | None = None
+    offsets_file: Path | None = None
+    known_as: str = ""
+
+
+# Our key of a Connect cluster, and the worker's key that fills it.
+WORKER_KEYS = MappingProxyType(
+    {
+        "group_id": "group.id",
+        "offsets_topic": "offset.storage.topic",
+        "config_topic": "config.storage.topic",
+        "status_topic": "status.storage.topic",
+        "exactly_once": "exactly.once.source.support",
+        # Without it every sink has its own group; with it, all sinks of the worker share this one.
+        "consumer_group_id": "consumer.group.id",
+        # Only a standalone worker has it.
+        "offsets_file": "offset.storage.file.filename",
+    }
+)
+_ALGORITHM = "ssl.endpoint.identification.algorithm"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFile:
+    """A worker's properties file, its references still unresolved. `trust` is that of the place that names the file."""
+
+    path: Path
+    place: str
+    properties: Mapping[str, Property] = field(repr=False)
+    providers: ConfigProviders = field(repr=False)
+    trust: Trust = Trust.USER
+
+    def find(self, key: str, *, shown_as: str) -> Value | None:
+        """The value of one of the worker's keys; `shown_as` is its name in the context."""
+        found = self.properties.get(key)
+        if found is None:
+            return None
+        return Value(shown_as, found.value, self._at(found), folder=self.path.parent, references=self.providers)
+
+    def find_cluster_values(self, cluster: str) -> dict[str, Value]:
+        """What it says of the Connect cluster, by our keys."""
+        found = {ours: self.find(key, shown_as=f"connect.{cluster}.{ours}") for ours, key in WORKER_KEYS.items()}
+        return {ours: value for ours, value in found.items() if value is not None and value.raw.strip()}
+
+    def find_kafka_values(self, given: Iterable[str]) -> dict[str, Value]:
+        """The Kafka settings that the context does not give itself, piece by piece."""
+        taken = list(given)
+        wanted = [piece for piece in WORKER_PIECES if not piece.is_given_by(taken)]
+        found = {key: self.find(key, shown_as=f"kafka.{key}") for piece in wanted for key in sorted(piece.keys)}
+        # An empty algorithm is Java's way to switch the check of host names off; else empty is nothing.
+        return {key: value for key, value in found.items() if value is not None and (value.raw or key == _ALGORITHM)}
+
+    def _at(self, found: Property) -> Origin:
+        return Origin(OriginKind.WORKER, self.place, found.line, path=self.path, trust=self.trust)
+
+
+def read_worker_file(path: Path, surroundings: Surroundings, *, trust: Trust = Trust.USER) -> WorkerFile:
+    """Read a worker's file. References in its values are resolved when a value is needed.
+
+    `trust` is that of the place that names the file. References of a file that a project names are never resolved.
+    """
+    place = surroundings.show(path)
+    properties = read_properties(path, origin=Origin(OriginKind.WORKER, place, path=path))
+    providers = ConfigProviders.from_properties(properties, surroundings.environ, is_trusted=trust is not Trust.PROJECT)
+    return WorkerFile(path, place, properties, providers, trust)
 
 
 class Lookup:

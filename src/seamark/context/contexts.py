@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from seamark.context.build import build_context, merge_layers
-from seamark.context.context import Context
+from seamark.context.context import Context, build_context_not_found
 from seamark.context.environment import CONTEXT_VARIABLE, build_environment_layer, build_override_layer
-from seamark.context.layer import Layer, read_file_layer
-from seamark.context.origin import DEFAULT, Origin, OriginKind
-from seamark.context.places import build_context_not_found
+from seamark.context.layer import DEFAULT, Layer, Origin, OriginKind, read_file_layer
 from seamark.context.search import Place, Surroundings, find_places
 
 

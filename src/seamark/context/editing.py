@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from seamark.context.layer import KeyPath, Layer, read_file_layer
-from seamark.context.origin import Origin, Trust
+from seamark.context.layer import KeyPath, Layer, Origin, Trust, read_file_layer
 from seamark.errors import AlreadyExistsError, ConfigurationError, DeadlineError
 
 # Another writer holds the lock for one small file: milliseconds. Five seconds is a hung disk.

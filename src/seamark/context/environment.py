@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from seamark.context.kafka_keys import KAFKA_KEYS, REFUSED_KEYS
-from seamark.context.layer import KeyPath, Layer, Leaf
-from seamark.context.origin import Origin, OriginKind, Trust
+from seamark.context.layer import KeyPath, Layer, Leaf, Origin, OriginKind, Trust
 from seamark.context.schema import (
     CONNECT_KEYS,
     CONTEXT_KEYS,

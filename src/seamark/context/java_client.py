@@ -6,10 +6,19 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from seamark.context.jaas import PLAIN_MODULE, JaasError, parse_jaas
-from seamark.context.kafka_keys import IGNORED_KEYS, JAVA_KEYS, REFUSED_KEYS
-from seamark.context.keystore import StoreKind, build_jks_refusal, build_pem, read_store_kind, read_trusted_pem
-from seamark.errors import InvalidSettingError
+from seamark.context.java_stores import (
+    PLAIN_MODULE,
+    SCRAM_MODULE,
+    JaasError,
+    StoreKind,
+    build_jks_refusal,
+    build_pem,
+    parse_jaas,
+    read_store_kind,
+    read_trusted_pem,
+)
+from seamark.context.kafka_keys import IGNORED_KEYS, JAVA_KEYS, PROBE, REFUSED_KEYS
+from seamark.errors import ConfigurationError, InvalidSettingError
 
 _PROVIDER_NAMES = re.compile(r"[A-Za-z0-9_]+(,[A-Za-z0-9_]+)*")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -154,4 +163,162 @@ def _invalid(key: str, origins: Mapping[str, str], message: str, *, hint: str) -
         cause=f"{where}: kafka.{key}" if where else "",
         hint=hint,
         context={"setting": f"kafka.{key}", "origin": where},
+    )
+
+
+# Named alike by both, and of use to whoever only reads.
+_SAME = (
+    "bootstrap.servers",
+    "client.id",
+    "client.rack",
+    "client.dns.lookup",
+    "security.protocol",
+    "connections.max.idle.ms",
+    "metadata.max.age.ms",
+    "reconnect.backoff.ms",
+    "reconnect.backoff.max.ms",
+    "retry.backoff.ms",
+)
+_PEM = "PEM"
+_UNSAFE = "enable.ssl.certificate.verification"
+# A certificate and its chain; anything larger is no such file.
+_MOST_BYTES = 1 << 20
+
+
+def build_java_config(config: Mapping[str, str]) -> dict[str, str]:
+    """What `KafkaSettings.client_config` gives, for a Java client. It holds the same secrets.
+
+    Raises:
+        ConfigurationError: Java has no such way to connect.
+    """
+    protocol = config.get("security.protocol", "PLAINTEXT").upper()
+    java = {key: config[key] for key in _SAME if key in config}
+    if protocol.startswith("SASL_"):
+        java |= _build_java_login(config)
+    if protocol.endswith("SSL"):
+        java |= _build_java_trust(config) | _build_identity(config)
+    return java
+
+
+def embed_files(config: Mapping[str, str]) -> dict[str, str]:
+    """The same settings with certificates and keys in place of the files that hold them.
+
+    Executors on other machines have no such files.
+    """
+    embedded = dict(config)
+    for location, pem in (
+        ("ssl.ca.location", "ssl.ca.pem"),
+        ("ssl.certificate.location", "ssl.certificate.pem"),
+        ("ssl.key.location", "ssl.key.pem"),
+    ):
+        path = config.get(location)
+        if path and path != PROBE and Path(path).is_file():
+            embedded[pem] = _read_pem(path, key=location)
+            del embedded[location]
+    return embedded
+
+
+def _build_java_login(config: Mapping[str, str]) -> dict[str, str]:
+    mechanism = (config.get("sasl.mechanism") or config.get("sasl.mechanisms") or "").upper()
+    modules = {"PLAIN": PLAIN_MODULE, "SCRAM-SHA-256": SCRAM_MODULE, "SCRAM-SHA-512": SCRAM_MODULE}
+    if mechanism not in modules:
+        raise ConfigurationError(
+            f"Spark's Kafka source can't log in by {mechanism or 'no mechanism'} with the settings of this context",
+            hint=f"use one of {', '.join(modules)} for copies",
+        )
+    user, password = (_quote(config.get(key, "")) for key in ("sasl.username", "sasl.password"))
+    jaas = f"{modules[mechanism]} required username={user} password={password};"
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas}
+
+
+def _build_java_trust(config: Mapping[str, str]) -> dict[str, str]:
+    if config.get(_UNSAFE, "true").lower() == "false":
+        raise ConfigurationError(
+            f"Spark's Kafka source can't connect with {_UNSAFE}=false",
+            cause="Java's client always looks at certificates",
+            hint="give ssl.ca.location instead",
+        )
+    java: dict[str, str] = {}
+    if (algorithm := config.get("ssl.endpoint.identification.algorithm")) is not None:
+        # Java's way to say: do not compare the host name.
+        java["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
+    found = embed_files(config)
+    if pem := found.get("ssl.ca.pem"):
+        java |= {"ssl.truststore.type": _PEM, "ssl.truststore.certificates": pem}
+    return java
+
+
+def _build_identity(config: Mapping[str, str]) -> dict[str, str]:
+    password = {"ssl.key.password": config["ssl.key.password"]} if config.get("ssl.key.password") else {}
+    if location := config.get("ssl.keystore.location"):
+        store = {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": location}
+        return {**store, "ssl.keystore.password": config.get("ssl.keystore.password", ""), **password}
+    found = embed_files(config)
+    if "ssl.certificate.pem" not in found or "ssl.key.pem" not in found:
+        return {}
+    return {
+        "ssl.keystore.type": _PEM,
+        "ssl.keystore.certificate.chain": found["ssl.certificate.pem"],
+        "ssl.keystore.key": found["ssl.key.pem"],
+        **password,
+    }
+
+
+def _read_pem(path: str, *, key: str) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(_MOST_BYTES).decode("ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        cause = getattr(error, "strerror", None) or type(error).__name__
+        raise ConfigurationError(
+            f"kafka.{key} can't be read: {path}", cause=cause, hint="a file in PEM form is needed"
+        ) from None
+
+
+def _quote(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_HINT = "or say that you accept it: insecure: true in the context"
+
+
+def check_kafka_transport(values: Mapping[str, str], *, origins: Mapping[str, str], is_allowed: bool) -> None:
+    """Refuse a Kafka connection that is open to others, unless the context accepts it."""
+    origin = origins.get("security.protocol", "")
+    if read_protocol(values) not in PROTOCOLS:
+        raise InvalidSettingError(
+            f"kafka.security.protocol is not one of {', '.join(PROTOCOLS)}",
+            cause=origin,
+            hint="SASL_SSL is the usual one",
+            context={"setting": "kafka.security.protocol", "origin": origin},
+        )
+    if is_allowed:
+        return
+    if read_protocol(values) == "SASL_PLAINTEXT":
+        mechanism = read_mechanism(values) or "a password"
+        raise build_insecure(
+            "kafka.security.protocol",
+            origin,
+            f"SASL_PLAINTEXT sends {mechanism} over a connection that others can read and change",
+            fix="use SASL_SSL",
+        )
+    if values.get("enable.ssl.certificate.verification", "true").strip().lower() != "true":
+        key = "enable.ssl.certificate.verification"
+        cause = "any server could pass for a broker"
+        raise build_insecure(f"kafka.{key}", origins.get(key, ""), cause, fix="name the authority in ssl.ca.location")
+    key = "ssl.endpoint.identification.algorithm"
+    if read_protocol(values).endswith("SSL") and values.get(key, "https").strip().lower() != "https":
+        cause = "any server with a certificate of that authority could pass for a broker"
+        raise build_insecure(f"kafka.{key}", origins.get(key, ""), cause, fix="use https")
+
+
+def build_insecure(key: str, origin: str, cause: str, *, fix: str) -> InvalidSettingError:
+    """The error for a setting that makes a connection insecure."""
+    return InvalidSettingError(
+        f"{key} makes the connection insecure",
+        cause=f"{origin}: {cause}" if origin else cause,
+        hint=f"{fix}; {_HINT}",
+        context={"setting": key, "origin": origin},
     )

@@ -11,12 +11,11 @@ from urllib.parse import quote
 
 from seamark.context.files import expand_path
 from seamark.context.layer import KeyPath
-from seamark.context.schema import JOURNAL_KEYS, SettingKind
+from seamark.context.reference import Secret
+from seamark.context.schema import JOURNAL_KEYS, VERIFY, SettingKind
 from seamark.context.search import Surroundings, find_state_dir
-from seamark.context.secret import Secret
-from seamark.context.typed import build_invalid, read_text, refuse_reference
-from seamark.context.value import Value
-from seamark.core.duration import parse_duration
+from seamark.context.value import Value, build_invalid, read_text, refuse_reference
+from seamark.core.time import parse_duration
 
 DEFAULT_TOPIC = "seamark-journal"
 # Connect's REST API gives up after 90 s, a fixed number; what it began may end until then.
@@ -156,3 +155,23 @@ def _read_seconds(value: Value | None, default: float, *, example: str) -> float
     if seconds <= 0:
         raise build_invalid(value, "is not a length of time", hint=f"write {example}, or leave it out")
     return seconds
+
+
+class Verify(StrEnum):
+    """What `verify` takes. `STORE` reads topics and groups; `REST` asks two workers, who must agree."""
+
+    STORE = "store"
+    REST = "rest"
+
+
+def build_verify(own: Mapping[KeyPath, Value], *, has_stores: bool) -> tuple[Verify, Value]:
+    """The word that counts, and the value it came from. Without brokers or a worker's file there is only one."""
+    value = own.get((VERIFY,))
+    if value is None:
+        found = Verify.STORE if has_stores else Verify.REST
+        return found, Value(VERIFY, found.value)
+    refuse_reference(value)
+    text = read_text(value).lower()
+    if text not in set(Verify):
+        raise build_invalid(value, "must be store or rest", hint="write verify: store or verify: rest")
+    return Verify(text), value

@@ -7,16 +7,14 @@ loosened by a file that comes with a repository, nor by a variable. So policy is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from seamark.context.layer import POLICY, KeyPath, Layer, Leaf, show_key
-from seamark.context.origin import Origin, Trust
+from seamark.context.layer import POLICY, ROLES, KeyPath, Layer, Leaf, Origin, Trust, show_key
 from seamark.context.schema import POLICY_KEYS, SettingKind
-from seamark.context.typed import build_invalid, read_bool
-from seamark.context.value import Value
+from seamark.context.value import Value, build_invalid, read_bool
 from seamark.errors import UntrustedSettingError
 from seamark.policy.policy import DEFAULT_POLICY, DEFAULT_WORD, Policy, build_policy
-from seamark.policy.policy_pattern import is_listed
+from seamark.policy.rules import is_listed
 
 # Consents to run programs and to read secrets of this machine can't come with the specs that use them.
 _CONSENTS = frozenset({"python", "references"})
@@ -128,3 +126,35 @@ def _read(key: str, value: Value) -> tuple[str, ...] | bool:
     if start and not all(item == DEFAULT_WORD or item.startswith(start) for item in items):
         raise build_invalid(value, "has an entry that can never fit", hint=f"begin each with {' or '.join(start)}")
     return items
+
+
+# They come whole from the most trusted file that declares any, so a repository can't add a role of its own.
+
+Role = Mapping[str, tuple[str, ...]]
+"""The lists of one role by their key: principals, allow, clusters, connectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolesPart:
+    """The roles with the values that they were built from."""
+
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    values: tuple[Value, ...] = ()
+
+
+def build_roles(root: KeyPath, *, layers: Sequence[Layer]) -> RolesPart:
+    """Return the roles below the context at `root`. Variables and flags can't set them."""
+    path = (*root, ROLES)
+    declaring = [layer for layer in layers if path in layer.sections]
+    if not declaring:
+        return RolesPart()
+    chosen = max(declaring, key=lambda layer: layer.sections[path].trust)
+    roles: dict[str, dict[str, tuple[str, ...]]] = {
+        found[3]: {} for found in chosen.sections if found[:3] == path and len(found) == 4
+    }
+    shown: list[Value] = []
+    for found, leaf in chosen.values.items():
+        if found[:3] == path:
+            roles[found[3]][found[4]] = leaf.texts
+            shown.append(Value(show_key(found), "\n".join(leaf.texts), leaf.origin, folder=leaf.folder))
+    return RolesPart(roles, tuple(shown))

@@ -4,24 +4,133 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Never
 
 from seamark.context.files import expand_path, read_limited
-from seamark.context.origin import Origin, OriginKind
-from seamark.context.properties import read_properties
+from seamark.context.layer import DEFAULT, Origin, OriginKind
+from seamark.context.properties import Property, read_properties
+from seamark.core.secrets import MASK
 from seamark.errors import ConfigurationError, SecretError
+
+# Three providers of Kafka are read by our own code. Any other class is refused by name when a value that is needed
+# refers to it: it is Java code that only the worker can run.
+
+_PACKAGE = "org.apache.kafka.common.config.provider."
+_FILE = _PACKAGE + "FileConfigProvider"
+_ENV = _PACKAGE + "EnvVarConfigProvider"
+_DIRECTORY = _PACKAGE + "DirectoryConfigProvider"
+# The shape Kafka looks for (ConfigTransformer): provider, maybe a path, key.
+_REFERENCE = re.compile(r"\$\{(?P<name>[^}:]*):(?:(?P<path>[^}:]*):)?(?P<key>[^}]*)\}")
+_MAX_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProviders:
+    """Resolves references as the worker would, from what `config.providers` of its file declares.
+
+    Without `is_trusted`, nothing is resolved: a repository could name any variable or file of this machine, and any
+    address to send it to.
+    """
+
+    classes: Mapping[str, str]
+    environ: Mapping[str, str] = field(repr=False)
+    is_trusted: bool = True
+
+    @classmethod
+    def from_properties(
+        cls, properties: Mapping[str, Property], environ: Mapping[str, str], *, is_trusted: bool = True
+    ) -> ConfigProviders:
+        """Return the providers that a worker's file declares."""
+        declared = properties.get("config.providers")
+        names = [name.strip() for name in declared.value.split(",")] if declared else []
+        keys = {name: f"config.providers.{name}.class" for name in names if name}
+        classes = {name: properties[key].value.strip() for name, key in keys.items() if key in properties}
+        return cls(classes, environ, is_trusted)
+
+    def is_reference(self, raw: str) -> bool:
+        """Whether the whole value is one reference to a declared provider."""
+        match = _REFERENCE.fullmatch(raw)
+        return match is not None and match["name"] in self.classes
+
+    def has_reference(self, raw: str) -> bool:
+        """Whether a reference to a declared provider stands anywhere in the value."""
+        return any(match["name"] in self.classes for match in _REFERENCE.finditer(raw))
+
+    def locate_file(self, raw: str, *, folder: Path) -> Path | None:
+        """The file that a whole reference points to, or None."""
+        match = _REFERENCE.fullmatch(raw)
+        if match is None or not match["path"]:
+            return None
+        path = folder / match["path"]
+        return path / match["key"] if self.classes.get(match["name"]) == _DIRECTORY else path
+
+    def resolve(self, raw: str, *, key: str, origin: Origin, folder: Path) -> str:
+        """The value with every reference filled in. One pass, as in Kafka: what comes in is not read again."""
+        return _REFERENCE.sub(lambda match: self._fill(match, key=key, origin=origin, folder=folder), raw)
+
+    def _fill(self, match: re.Match[str], *, key: str, origin: Origin, folder: Path) -> str:
+        name, path, wanted = match["name"], match["path"] or "", match["key"]
+        provider = self.classes.get(name)
+        if provider is None:
+            # Kafka leaves what no provider claims as it is.
+            return match[0]
+        cause = value = ""
+        hint = f"give {key} in the contexts file, or put the value where the reference points to"
+        try:
+            value = self._read(provider, folder / path, wanted)
+        except ConfigurationError as error:
+            cause, hint = error.cause or error.message, error.hint or hint
+        if cause:
+            raise SecretError(
+                f"the reference in {key} can't be resolved: {match[0]}",
+                cause=f"{origin}: {cause}",
+                hint=hint,
+                context={"setting": key, "origin": str(origin), "reference": match[0]},
+            )
+        return value
+
+    def _read(self, provider: str, path: Path, wanted: str) -> str:
+        if not self.is_trusted:
+            raise ConfigurationError(
+                "a project file names this worker file, so its references are not resolved",
+                hint="name the worker file in your own contexts file, or set SEAMARK_CONFIG to the project file",
+            )
+        if provider == _ENV:
+            return self._read_variable(wanted)
+        if provider == _FILE:
+            found = read_properties(path, origin=Origin(OriginKind.WORKER, str(path), path=path)).get(wanted)
+            if found is None:
+                raise ConfigurationError(f"{wanted} is not in {path}")
+            return found.value
+        if provider == _DIRECTORY:
+            if "/" in wanted or wanted in {"", ".", ".."}:
+                raise ConfigurationError("the name of a file in that folder is needed")
+            return read_limited(path / wanted, limit=_MAX_BYTES, place=wanted).decode("utf-8", "replace")
+        raise ConfigurationError(
+            f"the config provider {provider} is Java code that seamark can't run",
+            hint=f"seamark reads {_FILE}, {_ENV} and {_DIRECTORY}; give this value in the contexts file",
+        )
+
+    def _read_variable(self, name: str) -> str:
+        if name not in self.environ:
+            raise ConfigurationError(
+                f"the environment variable {name} is not set here; the worker may have it, seamark does not",
+                hint=f"export {name}=…, or give the value in the contexts file",
+            )
+        return self.environ[name]
+
 
 PREFIX = "secret://"
 _KINDS = "secret://env/NAME, secret://file/PATH, secret://file/PATH#KEY, secret://command/NAME"
 # A call to a secret store takes a second or two; one that asks a person for a password must not hang a change.
 COMMAND_SECONDS = 30.0
-# A secret is a line or a key in PEM form; a whole chain of certificates stays below this.
-_MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,3 +315,67 @@ def _fail(raw: str, *, key: str, origin: Origin, cause: str, hint: str) -> Secre
         hint=hint,
         context={"setting": key, "origin": str(origin), "reference": raw},
     )
+
+
+# seamark's own mask, Kafka's `[hidden]`, and the stars of other tools' pages.
+_MASKED = re.compile(r"""\(sensitive\)|\[hidden\]|(?<![^\s:/@='"])\*{3,}(?![^\s:/@;,'"])""")
+# Up to the last @ of the word: a password may hold a slash that nobody quoted.
+_URL_USERINFO = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)\S*@")
+
+
+class Secret:
+    """A value that shows itself as `(sensitive)` everywhere. `reveal()` is for the client alone.
+
+    A reference is looked up when it is revealed, so a context opens without its secrets at hand.
+    `is_literal` is true where the secret itself stands in a file.
+    """
+
+    __slots__ = ("_source", "is_literal", "origin")
+
+    def __init__(self, source: str | Callable[[], str], *, is_literal: bool = False, origin: Origin = DEFAULT) -> None:
+        self._source = source
+        self.is_literal = is_literal
+        self.origin = origin
+
+    def reveal(self) -> str:
+        """The value itself. Give it to a client; never print, log or keep it."""
+        return self._source if isinstance(self._source, str) else self._source()
+
+    def __str__(self) -> str:
+        """The mask."""
+        return MASK
+
+    def __repr__(self) -> str:
+        """The mask."""
+        return MASK
+
+    def __format__(self, spec: str) -> str:
+        """The mask, whatever the format asks for."""
+        return format(MASK, spec)
+
+    def __copy__(self) -> Secret:
+        """The same secret: a copy would be one more place to leak from."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Secret:
+        """The same secret."""
+        return self
+
+    def __reduce__(self) -> Never:
+        """Refused: a pickled secret is a secret in a file."""
+        raise TypeError("a Secret can't be pickled")
+
+
+def is_masked(text: str) -> bool:
+    """Whether the text is, or holds, what some tool shows in place of a secret."""
+    return bool(_MASKED.search(text))
+
+
+def has_userinfo(text: str) -> bool:
+    """Whether a URL in the text carries a user name or a password."""
+    return bool(_URL_USERINFO.search(text))
+
+
+def mask_urls(text: str) -> str:
+    """The text with the user part of every URL in it masked."""
+    return _URL_USERINFO.sub(lambda match: f"{match['scheme']}{MASK}@", text)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from seamark.context.environment import CONFIG_VARIABLE
-from seamark.context.origin import Trust, build_place
+from seamark.context.layer import Trust, build_place
 from seamark.errors import ConfigurationError
 
 PROJECT_FILE = "seamark.yaml"

@@ -11,12 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from seamark.context.layer import KeyPath, Layer, Leaf
-from seamark.context.origin import OriginKind, Trust
+from seamark.context.layer import KeyPath, Layer, Leaf, OriginKind, Trust
 from seamark.context.reference import PREFIX
 from seamark.context.schema import GUARDED_KEYS
-from seamark.context.typed import read_bool
-from seamark.context.value import Value
+from seamark.context.value import Value, read_bool
 from seamark.errors import UntrustedSettingError
 
 # What proves an identity to a broker, or is sent to get a token.

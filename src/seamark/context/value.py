@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Protocol
 
 from seamark.context.files import is_readable_by_others
-from seamark.context.origin import DEFAULT, Origin
-from seamark.context.secret import Secret, has_userinfo, is_masked, mask_urls
-from seamark.core.sensitive import MASK, is_sensitive
+from seamark.context.layer import DEFAULT, Origin
+from seamark.context.reference import Secret, has_userinfo, is_masked, mask_urls
+from seamark.core.secrets import MASK, is_sensitive
 from seamark.errors import InvalidSettingError
 
 
@@ -145,3 +145,42 @@ class Value:
         if self.references is not None and self.is_reference:
             path = self.references.locate_file(self.raw, folder=self.folder)
         return f"{path.name} is readable by others" if path is not None and is_readable_by_others(path) else ""
+
+
+_BOOLS = {"true": True, "false": False}
+
+
+def read_bool(value: Value) -> bool:
+    """True or false. Words that YAML 1.1 took for one (`yes`, `on`) are refused: they are texts today."""
+    found = _BOOLS.get(value.raw.strip().lower())
+    if found is None:
+        raise build_invalid(value, "must be true or false", hint=f"write {value.key}: true or false")
+    return found
+
+
+def read_text(value: Value) -> str:
+    """A text that is not empty, with nothing to resolve but what the value's file allows."""
+    text = value.reveal().strip()
+    if not text:
+        raise build_invalid(value, "is empty", hint="give it a value or leave it out")
+    return text
+
+
+def refuse_reference(value: Value) -> None:
+    """Refuse a secret reference where none is taken."""
+    if value.is_reference:
+        raise build_invalid(
+            value,
+            "takes no secret reference",
+            hint="references stand in username, password, dsn, journal_key and below kafka",
+        )
+
+
+def build_invalid(value: Value, problem: str, *, hint: str) -> InvalidSettingError:
+    """The error for a value that can't be used. It never shows the value."""
+    return InvalidSettingError(
+        f"{value.key} {problem}",
+        cause=value.origin.exact,
+        hint=hint,
+        context={"setting": value.key, "origin": str(value.origin)},
+    )

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from seamark.context.build import build_context, merge_layers
+from seamark.context.context import build_context_not_found
 from seamark.context.contexts import Contexts, load_from
 from seamark.context.editing import FileEdit, build_already_exists, edit_file
 from seamark.context.environment import CONFIG_VARIABLE
-from seamark.context.layer import Layer
-from seamark.context.origin import Origin, OriginKind, Trust
-from seamark.context.places import build_context_not_found
+from seamark.context.layer import Layer, Origin, OriginKind, Trust
+from seamark.context.reference import is_masked
 from seamark.context.schema import check_name
 from seamark.context.search import CONFIG_FILE, PROJECT_FILE, Surroundings, find_project_file
-from seamark.context.secret import is_masked
 from seamark.errors import InvalidSettingError, SecretError, UsageError
 
 Plain = str | bool | Sequence[str] | None

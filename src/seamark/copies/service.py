@@ -5,32 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from seamark.copies.cutover.cutover import CutoverPlanner
-from seamark.copies.cutover.ending import find_leftover
 from seamark.copies.cutover.operations import CutoverOperations
-from seamark.copies.cutover.parties import CutoverOptions
-from seamark.copies.plan.copy_plan import build_copy_name
-from seamark.copies.plan.draft import PlannedCopy
-from seamark.copies.plan.looks import find_readers
-from seamark.copies.plan.place import CopyEndpoints
-from seamark.copies.plan.planning import CopyPlanner
+from seamark.copies.cutover.planner import CutoverOptions, CutoverPlanner, find_leftover
+from seamark.copies.plan.checks import find_readers
+from seamark.copies.plan.endpoints import CopyEndpoints, build_copy_options
+from seamark.copies.plan.plan import build_copy_name
+from seamark.copies.plan.planner import CopyPlanner, PlannedCopy
 from seamark.copies.plan.registry import KnownPlan, PlanLike, find_plan
-from seamark.copies.plan.wish import build_copy_options
-from seamark.copies.run.pace import CopyEvents, Silent
-from seamark.copies.run.running import CopyOutcome, CopyRunner, CopyRunOptions
+from seamark.copies.run.runner import CopyEvents, CopyOutcome, CopyRunner, CopyRunOptions, Silent
 from seamark.copies.status import CopyStatus, CopyStatuses
-from seamark.copies.verify.verifying import verify
-from seamark.core.reading import Reading
+from seamark.copies.verify.report import verify
+from seamark.core.readings import Reading
 from seamark.errors import NotFoundError, RefusedError
 from seamark.kafka_sink.control import CONTROL_TOPIC
-from seamark.spark.spark_session import SparkOptions
+from seamark.spark.settings import SparkOptions
 
 if TYPE_CHECKING:
-    from seamark.changes.planned import Planned
+    from seamark.changes.plan import Planned
     from seamark.connect.clusters import Clusters
-    from seamark.copies.cutover.copy_reader import CarriedReader
-    from seamark.copies.plan.copy_registration import Registration
-    from seamark.copies.verify.verification import Verification
+    from seamark.copies.cutover.translation import CarriedReader
+    from seamark.copies.plan.registrations import Registration
+    from seamark.copies.verify.report import Verification
 
 
 class Copies:

@@ -9,6 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Generic, TypeVar
+
+P = TypeVar("P")
+
+
+class Port(Generic[P]):
+    """A typed key under which a capability is found: `world.use(CONNECT)`, `reads.use(LOCKS)`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Port({self.name!r})"
+
 
 CONNECTOR, TOPIC, GROUP, PIPELINE = "connector", "topic", "group", "pipeline"
 # Owners that have an offset for each partition of a topic.

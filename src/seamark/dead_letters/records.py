@@ -7,19 +7,21 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from seamark.connect.config import find_group
-from seamark.dead_letters.park import is_copy_of
-from seamark.dead_letters.worker_file import find_consumer_setting, read_worker_config
+from seamark.connect.model import Task, clean_trace, fold_trace
+from seamark.dead_letters.overrides import find_consumer_setting, read_worker_config
+from seamark.dead_letters.steps import Failure, is_copy_of
 from seamark.errors import NotFoundError, UnsupportedError
-from seamark.kafka.record import Headers, Place, WholeRecord
-from seamark.kafka.spot import Bounds, Spot
-from seamark.offsets.stores.record_topics import check_record_topic
+from seamark.kafka.model import Bounds, Headers, Place, Spot, WholeRecord
+from seamark.offsets.codec.converter_faults import SinkStage
+from seamark.offsets.stores.write_checks import check_record_topic
 
 if TYPE_CHECKING:
     from seamark.connect.api import ConnectPort
-    from seamark.connect.connector import Connector
+    from seamark.connect.model import Connector
     from seamark.context import ConnectSettings, Context
     from seamark.kafka.api import BrokersPort
     from seamark.kafka.records import RecordReader
+
 
 # As long as a step may send: see `connector_offsets.WRITE_SECONDS`.
 _WRITE_SECONDS = 10.0
@@ -92,8 +94,8 @@ class SinkRecords:
 
     def park(self, topic: str, record: WholeRecord, headers: Headers) -> None:
         """Write a copy with these headers behind its own."""
-        from seamark.kafka.exact_writer import ExactWriter  # noqa: PLC0415
         from seamark.kafka.produce import Outgoing  # noqa: PLC0415
+        from seamark.kafka.transaction import ExactWriter  # noqa: PLC0415
 
         check_record_topic(topic, self._context)
         partitions = self._brokers().read_topics([topic])
@@ -180,3 +182,60 @@ def matches_topics(config: Mapping[str, str], topic: str) -> bool:
             "nobody here can tell which topics the sink reads",
             cause="its topics.regex is one that only Java understands",
         ) from None
+
+
+# Methods of Connect's WorkerSinkTask and TransformationChain, the innermost first: a put() may convert things itself.
+_FRAMES = (
+    ("WorkerSinkTask.deliverMessages", SinkStage.TASK_PUT),
+    ("TransformationChain.apply", SinkStage.TRANSFORMATION),
+    ("TransformationStage.apply", SinkStage.TRANSFORMATION),
+    ("WorkerSinkTask.convertKey", SinkStage.KEY_CONVERTER),
+    ("WorkerSinkTask.convertValue", SinkStage.VALUE_CONVERTER),
+    ("WorkerSinkTask.convertHeadersFor", SinkStage.HEADER_CONVERTER),
+)
+_TOPIC = r"[A-Za-z0-9._-]{1,249}"
+_PATTERNS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        # A SinkRecord's own text.
+        rf"kafkaOffset=(?P<offset>\d+)\b.{{0,200}}?topic='(?P<topic>{_TOPIC})', kafkaPartition=(?P<partition>\d+)",
+        # Connect's ProcessingContext: {topic='t', partition=0, offset=12, …
+        rf"topic='(?P<topic>{_TOPIC})', partition=(?P<partition>\d+), offset=(?P<offset>\d+)",
+        # As people write it: topic t partition 0 offset 12, topic: t, partition: 0, offset: 12
+        (
+            rf"\b[Tt]opic[ :='\"]{{1,3}}(?P<topic>{_TOPIC})['\"]?[ ,;]{{1,2}}(?:and )?[Pp]artition[ :=]{{1,2}}"
+            r"(?P<partition>\d+)[ ,;]{1,2}(?:and |at )?(?:\w+ )?[Oo]ffset[ :=]{1,2}(?P<offset>\d+)"
+        ),
+        # As Kafka's consumer does: partition t-0 at offset 12
+        rf"\b(?:partition )?(?P<topic>{_TOPIC})-(?P<partition>\d+) (?:at )?offset (?P<offset>\d+)",
+    )
+)
+
+
+def find_stage(trace: str) -> SinkStage:
+    """Where in the sink it failed."""
+    return next((stage for frame, stage in _FRAMES if frame in trace), SinkStage.UNKNOWN)
+
+
+def find_places(trace: str) -> tuple[Place, ...]:
+    """The records that a trace names. Numbers that no log can have are none."""
+    found: dict[Place, None] = {}
+    for pattern in _PATTERNS:
+        for match in pattern.finditer(trace):
+            if len(match["offset"]) < 19 and len(match["partition"]) < 10:
+                found[Place(match["topic"], int(match["partition"]), int(match["offset"]))] = None
+    return tuple(found)
+
+
+def build_failure(task: Task, *, class_name: str, stage: SinkStage | None = None) -> Failure:
+    """How a task failed, for the headers of the parked record."""
+    root = fold_trace(task.trace).root
+    exception, _, message = root.partition(":")
+    return Failure(
+        stage=str(find_stage(task.trace) if stage is None else stage),
+        class_name=class_name,
+        exception=exception.strip(),
+        task=task.id,
+        message=message.strip(),
+        trace="\n".join(clean_trace(task.trace)),
+    )

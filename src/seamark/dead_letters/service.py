@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from seamark.changes.planned import Planned
+from seamark.changes.plan import Planned
 from seamark.connect.capability import Capability
 from seamark.connect.config import find_group
 from seamark.connectors.policy import check_config_writes
-from seamark.dead_letters.actions import FindFailingRecord, SkipRecord
-from seamark.dead_letters.finding import PoisonFinder
-from seamark.dead_letters.lending import (
+from seamark.dead_letters.action import FindFailingRecord, SkipRecord
+from seamark.dead_letters.overrides import (
     BATCH,
     DEAD_LETTERS,
     Lent,
@@ -22,16 +21,15 @@ from seamark.dead_letters.lending import (
     refuse_own_positions,
     tells_truth,
 )
-from seamark.dead_letters.poison import find_sightings
-from seamark.dead_letters.record import FoundBy, Poison
 from seamark.dead_letters.records import SinkRecords, matches_topics
+from seamark.dead_letters.search import FoundBy, Poison, PoisonFinder, find_sightings
 from seamark.errors import RefusedError, UsageError
-from seamark.kafka.record import Place
+from seamark.kafka.model import Place
 
 if TYPE_CHECKING:
     from seamark.changes.planner import Planner
     from seamark.connect.clusters import Clusters
-    from seamark.connect.connector import Connector
+    from seamark.connect.model import Connector
     from seamark.connectors.service import Connectors
     from seamark.context import Context
 

@@ -3,18 +3,188 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from seamark.demo.chapter import Need
 from seamark.errors import DevstackError
 
 if TYPE_CHECKING:
     from seamark.devstack import Stack
+
+
+CONTEXT_FILE = "seamark.yaml"
+
+
+def build_context(stack: Stack, folder: Path) -> str:
+    """The file's text."""
+    connect = stack.connect["connect"]
+    return f"""\
+# The context of the demo. It goes with its servers.
+current: demo
+contexts:
+  demo:
+    kafka:
+      bootstrap.servers: {stack.kafka.bootstrap_servers}
+    connect:
+      connect:
+        urls: {json.dumps(connect.urls)}
+        worker_config: {json.dumps(connect.worker_config)}
+    policy:
+      # Files of the worker's machine are closed to connectors, but for these.
+      files: {json.dumps([f"{folder}/**"])}
+      provider_paths: {json.dumps(["default", f"{stack.folder}/secrets/**"])}
+{_build_databases(stack)}{_build_lakes(stack)}"""
+
+
+def _build_databases(stack: Stack) -> str:
+    """Where rows are counted. The password is in the environment of the demo's commands, as psql reads it."""
+    found = stack.postgres
+    if found is None:
+        return ""
+    place = f"{found.host}:{found.port}/{found.database}"
+    return f"""\
+    databases:
+      game:
+        jdbc_url: jdbc:postgresql://{place}
+        dsn: postgresql://{found.user}@{place}
+"""
+
+
+def _build_lakes(stack: Stack) -> str:
+    """Where topics are landed as tables. Its keys stay in the stack's folder."""
+    if stack.s3 is None:
+        return ""
+    return f"""\
+    lakes:
+      lake:
+        url: s3://lake/tables
+        endpoint: {stack.s3.endpoint}
+        access_key: secret://file/{stack.folder}/secrets/s3.properties#access_key
+        secret_key: secret://file/{stack.folder}/secrets/s3.properties#secret_key
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Something that is not there: what, and how to get it."""
+
+    need: Need
+    why: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        """For a line of text: `PostgreSQL (on Debian: apt-get install postgresql)`."""
+        return f"{self.need} ({self.hint or self.why})"
+
+
+def find_lacks(needs: Iterable[Need]) -> tuple[Lack, ...]:
+    """Those of the needs that this machine does not meet. Nothing is fetched or started for it."""
+    found = []
+    for need in dict.fromkeys(needs):
+        try:
+            _CHECKS[need]()
+        except DevstackError as error:
+            found.append(Lack(need, error.message, error.hint))
+    return tuple(found)
+
+
+def build_refusal(lacks: Iterable[Lack]) -> DevstackError:
+    """The error for a machine on which not even the servers can start."""
+    lacks = tuple(lacks)
+    return DevstackError(
+        f"the demo needs {' and '.join(lack.need for lack in lacks)}",
+        cause="; ".join(lack.why for lack in lacks),
+        hint="; ".join(lack.hint for lack in lacks if lack.hint),
+    )
+
+
+def _check_java() -> None:
+    from seamark.devstack.java import find_java  # noqa: PLC0415
+
+    if not sys.platform.startswith("linux"):
+        raise DevstackError("the servers of the demo run on Linux only", hint="use a Linux machine")
+    try:
+        find_java()
+    except DevstackError as error:
+        hint = "on Debian: apt-get install openjdk-17-jre-headless; or set JAVA_HOME"
+        raise DevstackError(error.message, cause=error.cause, hint=hint) from None
+
+
+def _check_jars() -> None:
+    from seamark.devstack.stack import KAFKA_VERSION  # noqa: PLC0415
+
+    _check_jar_set(f"kafka-{KAFKA_VERSION}")
+
+
+def _check_jar_set(name: str) -> None:
+    from seamark.devstack.downloads import cache_folder  # noqa: PLC0415
+
+    if not (cache_folder() / "jars" / name).is_dir() and not shutil.which("mvn"):
+        raise DevstackError(
+            f"Maven is needed to fetch the jars {name} and is not on this machine",
+            hint="on Debian: apt-get install maven",
+        )
+
+
+def _check_postgres() -> None:
+    from seamark.devstack.servers.postgres import find_programs  # noqa: PLC0415
+
+    find_programs()
+    if not shutil.which("psql"):
+        raise DevstackError("psql is not on this machine", hint="on Debian: apt-get install postgresql-client")
+
+
+def _check_s3() -> None:
+    from seamark.devstack.downloads import cache_folder  # noqa: PLC0415
+    from seamark.devstack.servers.s3 import VERSION  # noqa: PLC0415
+
+    if not (cache_folder() / "bin" / f"versitygw-{VERSION}").is_dir() and not shutil.which("go"):
+        raise DevstackError("Go is needed to build the S3 server and is not on this machine", hint="install Go")
+
+
+def _check_plugin(name: str) -> None:
+    from seamark.devstack.java import RELEASES, plugin_places  # noqa: PLC0415
+
+    (release,) = (release for release in RELEASES if release.name == name)
+    found = [path for place in plugin_places() for path in place.glob(f"{release.jar}*")]
+    if not any(path.is_dir() or path.suffix == ".jar" for path in found):
+        raise DevstackError(
+            f"the {name} connector was not found",
+            hint=f"put {release.where} into a folder and name it in SEAMARK_PLUGINS",
+        )
+    if not any(path.is_dir() for path in found):
+        _check_jar_set(release.dependencies)
+
+
+def _check_spark() -> None:
+    from seamark.devstack.stack import SPARK_VERSION  # noqa: PLC0415
+
+    missing = [package for package in ("pyspark", "pyarrow", "deltalake") if find_spec(package) is None]
+    if missing:
+        raise DevstackError(f"{' and '.join(missing)} is not installed", hint="pip install 'seamark[spark]'")
+    _check_jar_set(f"spark-{SPARK_VERSION}")
+
+
+_CHECKS: Mapping[Need, Callable[[], None]] = {
+    Need.JAVA: _check_java,
+    Need.JARS: _check_jars,
+    Need.POSTGRES: _check_postgres,
+    Need.JDBC: lambda: _check_plugin("jdbc"),
+    Need.S3: _check_s3,
+    Need.S3_SINK: lambda: _check_plugin("s3"),
+    Need.SPARK: _check_spark,
+}
+
 
 # devstack's own words for "everything is up": of a supervisor, and of the starter of a detached one.
 _READY = ("ready: ", "the stack ")

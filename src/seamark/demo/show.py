@@ -6,16 +6,239 @@ import contextlib
 import shlex
 import shutil
 import tempfile
+import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
-from seamark.demo.audience import Audience
-from seamark.demo.play import play
-from seamark.demo.programme import Programme
-from seamark.demo.servers import run_servers
+from seamark.demo.chapter import EVERYWHERE, Act, Chapter, Need
+from seamark.demo.chapters import CHAPTERS
+from seamark.demo.servers import Lack, build_refusal, find_lacks, run_servers
 from seamark.demo.stage import Stage
-from seamark.errors import DevstackError
+from seamark.errors import DevstackError, UsageError
+from seamark.report.listing import Column, Listing, View
+from seamark.report.text import Span, Style, line, render_lines
+
+# Longer lines are hard to read; a terminal may be narrower, and a pipe has no width of its own.
+_WIDTH = 100
+
+
+@dataclass(slots=True)
+class Audience:
+    """Writes to one stream; where `waits` is set, a person says when it goes on."""
+
+    out: TextIO
+    stdin: TextIO
+    width: int | None = None
+    color: bool = False
+    waits: bool = False
+
+    def title(self, text: str) -> None:
+        """The begin of a chapter."""
+        self._write("")
+        self._write(text, Style.STRONG)
+
+    def say(self, text: str) -> None:
+        """A sentence of the story."""
+        self._write("")
+        for part in self._wrap(text):
+            self._write(part)
+
+    def show(self, prompt: str, text: str) -> None:
+        """What is done, as a person would do it."""
+        self._line(Span(f"{prompt} ", Style.MUTED), Span(text, Style.STRONG))
+
+    def look(self, text: str) -> None:
+        """What to look at in what was just written."""
+        for number, part in enumerate(self._wrap(text, less=2)):
+            self._line(Span("  " if number else "→ ", Style.GOOD), part)
+
+    def tell(self, text: str) -> None:
+        """Progress, and remarks beside the story."""
+        self._write(f"  {text}", Style.MUTED)
+
+    def goes_on(self) -> bool:
+        """Wait for Enter; False where the person has had enough."""
+        if not self.waits:
+            return True
+        asked = render_lines([line(Span("  Enter goes on, q quits", Style.MUTED))], color=self.color)
+        self.out.write(f"{asked.rstrip()} ")
+        self.out.flush()
+        answer = self.stdin.readline()
+        # No line at all is the end of the input: nobody is there any more.
+        return bool(answer) and answer.strip().lower() not in ("q", "quit")
+
+    def _wrap(self, text: str, *, less: int = 0) -> list[str]:
+        return textwrap.wrap(text, min(self.width or _WIDTH, _WIDTH) - less, break_on_hyphens=False)
+
+    def _write(self, text: str, style: Style = Style.PLAIN) -> None:
+        self._line(Span(text, style))
+
+    def _line(self, *parts: str | Span) -> None:
+        self.out.write(render_lines([line(*parts)], color=self.color))
+        # Commands write to the same terminal by themselves: what was said must be there before.
+        self.out.flush()
+
+
+def play(chapters: Sequence[tuple[int, Chapter]], stage: Stage, audience: Audience) -> bool:
+    """Play numbered chapters to their end; False where the person quit before."""
+    for number, chapter in chapters:
+        audience.title(f"{number}. {chapter.title}")
+        if chapter.set_up is not None:
+            chapter.set_up(stage)
+        for act in chapter.acts:
+            if not _perform(act, stage, audience):
+                return False
+    return True
+
+
+def _perform(act: Act, stage: Stage, audience: Audience) -> bool:
+    audience.say(act.say)
+    command = stage.fill(act.command) if act.command else ""
+    if command:
+        audience.show("$", command)
+    if act.event is not None:
+        audience.show(">", act.event.words)
+    if (command or act.event) and not audience.goes_on():
+        return False
+    if command:
+        _check_code(act, stage.run(command), audience)
+    if act.event is not None:
+        act.event.happen(stage)
+    if act.until is not None:
+        seconds = stage.wait_for(act.until)
+        audience.tell(f"{seconds:.1f} s until {act.until.words}")
+    if act.look:
+        audience.look(act.look)
+    return True
+
+
+def _check_code(act: Act, code: int, audience: Audience) -> None:
+    if code:
+        audience.tell(f"exit code {code}")
+    if code not in act.codes:
+        raise DevstackError(
+            f"the demo did not go as it should: {act.command} ended with {code}",
+            cause=f"expected was {' or '.join(str(known) for known in act.codes)}",
+            hint="please report it, with what stands above",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ListedChapter:
+    """A chapter with its number, and what this machine lacks for it."""
+
+    number: int
+    chapter: Chapter
+    lacks: tuple[Lack, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Programme:
+    """The chapters that were asked for. `lacks` are those without which no server starts."""
+
+    entries: tuple[ListedChapter, ...]
+    lacks: tuple[Lack, ...] = ()
+    # What chapters wish for and this machine has.
+    granted: frozenset[Need] = frozenset()
+
+    @property
+    def played(self) -> tuple[ListedChapter, ...]:
+        """The chapters that have all they need."""
+        return tuple(entry for entry in self.entries if not entry.lacks)
+
+    @property
+    def left_out(self) -> tuple[ListedChapter, ...]:
+        """The chapters that can't be played here."""
+        return tuple(entry for entry in self.entries if entry.lacks)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of `devstack up`: a database that no connector can reach is not started."""
+        postgres = ("--postgres",) if {Need.POSTGRES, Need.JDBC} <= self.granted else ()
+        s3 = ("--s3",) if Need.S3 in self.granted else ()
+        return ("--workers", "2", *postgres, *s3)
+
+    def check(self) -> None:
+        """Refuse to begin where nothing could be shown.
+
+        Raises:
+            DevstackError: it says what is missing and how to get it.
+        """
+        if self.lacks:
+            raise build_refusal(self.lacks)
+        if not self.played:
+            names = ", ".join(entry.chapter.name for entry in self.entries)
+            lacks = {lack.need: lack for entry in self.entries for lack in entry.lacks}.values()
+            raise DevstackError(
+                f"chapter {names} can't be played on this machine",
+                cause="; ".join(lack.why for lack in lacks),
+                hint="; ".join(lack.hint for lack in lacks if lack.hint),
+            )
+
+
+def build_programme(
+    chosen: Sequence[str] = (),
+    *,
+    chapters: Sequence[Chapter] = CHAPTERS,
+    find: Callable[[Iterable[Need]], tuple[Lack, ...]] = find_lacks,
+) -> Programme:
+    """Choose chapters by number or name, all of them where none is named, in their own order."""
+    numbered = list(enumerate(chapters, start=1))
+    numbers = {_find_number(word, numbered) for word in chosen}
+    picked = [(number, chapter) for number, chapter in numbered if not numbers or number in numbers]
+    wanted = [need for _, chapter in picked for need in (*chapter.needs, *chapter.wishes)]
+    missing = {lack.need: lack for lack in find((*EVERYWHERE, *wanted))}
+    return Programme(
+        tuple(
+            ListedChapter(number, chapter, tuple(missing[need] for need in chapter.needs if need in missing))
+            for number, chapter in picked
+        ),
+        lacks=tuple(missing[need] for need in EVERYWHERE if need in missing),
+        granted=frozenset(wanted) - missing.keys(),
+    )
+
+
+def build_programme_view(programme: Programme) -> View[ListedChapter]:
+    """The chapters as a list."""
+    return View(_LISTING, programme.entries)
+
+
+def _find_number(word: str, numbered: Sequence[tuple[int, Chapter]]) -> int:
+    for number, chapter in numbered:
+        if word.strip().lower() in (str(number), chapter.name):
+            return number
+    known = ", ".join(f"{number} {chapter.name}" for number, chapter in numbered)
+    raise UsageError(f"there is no chapter {word}", hint=f"the chapters are: {known}")
+
+
+_LISTING: Listing[ListedChapter] = Listing(
+    kind="ChapterList",
+    noun="chapter",
+    name=lambda entry: entry.chapter.name,
+    columns=(
+        Column("number", "NO", lambda entry: entry.number, right=True),
+        Column("name", "NAME", lambda entry: entry.chapter.name),
+        Column("title", "TITLE", lambda entry: entry.chapter.title),
+        Column(
+            "needs",
+            "NEEDS",
+            lambda entry: [need.value for need in entry.chapter.needs],
+            text=lambda entry: ", ".join(entry.chapter.needs) or "-",
+        ),
+        Column(
+            "missing",
+            "MISSING HERE",
+            lambda entry: [lack.need.value for lack in entry.lacks],
+            text=lambda entry: ", ".join(lack.need for lack in entry.lacks) or "-",
+            long=lambda entry: "; ".join(str(lack) for lack in entry.lacks) or "-",
+            style=lambda entry: Style.WARN if entry.lacks else Style.PLAIN,
+        ),
+    ),
+)
+
 
 _STACK_FILE = "stack.json"
 

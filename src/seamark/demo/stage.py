@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seamark.demo.context_file import CONTEXT_FILE, build_context
+from seamark.demo.servers import CONTEXT_FILE, build_context
 from seamark.errors import DevstackError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Stage:
 
     def use_spark(self) -> None:
         """Let commands run Spark on this machine; its jars are fetched where they are missing."""
-        from seamark.devstack.jars import spark_jars  # noqa: PLC0415
+        from seamark.devstack.downloads import spark_jars  # noqa: PLC0415
 
         self.jars = str(spark_jars())
 

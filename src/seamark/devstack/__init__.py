@@ -9,7 +9,6 @@ Linux only: the kernel ends every server when its supervisor dies (PR_SET_PDEATH
 """
 
 from seamark.devstack.client import load_stack, start_stack
-from seamark.devstack.spec import StackSpec
 from seamark.devstack.stack import (
     ConnectEndpoint,
     KafkaEndpoint,
@@ -18,6 +17,7 @@ from seamark.devstack.stack import (
     ServerEntry,
     SparkEndpoint,
     Stack,
+    StackSpec,
     ToxiproxyEndpoint,
 )
 

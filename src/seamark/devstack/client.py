@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from types import TracebackType
+from typing import IO, Any, Self
 
-from seamark.devstack.spec import StackSpec
-from seamark.devstack.stack import Stack, read_stack
+from seamark.devstack.stack import Stack, StackSpec, read_stack
 from seamark.errors import DevstackError
 
 READY = "ready: "
@@ -70,3 +72,76 @@ def _await_ready(process: subprocess.Popen[str]) -> None:
 def _lines(stream: IO[str] | None) -> Iterator[str]:
     for line in stream or ():
         yield line.rstrip("\n")
+
+
+_NAME = "control.sock"
+# A restart waits up to 120 s for a worker; the asker waits a little longer.
+ANSWER_SECONDS = 150
+
+
+class ControlSocket:
+    """The supervisor's end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with _short_path(folder) as path:
+            self._socket.bind(path)
+        (folder / _NAME).chmod(0o600)
+        self._socket.listen()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
+
+    def answer(self, obey: Callable[[str, str], dict[str, object]], *, seconds: float) -> None:
+        """Wait up to some seconds for one request and answer it."""
+        self._socket.settimeout(seconds)
+        try:
+            peer, _ = self._socket.accept()
+        except (TimeoutError, InterruptedError):
+            return
+        with peer, contextlib.suppress(OSError, ValueError):
+            peer.settimeout(5)
+            request = json.loads(_read_line(peer))
+            peer.sendall(json.dumps(obey(request["command"], request.get("name", ""))).encode() + b"\n")
+
+
+def ask(folder: Path, command: str, name: str = "") -> dict[str, Any]:
+    """Send one request to the supervisor of the stack in that folder and give its answer."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+        peer.settimeout(ANSWER_SECONDS)
+        try:
+            with _short_path(folder) as path:
+                peer.connect(path)
+        except OSError as error:
+            raise DevstackError("the stack's supervisor does not answer", cause=str(error)) from None
+        peer.sendall(json.dumps({"command": command, "name": name}).encode() + b"\n")
+        answer: dict[str, Any] = json.loads(_read_line(peer))
+    if not answer.get("ok"):
+        raise DevstackError(f"could not {command} {name}: {answer.get('error')}", cause=answer.get("cause", ""))
+    return answer
+
+
+@contextlib.contextmanager
+def _short_path(folder: Path) -> Iterator[str]:
+    # A socket's path may have 107 bytes; a folder of pytest's easily has more. The way through an open
+    # folder's descriptor is always short.
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{_NAME}"
+    finally:
+        os.close(descriptor)
+
+
+def _read_line(peer: socket.socket) -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        part = peer.recv(65536)
+        if not part:
+            raise DevstackError("the stack's supervisor ended in the middle of an answer")
+        line += part
+    return line

@@ -5,19 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from seamark.devstack.jars import connect_jars, kafka_jars, spark_jars
-from seamark.devstack.java import write_properties
-from seamark.devstack.plugins import PluginFolder, build_plugins
-from seamark.devstack.ports import PortReservation
-from seamark.devstack.process import Server
+from seamark.devstack.downloads import connect_jars, kafka_jars, spark_jars
+from seamark.devstack.java import PluginFolder, build_plugins, write_properties
+from seamark.devstack.process import PortReservation, Server
 from seamark.devstack.servers.connect import build_cluster, build_standalone
 from seamark.devstack.servers.kafka import build_brokers
 from seamark.devstack.servers.postgres import build_postgres, find_programs
 from seamark.devstack.servers.s3 import LAKE_BUCKET, build_s3, read_gateway
 from seamark.devstack.servers.spark import build_spark, find_spark
 from seamark.devstack.servers.toxiproxy import Doors, read_toxiproxy
-from seamark.devstack.spec import StackSpec
-from seamark.devstack.stack import ConnectEndpoint, KafkaEndpoint, PostgresEndpoint, S3Endpoint, Stack
+from seamark.devstack.stack import ConnectEndpoint, KafkaEndpoint, PostgresEndpoint, S3Endpoint, Stack, StackSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from seamark.devstack.process import wait_until
 from seamark.devstack.stack import PostgresEndpoint, Stack
-from seamark.devstack.wait import wait_until
 from seamark.errors import DevstackError
 
 BUCKET = "lake"

@@ -16,11 +16,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
-from seamark.devstack.control import ControlSocket
+from seamark.devstack.client import ControlSocket
 from seamark.devstack.layout import StackLayout
-from seamark.devstack.process import RunningServer, Server, state_of
+from seamark.devstack.process import RunningServer, Server, state_of, wait_until
 from seamark.devstack.stack import ServerEntry, Stack, write_stack
-from seamark.devstack.wait import wait_until
 from seamark.errors import DevstackError, SeamarkError
 
 Say = Callable[[str], None]

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
-from seamark.connect.connector import Connector
-from seamark.connect.worker import Plugin, Worker
+from seamark.connect.clusters import Clusters
+from seamark.connect.model import Connector, Plugin, Worker
+from seamark.core.readings import Finding, Reading, Severity, fan_out
 from seamark.core.refs import ConnectorType
-from seamark.errors import SeamarkError
-from seamark.kafka.broker import KafkaCluster
+from seamark.errors import SeamarkError, UnreachableError
+from seamark.kafka.api import KafkaPort
+from seamark.kafka.clusters import KafkaCluster, OpenTransaction
 from seamark.kafka.groups import GroupStatus
-from seamark.kafka.open_transaction import OpenTransaction
-from seamark.kafka.topic import TopicStatus
-from seamark.offsets.stored_offset import StoreReading
+from seamark.kafka.model import TopicStatus
+from seamark.offsets.model import StoreReading
 
 if TYPE_CHECKING:
-    from seamark.context import ConnectSettings, Context
+    from seamark.context import ConnectSettings, Context, KafkaSettings
 
 
 _OWN, _ELSEWHERE = "offsets.storage.topic", "producer.override.bootstrap.servers"
@@ -107,3 +109,177 @@ class Evidence:
     groups: Mapping[str, GroupStatus | SeamarkError] = field(default_factory=dict)
     offsets: Mapping[str, OffsetsEvidence | SeamarkError] = field(default_factory=dict)
     transactions: TransactionsEvidence | SeamarkError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing the doctor looks at. `name` never changes: scripts and the docs hold on to it."""
+
+    name: str
+    examine: Callable[[Evidence], Iterable[Finding]]
+
+
+def run_check(check: Check, evidence: Evidence) -> tuple[Finding, ...]:
+    """Everything one check has to say. A check that can't run says that; it never takes the others down."""
+    subject = evidence.context.name
+    try:
+        findings = tuple(check.examine(evidence))
+    except SeamarkError as error:
+        return (build_unexamined(check.name, subject=subject, error=error),)
+    except Exception as error:  # noqa: BLE001
+        # A fault of ours in one check must not hide what the others found.
+        return (
+            Finding(
+                check.name,
+                Severity.WARNING,
+                subject=subject,
+                message=f"not examined: the check itself failed with {type(error).__name__}",
+                fix="please report this as a fault of seamark",
+            ),
+        )
+    if not findings:
+        return (Finding(check.name, Severity.OK, subject=subject, message="nothing to look at"),)
+    return findings
+
+
+def build_unexamined(check: str, *, subject: str, error: SeamarkError) -> Finding:
+    """The finding of a check that could not look."""
+    return Finding(
+        check,
+        Severity.WARNING,
+        subject=subject,
+        message=f"not examined: {error.message}",
+        fix=error.hint or error.cause,
+    )
+
+
+T = TypeVar("T")
+N = TypeVar("N", TopicStatus, GroupStatus)
+BuildKafka = Callable[["KafkaSettings"], KafkaPort]
+ReadOffsets = Callable[[ClusterEvidence, TopicStatus], OffsetsEvidence]
+ReadTransactions = Callable[[Sequence[TopicStatus]], TransactionsEvidence]
+
+# The client looks the coordinator of every group up one by one. Sinks of one fleet mostly share
+# their ACLs, so a sample tells as much as ten thousand lookups.
+GROUP_SAMPLE = 50
+
+
+def read_reachability(context: Context, *, clusters: Clusters, build_kafka: BuildKafka) -> Evidence:
+    """Only who answers: one call to every worker and one to the brokers."""
+    found = _ask_each(clusters, _read_workers)
+    return _with_kafka(Evidence(context, clusters=found), build_kafka, is_deep=False)
+
+
+def read_evidence(
+    context: Context,
+    *,
+    clusters: Clusters,
+    build_kafka: BuildKafka,
+    read_offsets: ReadOffsets | None = None,
+    read_transactions: ReadTransactions | None = None,
+) -> Evidence:
+    """Everything the checks need."""
+    found = _ask_each(clusters, _read_cluster)
+    evidence = _with_kafka(Evidence(context, clusters=found), build_kafka, is_deep=True)
+    if read_transactions is not None:
+        evidence = replace(evidence, transactions=_read_transactions(evidence, read_transactions))
+    return evidence if read_offsets is None else replace(evidence, offsets=_read_offsets(evidence, read_offsets))
+
+
+def _read_transactions(evidence: Evidence, read: ReadTransactions) -> TransactionsEvidence | SeamarkError | None:
+    """Of all internal topics that were found; None where there are none."""
+    topics = [topic for topic in evidence.topics.values() if isinstance(topic, TopicStatus)]
+    return _keep(lambda: read(topics)) if topics else None
+
+
+def _read_offsets(evidence: Evidence, read: ReadOffsets) -> dict[str, OffsetsEvidence | SeamarkError]:
+    """Of every cluster whose offsets topic was found."""
+    topics = {
+        cluster.name: (cluster, topic)
+        for cluster in evidence.clusters
+        if isinstance(topic := evidence.topics.get(cluster.settings.offsets_topic or ""), TopicStatus)
+    }
+    answers = fan_out({name: partial(read, cluster, topic) for name, (cluster, topic) in topics.items()})
+    return {**answers.results, **answers.failures}
+
+
+def _ask_each(clusters: Clusters, read: Callable[[Clusters, str], ClusterEvidence]) -> tuple[ClusterEvidence, ...]:
+    answers = fan_out({name: lambda name=name: read(clusters, name) for name in clusters.names})  # type: ignore[misc]
+    return tuple(
+        answers.results.get(name)
+        # Not even a client could be made, for example because a secret is missing.
+        or ClusterEvidence(clusters.settings(name), workers=answers.failures[name], connectors=answers.failures[name])
+        for name in clusters.names
+    )
+
+
+def _read_workers(clusters: Clusters, name: str) -> ClusterEvidence:
+    return ClusterEvidence(clusters.settings(name), workers=clusters.client(name).read_workers())
+
+
+def _read_cluster(clusters: Clusters, name: str) -> ClusterEvidence:
+    client, settings = clusters.client(name), clusters.settings(name)
+    workers = client.read_workers()
+    up = [worker.url for worker in workers if worker.is_up]
+    if not up:
+        silence = UnreachableError(
+            f"no worker of Connect cluster {name} answers",
+            cause="; ".join(f"{worker.url}: {worker.error}" for worker in workers),
+            hint="see connect.reachable",
+        )
+        return ClusterEvidence(settings, workers=workers, connectors=silence)
+    return ClusterEvidence(
+        settings,
+        workers=workers,
+        connectors=_keep(lambda: tuple(map(clusters.types.clean, client.read_connectors()))),
+        plugins={url: _keep(lambda url=url: client.read_plugins(url)) for url in up},  # type: ignore[misc]
+    )
+
+
+def _with_kafka(evidence: Evidence, build_kafka: BuildKafka, *, is_deep: bool) -> Evidence:
+    """The same evidence with what the brokers told."""
+    settings = evidence.context.kafka
+    address = _keep(lambda: settings.bootstrap_servers)
+    if isinstance(address, SeamarkError):
+        # The address itself is a reference that can't be resolved.
+        return replace(evidence, kafka=address)
+    if not address:
+        return evidence
+    evidence = replace(evidence, address=address)
+    admin = _keep(lambda: build_kafka(settings))
+    if isinstance(admin, SeamarkError):
+        return replace(evidence, kafka=admin)
+    try:
+        return _ask_brokers(evidence, admin, is_deep=is_deep)
+    finally:
+        admin.close()
+
+
+def _ask_brokers(evidence: Evidence, admin: KafkaPort, *, is_deep: bool) -> Evidence:
+    kafka = _keep(admin.read_cluster)
+    if isinstance(kafka, SeamarkError) or not is_deep:
+        return replace(evidence, kafka=kafka)
+    topics = [topic for found in evidence.clusters for topic in found.internal_topics.values() if topic]
+    topics += [topic for found in evidence.clusters for topic in found.own_topics if topic not in topics]
+    groups = [found.find_group(sink) for found in evidence.clusters for sink in found.sinks]
+    return replace(
+        evidence,
+        kafka=kafka,
+        topics=_read_named(admin.read_topics, topics),
+        groups=_read_named(admin.read_groups, list(dict.fromkeys(groups))[:GROUP_SAMPLE]),
+    )
+
+
+def _read_named(read: Callable[[Sequence[str]], Reading[N]], names: Sequence[str]) -> Mapping[str, N | SeamarkError]:
+    reading = _keep(lambda: read(names))
+    if isinstance(reading, SeamarkError):
+        return dict.fromkeys(names, reading)
+    return {**{item.name: item for item in reading.items}, **reading.failures}
+
+
+def _keep(call: Callable[[], T]) -> T | SeamarkError:
+    """The answer, or the error in its place."""
+    try:
+        return call()
+    except SeamarkError as error:
+        return error

@@ -7,13 +7,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from seamark.core.finding import Finding, Severity
-from seamark.doctor.check import Check, build_unexamined
-from seamark.doctor.evidence import ClusterEvidence, Evidence, OffsetsEvidence, TransactionsEvidence
-from seamark.doctor.transactions import TransactionsReader
+from seamark.core.readings import Finding, Severity
+from seamark.doctor.evidence import (
+    Check,
+    ClusterEvidence,
+    Evidence,
+    OffsetsEvidence,
+    TransactionsEvidence,
+    build_unexamined,
+)
+from seamark.doctor.topic_checks import TransactionsReader
 from seamark.errors import SeamarkError
-from seamark.kafka.topic import TopicStatus
-from seamark.offsets.offset_finding import OffsetFinding, OffsetOddity
+from seamark.kafka.model import TopicStatus
+from seamark.offsets.model import OffsetFinding, OffsetOddity
 from seamark.report.words import render_count, render_duration
 
 if TYPE_CHECKING:

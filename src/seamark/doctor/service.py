@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seamark.connect.clusters import Clusters
-from seamark.core.finding import Finding
-from seamark.doctor.check import Check, run_check
-from seamark.doctor.clock import CLOCK_CHECKS
-from seamark.doctor.gather import BuildKafka, ReadOffsets, ReadTransactions, read_evidence, read_reachability
-from seamark.doctor.groups import GROUP_CHECKS
+from seamark.core.readings import Finding
+from seamark.doctor.evidence import (
+    BuildKafka,
+    Check,
+    ReadOffsets,
+    ReadTransactions,
+    read_evidence,
+    read_reachability,
+    run_check,
+)
 from seamark.doctor.offset_checks import OFFSET_CHECKS
-from seamark.doctor.permissions import PERMISSION_CHECKS
-from seamark.doctor.plugins import PLUGIN_CHECKS
-from seamark.doctor.reach import REACHABILITY_CHECKS
-from seamark.doctor.security import SECURITY_CHECKS
-from seamark.doctor.states import STATE_CHECKS
-from seamark.doctor.topics import TOPIC_CHECKS
-from seamark.doctor.transactions import TRANSACTION_CHECKS
-from seamark.doctor.versions import VERSION_CHECKS
+from seamark.doctor.security_checks import PERMISSION_CHECKS, SECURITY_CHECKS
+from seamark.doctor.topic_checks import GROUP_CHECKS, TOPIC_CHECKS, TRANSACTION_CHECKS
+from seamark.doctor.worker_checks import CLOCK_CHECKS, PLUGIN_CHECKS, REACHABILITY_CHECKS, STATE_CHECKS, VERSION_CHECKS
 
 if TYPE_CHECKING:
     from seamark.context import Context

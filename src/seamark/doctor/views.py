@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from seamark.core.finding import Finding, Severity
+from seamark.core.readings import Finding, Severity
 from seamark.report.listing import Column, Listing, View
 from seamark.report.text import Line, Span, Style, line
 from seamark.report.words import render_count, render_severity, style_severity

@@ -5,50 +5,70 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-import seamark.fleet.action_kinds  # noqa: F401 - plans are decoded here
+import seamark.fleet.kinds  # noqa: F401 - plans are decoded here
 from seamark.changes.actor import Actor
-from seamark.changes.entry import Ending, Entry, EntryKind
+from seamark.changes.environment import World
 from seamark.changes.executor import Executor
-from seamark.changes.head import find_spec
 from seamark.changes.history import read_closed, read_plan
 from seamark.changes.images import find_key_names
-from seamark.changes.journal import Journal, Opening
-from seamark.changes.key_checks import check_key
-from seamark.changes.pace import FLEET_PACE, Pace
-from seamark.changes.permissions import check_confirmed, check_plan
-from seamark.changes.plan import Plan
-from seamark.changes.planned import Planned
-from seamark.changes.planner import Planner
-from seamark.changes.precondition import check_preconditions, reseal
-from seamark.changes.progress import Progress
+from seamark.changes.journal import Ending, Entry, EntryKind, Journal, Opening, find_spec
+from seamark.changes.keys import check_key
+from seamark.changes.outcome import ChangeResult, Progress
+from seamark.changes.plan import Plan, Planned, find_masked_keys, read_plan_file
+from seamark.changes.planner import Planner, check_confirmed, check_plan
+from seamark.changes.preconditions import BEFORE, aspect_of, check_preconditions, is_expected, reseal
 from seamark.changes.recovery import Recovery
 from seamark.changes.registration import Registrations
-from seamark.changes.result import ChangeResult
-from seamark.changes.sealing import SealingWorld, SealKey
-from seamark.changes.signed import check_signatures
-from seamark.changes.spool import FileSpool
-from seamark.changes.step import build_step
-from seamark.changes.timing import build_timing
+from seamark.changes.signing import SealingWorld, SealKey, check_signatures
+from seamark.changes.step import Step, build_step
+from seamark.changes.timing import FLEET_PACE, Pace, build_timing
 from seamark.changes.undo import build_undo_plan
-from seamark.changes.world import World
+from seamark.changes.without_journal import FileSpool
 from seamark.connect.clusters import Clusters
+from seamark.connectors.config import check_configs
 from seamark.connectors.policy import check_config_writes, check_new_names
-from seamark.connectors.validation import check_configs
 from seamark.errors import PermissionDeniedError, RefusedError, SeamarkError
 from seamark.fleet.environment import FleetWorld
 from seamark.fleet.identity import check_coverage
-from seamark.fleet.review import (
-    refuse_hidden,
-    refuse_unexpected,
-)
-from seamark.offsets.write.access import check_denied, find_missing
-from seamark.policy.permission import Access
+from seamark.offsets.write.rights import check_denied, find_missing
+from seamark.policy.permissions import Access
 from seamark.specs.ownership import ClusterNames, build_undo_field, find_owners, read_claims, refresh_spec
 
 if TYPE_CHECKING:
     from seamark.context import Context
+
+
+_AGAIN = "make the plan anew"
+
+
+def read_saved_plan(path: Path) -> Plan:
+    """Read a plan file; every kind of action is known here."""
+    return read_plan_file(path)
+
+
+def refuse_hidden(plan: Plan) -> None:
+    """Refuse a plan whose secrets were left out when it was saved."""
+    hidden = find_masked_keys(plan)
+    if hidden:
+        raise RefusedError(
+            "the plan does not hold the secrets it needs",
+            cause=f"left out when it was saved: {', '.join(hidden)}",
+            hint="make the plan anew and apply it at once, or write the values as secret:// references",
+        )
+
+
+def refuse_unexpected(plan: Plan, steps: Sequence[Step]) -> None:
+    """Refuse a plan whose file lacks a precondition that its steps need."""
+    wanted = {aspect_of(step) for step in steps if is_expected(step)}
+    if missing := sorted(wanted - {found.subject for found in plan.preconditions if found.kind == BEFORE}):
+        raise RefusedError(
+            "the plan does not guard what it changes",
+            cause=f"no precondition for {', '.join(missing)}",
+            hint=f"{_AGAIN}: this one was edited",
+        )
 
 
 class Changes:

@@ -12,30 +12,28 @@ from seamark.changes.identity import IDENTITY, Identity
 from seamark.changes.images import SECRET_KEYS
 from seamark.changes.keys import Keys
 from seamark.changes.timing import build_timing
-from seamark.connect.api import ConnectPort
-from seamark.connect.clusters import Clusters, build_connect_client
-from seamark.connect.connector import Connector, ConnectorStatus
-from seamark.connect.plugin_types import has_trace
-from seamark.connect.ports import CONNECT, STATUSES, WORKER_URLS
+from seamark.connect.api import CONNECT, STATUSES, WORKER_URLS, ConnectPort
+from seamark.connect.clusters import Clusters, build_connect_client, has_trace
+from seamark.connect.model import Connector, ConnectorStatus
 from seamark.connect.shared_reads import StatusBoard
-from seamark.copies.cutover.copy_port import COPIES
-from seamark.core.deadline import read_clock
-from seamark.core.ports import Port
-from seamark.dead_letters.port import RECORDS
+from seamark.copies.cutover.port import COPIES
+from seamark.core.refs import Port
+from seamark.core.time import read_clock
+from seamark.dead_letters.steps import RECORDS
 from seamark.errors import RefusedError
 from seamark.kafka.api import BROKERS, BrokersPort
-from seamark.kip199.port import OFFSET_FILE
+from seamark.kip199.steps import OFFSET_FILE
 from seamark.offsets.port import LEFT_OFFSETS, OFFSETS, SNAPSHOTS
 from seamark.offsets.stores.ledger import route_ledgers
-from seamark.pipelines.pipeline import REGISTERED
+from seamark.pipelines.actions import REGISTERED
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context
     from seamark.copies.cutover.operations import CutoverOperations
     from seamark.dead_letters.records import SinkRecords
-    from seamark.kip199.standalone_file import StandaloneFile
+    from seamark.kip199.steps import StandaloneFile
     from seamark.offsets.port import OffsetPort
-    from seamark.offsets.read.left_offsets import LeftOffsets
+    from seamark.offsets.read.connector import LeftOffsets
     from seamark.offsets.stores.stores import OffsetStores, OpenScan
 
 # As long as the brokers are asked for anything else. A step may send two requests one after the other, and both must
@@ -154,7 +152,7 @@ class FleetWorld:
         `kept` is what it was, where Connect does not know it.
         """
         if self._context.verify == "rest":
-            from seamark.offsets.read.rest_offsets import RestOffsets  # noqa: PLC0415
+            from seamark.offsets.read.rest import RestOffsets  # noqa: PLC0415
 
             return RestOffsets(
                 name,
@@ -163,7 +161,7 @@ class FleetWorld:
                 settings=self._clusters.settings(cluster),
                 clock=self._clock,
             )
-        from seamark.offsets.read.connector_offsets import ConnectorOffsets  # noqa: PLC0415
+        from seamark.offsets.read.connector import ConnectorOffsets  # noqa: PLC0415
 
         return ConnectorOffsets(
             name,
@@ -176,7 +174,7 @@ class FleetWorld:
 
     def left_offsets(self, cluster: str) -> LeftOffsets:
         """What connectors that are gone have left in the workers' topic."""
-        from seamark.offsets.read.left_offsets import LeftOffsets  # noqa: PLC0415
+        from seamark.offsets.read.connector import LeftOffsets  # noqa: PLC0415
 
         return LeftOffsets(cluster, context=self._context, stores=self.stores)
 
@@ -219,7 +217,7 @@ class FleetWorld:
 
     def offset_file(self, cluster: str) -> StandaloneFile:
         """The file of a standalone worker."""
-        from seamark.kip199.standalone_file import StandaloneFile  # noqa: PLC0415
+        from seamark.kip199.steps import StandaloneFile  # noqa: PLC0415
 
         return StandaloneFile(self._clusters.settings(cluster))
 
@@ -296,7 +294,7 @@ class PlanWorld:
 
     def left_offsets(self, cluster: str) -> LeftOffsets:
         """What connectors that are gone have left in the workers' topic."""
-        from seamark.offsets.read.left_offsets import LeftOffsets  # noqa: PLC0415
+        from seamark.offsets.read.connector import LeftOffsets  # noqa: PLC0415
 
         return LeftOffsets(cluster, context=self._context, stores=self.stores)
 

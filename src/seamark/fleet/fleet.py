@@ -8,37 +8,33 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from seamark.changes.access import permits
+from seamark.changes.permissions import permits
 from seamark.connect.api import ConnectPort
 from seamark.connect.clusters import Clusters, build_connect_client
-from seamark.connect.wait import Wait
+from seamark.connect.model import Wait
 from seamark.connectors.service import Connectors
 from seamark.connectors.workers import Workers
-from seamark.core.finding import Finding
+from seamark.core.readings import Finding
 from seamark.kafka.api import BrokersPort, KafkaPort
-from seamark.offsets.service import Offsets
-from seamark.offsets.stores.config_names import find_config_reader
-from seamark.overview.look import read_status
-from seamark.overview.model import FleetStatus
-from seamark.policy.permission import Permission
+from seamark.offsets.service import Offsets, find_config_reader
+from seamark.overview.status import FleetStatus, read_status
+from seamark.policy.permissions import Permission
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from seamark.changes.actor import Actor
     from seamark.changes.journal import Journal as JournalPort
-    from seamark.changes.pace import Pace
-    from seamark.changes.plan import Plan
-    from seamark.changes.planned import Planned
+    from seamark.changes.outcome import ChangeResult, Progress
+    from seamark.changes.plan import Plan, Planned
     from seamark.changes.planner import Planner
-    from seamark.changes.progress import Progress
-    from seamark.changes.result import ChangeResult
+    from seamark.changes.timing import Pace
+    from seamark.connectors.config import DesiredConnector
     from seamark.connectors.loggers import Loggers
     from seamark.connectors.plans import ConnectorPlans
-    from seamark.connectors.spec import DesiredConnector
     from seamark.context import ConnectSettings, Context, KafkaSettings
     from seamark.copies.service import Copies
-    from seamark.core.reading import Reading
+    from seamark.core.readings import Reading
     from seamark.dead_letters.service import Skips
     from seamark.doctor.service import Doctor
     from seamark.errors import SeamarkError
@@ -46,18 +42,18 @@ if TYPE_CHECKING:
     from seamark.fleet.environment import FleetWorld, PlanWorld
     from seamark.fleet.identity import Identities
     from seamark.fleet.journal import Journal
-    from seamark.groups.lag_model import GroupLag
+    from seamark.groups.lag import GroupLag
     from seamark.groups.service import Groups
     from seamark.kip199.plans import Imports
-    from seamark.lifecycle.service import Lifecycle
+    from seamark.lifecycle.plans import Lifecycle
+    from seamark.offsets.exports import SourceLag
     from seamark.offsets.port import OffsetDependencies
-    from seamark.offsets.read.former import FormerOffsets
-    from seamark.offsets.source_lag import SourceLag
+    from seamark.offsets.read.export import FormerOffsets
     from seamark.offsets.stores.stores import OffsetStores, OpenScan
-    from seamark.pipelines.landings import Landings
-    from seamark.policy.permission import Access
+    from seamark.pipelines.service import Landings
+    from seamark.policy.permissions import Access
     from seamark.specs.plan import SpecPlans
-    from seamark.specs.plan.source import SpecSource
+    from seamark.specs.plan.desired import SpecSource
     from seamark.topics.service import Topics
 
 
@@ -215,8 +211,7 @@ class Fleet:
     @permits(Permission.READ)
     def copies(self) -> Copies:
         """Copies of topics: planning them, running them on Spark, how far they are, and the proof."""
-        from seamark.copies.plan.logs import KafkaLogs  # noqa: PLC0415
-        from seamark.copies.plan.place import CopyEndpoint, CopyEndpoints  # noqa: PLC0415
+        from seamark.copies.plan.endpoints import CopyEndpoint, CopyEndpoints, KafkaLogs  # noqa: PLC0415
         from seamark.copies.service import Copies  # noqa: PLC0415
 
         endpoint = CopyEndpoint(
@@ -238,8 +233,8 @@ class Fleet:
     @permits(Permission.READ)
     def landings(self) -> Landings:
         """Landings of topics in tables: what a run would do, running them on Spark, how far they are."""
-        from seamark.pipelines.landings import Landings  # noqa: PLC0415
-        from seamark.specs.plan.source import read_spec  # noqa: PLC0415
+        from seamark.pipelines.service import Landings  # noqa: PLC0415
+        from seamark.specs.plan.desired import read_spec  # noqa: PLC0415
 
         return Landings(
             self.context,
@@ -259,7 +254,7 @@ class Fleet:
     @permits(Permission.READ)
     def source_lag(self) -> Reading[SourceLag]:
         """What every source has not read yet, counted in the databases that the context names; the worst first."""
-        from seamark.offsets.read.source_lag import read_source_lags  # noqa: PLC0415
+        from seamark.offsets.read.lag import read_source_lags  # noqa: PLC0415
 
         return read_source_lags(self.context, clusters=self._clusters, stores=self._stores)
 
@@ -319,7 +314,7 @@ class Fleet:
 
     def build_pace(self, *, canary: int = 0, max_failures: int | None = None, max_changes: int | None = None) -> Pace:
         """How a large change shall go: the first `canary` connectors alone, then the rest; see `Pace`."""
-        from seamark.changes.pace import FLEET_PACE  # noqa: PLC0415
+        from seamark.changes.timing import FLEET_PACE  # noqa: PLC0415
 
         return replace(FLEET_PACE, canary=canary, max_failures=max_failures, max_changes=max_changes)
 
@@ -334,7 +329,7 @@ class Fleet:
 
         A plan of a process that can't write the journal is a proposal, which `apply -f PATH --expect FILE` compares.
         """
-        from seamark.changes.plan_file import write_plan_file  # noqa: PLC0415
+        from seamark.changes.plan import write_plan_file  # noqa: PLC0415
         from seamark.errors import SeamarkError  # noqa: PLC0415
 
         plan = planned.plan
@@ -350,7 +345,7 @@ class Fleet:
     @permits(Permission.READ)
     def undo(self, change: str | ChangeResult) -> Planned:
         """Plan the way back from a change that is closed."""
-        import seamark.fleet.action_kinds  # noqa: F401, PLC0415 - plans are decoded here
+        import seamark.fleet.kinds  # noqa: F401, PLC0415 - plans are decoded here
         from seamark.changes.history import read_plan  # noqa: PLC0415
 
         entries = self.journal.show(change if isinstance(change, str) else change.change)
@@ -381,7 +376,7 @@ class Fleet:
             RefusedError: another spec has a connector of these, or a policy or a plugin says no.
             UnreachableError: a cluster did not answer. There is no plan for a half.
         """
-        from seamark.specs.plan.source import build_title, read_spec  # noqa: PLC0415
+        from seamark.specs.plan.desired import build_title, read_spec  # noqa: PLC0415
 
         spec = read_spec(what, allow_python=allow_python or self.context.policy.python)
         return self._spec_plans.plan(
@@ -399,7 +394,7 @@ class Fleet:
         self, what: SpecSource, *, names: Sequence[str] = (), adopt: bool = False, allow_python: bool = False
     ) -> Planned:
         """Plan the end of every connector that files, folders or a spec name and that is there."""
-        from seamark.specs.plan.source import build_title, read_spec  # noqa: PLC0415
+        from seamark.specs.plan.desired import build_title, read_spec  # noqa: PLC0415
 
         spec = read_spec(what, allow_python=allow_python or self.context.policy.python)
         return self._spec_plans.destroy(spec, title=build_title("destroy", what), names=names, adopt=adopt)
@@ -409,8 +404,7 @@ class Fleet:
         self, what: SpecSource, *, names: Sequence[str] = (), allow_python: bool = False
     ) -> tuple[DesiredConnector, ...]:
         """The connectors that files, folders or a spec want, held against the policy. No server is asked."""
-        from seamark.specs.plan.offline import check_spec  # noqa: PLC0415
-        from seamark.specs.plan.source import read_spec  # noqa: PLC0415
+        from seamark.specs.plan.desired import check_spec, read_spec  # noqa: PLC0415
 
         spec = read_spec(what, allow_python=allow_python or self.context.policy.python)
         return check_spec(spec, self.context, self._clusters, names=names)
@@ -431,15 +425,15 @@ class Fleet:
 
     @cached_property
     def _actor(self) -> Actor:
-        from seamark.changes.access import find_principal  # noqa: PLC0415
         from seamark.changes.actor import this_actor  # noqa: PLC0415
+        from seamark.changes.permissions import find_principal  # noqa: PLC0415
 
         return self._own_actor or this_actor(find_principal(self.context))
 
     @cached_property
     def access(self) -> Access:
         """What the principal of this process may do in the context."""
-        from seamark.changes.access import build_access  # noqa: PLC0415
+        from seamark.changes.permissions import build_access  # noqa: PLC0415
 
         return build_access(self.context)
 
@@ -502,7 +496,7 @@ class Fleet:
 
     @cached_property
     def _former(self) -> FormerOffsets:
-        from seamark.offsets.read.former import FormerOffsets  # noqa: PLC0415
+        from seamark.offsets.read.export import FormerOffsets  # noqa: PLC0415
 
         return FormerOffsets(self._clusters, stores=lambda: self._stores)
 
@@ -510,14 +504,14 @@ class Fleet:
     def _planner(self) -> Planner:
         from seamark.changes.action import LOCKS  # noqa: PLC0415
         from seamark.changes.planner import Planner  # noqa: PLC0415
-        from seamark.connect.plugin_type import find_type  # noqa: PLC0415
-        from seamark.connectors.port import LEFTOVERS, PLUGIN_TYPES  # noqa: PLC0415
-        from seamark.copies.cutover.copy_port import COPY_PREVIEW  # noqa: PLC0415
-        from seamark.core.ports import Port  # noqa: PLC0415
-        from seamark.fleet.locks import FleetLocks  # noqa: PLC0415
+        from seamark.connect.plugins import find_type  # noqa: PLC0415
+        from seamark.connectors.steps import LEFTOVERS, PLUGIN_TYPES  # noqa: PLC0415
+        from seamark.copies.cutover.port import COPY_PREVIEW  # noqa: PLC0415
+        from seamark.core.refs import Port  # noqa: PLC0415
+        from seamark.fleet.identity import FleetLocks  # noqa: PLC0415
         from seamark.offsets.port import PLANNING, Planning  # noqa: PLC0415
+        from seamark.topics.actions import TOPIC_GUARD  # noqa: PLC0415
         from seamark.topics.safety import FleetTopicGuard  # noqa: PLC0415
-        from seamark.topics.topic import TOPIC_GUARD  # noqa: PLC0415
 
         ports: dict[Port[Any], Any] = {
             LOCKS: FleetLocks(self._clusters, self._identities),
@@ -539,14 +533,14 @@ class Fleet:
 
     def _apply_part(self, planned: Planned) -> ChangeResult:
         """Apply a change that is a part of what was confirmed as a whole, such as the target topic of a copy."""
-        from seamark.changes.permissions import find_plan_confirmation  # noqa: PLC0415
+        from seamark.changes.planner import find_plan_confirmation  # noqa: PLC0415
 
         return self.apply(planned, confirm=find_plan_confirmation(planned.plan, self.context))
 
     @cached_property
     def _plans(self) -> ConnectorPlans:
         from seamark.connectors.plans import ConnectorPlans  # noqa: PLC0415
-        from seamark.lifecycle.leftovers import Leftovers  # noqa: PLC0415
+        from seamark.lifecycle.plans import Leftovers  # noqa: PLC0415
 
         return ConnectorPlans(
             self.context,
@@ -557,7 +551,7 @@ class Fleet:
 
     @cached_property
     def _lifecycle(self) -> Lifecycle:
-        from seamark.lifecycle.service import Lifecycle  # noqa: PLC0415
+        from seamark.lifecycle.plans import Lifecycle  # noqa: PLC0415
 
         return Lifecycle(self.context, clusters=self._clusters, plans=lambda: self._plans)
 
@@ -569,7 +563,7 @@ class Fleet:
 
     def _open_offset_plan(self) -> OffsetDependencies:
         """Build what one plan of offsets needs. It is new for each plan, because its world keeps what it has read."""
-        from seamark.lifecycle.relocation import Relocations  # noqa: PLC0415
+        from seamark.lifecycle.relocate import Relocations  # noqa: PLC0415
         from seamark.offsets.port import OffsetDependencies  # noqa: PLC0415
 
         return OffsetDependencies(
@@ -615,14 +609,14 @@ class Fleet:
         )
 
     def _read_registered(self) -> Mapping[str, Any]:
-        from seamark.pipelines.registered import read_registered  # noqa: PLC0415
+        from seamark.pipelines.actions import read_registered  # noqa: PLC0415
 
         return read_registered(self._find_journal)
 
     def _find_journal(self) -> JournalPort:
         # Changes are made of actions, which whoever reads a change must know.
-        import seamark.fleet.action_kinds  # noqa: F401, PLC0415
-        from seamark.changes.signed import SignedJournal  # noqa: PLC0415
+        import seamark.fleet.kinds  # noqa: F401, PLC0415
+        from seamark.changes.signing import SignedJournal  # noqa: PLC0415
 
         if self._opened is None:
             self._opened = SignedJournal(self._open_journal(self.context), self._world.keys.read)
@@ -637,6 +631,6 @@ def build_kafka_admin(settings: KafkaSettings) -> KafkaPort:
 
 
 def _open_journal(context: Context) -> JournalPort:
-    from seamark.changes.journal_place import open_journal  # noqa: PLC0415
+    from seamark.changes.setup import open_journal  # noqa: PLC0415
 
     return open_journal(context)

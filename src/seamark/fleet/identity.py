@@ -10,19 +10,25 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from seamark.changes.identity import ConnectIdentity, Identity, build_wrong_connect, build_wrong_kafka
+from seamark.changes.locks import cluster_lock, connector_lock, group_lock, loggers_lock
 from seamark.changes.plan import Plan
 from seamark.changes.step import Step
 from seamark.connect.clusters import Clusters
-from seamark.connect.worker import Worker
+from seamark.connect.config import find_group
+from seamark.connect.model import Worker
 from seamark.context.urls import build_worker_id
-from seamark.core.fanout import fan_out
+from seamark.core.readings import fan_out
+from seamark.core.refs import ConnectorType
 from seamark.errors import RefusedError, SeamarkError
-from seamark.kafka.broker import KafkaCluster
+from seamark.kafka.clusters import KafkaCluster
 
 if TYPE_CHECKING:
     from typing import Protocol
 
     from seamark.context import ConnectSettings, Context
+
+
+if TYPE_CHECKING:
 
     class _Kafka(Protocol):
         def read_cluster(self) -> KafkaCluster: ...
@@ -241,3 +247,42 @@ def _read_same_id(name: str, workers: Sequence[Worker]) -> str:
         hint="check the URLs of the context: all of them must lead to workers of one Connect cluster",
         context={"cluster": name},
     )
+
+
+class FleetLocks:
+    """The lock names of one context's Connect clusters."""
+
+    def __init__(self, clusters: Clusters, identities: Identities) -> None:
+        self._clusters = clusters
+        self._identities = identities
+
+    def find_connector(
+        self, cluster: str, name: str, configs: Sequence[Mapping[str, str]], *, kind: ConnectorType
+    ) -> frozenset[str]:
+        """Return the locks of a connector, with all the configs that it has or will have.
+
+        A connector of unknown type takes the locks of a source and of a sink.
+        """
+        settings, workers = self._clusters.settings(cluster), self._identities.find_scope(cluster)
+        locks = set() if kind is ConnectorType.SINK else {connector_lock(name, workers=workers)}
+        if kind is not ConnectorType.SOURCE:
+            locks |= {group_lock(find_group(name, config, settings), workers=workers) for config in configs}
+        return frozenset(locks)
+
+    def find_cluster(self, cluster: str) -> str:
+        """Return the lock of a whole Connect cluster."""
+        return cluster_lock(self._identities.find_scope(cluster))
+
+    def find_loggers(self, cluster: str) -> str:
+        """Return the lock of the log levels of a cluster's workers."""
+        return loggers_lock(self._identities.find_scope(cluster))
+
+    def find_groups(self, groups: Sequence[str]) -> Sequence[frozenset[str]]:
+        """Return the locks of consumer groups; a sink's group is one of its Connect cluster."""
+        from seamark.groups.lag import read_owners  # noqa: PLC0415
+
+        clusters = read_owners(self._clusters).clusters
+        return [
+            frozenset({group_lock(group, workers=self._identities.find_scope(found) if found else "")})
+            for group, found in ((group, clusters.get(group, "")) for group in groups)
+        ]

@@ -7,23 +7,20 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from seamark.changes.access import build_access, check_permission
 from seamark.changes.actor import Actor
-from seamark.changes.entry import Entry
-from seamark.changes.head import Head, OpenChange
 from seamark.changes.history import read_open, read_plan
+from seamark.changes.journal import Entry, Head, OpenChange
 from seamark.changes.journal import Journal as JournalPort
-from seamark.changes.key_checks import build_key_item, check_key, read_rotation, record_first_key, rotate_key
-from seamark.changes.permissions import check_named
+from seamark.changes.keys import build_key_item, check_key, read_rotation, record_first_key, rotate_key
+from seamark.changes.outcome import ChangeResult, Progress
+from seamark.changes.permissions import build_access, check_permission
 from seamark.changes.plan import Plan
-from seamark.changes.progress import Progress
-from seamark.changes.result import ChangeResult
-from seamark.changes.setup import make_setup, read_setup
-from seamark.changes.setup_model import JournalSetup, KeyRotation
+from seamark.changes.planner import check_named
+from seamark.changes.setup import JournalSetup, KeyRotation, make_setup, read_setup
 from seamark.errors import JournalError, NotFoundError
 from seamark.fleet.changes import Changes
-from seamark.policy.permission import Permission
-from seamark.report.safety import escape_json
+from seamark.policy.permissions import Permission
+from seamark.report.text import escape_json
 
 if TYPE_CHECKING:
     from seamark.changes.keys import Keys

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from seamark.errors import NotFoundError
 from seamark.fleet.fleet import Fleet
-from seamark.kip199.context import build_worker_context, choose_journal, name_workers
+from seamark.kip199.worker import build_worker_context, choose_journal, name_workers
 
 if TYPE_CHECKING:
     from seamark.changes.journal import Journal
@@ -33,8 +33,7 @@ def open_worker_fleet(
 
 
 def _open_journal(context: Context, change: str) -> Journal:
-    from seamark.changes.journal_place import open_journal  # noqa: PLC0415
-    from seamark.changes.setup import make_setup  # noqa: PLC0415
+    from seamark.changes.setup import make_setup, open_journal  # noqa: PLC0415
     from seamark.context import JournalKind  # noqa: PLC0415
 
     if context.journal.kind is JournalKind.FILE:

@@ -2,16 +2,255 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from math import sqrt
 
 from seamark.connect.clusters import Clusters
-from seamark.core.reading import Reading
-from seamark.groups.delays import Reader, read_delays
-from seamark.groups.group_owners import read_owners
-from seamark.groups.lag_model import Delay, GroupLag, count_lag
+from seamark.connect.config import find_group
+from seamark.core.readings import Reading
+from seamark.core.refs import ConnectorType
+from seamark.errors import SeamarkError
 from seamark.kafka.api import BrokersPort
-from seamark.kafka.groups import Committed, GroupType
-from seamark.kafka.spot import Edge, Spot
+from seamark.kafka.groups import Committed, Group, GroupListing, GroupType
+from seamark.kafka.model import Bounds, Edge, Spot, Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOwners:
+    """Sinks and Connect cluster of each group, and the Connect clusters that didn't respond."""
+
+    sinks: Mapping[str, tuple[str, ...]]
+    clusters: Mapping[str, str]
+    failures: Mapping[str, SeamarkError]
+
+    def find(self, group: str) -> str:
+        """The sinks of a group as one text; "" where it is nobody's that we know."""
+        return ", ".join(self.sinks.get(group, ()))
+
+
+def read_owners(clusters: Clusters) -> GroupOwners:
+    """Ask every Connect cluster for its sinks."""
+    answers = clusters.ask(lambda client: client.read_connectors())
+    sinks: dict[str, list[str]] = {}
+    found_in: dict[str, str] = {}
+    for name, connectors in answers.results.items():
+        settings = clusters.settings(name)
+        for connector in connectors:
+            if connector.type is ConnectorType.SINK:
+                group = find_group(connector.name, connector.config, settings)
+                sinks.setdefault(group, []).append(connector.owner)
+                found_in[group] = name
+    return GroupOwners({group: tuple(found) for group, found in sinks.items()}, found_in, answers.failures)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEntry:
+    """A group in the list of all. `connector` is the sink whose group it is, CLUSTER/NAME, or ""."""
+
+    listing: GroupListing
+    connector: str = ""
+
+    @property
+    def name(self) -> str:
+        """The group's name."""
+        return self.listing.name
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """How long the next record to read has been there, by its own timestamp. Exact to the ms, or to some percent."""
+
+    seconds: float
+    is_exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReport:
+    """One group with its members and its positions. `bounds` lack the partitions that could not be asked for.
+
+    `delays` has the partitions on which it is behind and where the brokers told times.
+    """
+
+    group: Group
+    connector: str = ""
+    offsets: Mapping[Spot, Committed] = field(default_factory=dict)
+    bounds: Mapping[Spot, Bounds] = field(default_factory=dict)
+    delays: Mapping[Spot, Delay] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The group's name."""
+        return self.group.name
+
+    @property
+    def lag(self) -> Mapping[Spot, int | None]:
+        """Records behind, by partition; None where nobody could tell the end."""
+        ends = {spot: found.latest for spot, found in self.bounds.items()}
+        return {spot: count_lag(commit, ends.get(spot)) for spot, commit in sorted(self.offsets.items())}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """How far one group is behind: `lag` by partition, None where nobody could tell the end of its log.
+
+    `state` is Kafka's word. A sink that never committed has no partitions; its state is DEAD. `delays` has the
+    partitions on which it is behind and where the brokers told times.
+    """
+
+    name: str
+    state: str
+    type: GroupType
+    connector: str = ""
+    lag: Mapping[Spot, int | None] = field(default_factory=dict)
+    delays: Mapping[Spot, Delay] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int | None:
+        """Records behind on all partitions that are known; None where none is."""
+        known = [count for count in self.lag.values() if count is not None]
+        return sum(known) if known else None
+
+    @property
+    def worst(self) -> tuple[Spot, int] | None:
+        """The partition that is behind most, and how far."""
+        known = [(count, spot) for spot, count in self.lag.items() if count is not None]
+        if not known:
+            return None
+        count, spot = max(known)
+        return spot, count
+
+    @property
+    def delay(self) -> Delay | None:
+        """How long the record that waits longest has been there; None where nobody could tell."""
+        if self.delays:
+            return max(self.delays.values(), key=lambda found: found.seconds)
+        return Delay(0.0) if self.total == 0 and not self.unknown else None
+
+    @property
+    def unknown(self) -> int:
+        """How many partitions could not be asked for."""
+        return sum(count is None for count in self.lag.values())
+
+
+def count_lag(commit: Committed, end: int | None) -> int | None:
+    """Records from a commit to the end. A commit beyond the end, as after a topic was made anew, is none behind."""
+    return None if end is None else max(0, end - commit.offset)
+
+
+# The brokers tell the first record of a time or later, of many partitions in one request to each of them
+# (ListOffsets). They tell no time of an offset. So the time is searched for: the first guess is a straight line from
+# the first record to now, and each answer narrows it. A log that was written steadily takes three or four rounds,
+# each of them one request to a broker, however many partitions there are. A record would have to be fetched with its
+# whole batch, from every partition that somebody is behind on.
+
+Reader = tuple[Spot, int]
+"""A partition and the next offset that somebody reads of it."""
+
+# Rounds in which a steady log is found with some to spare; a partition with many readers has more of them.
+_ROUNDS_FOR_ONE = 6
+_MOST_ROUNDS = 40
+# Near enough: people read "2 h", and a second is as good as no delay.
+_NEAR_MS = 1000
+_NEAR_SHARE = 0.02
+# What is known no better than this is told to nobody.
+_ROUGH_SHARE = 0.25
+_EARLIEST_MS = 0
+
+
+@dataclass(slots=True)
+class _Search:
+    """Between which times the next record of one reader lies, and between which offsets these are.
+
+    `low_ms` is the time of a record at or before it, `high_ms` a time that only later records have.
+    """
+
+    offset: int
+    low_ms: int
+    low_offset: int
+    high_ms: int
+    high_offset: int
+    is_exact: bool = False
+
+    def take(self, at_ms: int, stamp: Stamp | None) -> None:
+        """Learn from the first record of a time or later; None where there is no such record."""
+        if stamp is None or stamp.timestamp_ms is None or stamp.offset > self.offset:
+            if at_ms < self.high_ms:
+                self.high_ms = at_ms
+                self.high_offset = min(self.high_offset, stamp.offset) if stamp is not None else self.high_offset
+        elif stamp.timestamp_ms >= self.low_ms:
+            self.low_ms, self.low_offset = stamp.timestamp_ms, stamp.offset
+            self.is_exact = self.is_exact or stamp.offset == self.offset
+
+    @property
+    def is_found(self) -> bool:
+        """Whether the time is known to the ms: several records may have the same one."""
+        return self.is_exact or self.high_ms - self.low_ms <= 1
+
+    def is_within(self, share: float, now_ms: int) -> bool:
+        """Whether it is known as well as that share of its age."""
+        open_ms = self.high_ms - self.low_ms
+        return self.is_found or open_ms <= max(_NEAR_MS, share * (now_ms - self.low_ms))
+
+    def guess(self, number: int, now_ms: int) -> int:
+        """The time to ask for next."""
+        if number % 2:
+            # A log that was written in bursts is no line: every second time the age is cut in its geometric middle.
+            low, high = max(1.0, now_ms - self.low_ms), max(1.0, now_ms - self.high_ms)
+            guess = now_ms - round(sqrt(low * high))
+        else:
+            # Half a record early: it is the first one of any time after the record before it.
+            share = (self.offset - 0.5 - self.low_offset) / max(1, self.high_offset - self.low_offset)
+            guess = self.low_ms + round(share * (self.high_ms - self.low_ms))
+        return min(max(guess, self.low_ms + 1), self.high_ms - 1)
+
+
+def read_delays(
+    kafka: BrokersPort, readers: Collection[Reader], ends: Mapping[Spot, int], *, now_ms: int
+) -> dict[Reader, Delay]:
+    """How long the next record of each reader has been there. One that nobody could tell is not in it.
+
+    `readers` are behind: their offsets are before the end of the log. What counts is the latest time of the records
+    up to that offset, so times out of order make a delay too short, never too long.
+    """
+    first = kafka.read_offsets_at(dict.fromkeys((spot for spot, _ in readers), _EARLIEST_MS)).found
+    searches: dict[Spot, list[_Search]] = {}
+    for spot, offset in dict.fromkeys(readers):
+        stamp = first.get(spot)
+        if stamp is not None and stamp.timestamp_ms is not None:
+            search = _Search(offset, stamp.timestamp_ms, stamp.offset, max(now_ms, stamp.timestamp_ms) + 1, ends[spot])
+            # Whoever stands before the first record goes on with it.
+            search.is_exact = offset <= stamp.offset
+            searches.setdefault(spot, []).append(search)
+    _narrow(kafka, searches, now_ms=now_ms)
+    return {
+        (spot, search.offset): Delay(max(0, now_ms - search.low_ms) / 1000, is_exact=search.is_found)
+        for spot, found in searches.items()
+        for search in found
+        if search.is_within(_ROUGH_SHARE, now_ms)
+    }
+
+
+def _narrow(kafka: BrokersPort, searches: Mapping[Spot, list[_Search]], *, now_ms: int) -> None:
+    """Ask in rounds, one time a partition, until all is known well enough. What one reader learns helps the others."""
+    most = min(_MOST_ROUNDS, _ROUNDS_FOR_ONE * max(map(len, searches.values()), default=0))
+    left = dict(searches)
+    for number in range(most):
+        left = {spot: waiting for spot, found in left.items() if (waiting := _find_waiting(found, now_ms))}
+        if not left:
+            return
+        times = {spot: waiting[0].guess(number, now_ms) for spot, waiting in left.items()}
+        answers = kafka.read_offsets_at(times).found
+        for spot, stamp in answers.items():
+            for search in left[spot]:
+                search.take(times[spot], stamp)
+        left = {spot: waiting for spot, waiting in left.items() if spot in answers}
+
+
+def _find_waiting(found: Collection[_Search], now_ms: int) -> list[_Search]:
+    return [search for search in found if not search.is_within(_NEAR_SHARE, now_ms)]
+
 
 _NO_GROUP = "DEAD"
 

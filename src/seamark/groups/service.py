@@ -8,25 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seamark.changes.action import Action
-from seamark.changes.planned import Planned
+from seamark.changes.plan import Planned
 from seamark.changes.planner import Planner
 from seamark.connect.clusters import Clusters
-from seamark.core.duration import parse_duration
-from seamark.core.reading import Reading
+from seamark.core.readings import Reading
 from seamark.core.refs import render_group
+from seamark.core.time import parse_duration
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
-from seamark.groups.delays import read_delays
-from seamark.groups.group import DeleteGroup, MoveGroup
-from seamark.groups.group_image import build_positions
-from seamark.groups.group_owners import GroupOwners, read_owners
-from seamark.groups.lag import pick_delays
-from seamark.groups.lag_model import GroupEntry, GroupReport, count_lag
+from seamark.groups.actions import DeleteGroup, MoveGroup, build_positions
+from seamark.groups.lag import GroupEntry, GroupOwners, GroupReport, count_lag, pick_delays, read_delays, read_owners
 from seamark.groups.targets import Chosen, clamp, parse_topic, parse_where, read_export, read_spots, read_targets, shift
 from seamark.kafka.groups import Committed, Group, GroupOffsets, GroupType, count_members
-from seamark.kafka.spot import Spot
+from seamark.kafka.model import Spot
 
 if TYPE_CHECKING:
-    from seamark.changes.world import Clock
+    from seamark.changes.environment import Clock
     from seamark.kafka.api import BrokersPort
 
 _NO_GROUP = "DEAD"

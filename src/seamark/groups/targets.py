@@ -8,10 +8,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from seamark.core.offsets import OffsetMap
 from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.kafka.api import BrokersPort
 from seamark.kafka.groups import Committed
-from seamark.kafka.spot import Edge, Spot
+from seamark.kafka.model import Edge, Spot
+
+TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
+
+
+def build_partition(spot: Spot) -> OffsetMap:
+    """A partition of a log, as Connect names it."""
+    return {TOPIC: spot[0], PARTITION: spot[1]}
+
 
 # An export of a large group has some thousand lines.
 _LARGEST_BYTES = 16 * 1024 * 1024

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seamark.core.reading import Reading
-from seamark.groups.lag_model import Delay, GroupEntry, GroupLag, GroupReport
+from seamark.core.readings import Reading
+from seamark.groups.lag import Delay, GroupEntry, GroupLag, GroupReport
 from seamark.kafka.groups import Committed, GroupMember
-from seamark.kafka.spot import Bounds, Spot
-from seamark.report.error import build_failures
+from seamark.kafka.model import Bounds, Spot
 from seamark.report.listing import Column, Listing, View
-from seamark.report.sparkline import render_sparkline
+from seamark.report.table import render_sparkline
+from seamark.report.terminal import build_failures
 from seamark.report.text import Line, Screen, Span, Style, line
 from seamark.report.words import render_count, render_duration, render_number
 

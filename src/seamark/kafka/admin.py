@@ -10,15 +10,21 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from seamark.core.reading import Reading
+from seamark.core.readings import Reading
 from seamark.errors import DeadlineError, MissingSettingError, NotFoundError, SeamarkError
-from seamark.kafka.broker import KafkaCluster
-from seamark.kafka.failures import build_connection_error, build_error, build_setting_error, is_passing
+from seamark.kafka.clients import ConnectionEvents, wait_for
+from seamark.kafka.clusters import KafkaCluster
+from seamark.kafka.failures import (
+    build_connection_error,
+    build_error,
+    build_no_answer,
+    build_setting_error,
+    build_write_failure,
+    is_passing,
+)
 from seamark.kafka.groups import GroupStatus
-from seamark.kafka.outcomes import build_no_answer, build_write_failure
-from seamark.kafka.topic import TopicStatus
+from seamark.kafka.model import TopicStatus
 from seamark.kafka.values import build_cluster, build_group, build_topic
-from seamark.kafka.wait import ConnectionEvents, wait_for
 
 # A healthy cluster answers a describe in milliseconds, and a broker's session ends after 9 s by
 # default. Whatever has not answered by then will not soon.

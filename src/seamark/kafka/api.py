@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from seamark.core.ports import Port
-from seamark.core.reading import Reading
-from seamark.kafka.broker import KafkaCluster
+from seamark.core.readings import Reading
+from seamark.core.refs import Port
+from seamark.kafka.clusters import KafkaCluster, OpenTransaction
 from seamark.kafka.groups import Committed, Group, GroupListing, GroupOffsets, GroupStatus
-from seamark.kafka.open_transaction import OpenTransaction
-from seamark.kafka.spot import Bounds, Edge, Spot, SpotReading, Stamp
-from seamark.kafka.topic import TopicSize, TopicStatus
+from seamark.kafka.model import Bounds, Edge, Spot, SpotReading, Stamp, TopicSize, TopicStatus
 
 
 class KafkaPort(Protocol):

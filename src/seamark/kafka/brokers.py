@@ -7,17 +7,15 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
-from seamark.core.deadline import limit_timeout
-from seamark.core.reading import Reading
+from seamark.core.readings import Reading
+from seamark.core.time import limit_timeout
 from seamark.errors import RejectedError, SeamarkError, UnknownOutcomeError
 from seamark.kafka.admin import DEFAULT_TIMEOUT_SECONDS
-from seamark.kafka.bulk_reads import SurveyAdmin
+from seamark.kafka.bulk_reads import SurveyAdmin, TransactionsClient
+from seamark.kafka.clusters import OpenTransaction
+from seamark.kafka.failures import build_write_failure, is_known
 from seamark.kafka.groups import Committed, GroupListing, GroupOffsets
-from seamark.kafka.open_transaction import OpenTransaction
-from seamark.kafka.open_transactions import TransactionsClient
-from seamark.kafka.outcomes import build_write_failure, is_known
-from seamark.kafka.spot import Spot
-from seamark.kafka.topic import TopicSize
+from seamark.kafka.model import Spot, TopicSize
 
 _SHARE = "share groups"
 
@@ -147,12 +145,7 @@ class Brokers(SurveyAdmin):
         self, name: str, *, values: Mapping[str, str] | None = None, remove: Collection[str] = ()
     ) -> None:
         """Set configs of a topic, and take others away from it, so that the brokers' default counts again."""
-        from confluent_kafka.admin import (  # type: ignore[attr-defined]  # noqa: PLC0415
-            AlterConfigOpType,
-            ConfigEntry,
-            ConfigResource,
-            ResourceType,
-        )
+        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType  # type: ignore[attr-defined]  # noqa: PLC0415
 
         entries = [
             ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from seamark.kafka.spot import Spot
+from seamark.kafka.model import Spot
 
 _QUIET = frozenset({"EMPTY", "DEAD"})
 

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from seamark.core.sensitive import mask_text
+from seamark.core.secrets import mask_text
 from seamark.errors import JournalError
-from seamark.kafka.clocks import Clocks
-from seamark.kafka.opening import hear_fatal_errors, open_client
-from seamark.kafka.wait import ConnectionEvents
+from seamark.kafka.clients import ConnectionEvents, hear_fatal_errors, open_client
+from seamark.kafka.log import Clocks
 
 # A broker that dies is missed after its session (9 s) and an election; one lost broker costs time and nothing else.
 DEFAULT_TIMEOUT_SECONDS = 15.0

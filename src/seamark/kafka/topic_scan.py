@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
-from seamark.errors import DeadlineError, SeamarkError
-from seamark.kafka.log_offsets import LogOffsetsAdmin
-from seamark.kafka.opening import open_client
-from seamark.kafka.raw_record import RawRecord, ScanResult
-from seamark.kafka.reading import OF_NO_CONCERN, QUEUE_BACKOFF
-from seamark.kafka.spot import Bounds
-from seamark.kafka.wait import ConnectionEvents
+from seamark.errors import DeadlineError, SeamarkError, UnreachableError
+from seamark.kafka.bulk_reads import LogOffsetsAdmin
+from seamark.kafka.clients import ConnectionEvents, open_client
+from seamark.kafka.log import OF_NO_CONCERN, QUEUE_BACKOFF
+from seamark.kafka.model import Bounds, RawRecord, ScanResult
 
 # So many records a call: large enough that the call itself costs nothing, small enough for some megabytes.
 _BATCH = 10_000
@@ -203,3 +201,36 @@ class _Run:
 
 def _build_record(message: Any) -> RawRecord:
     return RawRecord(message.partition(), message.offset(), message.timestamp()[1], message.key(), message.value())
+
+
+# KafkaConfigBackingStore.CONNECTOR_PREFIX. A null value is a deleted connector.
+_PREFIX = b"connector-"
+
+
+class _Scan(Protocol):
+    """What is read of the topic. `TopicScan` is the real one."""
+
+    def read_newest(self, accept: Accept | None = None) -> ScanResult: ...
+
+
+def read_connector_names(config: Mapping[str, str], topic: str, *, scan: _Scan | None = None) -> frozenset[str]:
+    """Return the names of all connectors whose config is in the topic.
+
+    Only committed records count, as for a worker with exactly-once support.
+
+    Raises:
+        SeamarkError: the topic can't be read to its end.
+    """
+    found = (scan or TopicScan(config, topic, committed=True)).read_newest(lambda key: key.startswith(_PREFIX))
+    if found.held_back:
+        raise UnreachableError(
+            f"can't read the config topic {topic} to its end",
+            cause="an open transaction hides its last records",
+            hint="repeat the command when the transaction has ended",
+            context={"subject": topic},
+        )
+    return frozenset(
+        record.key.removeprefix(_PREFIX).decode(errors="replace")
+        for record in found.records
+        if record.key is not None and record.value is not None
+    )

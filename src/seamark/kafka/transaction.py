@@ -9,14 +9,94 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
-from seamark.core.sensitive import mask_text
-from seamark.errors import AuthorizationError, FencedError, JournalError, SeamarkError
-from seamark.kafka.clocks import Clocks
-from seamark.kafka.opening import hear_fatal_errors, open_client
-from seamark.kafka.produce import Outgoing, produce
-from seamark.kafka.wait import ConnectionEvents
+from seamark.core.secrets import mask_text
+from seamark.core.time import check_deadline, limit_timeout, read_clock
+from seamark.errors import (
+    AccessError,
+    AuthorizationError,
+    DeadlineError,
+    FencedError,
+    JournalError,
+    SeamarkError,
+    UnknownOutcomeError,
+    UnreachableError,
+)
+from seamark.kafka.clients import ConnectionEvents, hear_fatal_errors, open_client
+from seamark.kafka.failures import build_no_answer, build_write_failure
+from seamark.kafka.log import Clocks
+from seamark.kafka.model import HeldRecord
+from seamark.kafka.produce import Delivery, Outgoing, produce
+
+
+class ExactWriter(Delivery):
+    """Writes records in their order, each acknowledged by all in-sync replicas before the next is sent."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def write(self, records: Sequence[Outgoing], *, until: float | None = None) -> None:
+        """Write them. None is begun after `until`, a time of `read_clock`: a process that was stopped may be fenced.
+
+        The first one is not begun after the deadline of the request either.
+
+        Raises:
+            UnknownOutcomeError: some may be there.
+            SeamarkError: none is.
+        """
+        for number, record in enumerate(records):
+            action = f"write record {number + 1} of {len(records)} to {record.topic}-{record.partition}"
+            if until is not None and read_clock() > until:
+                raise _build_late(number, len(records), record.topic)
+            if number == 0:
+                check_deadline(action)
+            error, message = self.deliver(record)
+            if error is None and message is not None:
+                continue
+            failure = (
+                build_no_answer(action=action, subject=record.topic, seconds=self._timeout_seconds)
+                if error is None
+                else build_write_failure(
+                    error, action=action, subject=record.topic, operation="WRITE", last_event=self._events.last
+                )
+            )
+            if number == 0 or isinstance(failure, UnknownOutcomeError):
+                raise failure
+            raise UnknownOutcomeError(
+                f"{number} of {len(records)} records were written, the next was not",
+                cause=f"{failure.message}: {failure.cause}",
+                hint=failure.hint,
+                context={"topic": record.topic},
+            )
+
+
+def write_records(
+    config: Mapping[str, str], records: Sequence[HeldRecord], *, timeout_seconds: float, until: float | None = None
+) -> None:
+    """Write records of an offsets topic, to the byte, by a writer of their own; none is begun after `until`."""
+    outgoing = [Outgoing(one.topic, key=one.key, value=one.value, partition=one.partition) for one in records]
+    # The producer sends a record at any time until its timeout.
+    timeout_seconds = limit_timeout(timeout_seconds, action="write records of an offsets topic")
+    with ExactWriter(config, timeout_seconds=timeout_seconds) as writer:
+        writer.write(outgoing, until=until)
+
+
+def _build_late(written: int, count: int, topic: str) -> SeamarkError:
+    kind = UnknownOutcomeError if written else DeadlineError
+    return kind(
+        f"{written} of {count} records were written, and there was no time left for the next",
+        cause="the brokers are slow, or this process was stopped for a while",
+        hint="a context with a longer in_flight has more time",
+        context={"topic": topic},
+    )
+
 
 # An entry is written in some 50 ms, but right behind the loss of a broker in 6 to 12 s: its session (9 s) must end, and
 # others must take its partitions and transactions. The brokers give up a transaction that is open for longer than this,
@@ -217,3 +297,37 @@ def build_write_error(error: Any, *, action: str, transactional_id: str, last_ev
         hint="check that the brokers run and that enough replicas are in sync",
         context=context,
     )
+
+
+def fence_producer(
+    config: Mapping[str, str],
+    transactional_id: str,
+    *,
+    timeout_seconds: float,
+    build_producer: Callable[[dict[str, Any]], Any] | None = None,
+) -> None:
+    """Take a transactional.id: whoever held it can write no more, and what it had not committed is taken back.
+
+    Raises:
+        AccessError: the brokers do not let us.
+        UnreachableError: it may still write.
+        DeadlineError: the deadline of the request has passed; nothing was sent.
+    """
+    timeout_seconds = limit_timeout(timeout_seconds, action=f"take the transactional id {transactional_id}")
+    writer = TransactionalWriter(
+        config, transactional_id=transactional_id, write_seconds=timeout_seconds, build_producer=build_producer
+    )
+    try:
+        writer.take()
+    except AccessError:
+        raise
+    except SeamarkError as error:
+        # Not the journal's error, whose own transactions these are not: nothing was changed, and somebody may go on.
+        raise UnreachableError(
+            f"could not take the transactional id {transactional_id}: whoever holds it may still write",
+            cause=error.cause or error.message,
+            hint="check that the brokers run, then repeat it",
+            context={"transactional_id": transactional_id},
+        ) from error
+    finally:
+        writer.close()

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from seamark.kafka.broker import Broker, KafkaCluster
+from seamark.kafka.clusters import Broker, KafkaCluster
 from seamark.kafka.groups import Committed, Group, GroupListing, GroupMember, GroupStatus, GroupType
-from seamark.kafka.spot import Spot
-from seamark.kafka.topic import PartitionStatus, TopicConfig, TopicStatus
+from seamark.kafka.model import PartitionStatus, Spot, TopicConfig, TopicStatus
 
 CONFIGS_THAT_MATTER = (
     "cleanup.policy",

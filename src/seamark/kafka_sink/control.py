@@ -7,13 +7,124 @@ memory. How one looks in Kafka is `control_codec`'s to say.
 
 from __future__ import annotations
 
+import json
+import re
 import zlib
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
+from operator import xor
+from typing import Any
 
-from seamark.errors import UsageError
-from seamark.kafka_sink.copy_run import Run
+from seamark.core import strict_json as strict
+from seamark.core.strict_json import VERSION_FIELD, StoredFormat, check_format
+from seamark.errors import FormatVersionError, RefusedError, UsageError
+
+_HEX = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_CHECKSUM_MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Checksum:
+    """Two sums over 64-bit hashes of records that come out the same in any order.
+
+    Either alone misses something: the sum is blind for two errors that cancel out, the xor for a record that is there
+    twice too often.
+    """
+
+    sum: int = 0
+    xor: int = 0
+
+    @classmethod
+    def of(cls, hashes: array[int]) -> Checksum:
+        """Of many records, by their hashes; of negative ones, as Spark has them, the bits are taken."""
+        return cls(sum(hashes) & _CHECKSUM_MASK, reduce(xor, hashes, 0) & _CHECKSUM_MASK)
+
+    def combine(self, other: Checksum) -> Checksum:
+        """The checksum of two sets of records together."""
+        return Checksum((self.sum + other.sum) & _CHECKSUM_MASK, self.xor ^ other.xor)
+
+    @property
+    def text(self) -> str:
+        """Both as 32 hexadecimal digits: JSON's numbers are not safe beyond 53 bits."""
+        return f"{self.sum:016x}{self.xor:016x}"
+
+    @classmethod
+    def from_text(cls, value: object) -> Checksum:
+        """Read what `text` gave."""
+        digits = strict.read_text(value, what="a checksum")
+        if not _HEX.fullmatch(digits):
+            raise UsageError("a checksum can't be read", cause="it has not 32 hexadecimal digits")
+        return cls(int(digits[:16], 16), int(digits[16:], 16))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Records that a task took from one source partition to one target partition, in order.
+
+    In the target they lie side by side: the task is the only writer there, and sorts by source partition and offset. In
+    the source there may be others between them. So the nth record is the nth offset of the target.
+    """
+
+    source: int
+    target: int
+    count: int
+    first_source: int
+    last_source: int
+    first_target: int
+    last_target: int
+    checksum: Checksum = Checksum()
+
+    def __post_init__(self) -> None:
+        """Refuse what can't be one run. A task that sees this before its commit aborts."""
+        taken = self.last_target - self.first_target + 1
+        if self.count < 1 or self.last_source - self.first_source + 1 < self.count:
+            raise self._refuse(f"{self.count} records can't lie in {self.first_source} to {self.last_source}")
+        if taken != self.count:
+            raise self._refuse(
+                f"{self.count} records take {taken} offsets of the target, {self.first_target} to {self.last_target}: "
+                "something came in between"
+            )
+
+    def _refuse(self, cause: str) -> RefusedError:
+        return RefusedError(
+            f"the records from partition {self.source} to partition {self.target} are no run",
+            cause=cause,
+            hint="stop every other writer of the target topic, and run the copy again; finished tasks are not repeated",
+        )
+
+    def to_list(self) -> list[int | str]:
+        """The run as JSON takes it."""
+        return [
+            self.source,
+            self.target,
+            self.count,
+            self.first_source,
+            self.last_source,
+            self.first_target,
+            self.last_target,
+            self.checksum.text,
+        ]
+
+    @classmethod
+    def from_list(cls, data: object) -> Run:
+        """Read what `to_list` gave."""
+        *numbers, checksum = strict.read_list(data, what="a run", length=8)
+        source, target, count, *ends = (strict.read_count(number, what="a number of a run") for number in numbers)
+        first_source, last_source, first_target, last_target = ends
+        return cls(
+            source,
+            target,
+            count,
+            first_source=first_source,
+            last_source=last_source,
+            first_target=first_target,
+            last_target=last_target,
+            checksum=Checksum.from_text(checksum),
+        )
+
 
 CONTROL_TOPIC = "seamark-control"
 """Where control records are kept by default."""
@@ -178,3 +289,85 @@ class ControlReading:
 
     records: Mapping[str, tuple[ControlRecord, ...]]
     is_whole: bool = True
+
+
+FORMAT = StoredFormat("control record", 3)
+
+_KEYS = (
+    VERSION_FIELD, "job", "part", "query", "batch", "task",
+    "records", "bytes", "sum", "done", "transactions", "copy", "run",
+)  # fmt: skip
+_COPY_KEYS = ("tasks", "hash", "runs")
+
+
+def encode_control(record: ControlRecord) -> bytes:
+    """The value of the record in Kafka. The same record is always the same bytes."""
+    claim = record.claim
+    body: dict[str, Any] = {
+        **FORMAT.field,
+        "job": claim.job,
+        "part": claim.part,
+        "query": claim.query,
+        "batch": claim.batch if claim.query else None,
+        "task": claim.task,
+        "records": record.amount.records,
+        "bytes": record.amount.bytes,
+        "sum": record.amount.sum,
+        "done": record.is_done,
+        "transactions": record.transactions,
+        "copy": None if record.copied is None else _encode_copied(record.copied),
+        "run": record.run,
+    }
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+
+
+def decode_control(value: bytes, *, place: str) -> ControlRecord:
+    """Read what `encode_control` gave. Anything else is refused: to pass over a record would be to write twice."""
+    try:
+        return _decode(value, place=place)
+    except FormatVersionError:
+        raise
+    except (UsageError, RefusedError) as error:
+        raise RefusedError(
+            f"the control record {place} can't be read",
+            cause=f"{error.message}: {error.cause}" if error.cause else error.message,
+            hint="find out what else writes to this topic: only seamark may write to a control topic",
+        ) from None
+
+
+def _encode_copied(copied: Copied) -> dict[str, Any]:
+    return {"tasks": copied.tasks, "hash": copied.hash_name, "runs": [run.to_list() for run in copied.runs]}
+
+
+def _decode(value: bytes, *, place: str) -> ControlRecord:
+    body = strict.read_json(value, what="its value")
+    check_format(FORMAT, body, where=f"the control record {place}")
+    fields = strict.read_object(body, keys=_KEYS, what="its value")
+    batch = strict.read_optional_count(fields["batch"], what="its batch")
+    return ControlRecord(
+        Claim(
+            strict.read_text(fields["job"], what="its job"),
+            task=strict.read_count(fields["task"], what="its task"),
+            query=strict.read_text(fields["query"], what="its query"),
+            batch=-1 if batch is None else batch,
+            part=strict.read_text(fields["part"], what="its part"),
+        ),
+        amount=Amount(
+            strict.read_count(fields["records"], what="the count of its records"),
+            bytes=strict.read_count(fields["bytes"], what="the count of its bytes"),
+            sum=strict.read_count(fields["sum"], what="the sum of its hashes"),
+        ),
+        is_done=strict.read_truth(fields["done"], what="its word done"),
+        transactions=strict.read_count(fields["transactions"], what="the count of its transactions"),
+        copied=None if fields["copy"] is None else _decode_copied(fields["copy"]),
+        run=strict.read_text(fields["run"], what="its run"),
+    )
+
+
+def _decode_copied(value: object) -> Copied:
+    fields = strict.read_object(value, keys=_COPY_KEYS, what="its copy")
+    return Copied(
+        strict.read_count(fields["tasks"], what="the number of its tasks"),
+        runs=tuple(map(Run.from_list, strict.read_list(fields["runs"], what="its runs"))),
+        hash_name=strict.read_text(fields["hash"], what="the name of its hash"),
+    )

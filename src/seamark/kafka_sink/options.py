@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from seamark.context.kafka_keys import LIBRDKAFKA_KEYS
-from seamark.context.origin import Origin, OriginKind
+from seamark.context.layer import Origin, OriginKind
 from seamark.context.reference import SecretReferences
 from seamark.errors import UsageError
 from seamark.kafka_sink.control import CONTROL_TOPIC
-from seamark.kafka_sink.task_producer import OURS
-from seamark.kafka_sink.task_settings import TaskSettings
+from seamark.kafka_sink.producer import OURS, TaskSettings
 
 _NAMES = (
     "topic",

@@ -25,31 +25,25 @@ from seamark.changes.action import (
 )
 from seamark.changes.codec import Secret
 from seamark.changes.effect import Effect, Sign
-from seamark.changes.precondition import build_stale
+from seamark.changes.preconditions import build_stale
 from seamark.changes.step import CanNotUndo, Step
 from seamark.connect.capability import Capability
-from seamark.connect.connector import Connector
-from seamark.connectors.connector import CreateConnector, DeleteConnector
-from seamark.connectors.connector_action import find_connector, find_locks
-from seamark.connectors.port import PLUGIN_TYPES
+from seamark.connect.model import Connector
 from seamark.connectors.run_state import SetRunState
-from seamark.core.fanout import read_all
-from seamark.core.offset import Offset
+from seamark.connectors.steps import PLUGIN_TYPES, CreateConnector, DeleteConnector, find_connector, find_locks
+from seamark.core.offsets import Offset
+from seamark.core.readings import read_all
 from seamark.errors import RefusedError
-from seamark.kafka.records_held import HeldRecord
-from seamark.offsets.held_offset import WriteRoute
+from seamark.kafka.model import HeldRecord
+from seamark.offsets.model import WriteRoute
 from seamark.offsets.port import PLANNING
-from seamark.offsets.semantics.plugin_semantics import read_meaning
-from seamark.offsets.stillness import Kept, build_kept
-from seamark.offsets.write.access import find_offset_rights, find_read_rights
-from seamark.offsets.write.actions import RUNNING, STOPPED, Quiesced, check_write, read_quiesced
-from seamark.offsets.write.copy_offsets import CopyOffsets, VerifyCopied
-from seamark.offsets.write.guards import find_quiet_seconds
-from seamark.offsets.write.progress import build_progress
-from seamark.offsets.write.steps import WriteOffsets
-from seamark.offsets.write.stopped import ProveStopped, VerifyOffsets
-from seamark.policy.permission import Permission
-from seamark.policy.rights import Right
+from seamark.offsets.quiesce import Kept, build_kept
+from seamark.offsets.semantics.registry import read_meaning
+from seamark.offsets.write.action import RUNNING, STOPPED, Quiesced, build_progress, check_write, read_quiesced
+from seamark.offsets.write.guards import ProveStopped, VerifyOffsets, find_quiet_seconds
+from seamark.offsets.write.rights import find_offset_rights, find_read_rights
+from seamark.offsets.write.steps import CopyOffsets, VerifyCopied, WriteOffsets
+from seamark.policy.permissions import Permission, Right
 from seamark.report.words import render_count
 
 if TYPE_CHECKING:

@@ -7,19 +7,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from seamark.core.offset import Offset
-from seamark.core.reading import Reading
-from seamark.offsets.offset_export import (
-    Difference,
-    ExportCheck,
-    HistoryEntry,
-    OffsetComparison,
-    OffsetDifference,
-    Orphan,
-)
+from seamark.core.offsets import Offset
+from seamark.core.readings import Reading
+from seamark.offsets.exports import Difference, ExportCheck, HistoryEntry, OffsetComparison, OffsetDifference, Orphan
 from seamark.offsets.views import build_evidence, render_bytes_of, render_partition, render_position
-from seamark.report.error import build_failures
 from seamark.report.listing import Column, Listing, View
+from seamark.report.terminal import build_failures
 from seamark.report.text import Line, Screen, Span, Style, line
 from seamark.report.words import render_ago, render_count, render_map, render_time
 

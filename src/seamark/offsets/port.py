@@ -7,19 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from seamark.changes.effect import Preview
-from seamark.changes.world import World
-from seamark.connect.connector import Connector
-from seamark.core.offset import Offset, OffsetMap
-from seamark.core.offsets import Order
-from seamark.core.ports import Port
+from seamark.changes.environment import World
+from seamark.connect.model import Connector
+from seamark.core.offsets import Offset, OffsetMap, Order
+from seamark.core.refs import Port
 from seamark.kafka.groups import GroupStatus
-from seamark.kafka.records_held import HeldRecord
-from seamark.offsets.held_offset import CompletedOffsets, HeldOffset, OffsetWrite, TopicHolding
-from seamark.offsets.stored_offset import StoreReading
+from seamark.kafka.model import HeldRecord
+from seamark.offsets.model import CompletedOffsets, HeldOffset, OffsetWrite, StoreReading, TopicHolding
 
 if TYPE_CHECKING:
     from seamark.changes.journal import Journal
-    from seamark.changes.planned import Planned
+    from seamark.changes.plan import Planned
     from seamark.changes.planner import Planner
     from seamark.connect.api import ConnectPort
     from seamark.connect.clusters import Clusters
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from seamark.kafka.api import BrokersPort
     from seamark.offsets.semantics import Meaning
     from seamark.offsets.stores.stores import OffsetStores
-    from seamark.offsets.write.preview_totals import SafetyOptions
+    from seamark.offsets.write.preview import SafetyOptions
 
 
 class PlanningWorld(World, Protocol):

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from seamark.changes.planned import Planned
-from seamark.core.reading import Reading
+from seamark.changes.plan import Planned
+from seamark.core.readings import Reading
 from seamark.core.refs import parse_owner
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
-from seamark.kafka.records_held import HeldRecord
+from seamark.kafka.model import HeldRecord
 from seamark.offsets.codec.codec import decode_key
-from seamark.offsets.offset_export import Orphan
-from seamark.offsets.read.left_offsets import build_records
+from seamark.offsets.exports import Orphan
+from seamark.offsets.read.connector import build_records
 from seamark.offsets.read.orphans import read_orphans
-from seamark.offsets.write.record_actions import PurgeOffsets
+from seamark.offsets.write.records import PurgeOffsets
 
 if TYPE_CHECKING:
     from seamark.offsets.port import OffsetDependencies

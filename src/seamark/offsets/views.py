@@ -8,14 +8,52 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from seamark.connectors.connectors import build_heading
-from seamark.core.offset import Offset
-from seamark.offsets.offset_finding import OffsetFinding
-from seamark.offsets.owned import OwnedOffsets
-from seamark.offsets.stored_offset import Evidence, StoredOffset
+from seamark.connectors.views import build_heading
+from seamark.core.offsets import Certainty, Offset
+from seamark.core.readings import Reading
+from seamark.offsets.exports import SourceLag
+from seamark.offsets.model import Evidence, OffsetFinding, OwnedOffsets, StoredOffset
 from seamark.report.listing import Column, Listing, View
+from seamark.report.terminal import build_failures
 from seamark.report.text import Line, Screen, Span, Style, line
 from seamark.report.words import render_ago, render_count, render_map, render_number, render_time
+
+_PREFIX = {Certainty.BOUND: "at most ", Certainty.ESTIMATE: "about "}
+
+
+def _say_total(found: SourceLag) -> str:
+    return "-" if found.total is None else f"{_PREFIX.get(found.certainty, '')}{render_number(found.total)}"
+
+
+SOURCE_LAGS: Listing[SourceLag] = Listing(
+    kind="SourceLagList",
+    noun="source",
+    name=lambda found: found.owner,
+    columns=(
+        Column("owner", "SOURCE", lambda found: found.owner),
+        Column("state", "STATE", lambda found: found.state),
+        Column("partitions", "PARTITIONS", lambda found: len(found.partitions), right=True),
+        Column("behind", "BEHIND", lambda found: found.total, text=_say_total, right=True),
+        Column("unit", "UNIT", lambda found: found.unit),
+        Column("certainty", "CERTAINTY", lambda found: found.certainty.value),
+        Column("worst", "WORST", lambda found: found.worst.partition if found.worst else ""),
+        Column("reason", "WHY", lambda found: found.reason),
+    ),
+)
+
+
+def build_source_lag_view(reading: Reading[SourceLag]) -> View[SourceLag]:
+    """Every source, the one with the most to read first."""
+    return View(
+        SOURCE_LAGS,
+        reading.items,
+        body=lambda: {
+            "items": SOURCE_LAGS.build_items(reading.items),
+            "failures": build_failures(reading.failures),
+        },
+        empty="no sources",
+    )
+
 
 _SINK_PARTITION = {"kafka_topic", "kafka_partition"}
 _SINK_OFFSET = {"kafka_offset"}

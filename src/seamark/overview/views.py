@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from seamark.connect.connector import Connector, State
-from seamark.connect.trace import fold_trace
-from seamark.connectors.connectors import CONNECTOR_LISTING
-from seamark.connectors.health import build_health
-from seamark.connectors.health_view import build_health_spans, render_health, style_health
-from seamark.overview.model import ClusterStatus, FleetStatus
-from seamark.report.error import build_failures
+from seamark.connect.model import Connector, State, fold_trace
+from seamark.connectors.model import build_health
+from seamark.connectors.views import CONNECTOR_LISTING, build_health_spans, render_health, style_health
+from seamark.overview.status import ClusterStatus, FleetStatus
 from seamark.report.listing import Column, Listing, View
 from seamark.report.table import Cell, build_table
+from seamark.report.terminal import build_failures
 from seamark.report.text import Line, Screen, Span, Style, line
 from seamark.report.words import render_count, render_number
 

@@ -7,19 +7,62 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
-from seamark.context.secret import Secret
+from seamark.context.reference import Secret
 from seamark.core.files import Place
 from seamark.errors import NotFoundError, SpecError, UsageError
-from seamark.kafka.spot import Edge
-from seamark.pipelines.dead_letters import DEFAULT_MAX, DeadLetters
-from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Format, Landing, Mode, Store
-from seamark.pipelines.spec import DesiredDeadLetters, DesiredLanding
-from seamark.tables.record_order import DEFAULT_TOMBSTONE_SECONDS
+from seamark.kafka.model import Edge
+from seamark.pipelines.definition import DEFAULT_MAX, DeadLetters, Format, LandColumn, Landing, Mode, Store
+from seamark.tables.model import DEFAULT_TOMBSTONE_SECONDS
 
 if TYPE_CHECKING:
     from seamark.context import Context
-    from seamark.context.settings import LakeSettings
+    from seamark.context.context import LakeSettings
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredColumn:
+    """A column of a landing's table. `source` is where in a record it comes from; empty: the field of its name."""
+
+    name: str
+    type: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredDeadLetters:
+    """What `on_error.dead_letter` says; an empty word is left to its default."""
+
+    table: str = ""
+    max: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredLanding:
+    """A topic that is to be landed in a table. The words are those of the file, and not checked yet.
+
+    `database` or `lake` is its name in the context. `every` is how often a batch is landed, in seconds; None: once.
+    Without `dead_letters`, a record that can't be a row stops the run.
+    """
+
+    name: str
+    place: Place
+    topic: str
+    table: str
+    columns: tuple[DesiredColumn, ...]
+    database: str = ""
+    lake: str = ""
+    date: str = ""
+    mode: str = "append"
+    key: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    tombstones: float | None = None
+    format: str = "json"
+    schemas: bool = False
+    start: str = "earliest"
+    dead_letters: DesiredDeadLetters | None = None
+    every: float | None = None
+    records: int | None = None
+
 
 Word = TypeVar("Word", bound=StrEnum)
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from seamark.errors import RefusedError
-from seamark.pipelines.lake_column import DATE_COLUMN, DEAD_LETTER, DEAD_LETTER_TYPE, find_lake_type
-from seamark.pipelines.landing import Landing
-from seamark.tables.record_order import ORDER_COLUMN
-from seamark.tables.table_layout import TableLayout
+from seamark.pipelines.definition import DATE_COLUMN, DEAD_LETTER, DEAD_LETTER_TYPE, Landing, find_lake_type
+from seamark.tables.model import ORDER_COLUMN, TableLayout
 
 # Arrays compare term by term, and numeric holds bigint and microseconds exactly.
 _ORDER_TYPE = "numeric[]"

@@ -8,12 +8,11 @@ from collections.abc import Collection, Iterable, Mapping
 from seamark.errors import RefusedError, SeamarkError
 from seamark.kafka import Brokers
 from seamark.kafka.groups import Committed
-from seamark.kafka.key_samples import read_key_samples
-from seamark.kafka.spot import Edge
-from seamark.kafka.topic import TopicStatus
-from seamark.kafka_sink.probe import Probe, probe_samples
-from seamark.pipelines.landing import Landing
-from seamark.tables.ledger_entry import Entry
+from seamark.kafka.model import Edge, TopicStatus
+from seamark.kafka.records import read_key_samples
+from seamark.kafka_sink.routing import Probe, probe_samples
+from seamark.pipelines.definition import Landing
+from seamark.tables.model import Entry
 
 _LOGGER = logging.getLogger("seamark.spark")
 # Keys that are looked at to tell the partitioner: of all partitions together, and of each at least.

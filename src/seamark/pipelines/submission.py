@@ -5,11 +5,22 @@ It holds no secret, only the names of what holds them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from seamark.spark.pack_model import FOLDER
+from seamark.core.secrets import mask_value
+from seamark.errors import ConfigurationError, UsageError
+from seamark.pipelines.declared import Declared
+from seamark.spark.packing import ARCHIVE, FOLDER, PROGRAM
+from seamark.spark.settings import SparkOptions, build_auth_conf
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+
 
 SPARK_VERSION = "4.2.0"
 KAFKA_PACKAGE = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}"
@@ -66,3 +77,123 @@ class Submission:
         python = ["--allow-python"] if self.allow_python else []
         once = ["--once"] if is_once else []
         return ("land", "run", self.name, *named, *python, "--context", self.context, *once, "--yes", "--no-input")
+
+
+_SECRET_VARIABLE = "secret://env/"  # noqa: S105 - the beginning of a reference
+_OF_JARS = ("spark.jars", "spark.jars.packages")
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitOptions:
+    """How a run is given away. `pack` is the folder that `seamark spark pack` wrote, or for pods its URL."""
+
+    form: SubmitForm
+    files: tuple[Path, ...]
+    pack: str = "."
+    spark: SparkOptions = field(default_factory=SparkOptions)
+    image: str = DEFAULT_IMAGE
+    is_once: bool = False
+    allow_python: bool = False
+
+
+def build_submission(context: Context, declared: Declared, options: SubmitOptions) -> Submission:
+    """The run, with nothing in it that must not be shown."""
+    is_far = options.form is SubmitForm.SPARK_APPLICATION
+    if is_far and options.spark.master:
+        raise UsageError("a SparkApplication names no master", hint="leave --master out: its operator knows it")
+    if is_far and any(file.is_dir() for file in options.files):
+        raise UsageError("a ConfigMap takes files, and no folders", hint="name the files of the spec: -f FILE")
+    _check_conf(options.spark.conf, is_far=is_far)
+    pack = _find_pack(options.pack, options.form)
+    jars = _find_jars(options.spark.jars, is_far=is_far)
+    has_source = bool(jars) or any(key in options.spark.conf for key in _OF_JARS)
+    master = options.spark.master or (None if is_far else os.environ.get("SEAMARK_SPARK_MASTER") or None)
+    # An operator of SparkApplications runs them on Kubernetes.
+    auth = build_auth_conf("k8s:" if is_far else master or "")
+    return Submission(
+        declared.landing.name,
+        context=context.name,
+        files=tuple(str(file.absolute()) for file in options.files),
+        archive=f"{pack}/{ARCHIVE}",
+        program=f"{pack}/{PROGRAM}",
+        master=master,
+        jars=jars,
+        packages=() if has_source else (KAFKA_PACKAGE,),
+        conf={**auth, **options.spark.conf},
+        variables=_find_variables(context),
+        contexts=_find_contexts(context),
+        image=options.image,
+        is_once=options.is_once,
+        is_endless=declared.every_seconds is not None and not options.is_once,
+        allow_python=options.allow_python,
+    )
+
+
+def _check_conf(conf: Mapping[str, str], *, is_far: bool) -> None:
+    for key, value in conf.items():
+        if mask_value(key, value) != value:
+            raise UsageError(
+                f"{key} holds a secret, and what is printed is kept in files and shown in lists of processes",
+                hint="put it into spark-defaults.conf, or into what Spark reads from its environment",
+            )
+    if not is_far and conf.get("spark.submit.deployMode", "client") != "client":
+        raise UsageError(
+            "the driver reads the contexts and the spec of this machine",
+            hint="leave spark.submit.deployMode out; on Kubernetes: --as spark-application",
+        )
+
+
+def _find_pack(place: str, form: SubmitForm) -> str:
+    if "://" in place:
+        if form is SubmitForm.SPARK_APPLICATION:
+            return place.rstrip("/")
+        raise UsageError(
+            "the driver takes seamark from a folder of its own machine",
+            hint="give the folder that seamark spark pack wrote: --pack FOLDER",
+        )
+    if form is SubmitForm.SPARK_APPLICATION:
+        raise UsageError(
+            f"pods do not see the folder {place} of this machine",
+            hint="say where you have put what seamark spark pack wrote: --pack s3a://BUCKET/FOLDER, or with an image "
+            "that holds it --pack local:///FOLDER",
+        )
+    folder = Path(place).absolute()
+    if form is SubmitForm.AIRFLOW and Path(place).is_absolute():
+        # One of the worker's machine, which may be another.
+        return str(folder)
+    if missing := [name for name in (ARCHIVE, PROGRAM) if not (folder / name).is_file()]:
+        raise ConfigurationError(
+            f"there is no {' and no '.join(missing)} in {place}",
+            hint=f"make them: seamark spark pack --out {place}; or name their folder with --pack",
+        )
+    return str(folder)
+
+
+def _find_jars(folder: str | Path | None, *, is_far: bool) -> tuple[str, ...]:
+    named = folder or (None if is_far else os.environ.get("SEAMARK_SPARK_JARS"))
+    if not named:
+        return ()
+    found = tuple(str(jar.absolute()) for jar in sorted(Path(named).glob("*.jar")))
+    if not found:
+        raise ConfigurationError(f"there is no jar in {named}", hint="give the folder that holds them")
+    # In a pod, a path is one of its image.
+    return tuple(f"local://{jar}" for jar in found) if is_far else found
+
+
+def _find_variables(context: Context) -> tuple[str, ...]:
+    """The variables that the context needs: those it refers to, and those that set it."""
+    from seamark.context.layer import OriginKind  # noqa: PLC0415
+
+    referred = {
+        one.raw.removeprefix(_SECRET_VARIABLE) for one in context.values if one.raw.startswith(_SECRET_VARIABLE)
+    }
+    setting = {one.origin.place for one in context.values if one.origin.kind is OriginKind.ENVIRONMENT}
+    return tuple(sorted(referred | setting))
+
+
+def _find_contexts(context: Context) -> str | None:
+    """The file that the context stands in; None where it is in several, or in none."""
+    from seamark.context.layer import OriginKind  # noqa: PLC0415
+
+    found = {str(one.origin.path) for one in context.values if one.origin.kind is OriginKind.FILE and one.origin.path}
+    return found.pop() if len(found) == 1 else None

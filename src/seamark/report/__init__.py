@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from seamark.report.formats import OutputFormat
-    from seamark.report.render import render_view
-    from seamark.report.safety import escape
-    from seamark.report.sparkline import render_sparkline
+    from seamark.report.data import OutputFormat
+    from seamark.report.listing import render_view
+    from seamark.report.table import render_sparkline
     from seamark.report.terminal import TerminalReporter
+    from seamark.report.text import escape
 
 __all__ = [
     "OutputFormat",
@@ -24,11 +24,11 @@ __all__ = [
 ]
 
 _LAZY = {
-    "OutputFormat": "seamark.report.formats",
+    "OutputFormat": "seamark.report.data",
     "TerminalReporter": "seamark.report.terminal",
-    "escape": "seamark.report.safety",
-    "render_sparkline": "seamark.report.sparkline",
-    "render_view": "seamark.report.render",
+    "escape": "seamark.report.text",
+    "render_sparkline": "seamark.report.table",
+    "render_view": "seamark.report.listing",
 }
 
 

@@ -6,13 +6,16 @@ text is quoted as in json, and 10 000 connectors take 0.5 s, not 13 s.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from math import isfinite
 from typing import Any
 
-from seamark.report.safety import escape_json
+from seamark.report.text import escape, escape_json
 
 API_VERSION = "seamark/v1"
 
@@ -94,3 +97,50 @@ def _yaml_scalar(value: Any) -> str:
     if isinstance(value, str) and _PLAIN_TEXT.fullmatch(value) and value.lower() not in _RESERVED:
         return value
     return _dump(value)
+
+
+class OutputFormat(StrEnum):
+    """What `-o` takes."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+    CSV = "csv"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether a person reads it rather than a program."""
+        return self in (OutputFormat.TABLE, OutputFormat.WIDE)
+
+
+# What makes a spreadsheet compute a cell; the last four are the full-width forms, which some do too.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001
+
+
+def render_csv(fields: Sequence[str], records: Iterable[Sequence[Any]], *, headers: bool = True) -> str:
+    """The records as CSV, one line each.
+
+    A text that starts like a formula gets a leading `'`. Control characters are shown as escapes,
+    also newlines, so that one line is one record. Numbers are written as they are.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    if headers:
+        writer.writerow(fields)
+    writer.writerows([build_cell(value) for value in record] for record in records)
+    return out.getvalue()
+
+
+def build_cell(value: Any) -> str:
+    """One value as a cell: lists and maps as json, None as nothing."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    text = value if isinstance(value, str) else render_compact(value)
+    guard = "'" if text.startswith(_FORMULA_STARTS) else ""
+    return guard + escape(text)

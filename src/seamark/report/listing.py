@@ -11,11 +11,15 @@ A new noun is a `Listing` with a few columns:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
+from html import escape as escape_html
 from typing import Any, Generic, TypeVar
 
+from seamark.report.data import OutputFormat, build_document, render_csv, render_json, render_json_line, render_yaml
 from seamark.report.table import Cell, build_table
-from seamark.report.text import Line, Screen, Style
+from seamark.report.text import Line, Screen, Span, Style, escape, render_lines
+from seamark.report.words import render_time
 
 T = TypeVar("T")
 
@@ -98,3 +102,72 @@ def _build_cell(column: Column[T], row: T, *, wide: bool) -> Cell:
 def _plain(value: Any) -> str:
     # An empty cell would make columns hard to count for awk and for the eye.
     return "-" if value is None or value == "" else str(value)
+
+
+# Each can be read on white and on a dark page (contrast above 3:1 on both); the words say the same without them.
+_STYLES = {
+    Style.STRONG: "font-weight:bold",
+    Style.MUTED: "opacity:0.75",
+    Style.GOOD: "color:#2a8f4f",
+    Style.WARN: "color:#b07a00",
+    Style.BAD: "color:#d9453d",
+}
+_BLOCK = "font-family:monospace;white-space:pre-wrap;line-height:1.35;color:inherit;background:transparent;margin:0"
+
+
+def render_html(view: View[Any]) -> str:
+    """The whole view as one block. A line break stands after each line, so that it can be copied as text."""
+    lines = "\n".join(_render_line(spans) for spans in view.build_lines(Screen()))
+    return f'<pre style="{_BLOCK}">{lines}</pre>'
+
+
+def _render_line(spans: Line) -> str:
+    return "".join(_render_span(span) for span in spans)
+
+
+def _render_span(span: Span) -> str:
+    # Control characters first: a name must play no tricks with the direction of the text either.
+    text = escape_html(escape(span.text))
+    style = _STYLES.get(span.style)
+    return f'<span style="{style}">{text}</span>' if style and text else text
+
+
+def render_view(view: View[T], form: OutputFormat, screen: Screen | None = None) -> str:
+    """The whole answer as text in one format."""
+    screen = screen or Screen()
+    if form.is_text:
+        wide = replace(screen, wide=form is OutputFormat.WIDE)
+        return render_lines(view.build_lines(wide), color=screen.color)
+    if form is OutputFormat.NAME:
+        return "".join(f"{escape(view.listing.name(row))}\n" for row in view.rows)
+    if form is OutputFormat.CSV:
+        return _render_sheet(view, headers=screen.headers)
+    return _render_document(view, form)
+
+
+def render_tick(view: View[T], form: OutputFormat, *, moment: datetime, screen: Screen, first: bool) -> str:
+    """One reading of many, to be appended to those before: `--watch` into a pipe.
+
+    Json is one line a reading, yaml one document a reading, CSV has its header once. Documents
+    carry the time of the reading; blocks for people begin with it.
+    """
+    time = render_time(moment)
+    if form.is_text:
+        return f"{'' if first else chr(10)}{time}\n{render_view(view, form, screen)}"
+    if form in (OutputFormat.JSON, OutputFormat.YAML):
+        return _render_document(view, form, time=time)
+    return render_view(view, form, screen if first else replace(screen, headers=False))
+
+
+def _render_document(view: View[T], form: OutputFormat, *, time: str = "") -> str:
+    body = dict(view.build_body())
+    document = build_document(view.kind or view.listing.kind, {"time": time, **body} if time else body)
+    if form is OutputFormat.YAML:
+        return f"---\n{render_yaml(document)}" if time else render_yaml(document)
+    return render_json_line(document) if time else render_json(document)
+
+
+def _render_sheet(view: View[T], *, headers: bool) -> str:
+    columns = view.listing.columns
+    records = ([column.value(row) for column in columns] for row in view.rows)
+    return render_csv([column.key for column in columns], records, headers=headers)

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from seamark.core.finding import Severity
-from seamark.core.offset import OffsetValue
+from seamark.core.offsets import OffsetValue
+from seamark.core.readings import Severity
 from seamark.report.text import Style
 
 _MINUTE = 60

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from seamark.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from seamark.spark.session import open_session, register
+    from seamark.spark.sessions import open_session, register
 
 __all__ = ["open_session", "register"]
 
 _HOMES = {
-    "open_session": "seamark.spark.session",
-    "register": "seamark.spark.session",
+    "open_session": "seamark.spark.sessions",
+    "register": "seamark.spark.sessions",
 }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from seamark.core import strict
+from seamark.core import strict_json as strict
 from seamark.errors import RefusedError, UsageError
 
 _KEYS = ("id", "number", "from_ms", "until_ms", "ranges")

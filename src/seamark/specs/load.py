@@ -7,23 +7,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from seamark.connectors.spec import DesiredConnector
+from seamark.connectors.config import DesiredConnector
 from seamark.core.files import Place
 from seamark.errors import SpecError, UsageError
-from seamark.pipelines.spec import DesiredLanding
-from seamark.specs.definition import Contents, Definition
-from seamark.specs.fill import Filler
-from seamark.specs.identity import build_spec_id
-from seamark.specs.json_file import read_json_file
+from seamark.pipelines.declared import DesiredLanding
+from seamark.specs.files import FoundFile, build_spec_id, find_files, find_top
 from seamark.specs.keys import DEFAULTS_FILE
-from seamark.specs.layers import Shared, read_folder
+from seamark.specs.layers import Filler, Shared, read_folder
+from seamark.specs.model import Contents, Definition, Spec
 from seamark.specs.nodes import Document, build_spec_error
-from seamark.specs.properties_file import read_properties_file
-from seamark.specs.spec import Spec
-from seamark.specs.walk import FoundFile, find_files, find_top
+from seamark.specs.plain_files import read_json_file, read_properties_file
+from seamark.specs.yaml import parse_yaml
 from seamark.specs.yaml_file import read_yaml_file
-from seamark.specs.yaml_text import parse_yaml
-from seamark.topics.spec import DesiredTopic
+from seamark.topics.service import DesiredTopic
 
 # Ten thousand connectors of fifty keys in one file have some 20 MB.
 _MAX_BYTES = 32 << 20
@@ -126,7 +122,7 @@ class _Loader:
         shared = self.read_shared(file.folder, file.top)
         suffix = file.path.suffix.lower()
         if suffix == ".py":
-            from seamark.specs.py_file import read_py_file  # noqa: PLC0415
+            from seamark.specs.program import read_py_file  # noqa: PLC0415
 
             return read_py_file(file.path, shared=shared, environ=self.environ)
         document = self._open(file.path, str(file.path), folder=file.folder, latin=suffix == ".properties")

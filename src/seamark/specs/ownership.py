@@ -20,11 +20,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from seamark.changes.codec import decode_fields, encode_fields
-from seamark.changes.entry import Entry
-from seamark.changes.head import Head
 from seamark.changes.history import Past, _find_owner, find_acts, read_past, read_plan
 from seamark.changes.identity import ConnectIdentity
-from seamark.changes.journal import Journal
+from seamark.changes.journal import Entry, Head, Journal
 from seamark.changes.plan import Plan
 from seamark.changes.step import STEPS, Intent
 from seamark.core.refs import is_pipeline, parse_owner

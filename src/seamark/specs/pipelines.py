@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from seamark.core.duration import parse_duration
-from seamark.pipelines.spec import DesiredColumn, DesiredDeadLetters, DesiredLanding
-from seamark.specs.fill import Filler
+from seamark.core.time import parse_duration
+from seamark.pipelines.declared import DesiredColumn, DesiredDeadLetters, DesiredLanding
 from seamark.specs.keys import (
     COLUMN_KEYS,
     DEAD_LETTER_KEYS,
@@ -20,7 +19,7 @@ from seamark.specs.keys import (
     TO_KEYS,
     check_keys,
 )
-from seamark.specs.layers import require_table, require_text
+from seamark.specs.layers import Filler, require_table, require_text
 from seamark.specs.nodes import Document, Items, Node, Scalar, Table
 
 _SECTION = "pipelines"

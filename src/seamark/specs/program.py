@@ -9,10 +9,31 @@ def resources(env):
 
 from __future__ import annotations
 
+import json
+import os
 import sys
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from seamark.core.files import Place
+from seamark.specs.layers import (
+    ConfigLeaf,
+    Filler,
+    Layer,
+    Shared,
+    build_connector,
+    check_name,
+    check_state,
+    escape_marks,
+    fill_layers,
+)
+from seamark.specs.model import Contents, Definition, Maker
+from seamark.specs.nodes import Document, Scalar, build_spec_error
+from seamark.specs.sandbox import isolate, run_program
+from seamark.topics.service import DesiredTopic
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +158,125 @@ def _find_line() -> int:
     """The line that called connector() or topic(); 0 outside of a spec program."""
     frame = sys._getframe(2)  # noqa: SLF001 - nothing public tells the caller as cheaply
     return frame.f_lineno if frame.f_globals.get("__name__") == "seamark_spec" else 0
+
+
+# What to run comes by standard input, what it gave goes to a pipe of its own, so the program may print as it likes.
+
+MODULE = "seamark_spec"
+"""The name under which a program runs."""
+
+_OURS = str(Path(__file__).parent)
+
+
+def main() -> None:
+    """Run the program and send what it gave, or why it failed."""
+    descriptor = int(sys.argv[1])
+    # The program's own children must not keep the pipe open.
+    os.set_inheritable(descriptor, False)
+    order = json.load(sys.stdin)
+    refusal = isolate(os.getppid(), order["withheld"])
+    if refusal:
+        _send(descriptor, {"refused": refusal})
+        return
+    # At the end of the path: a file beside the program can be imported, and can't stand in for a library.
+    sys.path.append(str(Path(order["path"]).parent))
+    try:
+        answer: dict[str, Any] = {"resources": _run(order)}
+    except BaseException as error:  # noqa: BLE001 - whatever a program raises is told, sys.exit too
+        answer = {"error": _describe(error, order["path"])}
+    _send(descriptor, answer)
+
+
+def _send(descriptor: int, answer: dict[str, Any]) -> None:
+    with os.fdopen(descriptor, "w", encoding="utf-8") as pipe:
+        json.dump(answer, pipe)
+
+
+def _run(order: dict[str, Any]) -> list[dict[str, Any]]:
+    path = order["path"]
+    code = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
+    scope: dict[str, Any] = {"__name__": MODULE, "__file__": path}
+    exec(code, scope)  # noqa: S102 - running it is the point, and was consented to
+    resources = scope.get("resources")
+    if not callable(resources):
+        raise TypeError("the program has no function resources(env)")
+    found = []
+    for resource in resources(Environment(order["environ"], withheld=order["withheld"])):
+        if not isinstance(resource, Resource):
+            raise TypeError(f"resources(env) gave a {type(resource).__name__}; give connector(…) or topic(…)")
+        found.append(resource.to_dict())
+    return found
+
+
+def _describe(error: BaseException, path: str) -> dict[str, Any]:
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OURS)]
+    line, column = 0, 0
+    if isinstance(error, SyntaxError) and error.filename == path:
+        line, column = error.lineno or 0, error.offset or 0
+    else:
+        line = next((frame.lineno or 0 for frame in reversed(frames) if frame.filename == path), 0)
+    text = "".join(traceback.format_exception_only(error)[-1:]).strip()
+    trace = [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
+    return {"text": text[-2000:], "line": line, "column": column, "trace": trace[-20:]}
+
+
+def read_py_file(path: Path, *, shared: Shared, environ: Mapping[str, str]) -> Contents:
+    """Run the program, and take what it gave. Defaults and bases of its folder count."""
+    document = Document(str(path), "", folder=str(path.parent.resolve()))
+    definitions: list[Definition] = []
+    topics: list[DesiredTopic] = []
+    for given in run_program(path, environ=environ):
+        place = _check(given, path)
+        if given["kind"] == "topic":
+            config = {key: value for key, value in given["config"].items() if value is not None}
+            topics.append(DesiredTopic(given["name"], place, given["partitions"], given["replication"], config))
+        else:
+            definitions.append(_build(given, place, document, shared=shared, filler=Filler(environ)))
+    return Contents(tuple(definitions), tuple(topics))
+
+
+def _build(given: dict[str, Any], place: Place, document: Document, *, shared: Shared, filler: Filler) -> Definition:
+    # A program fills its values itself: what it gives is what Connect gets.
+    own: Layer = {
+        key: ConfigLeaf(Scalar(escape_marks(value or ""), 0, 0, is_null=value is None), document)
+        for key, value in given["config"].items()
+    }
+    base, cluster = given["base"], given["cluster"]
+    if base is not None and base not in shared.bases:
+        known = ", ".join(shared.bases) or "there are none"
+        raise build_spec_error(place, f"no base is named {base}", hint=f"known bases: {known}")
+    if cluster is None and shared.cluster is not None:
+        cluster = filler.fill(shared.cluster.scalar, shared.cluster.document)
+    inherited = {**shared.defaults, **shared.bases.get(base or "", {})}
+    connector = build_connector(
+        check_name(given["name"], place),
+        fill_layers(inherited, own, filler=filler),
+        place=place,
+        cluster=cluster,
+        state=check_state(given["state"] or "", place),
+    )
+    return Definition(connector, Maker.PY, document)
+
+
+def _check(given: Any, path: Path) -> Place:
+    """The place of a resource. Its shape is checked once more: the pipe is open to the program."""
+    texts = ("base", "cluster", "state")
+    numbers = ("partitions", "replication")
+    good = (
+        isinstance(given, dict)
+        and isinstance(given.get("name"), str)
+        and isinstance(given.get("line"), int)
+        and isinstance(given.get("config"), dict)
+        and all(value is None or isinstance(value, str) for value in given["config"].values())
+        and (
+            (given.get("kind") == "connector" and all(isinstance(given.get(key, 0), str | None) for key in texts))
+            or (given.get("kind") == "topic" and all(isinstance(given.get(key, ""), int | None) for key in numbers))
+        )
+    )
+    if not good:
+        raise build_spec_error(Place(str(path)), "the program gave something that is no resource")
+    return Place(str(path), given["line"])
+
+
+if __name__ == "__main__":
+    main()

@@ -6,27 +6,155 @@ change two connectors never meet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from seamark.connect.connector import Connector, State
-from seamark.core.plugin_keys import find_secret_keys
-from seamark.core.sensitive import mask_value
-from seamark.errors import SeamarkError, UsageError
-from seamark.specs.compose import build_file_name, compose_file
-from seamark.specs.definition import Definition
-from seamark.specs.edit import Edit, UneditableError, apply_edits, build_edits
+from seamark.connect.model import Connector, State
+from seamark.core.files import write_whole
+from seamark.core.secrets import MASK, find_secret_keys, mask_text, mask_value
+from seamark.errors import RefusedError, SeamarkError, UsageError
+from seamark.specs.edit import Edit, UneditableError, apply_edits, build_edits, build_file_name, compose_file
 from seamark.specs.layers import Shared
 from seamark.specs.load import load_definitions, read_shared
-from seamark.specs.pull_files import build_diff, write_files
-from seamark.specs.pull_model import Pull, PulledFile, SkippedConnector
-from seamark.specs.pull_secrets import SecretKeeper
+from seamark.specs.model import Definition, Pull, PulledFile, PulledSecret, SkippedConnector
 
 if TYPE_CHECKING:
     from seamark.connectors.service import Connectors
     from seamark.context import Context
+
+
+# A shorter piece of a secret says nothing, and would be found all over the file.
+_SHORTEST_PIECE = 4
+
+
+def write_files(files: Sequence[PulledFile]) -> None:
+    """Write all files, each whole or not at all. All must still be as they were read, or none is written."""
+    for file in files:
+        _refuse_changed(file)
+    for file in files:
+        _write(file)
+
+
+def _refuse_changed(file: PulledFile) -> None:
+    path = Path(file.path)
+    if file.before is None:
+        if path.exists():
+            raise RefusedError(f"{path} was made in the meantime", cause="nothing was written", hint="pull again")
+        return
+    try:
+        present = path.read_bytes()
+    except OSError:
+        present = b""
+    if present != file.before.encode(file.encoding):
+        raise RefusedError(f"{path} was changed in the meantime", cause="nothing was written", hint="pull again")
+
+
+def _write(file: PulledFile) -> None:
+    path = Path(file.path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A link is followed: what it leads to is the file.
+        target = path.resolve()
+        mode = None if file.before is None else stat.S_IMODE(target.stat().st_mode)
+        write_whole(file.after.encode(file.encoding), target, mode=mode)
+    except OSError as error:
+        raise SeamarkError(
+            f"{path} can't be written",
+            cause=error.strerror or type(error).__name__,
+            hint="look whether you may write in that folder; pull again goes on where this one ended",
+        ) from None
+
+
+def build_diff(path: str, before: str, after: str, definitions: Iterable[Definition]) -> str:
+    """The change as `diff -u` shows it. Secrets that stand in the file are masked."""
+    pieces = _find_secrets(definitions)
+    source = f"a/{path}" if before else "/dev/null"
+    lines = unified_diff(before.splitlines(), after.splitlines(), source, f"b/{path}", lineterm="")
+    return "\n".join(_mask(line, pieces) for line in lines)
+
+
+def _find_secrets(definitions: Iterable[Definition]) -> list[tuple[str, str]]:
+    """Each secret of the file as it is written there, in pieces of one line, with its key."""
+    found: dict[tuple[str, str], None] = {}
+    for definition in definitions:
+        leaves = {**definition.inherited, **definition.own}
+        # The file may have keys that the running connector hasn't, of another class too.
+        secret = find_secret_keys(definition.connector.config)
+        for key, leaf in leaves.items():
+            if mask_value(key, leaf.scalar.text, secret) == leaf.scalar.text:
+                continue
+            raw = leaf.document.text[leaf.scalar.start : leaf.scalar.end]
+            for piece in (*raw.splitlines(), *leaf.scalar.text.splitlines()):
+                found[key, piece.strip()] = None
+    return sorted(found, key=lambda pair: -len(pair[1]))
+
+
+def _mask(line: str, pieces: list[tuple[str, str]]) -> str:
+    for key, piece in pieces:
+        if piece and piece in line and (len(piece) >= _SHORTEST_PIECE or key in line):
+            line = line.replace(piece, MASK)
+    return mask_text(line)
+
+
+_SCHEME = "secret://"
+
+
+@dataclass(slots=True)
+class SecretKeeper:
+    """Gives a reference for each secret, and remembers what people have to do."""
+
+    reveal: Callable[[str], str]
+    notes: list[PulledSecret] = field(default_factory=list)
+    _taken: set[str] = field(default_factory=set)
+
+    def find_changes(self, connector: Connector, present: Mapping[str, str]) -> dict[str, str | None]:
+        """What a file must change so that it says what runs; None takes a key out."""
+        running = {key: value for key, value in connector.config.items() if key != "name"}
+        changes: dict[str, str | None] = {key: None for key in present if key not in running}
+        for key, value in running.items():
+            kept = present.get(key)
+            if kept != value and not (kept is not None and self._is_kept(connector, key, value=value, reference=kept)):
+                changes[key] = self.protect(connector, key, value)
+        return changes
+
+    def protect(self, connector: Connector, key: str, value: str) -> str:
+        """The value, or a reference where it is a secret."""
+        if mask_value(key, value, find_secret_keys(connector.config, connector.cluster)) == value:
+            return value
+        variable = self._name_variable(connector.name, key)
+        reference = f"{_SCHEME}env/{variable}"
+        self.notes.append(PulledSecret(connector.owner, key, reference, f"set {variable} before the next plan"))
+        return reference
+
+    def _is_kept(self, connector: Connector, key: str, *, value: str, reference: str) -> bool:
+        """Whether the file's own reference stays. It does, also where it leads to another secret than runs."""
+        if not reference.startswith(_SCHEME):
+            return False
+        words = ""
+        try:
+            if self.reveal(reference) != value:
+                words = "another value runs than the one it leads to"
+        except SeamarkError:
+            words = "it can't be read here, so it was not compared"
+        if words:
+            self.notes.append(PulledSecret(connector.owner, key, reference, words))
+        return True
+
+    def _name_variable(self, name: str, key: str) -> str:
+        base = re.sub(r"[^A-Z0-9]+", "_", f"{name}_{key}".upper()).strip("_")
+        if not base or base[0].isdigit():
+            base = f"C_{base}"
+        variable, number = base, 1
+        while variable in self._taken:
+            number += 1
+            variable = f"{base}_{number}"
+        self._taken.add(variable)
+        return variable
 
 
 class PulledFleet(Protocol):

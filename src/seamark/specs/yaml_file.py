@@ -6,15 +6,24 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from seamark.specs.build import build_connector, check_name, check_state
-from seamark.specs.definition import Contents, Definition, Maker
-from seamark.specs.fill import Filler
 from seamark.specs.keys import CONNECTOR_KEYS, EACH_KEYS, FILE_KEYS, TOPIC_KEYS, check_keys
-from seamark.specs.layers import Layer, Shared, build_layer, fill_layers, require_table, require_text
+from seamark.specs.layers import (
+    Filler,
+    Layer,
+    Shared,
+    build_connector,
+    build_layer,
+    check_name,
+    check_state,
+    fill_layers,
+    require_table,
+    require_text,
+)
+from seamark.specs.model import Contents, Definition, Maker
 from seamark.specs.nodes import Document, Items, Node, Scalar, Table
 from seamark.specs.pipelines import read_landings
-from seamark.specs.yaml_text import parse_yaml
-from seamark.topics.spec import DesiredTopic
+from seamark.specs.yaml import parse_yaml
+from seamark.topics.service import DesiredTopic
 
 # A hundred thousand connectors of fifty keys.
 MAX_VALUES = 5_000_000

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from seamark.core.finding import Severity
+from seamark.core.readings import Severity
 from seamark.kafka.groups import Committed
-from seamark.kafka.spot import Bounds
-from seamark.kafka.topic import TopicStatus
+from seamark.kafka.model import Bounds, TopicStatus
 from seamark.report.words import render_bytes, render_count, render_duration
-from seamark.topics.evidence import HealthEvidence, Reader
-from seamark.topics.lifetimes import WARN_AT, find_retention_bytes, find_retention_ms
-from seamark.topics.topic_health import HealthCheck, TopicFinding
+from seamark.topics.health_model import (
+    WARN_AT,
+    HealthCheck,
+    HealthEvidence,
+    Reader,
+    TopicFinding,
+    find_retention_bytes,
+    find_retention_ms,
+)
 
 
 class _Position(NamedTuple):

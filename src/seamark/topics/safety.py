@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from seamark.connect.clusters import Clusters
 from seamark.core.refs import CONNECTOR, GROUP, parse_subject
 from seamark.errors import RefusedError, SeamarkError, UnreachableError
-from seamark.kafka.topic import TopicStatus
-from seamark.topics.report import TopicUser, Use
-from seamark.topics.topic_users import TopicUsers, read_users
+from seamark.kafka.model import TopicStatus
+from seamark.topics.users import TopicUser, TopicUsers, Use, read_users
 
 if TYPE_CHECKING:
     from seamark.context import Context

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from seamark.changes.action import Action
-from seamark.changes.planned import Planned
+from seamark.changes.plan import Planned
 from seamark.changes.planner import Planner
 from seamark.connect.clusters import Clusters
-from seamark.core.reading import Reading
+from seamark.core.files import Place
+from seamark.core.readings import Reading
 from seamark.errors import AlreadyExistsError, NotFoundError, SeamarkError, UsageError
-from seamark.kafka.spot import Bounds
-from seamark.kafka.topic import TopicSize, TopicStatus
-from seamark.topics.report import TopicReport
+from seamark.kafka.model import Bounds, TopicSize, TopicStatus
+from seamark.topics.actions import AlterTopicConfig, CreateTopic, DeleteTopic, GrowTopic
 from seamark.topics.safety import build_delete_notes, build_grow_notes, refuse_own, refuse_shrink, refuse_used
-from seamark.topics.topic import CreateTopic, DeleteTopic
-from seamark.topics.topic_change import AlterTopicConfig, GrowTopic
-from seamark.topics.topic_users import read_users
+from seamark.topics.users import TopicReport, read_users
 
 if TYPE_CHECKING:
-    from seamark.changes.world import Clock
+    from seamark.changes.environment import Clock
     from seamark.context import Context
     from seamark.kafka.api import BrokersPort
-    from seamark.topics.topic_health import TopicHealth
+    from seamark.topics.health_model import TopicHealth
+
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -96,7 +96,7 @@ class Topics:
 
         A few calls for everything; what could not be read is in `failures`.
         """
-        from seamark.topics.examine import read_topic_health  # noqa: PLC0415
+        from seamark.topics.health import read_topic_health  # noqa: PLC0415
 
         now = self._clock.now()
         return read_topic_health(self._context, kafka=self._kafka, clusters=self._clusters, now=now)
@@ -208,3 +208,14 @@ def _text(value: object) -> str:
 
 def _number_partitions(topics: Collection[TopicStatus]) -> dict[str, list[int]]:
     return {topic.name: [partition.id for partition in topic.partitions] for topic in topics}
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredTopic:
+    """A topic that should be. What is None is left to the broker, or as it is."""
+
+    name: str
+    place: Place
+    partitions: int | None = None
+    replication: int | None = None
+    config: Mapping[str, str] = field(default_factory=dict)

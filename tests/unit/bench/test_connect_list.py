@@ -11,7 +11,7 @@ import pytest
 
 from bench.connect_list import BENCH, PATH, PLUGIN, READS, Fleet, check_reads, read_bare, read_ours
 from bench.harness.definition import WrongResultError
-from seamark.connect.connector import Connector, ConnectorStatus, State
+from seamark.connect.model import Connector, ConnectorStatus, State
 from seamark.core.refs import ConnectorType
 
 NAMES = ("one", "two")

@@ -18,9 +18,8 @@ from bench.copy import BENCH, RECORDS, SHAPES, SHARE, check_sliced_copy
 from bench.copy_growth import BENCH as GROWTH
 from bench.copy_growth import read_gauges
 from bench.harness.definition import BenchError, Direction, Quantity, WrongResultError
-from seamark.copies.plan.source import SourceFacts
-from seamark.kafka.spot import Bounds, Edge, SpotReading, Stamp
-from seamark.kafka.topic import PartitionStatus, TopicStatus
+from seamark.copies.plan.endpoints import SourceFacts
+from seamark.kafka.model import Bounds, Edge, PartitionStatus, SpotReading, Stamp, TopicStatus
 from seamark.spark.slices import OffsetRange
 
 EXACT, PLAIN = Kept(timestamps=True, order=True), Kept(timestamps=False, order=False)

@@ -14,9 +14,9 @@ from bench.fleet_apply import BENCH, Site, Told, apply_bare, apply_ours, check_f
 from bench.fleets.bare_rest import BareRest
 from bench.fleets.rounds import build_rounds, write_files
 from bench.harness.definition import WrongResultError
-from seamark.changes.pace import FLEET_PACE
+from seamark.changes.timing import FLEET_PACE
 from seamark.connectors import actions as apply_connector
-from seamark.connectors.await_running import AwaitRunning
+from seamark.connectors.run_state import AwaitRunning
 from seamark.specs import load_spec
 from tests.fakes.connect import Answer, FakeConnect, texts
 

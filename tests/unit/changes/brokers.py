@@ -11,12 +11,11 @@ from seamark.changes.executor import Executor
 from seamark.changes.file_journal import FileJournal
 from seamark.changes.recovery import Recovery
 from seamark.changes.timing import ChangeTiming
-from seamark.core.reading import Reading
+from seamark.core.readings import Reading
 from seamark.errors import AlreadyExistsError, NotFoundError, RejectedError, UnknownOutcomeError
-from seamark.kafka.broker import Broker, KafkaCluster
+from seamark.kafka.clusters import Broker, KafkaCluster
 from seamark.kafka.groups import Committed, Group, GroupListing, GroupOffsets, GroupStatus, GroupType
-from seamark.kafka.spot import Bounds, Edge, SpotReading, Stamp
-from seamark.kafka.topic import PartitionStatus, TopicConfig, TopicSize, TopicStatus
+from seamark.kafka.model import Bounds, Edge, PartitionStatus, SpotReading, Stamp, TopicConfig, TopicSize, TopicStatus
 from tests.ports import MethodPorts
 from tests.step_list import build_step_list, plan_actions, plan_undo
 

@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from seamark.changes.plan import Plan, _hash
-from seamark.changes.plan_file import _build_plan
-from seamark.changes.planned import Planned
+from seamark.changes.plan import Plan, Planned, _build_plan, _hash
 from seamark.changes.registration import Registrations
-from seamark.dead_letters.actions import ReturnConfig
+from seamark.dead_letters.action import ReturnConfig
 from seamark.fleet.changes import Changes
 from tests.unit.dead_letters.test_skip import BATCH
 from tests.unit.fleet.living import SOURCE_CONFIG

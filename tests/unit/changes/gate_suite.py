@@ -11,11 +11,11 @@ import time
 
 import pytest
 
-from seamark.changes.entry import EntryKind
+from seamark.changes.journal import EntryKind
 from seamark.changes.kafka_journal import JournalTiming
-from seamark.changes.kafka_journal.board import build_claim_value
-from seamark.changes.kafka_journal.gate import Gate
-from seamark.changes.kafka_journal.hold import LockHold
+from seamark.changes.kafka_journal.entries import LockHold
+from seamark.changes.kafka_journal.heads import build_claim_value
+from seamark.changes.kafka_journal.locks import Gate
 from seamark.changes.kafka_journal.names import GATE_KEY, sorted_locks
 from seamark.changes.locks import cluster_lock, connector_lock
 from seamark.errors import AlreadyExistsError, AuthorizationError, FencedError, JournalError, LockedError, NotFoundError

@@ -12,7 +12,7 @@ import secrets
 
 import pytest
 
-from seamark.changes.entry import NO_HASH, Ending, EntryKind, check_chain
+from seamark.changes.journal import NO_HASH, Ending, EntryKind, check_chain
 from seamark.errors import NotFoundError, SeamarkError, UsageError
 from tests.unit.changes.key_cases import KeyCases
 from tests.unit.changes.lock_cases import LockCases

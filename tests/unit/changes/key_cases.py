@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.changes.journal_key import build_key_record
-from seamark.changes.sealing import SealKey
+from seamark.changes.signing import SealKey, build_key_record
 from seamark.errors import LockedError, NotFoundError, RefusedError
 from tests.unit.changes.openings import AT, end, new_lock, opening
 

@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from seamark.changes.entry import EntryKind
-from seamark.changes.journal import Opening
+from seamark.changes.journal import EntryKind, Opening
 from seamark.changes.locks import cluster_lock, connector_lock, group_lock
 from seamark.errors import FencedError, LockedError, NotFoundError, RefusedError
 from tests.unit.changes.openings import AT, end, new_change_id, new_lock, opening

@@ -6,9 +6,8 @@ import itertools
 import secrets
 import time
 
-from seamark.changes.entry import Ending, EntryKind
-from seamark.changes.journal import Opening
-from seamark.changes.ulid import new_ulid
+from seamark.changes.actor import new_ulid
+from seamark.changes.journal import Ending, EntryKind, Opening
 
 AT = "2026-11-15T08:00:00.000Z"
 # Ids of one run grow strictly, however fast they are made.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seamark.changes.entry import EntryKind
+from seamark.changes.journal import EntryKind
 from seamark.changes.plan import Plan
 from seamark.changes.step import Step
 from tests.simulation.faults import Fault

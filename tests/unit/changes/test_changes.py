@@ -9,10 +9,9 @@ import stat
 import pytest
 
 from seamark.changes.actor import Actor
-from seamark.changes.entry import Ending, EntryKind
-from seamark.changes.plan import FORMAT_VERSION, Plan
-from seamark.changes.plan_file import find_hidden, read_plan_file
-from seamark.changes.result import Outcome
+from seamark.changes.journal import Ending, EntryKind
+from seamark.changes.outcome import Outcome
+from seamark.changes.plan import FORMAT_VERSION, Plan, find_hidden, read_plan_file
 from seamark.errors import (
     LockedError,
     NotFoundError,

@@ -7,13 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from seamark.changes.actor import Actor, this_actor
-from seamark.changes.clock_mark import ClockMark, read_mark
+from seamark.changes.actor import Actor, ClockMark, read_mark, this_actor
 from seamark.changes.executor import Executor
 from seamark.changes.file_journal import FileJournal
 from seamark.changes.recovery import Recovery
 from seamark.changes.timing import build_timing
-from seamark.connect.connector import ConnectorStatus, State, Task
+from seamark.connect.model import ConnectorStatus, State, Task
 from seamark.connectors.run_state import SetRunState
 from tests.ports import MethodPorts
 from tests.step_list import build_step_list, plan_actions

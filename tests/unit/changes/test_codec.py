@@ -20,26 +20,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import seamark.fleet.step_kinds
+import seamark.fleet.kinds
 from seamark.changes.codec import MAX_DEPTH, CodecError, Encoded, Secret, Transient, decode_fields, encode_fields
 from seamark.changes.images import build_fingerprint, hide_secrets
-from seamark.changes.step import Intent, Observed, Step, build_step, step_kind
-from seamark.changes.step_data import StepData
-from seamark.connectors.connector import CreateConnector, PutConfig
+from seamark.changes.step import Intent, Observed, Step, StepData, build_step, step_kind
 from seamark.connectors.run_state import SetRunState
-from seamark.copies.cutover.switch_config import StartSwitched
-from seamark.copies.cutover.turn_over import SwitchToTarget
+from seamark.connectors.steps import CreateConnector, PutConfig
+from seamark.copies.cutover.steps import StartSwitched, SwitchToTarget
 from seamark.core.refs import ConnectorType
-from seamark.core.sensitive import MASK, is_reference, mask_value
-from seamark.dead_letters.park import Failure, ParkRecord
-from seamark.dead_letters.poison import AwaitPoison, PoisonSearch
+from seamark.core.secrets import MASK, is_reference, mask_value
+from seamark.dead_letters.search import AwaitPoison, PoisonSearch
+from seamark.dead_letters.steps import Failure, ParkRecord
 from seamark.errors import RefusedError, UsageError
-from seamark.fleet.step_kinds import STEPS
-from seamark.kafka.record import Place
-from seamark.kip199.offset_file import WriteOffsetFile
-from seamark.offsets.stillness import Kept
+from seamark.fleet.kinds import STEPS
+from seamark.kafka.model import Place
+from seamark.kip199.steps import WriteOffsetFile
+from seamark.offsets.quiesce import Kept
+from seamark.offsets.write.guards import ProveStopped, VerifyOffsets
 from seamark.offsets.write.steps import WriteOffsets
-from seamark.offsets.write.stopped import ProveStopped, VerifyOffsets
 from tests.unit.changes.test_steps import EXAMPLES
 
 TEXTS = st.text(max_size=8)
@@ -287,7 +285,7 @@ class TestOffsetFile:
             self.decode(b64encode(packed).decode())
 
     def test_content_that_would_fill_the_memory_is_refused(self, monkeypatch):
-        monkeypatch.setattr("seamark.kip199.offset_file._MAX_BYTES", 1000)
+        monkeypatch.setattr("seamark.kip199.steps._MAX_BYTES", 1000)
         assert self.decode(b64encode(zlib.compress(b"a" * 999)).decode()).content == b"a" * 999
         with pytest.raises(CodecError, match="field 'content'"):
             self.decode(b64encode(zlib.compress(b"a" * 1001)).decode())
@@ -501,7 +499,7 @@ class TestRegistry:
         written = [
             kind for path in folder.rglob("*.py") for kind in re.findall(r'@step_kind\("(.+)"\)', path.read_text())
         ]
-        code = "from seamark.fleet.step_kinds import STEPS; print(*STEPS)"
+        code = "from seamark.fleet.kinds import STEPS; print(*STEPS)"
         known = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
         assert sorted(known) == sorted(written)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.changes.entry import NO_HASH, Entry, EntryKind, check_chain
+from seamark.changes.journal import NO_HASH, Entry, EntryKind, check_chain
 from seamark.errors import FormatVersionError, TamperedJournalError
 
 AT = "2026-11-15T08:00:00.000Z"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from seamark.changes.entry import Entry, EntryKind
+from seamark.changes.journal import Entry, EntryKind
 
 WRITTEN = Entry("01M", 3, EntryKind.NOTE, "2026-11-15T00:00:00Z", "me", {"note": "ä"}, "0" * 64)
 

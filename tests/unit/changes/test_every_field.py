@@ -18,34 +18,28 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import seamark.kafka.exact_writer
+import seamark.kafka.transaction
 from seamark.changes.action import _KINDS
 from seamark.changes.codec import _find_schema
-from seamark.changes.entry import Entry, EntryKind
 from seamark.changes.file_journal import FileJournal
 from seamark.changes.history import read_past
-from seamark.changes.journal import Opening
-from seamark.changes.plan import Plan
-from seamark.changes.plan_file import read_plan_file
-from seamark.changes.planned import Planned
+from seamark.changes.journal import Entry, EntryKind, Opening
+from seamark.changes.plan import Plan, Planned, build_tasks, read_plan_file
 from seamark.changes.registration import check_expected
-from seamark.changes.sealing import KeyRing, SealKey
-from seamark.changes.signed import SIGNATURE, SignedJournal, _sign, check_signatures
+from seamark.changes.signing import SIGNATURE, KeyRing, SealKey, SignedJournal, _sign, check_signatures
 from seamark.changes.step import Step
-from seamark.changes.task import build_tasks
-from seamark.dead_letters.port import RECORDS
 from seamark.dead_letters.records import SinkRecords
+from seamark.dead_letters.steps import RECORDS
 from seamark.errors import RefusedError, SeamarkError, TamperedJournalError, UsageError
 from seamark.fleet.identity import check_coverage
-from seamark.fleet.step_kinds import STEPS
-from seamark.kafka.records_held import HeldRecord
-from seamark.lifecycle.relocation_steps import CarryOffsets
+from seamark.fleet.kinds import STEPS
+from seamark.kafka.model import HeldRecord
+from seamark.lifecycle.relocate import CarryOffsets
 from seamark.offsets.codec.codec import decode_key
 from seamark.offsets.port import LEFT_OFFSETS, OFFSETS
-from seamark.offsets.read.connector_offsets import ConnectorOffsets
-from seamark.offsets.read.left_offsets import LeftOffsets
-from seamark.offsets.stores.record_topics import check_record_topic
-from seamark.offsets.write.offset_records import WriteRecords
+from seamark.offsets.read.connector import ConnectorOffsets, LeftOffsets
+from seamark.offsets.stores.write_checks import check_record_topic
+from seamark.offsets.write.records import WriteRecords
 from seamark.offsets.write.steps import WriteOffsets
 from tests.unit.changes.example_plans import KINDS, Example, build_file, find_examples, open_example
 from tests.unit.fleet.living import SOURCE_CONFIG
@@ -336,7 +330,7 @@ class Resume:
         self.sent: list[HeldRecord] = []
         # Undone before the example's own patches: in the other order, its function would stay for later tests.
         patch.setattr(
-            seamark.kafka.exact_writer, "write_records", lambda config, records, **_: self.sent.extend(records)
+            seamark.kafka.transaction, "write_records", lambda config, records, **_: self.sent.extend(records)
         )
 
     def judge(self, body: dict[str, Any]) -> str:

@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
-from seamark.changes.entry import Ending
 from seamark.changes.executor import Executor
-from seamark.changes.failpoint import POINTS, set_hook
-from seamark.changes.result import Outcome
-from seamark.connectors.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.changes.interruption import POINTS, set_hook
+from seamark.changes.journal import Ending
+from seamark.changes.outcome import Outcome
 from seamark.connectors.run_state import RestartFailed, SetRunState
+from seamark.connectors.steps import CreateConnector, DeleteConnector, PutConfig
 from seamark.errors import (
     FencedError,
     JournalError,
@@ -433,7 +433,7 @@ def test_a_closed_terminal_does_not_break_a_change():
 
 
 def test_no_variable_can_kill_a_change():
-    program = "from seamark.changes.failpoint import POINTS, reach; [reach(point) for point in POINTS]"
+    program = "from seamark.changes.interruption import POINTS, reach; [reach(point) for point in POINTS]"
     for point in POINTS:
         environ = {**os.environ, "SEAMARK_FAILPOINT": f"{point}:0:kill"}
         assert subprocess.run([sys.executable, "-c", program], env=environ, check=False).returncode == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.changes.failpoint import set_hook
+from seamark.changes.interruption import set_hook
 from seamark.errors import UsageError
 from tests.fault.failpoint import VARIABLE, interrupt
 

@@ -8,8 +8,10 @@ from contextlib import suppress
 
 import pytest
 
-from seamark.changes.entry import EntryKind
-from seamark.changes.file_journal import FileJournal, durable, writer
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.file_journal import entries as writer
+from seamark.changes.file_journal import files as durable
+from seamark.changes.journal import EntryKind
 from seamark.errors import AlreadyExistsError, JournalError, NotFoundError, TamperedJournalError, UsageError
 from tests.unit.changes.file_faults import change_file, failing
 from tests.unit.changes.journal_suite import JournalSuite

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.changes.entry import Entry, EntryKind
-from seamark.changes.file_journal import FileJournal, stored
-from seamark.changes.file_journal.frames import HEADER_BYTES, DamagedFrameError, build_frame, split_frames
-from seamark.changes.file_journal.layout import Layout
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.file_journal import entries as stored
+from seamark.changes.file_journal.files import HEADER_BYTES, DamagedFrameError, Layout, build_frame, split_frames
+from seamark.changes.journal import Entry, EntryKind
 from seamark.errors import TamperedJournalError
 from tests.unit.changes.openings import AT, end, new_lock, opening
 

@@ -8,8 +8,10 @@ import os
 
 import pytest
 
-from seamark.changes.entry import EntryKind
-from seamark.changes.file_journal import FileJournal, durable, writer
+from seamark.changes.file_journal import FileJournal
+from seamark.changes.file_journal import entries as writer
+from seamark.changes.file_journal import files as durable
+from seamark.changes.journal import EntryKind
 from seamark.errors import FencedError, JournalError, LockedError, RefusedError
 from tests.unit.changes.file_faults import change_file, failing
 from tests.unit.changes.openings import AT, end, new_lock, opening

@@ -8,15 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from seamark.changes.failpoint import KEY_POINTS, set_hook
 from seamark.changes.file_journal import FileJournal
+from seamark.changes.interruption import KEY_POINTS, set_hook
 from seamark.changes.journal import Opening
-from seamark.changes.journal_key import build_key_record
 from seamark.changes.kafka_journal.names import KEY_KEY, JournalNames
-from seamark.changes.plan_file import read_plan_file
-from seamark.changes.sealing import SealKey
-from seamark.changes.signed import SignedJournal
-from seamark.context.secret import Secret
+from seamark.changes.plan import read_plan_file
+from seamark.changes.signing import SealKey, SignedJournal, build_key_record
+from seamark.context.reference import Secret
 from seamark.errors import LockedError, PermissionDeniedError, RefusedError, StalePlanError, TamperedJournalError
 from seamark.fleet.fleet import Fleet
 from seamark.kafka.produce import Outgoing

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.changes.entry import EntryKind
-from seamark.changes.journal import Head
+from seamark.changes.actor import ulid_time
+from seamark.changes.journal import EntryKind, Head
 from seamark.changes.kafka_journal import (
     Difference,
     JournalNames,
@@ -21,16 +21,26 @@ from seamark.changes.kafka_journal import (
     build_needed_access,
     build_setup_access,
     build_topics,
-    reader,
-    records,
 )
-from seamark.changes.kafka_journal.board import Board, build_claim_value, build_release_value
-from seamark.changes.kafka_journal.heads import build_head_value, read_head_value, track_entries
+from seamark.changes.kafka_journal import entries as reader
+from seamark.changes.kafka_journal import entries as records
+from seamark.changes.kafka_journal.clients import compare_topic, refuse_differences
+from seamark.changes.kafka_journal.entries import (
+    ChunkAssembly,
+    KafkaJournalWriter,
+    build_change_records,
+    build_entry,
+    build_entry_records,
+)
+from seamark.changes.kafka_journal.heads import (
+    Board,
+    build_claim_value,
+    build_head_value,
+    build_release_value,
+    read_head_value,
+    track_entries,
+)
 from seamark.changes.kafka_journal.names import GATE_KEY, head_key, proof_key, sorted_locks
-from seamark.changes.kafka_journal.records import ChunkAssembly, build_entry_records
-from seamark.changes.kafka_journal.topics import compare_topic, refuse_differences
-from seamark.changes.kafka_journal.writer import KafkaJournalWriter, build_change_records, build_entry
-from seamark.changes.ulid import ulid_time
 from seamark.errors import (
     FormatVersionError,
     InvalidSettingError,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.changes.kafka_journal import JournalNames, JournalTiming
-from seamark.changes.kafka_journal.gate import Gate
+from seamark.changes.kafka_journal.locks import Gate
 from seamark.changes.kafka_journal.names import KEY_KEY
 from seamark.errors import LockedError, NotFoundError, RefusedError
 from tests.unit.changes.gate_suite import GateSuite, after_first_call

@@ -6,19 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from seamark.changes.entry import Ending, EntryKind
 from seamark.changes.file_journal import FileJournal
-from seamark.changes.lanes import Lanes, Writers
-from seamark.changes.pace import Pace
-from seamark.changes.pen import SharedPen
-from seamark.changes.plan import Plan
-from seamark.changes.result import Outcome
-from seamark.changes.task import build_tasks
-from seamark.changes.walk import Walk
-from seamark.connectors.await_running import AwaitRunning
-from seamark.connectors.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.changes.journal import Ending, EntryKind
+from seamark.changes.outcome import Outcome
+from seamark.changes.plan import Plan, build_tasks
+from seamark.changes.run import Lanes, SharedPen, Walk, Writers
+from seamark.changes.timing import Pace
+from seamark.connectors.run_state import AwaitRunning
+from seamark.connectors.steps import CreateConnector, DeleteConnector, PutConfig
 from seamark.errors import JournalError, RefusedError, SeamarkError
-from seamark.topics.topic import CreateTopic
+from seamark.topics.actions import CreateTopic
 from tests.step_list import plan_undo
 from tests.unit.changes.town import CLASS, CLUSTER, Town, apply, build_plan, open_journal, recover
 

@@ -7,14 +7,13 @@ from typing import ClassVar
 
 import pytest
 
-from seamark.changes.look import Look
-from seamark.changes.result import Outcome
-from seamark.changes.step import Observed
-from seamark.changes.step_data import StepData
-from seamark.connectors.connector import PutConfig
+from seamark.changes.action import Look
+from seamark.changes.outcome import Outcome
+from seamark.changes.step import Observed, StepData
 from seamark.connectors.run_state import SetRunState
+from seamark.connectors.steps import PutConfig
 from seamark.errors import RefusedError
-from seamark.fleet.step_kinds import STEPS
+from seamark.fleet.kinds import STEPS
 from tests.simulation.world import CLUSTER, TIMING
 from tests.unit.changes.simulated import CONFIG, NEW, new_stage
 

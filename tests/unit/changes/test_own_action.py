@@ -12,6 +12,7 @@ import pytest
 from seamark.changes.action import (
     Action,
     ActionHistory,
+    Look,
     Needs,
     Reads,
     StepSequence,
@@ -20,12 +21,11 @@ from seamark.changes.action import (
     needs_permission,
 )
 from seamark.changes.effect import Effect, FieldChange, Sign
-from seamark.changes.look import Look
-from seamark.changes.plan_file import read_plan_file
-from seamark.changes.result import Outcome
+from seamark.changes.outcome import Outcome
+from seamark.changes.plan import read_plan_file
 from seamark.changes.step import CanNotUndo, Intent, Observed, Step, step_kind
 from seamark.errors import RefusedError, StalePlanError
-from seamark.policy.permission import Permission
+from seamark.policy.permissions import Permission
 from tests.unit.fleet.living import LivingConnect, open_living_fleet
 
 LAMPS: dict[str, str] = {}

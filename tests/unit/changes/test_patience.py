@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.changes.patience import PLAN_SECONDS, REBALANCE_SECONDS, ask_again, plan_patiently
+from seamark.changes.timing import PLAN_SECONDS, REBALANCE_SECONDS, ask_again, plan_patiently
 from seamark.errors import DeadlineError, RefusedError, UnreachableError, UnsettledError
 
 

@@ -6,15 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.changes.expectation import Expectations
 from seamark.changes.images import build_fingerprint
-from seamark.changes.plan import FORMAT_VERSION, Plan
-from seamark.changes.precondition import aspect_of, build_preconditions, check_preconditions
-from seamark.changes.step import Intent, Outcome
-from seamark.changes.step_data import Precondition, StepData
-from seamark.changes.task import build_tasks
-from seamark.connectors.connector import CreateConnector, PutConfig
+from seamark.changes.plan import FORMAT_VERSION, Plan, build_tasks
+from seamark.changes.preconditions import Expectations, aspect_of, build_preconditions, check_preconditions
+from seamark.changes.step import Intent, Outcome, Precondition, StepData
 from seamark.connectors.run_state import RestartFailed, SetRunState
+from seamark.connectors.steps import CreateConnector, PutConfig
 from seamark.errors import FormatVersionError, RefusedError, StalePlanError, UnknownOutcomeError, UsageError
 from tests.simulation.world import CLUSTER
 from tests.unit.changes.simulated import CONFIG, NEW, SUBJECT, new_stage

@@ -11,11 +11,10 @@ from dataclasses import replace
 import pytest
 
 from seamark.changes.file_journal import FileJournal
-from seamark.changes.plan import Plan, _hash
-from seamark.changes.plan_file import read_plan_file
+from seamark.changes.plan import Plan, _hash, read_plan_file
 from seamark.errors import RefusedError, UsageError
 from seamark.fleet.fleet import Fleet
-from seamark.kip199.offset_file import WriteOffsetFile
+from seamark.kip199.steps import WriteOffsetFile
 from tests.unit.fleet.builders import EmptyScan, StubKafka
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, living_context
 
@@ -74,7 +73,7 @@ def test_a_plan_file_beyond_every_plan_is_refused(tmp_path, changes, cause):
 
 
 def test_a_file_that_no_undo_could_restore_is_refused_at_plan(monkeypatch):
-    monkeypatch.setattr("seamark.kip199.offset_file._MAX_BYTES", 10)
+    monkeypatch.setattr("seamark.kip199.steps._MAX_BYTES", 10)
     with pytest.raises(RefusedError, match="too large"):
         WriteOffsetFile("c", "/x", bytes(11)).to_data()
 

@@ -7,16 +7,13 @@ import json
 import pytest
 
 from seamark.changes.effect import Effect, FieldChange, Sign
-from seamark.changes.entry import Ending, Entry, EntryKind
-from seamark.changes.head import Head
-from seamark.changes.journal_view import build_changes_view, build_entries_view
+from seamark.changes.journal import Ending, Entry, EntryKind, Head
+from seamark.changes.journal_views import build_changes_view, build_entries_view, build_setup_view
+from seamark.changes.outcome import ChangeResult, Outcome, StepResult
 from seamark.changes.plan import Plan
-from seamark.changes.plan_view import build_plan_view
-from seamark.changes.result import ChangeResult, Outcome, StepResult
-from seamark.changes.result_view import build_change_view
-from seamark.changes.setup_model import JournalSetup, SetupItem
-from seamark.changes.setup_view import build_setup_view
-from seamark.changes.step_data import StepData
+from seamark.changes.setup import JournalSetup, SetupItem
+from seamark.changes.step import StepData
+from seamark.changes.views import build_change_view, build_plan_view
 from seamark.errors import RejectedError
 from seamark.report import OutputFormat, render_view
 from seamark.report.text import Screen

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.changes.entry import Ending, EntryKind
 from seamark.changes.history import read_past
-from seamark.changes.result import Outcome
-from seamark.connectors.connector import CreateConnector, DeleteConnector, PutConfig
+from seamark.changes.journal import Ending, EntryKind
+from seamark.changes.outcome import Outcome
 from seamark.connectors.run_state import RestartFailed, SetRunState
+from seamark.connectors.steps import CreateConnector, DeleteConnector, PutConfig
 from seamark.errors import LockedError, RefusedError, StalePlanError, UnreachableError
 from tests.simulation.faults import Call, Fault, Killed, Kind
 from tests.simulation.scenario import Kept

@@ -11,8 +11,8 @@ import pytest
 from seamark.changes.actor import Actor
 from seamark.changes.executor import Executor
 from seamark.changes.file_journal import FileJournal
+from seamark.changes.outcome import Outcome
 from seamark.changes.recovery import Recovery
-from seamark.changes.result import Outcome
 from seamark.changes.timing import SEND_SECONDS, ChangeTiming, build_timing
 from seamark.connect import ConnectClient, Timing
 from seamark.connect import caller as caller_module

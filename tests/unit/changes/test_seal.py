@@ -7,7 +7,7 @@ import pytest
 
 from seamark.changes.images import find_key_names
 from seamark.changes.keys import read_keys
-from seamark.changes.sealing import KeyRing, SealKey
+from seamark.changes.signing import KeyRing, SealKey
 from seamark.context import JournalSettings, Secret
 from seamark.errors import ConfigurationError, InvalidSettingError
 

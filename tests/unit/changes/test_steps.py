@@ -6,28 +6,37 @@ from pathlib import Path
 
 import pytest
 
-from seamark.changes.progress import Silent
-from seamark.changes.settle import Settler
-from seamark.changes.spool import FileSpool
-from seamark.changes.step import CanNotUndo, Intent, Observed, Outcome, build_step
-from seamark.changes.step_data import StepData
-from seamark.connectors.await_running import AwaitRunning
-from seamark.connectors.connector import CreateConnector, DeleteConnector, PutConfig
-from seamark.connectors.logger_step import SetLogger
-from seamark.connectors.run_state import RestartFailed, SetRunState
-from seamark.copies.cutover.carry_reader import RestoreGroupOffsets, TranslateGroupOffsets, TranslateGroupOffsetsBack
-from seamark.copies.cutover.copy_looks import CatchUp, CheckSourceIdle, CheckTargetUnwritten, PreCopy, VerifyCopy
-from seamark.copies.cutover.landing_looks import FencePipeline, ProveCarried
-from seamark.copies.cutover.restored import RegisterCopyBack, ResumeOnRecreatedTopic
-from seamark.copies.cutover.switch_config import StartSwitched, SwitchConfig
-from seamark.copies.cutover.turn_over import SwitchToSource, SwitchToTarget
-from seamark.core.distance import Certainty, Unit
-from seamark.core.offset import Offset
-from seamark.core.sensitive import MASK
-from seamark.dead_letters.await_progress import AwaitProgress
-from seamark.dead_letters.meanwhile import LendConfig, MakeParkingTopic, RunMeanwhile
-from seamark.dead_letters.park import Failure, ParkRecord
-from seamark.dead_letters.poison import AwaitPoison, RestartSearch
+from seamark.changes.outcome import Silent
+from seamark.changes.run import Settler
+from seamark.changes.step import CanNotUndo, Intent, Observed, Outcome, StepData, build_step
+from seamark.changes.without_journal import FileSpool
+from seamark.connectors.loggers import SetLogger
+from seamark.connectors.run_state import AwaitRunning, RestartFailed, SetRunState
+from seamark.connectors.steps import CreateConnector, DeleteConnector, PutConfig
+from seamark.copies.cutover.checks import (
+    CatchUp,
+    CheckSourceIdle,
+    CheckTargetUnwritten,
+    FencePipeline,
+    PreCopy,
+    ProveCarried,
+    VerifyCopy,
+)
+from seamark.copies.cutover.steps import (
+    RegisterCopyBack,
+    RestoreGroupOffsets,
+    ResumeOnRecreatedTopic,
+    StartSwitched,
+    SwitchConfig,
+    SwitchToSource,
+    SwitchToTarget,
+    TranslateGroupOffsets,
+    TranslateGroupOffsetsBack,
+)
+from seamark.core.offsets import Certainty, Offset, Unit
+from seamark.core.secrets import MASK
+from seamark.dead_letters.search import AwaitPoison, RestartSearch
+from seamark.dead_letters.steps import AwaitProgress, Failure, LendConfig, MakeParkingTopic, ParkRecord, RunMeanwhile
 from seamark.errors import (
     DeadlineError,
     JournalError,
@@ -37,27 +46,22 @@ from seamark.errors import (
     UnreachableError,
     UsageError,
 )
-from seamark.fleet.step_kinds import STEPS
-from seamark.groups.group import DeleteGroup, MoveGroup
+from seamark.fleet.kinds import STEPS
+from seamark.groups.actions import DeleteGroup, MoveGroup
 from seamark.kafka.groups import Committed
-from seamark.kafka.record import Place
-from seamark.kafka.records_held import HeldRecord
-from seamark.kip199.offset_file import VerifyOffsetFile, WriteOffsetFile
-from seamark.lifecycle.relocation_steps import CarryOffsets, MakeOffsetsTopic, VerifyCarried
-from seamark.offsets.held_offset import WriteRoute
-from seamark.offsets.repair.mend import MendOffsets, VerifyMended
-from seamark.offsets.repair.mending import MendRule
-from seamark.offsets.write.copy_offsets import CopyOffsets, VerifyCopied
-from seamark.offsets.write.offset_records import WriteRecords
-from seamark.offsets.write.preview_step import CheckPreview
-from seamark.offsets.write.preview_totals import Tolerance, Total
+from seamark.kafka.model import HeldRecord, Place
+from seamark.kip199.steps import VerifyOffsetFile, WriteOffsetFile
+from seamark.lifecycle.relocate import CarryOffsets, MakeOffsetsTopic, VerifyCarried
+from seamark.offsets.model import WriteRoute
+from seamark.offsets.repair.action import MendOffsets, VerifyMended
+from seamark.offsets.repair.rules import MendRule
+from seamark.offsets.write.guards import ProveStopped, VerifyOffsets
+from seamark.offsets.write.preview import Tolerance, Total
 from seamark.offsets.write.progress_step import CheckProgress
-from seamark.offsets.write.steps import WriteOffsets
-from seamark.offsets.write.stopped import ProveStopped, VerifyOffsets
-from seamark.offsets.write.unused import ProveUnused
-from seamark.pipelines.pipeline import RegisterPipeline
-from seamark.topics.topic import CreateTopic, DeleteNewTopic, DeleteTopic
-from seamark.topics.topic_change import AlterTopicConfig, GrowTopic
+from seamark.offsets.write.records import ProveUnused, WriteRecords
+from seamark.offsets.write.steps import CheckPreview, CopyOffsets, VerifyCopied, WriteOffsets
+from seamark.pipelines.actions import RegisterPipeline
+from seamark.topics.actions import AlterTopicConfig, CreateTopic, DeleteNewTopic, DeleteTopic, GrowTopic
 from tests.simulation.world import CLUSTER, TIMING
 from tests.unit.changes.simulated import CONFIG, NEW, SUBJECT, Stage, new_stage
 

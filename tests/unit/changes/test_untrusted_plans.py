@@ -8,17 +8,14 @@ import json
 import pytest
 
 import seamark.changes.executor as executor
-from seamark.changes.entry import Entry, EntryKind
 from seamark.changes.file_journal import FileJournal
-from seamark.changes.journal import Opening
-from seamark.changes.plan import Plan
-from seamark.changes.plan_file import read_plan_file
+from seamark.changes.journal import Entry, EntryKind, Opening
+from seamark.changes.plan import Plan, read_plan_file
 from seamark.changes.registration import check_expected
-from seamark.changes.sealing import KeyRing, SealKey
-from seamark.changes.signed import SignedJournal, check_signatures
+from seamark.changes.signing import KeyRing, SealKey, SignedJournal, check_signatures
 from seamark.errors import JournalError, LockedError, PermissionDeniedError, RefusedError, TamperedJournalError
-from seamark.kafka.records_held import HeldRecord
-from seamark.offsets.stores.own_records import check_own_records
+from seamark.kafka.model import HeldRecord
+from seamark.offsets.stores.write_checks import check_own_records
 from tests.unit.fleet.living import SOURCE_CONFIG, open_living_fleet, register
 
 KEY = SealKey(b"a key of 16 bytes")
@@ -325,7 +322,7 @@ def test_registered_plan_with_a_foreign_record_is_refused_before_the_stop(tmp_pa
 
     place = OldPlace(tmp_path, "3.5.2")
     written = []
-    write = "seamark.kafka.exact_writer.write_records"
+    write = "seamark.kafka.transaction.write_records"
     monkeypatch.setattr(write, lambda config, records, **_: written.extend(records))
     monkeypatch.setattr("seamark.kafka.worker_group.read_worker_loads", lambda *_, **__: place.loads)
     plan = place.fleet.offsets.move("fs", to=3, wait_seconds=0).plan

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.changes.expectation import Expectations
+from seamark.changes.plan import Task
+from seamark.changes.preconditions import Expectations
+from seamark.changes.run import Walk
 from seamark.changes.step import Intent, Outcome
-from seamark.changes.task import Task
-from seamark.changes.walk import Walk
-from seamark.connectors.connector import PutConfig
 from seamark.connectors.run_state import SetRunState
+from seamark.connectors.steps import PutConfig
 
 STOP = SetRunState("game", "orders", "STOPPED")
 RESUME = SetRunState("game", "orders", "RUNNING")

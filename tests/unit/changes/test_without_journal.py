@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from seamark.changes.executor import Executor
-from seamark.changes.spool import FileSpool
-from seamark.connectors.connector import PutConfig
+from seamark.changes.without_journal import FileSpool
 from seamark.connectors.run_state import SetRunState
+from seamark.connectors.steps import PutConfig
 from seamark.errors import JournalError
 from tests.simulation.faults import Call, Fault, Kind
 from tests.simulation.world import CLUSTER, TIMING, SimSpool

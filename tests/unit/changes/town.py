@@ -10,10 +10,9 @@ from seamark.changes.actor import Actor
 from seamark.changes.executor import Executor
 from seamark.changes.file_journal import FileJournal
 from seamark.changes.locks import cluster_lock
-from seamark.changes.pace import Pace
 from seamark.changes.recovery import Recovery
-from seamark.changes.timing import ChangeTiming
-from seamark.connect.connector import Connector, ConnectorStatus, State, Task
+from seamark.changes.timing import ChangeTiming, Pace
+from seamark.connect.model import Connector, ConnectorStatus, State, Task
 from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError
 from tests.ports import MethodPorts

@@ -13,9 +13,9 @@ from seamark.cli.session import Session
 from seamark.context import JournalKind, JournalSettings
 from seamark.fleet.environment import FleetWorld, SystemClock
 from seamark.fleet.fleet import Fleet
-from seamark.kip199.context import build_worker_context
-from seamark.offsets.codec.javamap import read_java_map, write_java_map
-from seamark.offsets.read.left_offsets import LeftOffsets
+from seamark.kip199.worker import build_worker_context
+from seamark.offsets.codec.java_map import read_java_map, write_java_map
+from seamark.offsets.read.connector import LeftOffsets
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.cli.stubs import Outcome
 from tests.unit.fleet.builders import StubKafka

@@ -11,17 +11,15 @@ from typing import Any, Self
 
 from seamark.cli.main import execute
 from seamark.cli.session import Session
-from seamark.connect.connector import Connector, ConnectorStatus, State, Task
-from seamark.connect.worker import Worker
-from seamark.connectors.health import build_health
-from seamark.core.finding import Finding
-from seamark.core.offset import Offset
-from seamark.core.plugin_keys import PLUGIN_KEYS
-from seamark.core.reading import Reading
+from seamark.connect.model import Connector, ConnectorStatus, State, Task, Worker
+from seamark.connectors.model import build_health
+from seamark.core.offsets import Offset
+from seamark.core.readings import Finding, Reading
 from seamark.core.refs import ConnectorType
+from seamark.core.secrets import PLUGIN_KEYS
 from seamark.errors import NotFoundError, SeamarkError
-from seamark.offsets.owned import OwnedOffsets
-from seamark.overview.model import ClusterStatus, FleetStatus
+from seamark.offsets.model import OwnedOffsets
+from seamark.overview.status import ClusterStatus, FleetStatus
 
 NOON = datetime(2026, 11, 14, 12, 4, 31, tzinfo=UTC)
 

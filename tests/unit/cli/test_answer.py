@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seamark.cli.answer import build_answer
-from seamark.connectors.workers_view import WORKER_LISTING
+from seamark.connectors.worker_views import WORKER_LISTING
 from seamark.errors import DeadlineError
 from seamark.report.listing import View
 

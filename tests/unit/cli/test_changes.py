@@ -10,9 +10,9 @@ import stat
 import pytest
 
 from seamark.changes.actor import Actor
-from seamark.changes.entry import Ending
-from seamark.changes.result import ChangeResult, Outcome, StepResult
-from seamark.cli.carry_out import run_change
+from seamark.changes.journal import Ending
+from seamark.changes.outcome import ChangeResult, Outcome, StepResult
+from seamark.cli.confirm import run_change
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.errors import JournalError, RejectedError, UndecidableError, UnreachableError, UnreadableOutcomeError

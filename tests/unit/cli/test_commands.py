@@ -6,10 +6,9 @@ import json
 
 import pytest
 
-from seamark.connect.connector import State
-from seamark.connect.worker import Worker
-from seamark.core.finding import Finding, Severity
-from seamark.core.offset import Offset
+from seamark.connect.model import State, Worker
+from seamark.core.offsets import Offset
+from seamark.core.readings import Finding, Severity
 from seamark.errors import AuthenticationError, UnreachableError
 from tests.unit.cli.stubs import StubFleet, connector, run_seamark
 

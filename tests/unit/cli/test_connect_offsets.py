@@ -13,7 +13,7 @@ import pytest
 
 from seamark.cli.connect_offsets import execute, main
 from seamark.cli.session import Session
-from seamark.offsets.codec.javamap import write_java_map
+from seamark.offsets.codec.java_map import write_java_map
 from tests.unit.cli.stubs import Outcome
 from tests.unit.offsets.scans import FakeScan
 

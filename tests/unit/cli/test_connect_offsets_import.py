@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.connect.connector import State, Task
+from seamark.connect.model import State, Task
 from seamark.errors import UnreachableError
-from seamark.offsets.codec.javamap import read_java_map, write_java_map
+from seamark.offsets.codec.java_map import read_java_map, write_java_map
 from tests.unit.cli.importing import HELD, FileTool, TopicTool, pair
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 

@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from seamark.core.finding import Finding, Severity
+from seamark.core.readings import Finding, Severity
 from tests.unit.cli.stubs import StubFleet, run_seamark
 
 

@@ -7,11 +7,10 @@ import json
 
 import pytest
 
-from seamark.cli.copy_options import parse_confs
-from seamark.cli.copy_progress import CopyLines, render_tick
+from seamark.cli.copy_options import CopyLines, parse_confs, render_tick
 from seamark.cli.main import execute
 from seamark.cli.session import Session
-from seamark.copies.run.pace import CopyTick
+from seamark.copies.run.runner import CopyTick
 from seamark.errors import UsageError
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.cli.stubs import NOON, Outcome, Terminal

@@ -16,15 +16,12 @@ import pytest
 
 from seamark.cli.main import root
 from seamark.demo import servers as demo_servers
-from seamark.demo.audience import Audience
 from seamark.demo.chapter import EVERYWHERE, Act, Chapter, Event, Moment, Need
 from seamark.demo.chapters import CHAPTERS
+from seamark.demo.chapters.data import write_table_files
 from seamark.demo.chapters.files import write_files
-from seamark.demo.chapters.table import write_table_files
-from seamark.demo.needs import Lack
-from seamark.demo.programme import build_programme
-from seamark.demo.servers import run_servers
-from seamark.demo.show import run_show
+from seamark.demo.servers import Lack, run_servers
+from seamark.demo.show import Audience, build_programme, run_show
 from seamark.demo.stage import Stage
 from seamark.errors import DevstackError, UsageError
 from tests.unit.cli.stubs import run_seamark

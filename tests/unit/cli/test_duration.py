@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.core.duration import parse_duration
+from seamark.core.time import parse_duration
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 from seamark.cli.main import execute
 from seamark.cli.session import Session
-from seamark.context.secret import Secret
-from seamark.context.settings import DatabaseSettings
+from seamark.context.context import DatabaseSettings
+from seamark.context.reference import Secret
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.cli.stubs import NOON, Outcome
 from tests.unit.fleet.living import LivingConnect, open_living_fleet

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from seamark.cli.logs import start_logging
+from seamark.cli.main import start_logging
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from seamark.cli.main import execute
 from seamark.cli.session import Session
-from seamark.core.offset import Offset
+from seamark.core.offsets import Offset
 from seamark.errors import UnreachableError
 from seamark.kafka.groups import Committed
 from tests.unit.cli.stubs import NOON, Outcome

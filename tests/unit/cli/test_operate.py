@@ -10,8 +10,8 @@ import pytest
 
 from seamark.cli.main import execute
 from seamark.cli.session import Session
-from seamark.connect.worker import Plugin
-from seamark.core.offset import Offset
+from seamark.connect.model import Plugin
+from seamark.core.offsets import Offset
 from tests.unit.cli.stubs import NOON, Terminal
 from tests.unit.cli.stubs import Outcome as Ended
 from tests.unit.connectors.operating import W1, W2, OperatedConnect

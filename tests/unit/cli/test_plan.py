@@ -15,7 +15,7 @@ PASSWORD = "hunter2-canary"
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch):
     """What runs here runs at once and for good: nobody has to wait for its second look."""
-    monkeypatch.setattr("seamark.connectors.await_running._lasts", lambda since, now, seconds: since is not None)
+    monkeypatch.setattr("seamark.connectors.run_state._lasts", lambda since, now, seconds: since is not None)
 
 
 class SpecDesk(Desk):

@@ -115,7 +115,7 @@ def build_argv(name, command, files):
 
 @pytest.fixture
 def desk(tmp_path, monkeypatch):
-    monkeypatch.setattr("seamark.connectors.await_running._lasts", lambda since, now, seconds: since is not None)
+    monkeypatch.setattr("seamark.connectors.run_state._lasts", lambda since, now, seconds: since is not None)
     return Desk(tmp_path)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import seamark.specs
 from seamark.cli.main import execute
 from seamark.cli.session import Session
-from seamark.connectors.selection import build_selection
+from seamark.connectors.model import build_selection
 from seamark.errors import UsageError
 from tests.unit.cli.stubs import NOON, connector
 from tests.unit.cli.stubs import Outcome as Ended

@@ -14,8 +14,8 @@ from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.connect import ConnectClient, Timing
 from seamark.fleet.fleet import Fleet
-from seamark.offsets.read.left_offsets import LeftOffsets
-from seamark.offsets.stores.config_names import find_config_reader
+from seamark.offsets.read.connector import LeftOffsets
+from seamark.offsets.service import find_config_reader
 from tests.fakes.connect import FILE_SOURCE, FakeConnect
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.cli.stubs import Outcome as Ended
@@ -105,7 +105,7 @@ def desk(request, tmp_path, monkeypatch):
             fake.add_connector(name, CONFIG)
         made = Desk(fake, tmp_path, facts)
         # The client has waited already.
-        monkeypatch.setattr("seamark.changes.patience.PLAN_SECONDS", 0.1)
+        monkeypatch.setattr("seamark.changes.timing.PLAN_SECONDS", 0.1)
         monkeypatch.setattr(LeftOffsets, "write", lambda _, records: made.written.extend(records))
         yield made
 

@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from seamark.cli import waiting
+from seamark.cli import answer as waiting
+from seamark.cli.answer import build_sentence, telling_waits
 from seamark.cli.main import execute
 from seamark.cli.session import Session
-from seamark.cli.waiting import build_sentence, telling_waits
-from seamark.connect.wait import Wait
+from seamark.connect.model import Wait
 from seamark.fleet.fleet import Fleet
-from seamark.report.formats import OutputFormat
+from seamark.report.data import OutputFormat
 from tests.fakes.connect import Delay, FakeConnect
 from tests.unit.cli.stubs import Terminal
 from tests.unit.fleet.builders import context, settings

@@ -7,9 +7,8 @@ import json
 import pytest
 
 from seamark.connect import requests
-from seamark.connect.answer import Answer, Failure, judge
-from seamark.connect.rules import ANSWER_RULES, Phase, Verdict
-from seamark.core.offset import Offset
+from seamark.connect.answers import ANSWER_RULES, Answer, Failure, Phase, Verdict, judge
+from seamark.core.offsets import Offset
 from seamark.errors import (
     AlreadyExistsError,
     AuthenticationError,

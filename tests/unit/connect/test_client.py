@@ -14,7 +14,7 @@ import pytest
 
 from seamark.connect import ConnectClient, Timing, requests
 from seamark.connect.transport import Transport
-from seamark.core.offset import Offset
+from seamark.core.offsets import Offset
 from seamark.errors import (
     AlreadyExistsError,
     DeadlineError,

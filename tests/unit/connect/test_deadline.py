@@ -11,13 +11,11 @@ import httpx2
 import pytest
 
 from seamark.connect import Timing, requests
-from seamark.connect.answer import Failure
-from seamark.connect.caller import Caller
-from seamark.connect.rules import Phase
+from seamark.connect.answers import Failure, Phase
+from seamark.connect.caller import Caller, Workers
 from seamark.connect.transport import Transport
-from seamark.connect.workers import Workers
-from seamark.core.deadline import Deadline, limit_requests
-from seamark.core.offset import Offset
+from seamark.core.offsets import Offset
+from seamark.core.time import Deadline, limit_requests
 from seamark.errors import DeadlineError, UnknownOutcomeError
 
 STALE = {"error_code": 409, "message": "Cannot complete request momentarily due to stale configuration"}

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from seamark.connect import requests
 from seamark.connect.config import is_same_config
-from seamark.connect.request import build_path
-from seamark.core.offset import Offset
+from seamark.connect.requests import build_path
+from seamark.core.offsets import Offset
 from seamark.errors import RefusedError, UsageError
 
 HOSTILE = [

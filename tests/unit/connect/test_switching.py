@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from seamark.connect.switching import ROUTER, find_route, is_read_by_pattern, switch_sink, switch_source
+from seamark.connect.config import ROUTER, find_route, is_read_by_pattern, switch_sink, switch_source
 from seamark.errors import RefusedError
 
 

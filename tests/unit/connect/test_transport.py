@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from seamark.connect import requests
-from seamark.connect.answer import Answer, Failure
-from seamark.connect.rules import Phase
+from seamark.connect.answers import Answer, Failure, Phase
 from seamark.connect.transport import Transport
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]"

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from seamark.connect import wire
-from seamark.connect.connector import State
+from seamark.connect.model import State
 from seamark.core.refs import ConnectorType
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seamark.connect.loggers import LoggerLevel, find_level
-from seamark.connect.worker import Plugin, Worker
+from seamark.connect.model import Plugin, Worker
 from seamark.errors import UnreachableError
 from tests.unit.fleet.builders import KAFKA_ID
 from tests.unit.fleet.living import SINK, SOURCE, LivingConnect

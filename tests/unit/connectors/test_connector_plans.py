@@ -5,7 +5,7 @@ import json
 import pytest
 
 from seamark.changes.effect import Effect, FieldChange, Sign
-from seamark.core.offset import Offset
+from seamark.core.offsets import Offset
 from seamark.errors import (
     AlreadyExistsError,
     NotFoundError,

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.changes.entry import Ending
-from seamark.changes.result import ChangeResult, Outcome, StepResult
-from seamark.connect.connector import ConnectorStatus, State, Task
-from seamark.connectors.heal import Healer
-from seamark.connectors.healing import (
+from seamark.changes.journal import Ending
+from seamark.changes.outcome import ChangeResult, Outcome, StepResult
+from seamark.connect.model import ConnectorStatus, State, Task
+from seamark.connectors.heal import (
+    Healer,
     HealSettings,
     Patient,
     RestartDecision,
@@ -20,7 +20,7 @@ from seamark.connectors.healing import (
     describe_failure,
     record_restart,
 )
-from seamark.core.reading import Reading
+from seamark.core.readings import Reading
 from seamark.errors import InterruptedRunError, JournalError, LockedError, UnreachableError, UsageError
 from tests.unit.fleet.builders import connector
 

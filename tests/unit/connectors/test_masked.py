@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.connectors.config import build_config, restore_masked
-from seamark.core.sensitive import MASK, mask_config
+from seamark.core.secrets import MASK, mask_config
 from seamark.errors import RefusedError
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet
 

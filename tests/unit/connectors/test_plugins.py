@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from seamark.connect.plugin import build_fleet_plugins
-from seamark.connect.worker import Plugin
+from seamark.connect.model import Plugin
+from seamark.connect.plugins import build_fleet_plugins
 from tests.unit.connectors.operating import W1, W2, OperatedConnect
 from tests.unit.fleet.living import SINK, SOURCE, open_living_fleet
 

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from seamark.changes.step import CanNotUndo, Observed
-from seamark.changes.step_data import StepData
+from seamark.changes.step import CanNotUndo, Observed, StepData
 from seamark.connect.loggers import LEVELS, ROOT, LoggerLevel, find_level
-from seamark.connectors.logger_step import SetLogger
+from seamark.connectors.loggers import SetLogger
 from seamark.errors import RefusedError, UnknownOutcomeError, UnreachableError
 from tests.ports import PortWorld
 

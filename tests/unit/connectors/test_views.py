@@ -6,27 +6,30 @@ import json
 
 import pytest
 
-from seamark.cli.context_view import ContextRow, build_contexts_view, build_settings_view
-from seamark.connect.connector import Connector, ConnectorStatus, State, Task
-from seamark.connect.trace import fold_trace
-from seamark.connect.worker import Worker
-from seamark.connectors.connectors import TASKS, build_connector_view, build_connectors_view
-from seamark.connectors.health import Health
-from seamark.connectors.health_view import render_health, render_state, style_health
-from seamark.connectors.workers_view import build_workers_view
-from seamark.core.finding import Finding, Severity
-from seamark.core.offset import Offset
-from seamark.core.plugin_keys import PLUGIN_KEYS
-from seamark.core.reading import Reading
+from seamark.cli.context import ContextRow, build_contexts_view, build_settings_view
+from seamark.connect.model import Connector, ConnectorStatus, State, Task, Worker, fold_trace
+from seamark.connectors.model import Health
+from seamark.connectors.views import (
+    TASKS,
+    build_connector_view,
+    build_connectors_view,
+    render_health,
+    render_state,
+    style_health,
+)
+from seamark.connectors.worker_views import build_workers_view
+from seamark.core.offsets import Offset
+from seamark.core.readings import Finding, Reading, Severity
 from seamark.core.refs import ConnectorType
+from seamark.core.secrets import PLUGIN_KEYS
 from seamark.doctor.views import build_findings_view
 from seamark.errors import MissingSettingError, SeamarkError, UnreachableError
-from seamark.offsets.owned import OwnedOffsets
+from seamark.offsets.model import OwnedOffsets
 from seamark.offsets.views import build_offsets_view
-from seamark.overview.model import ClusterStatus, FleetStatus
+from seamark.overview.status import ClusterStatus, FleetStatus
 from seamark.overview.views import build_status_view
 from seamark.report import OutputFormat, render_view
-from seamark.report.error import render_error
+from seamark.report.terminal import render_error
 from seamark.report.text import Screen
 from tests.unit.cli.stubs import TRACE, connector
 from tests.unit.report.samples import OUR_STYLES, SomeSetting

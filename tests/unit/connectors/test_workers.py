@@ -2,7 +2,7 @@
 
 import pytest
 
-from seamark.connect.connector import State
+from seamark.connect.model import State
 from seamark.connectors.workers import count_work
 from seamark.context.urls import build_worker_id
 from seamark.errors import SecretError, UnreachableError

@@ -10,10 +10,11 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from seamark.consumer import ExactConsumer, exact_consumer, kafka_side
-from seamark.core.reading import Reading
+from seamark.consumer import ExactConsumer, exact_consumer
+from seamark.consumer import exact_consumer as kafka_side
+from seamark.core.readings import Reading
 from seamark.errors import FencedError, RejectedError, UsageError
-from seamark.kafka.topic import TopicStatus
+from seamark.kafka.model import TopicStatus
 
 CONFIG = {"bootstrap.servers": "nowhere:1", "group.id": "billing", "auto.offset.reset": "earliest"}
 

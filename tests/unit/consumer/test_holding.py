@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.consumer.holding import Holdings
+from seamark.consumer.assignment import Holdings
 from seamark.errors import NotFoundError
-from seamark.tables.ledger_entry import Entry
+from seamark.tables.model import Entry
 
 SPOT = ("orders", 3)
 ENTRY = Entry("orders", "id", 3, next_offset=10, epoch=2)

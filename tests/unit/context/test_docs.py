@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from seamark.context.context import WORKER_KEYS
 from seamark.context.kafka_keys import IGNORED_KEYS, JAVA_KEYS, REFUSED_KEYS
 from seamark.context.schema import CONNECT_KEYS, CONTEXT_KEYS, DATABASE_KEYS, LAKE_KEYS, ROOT_KEYS, SECTION_KEYS
-from seamark.context.worker import WORKER_KEYS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "contexts.md").read_text(encoding="utf-8")
 

@@ -8,9 +8,9 @@ import time
 import pytest
 from confluent_kafka import KafkaException, Producer
 
+from seamark.context.files import MAX_ALIASES, MAX_BYTES
 from seamark.context.kafka_keys import IGNORED_KEYS, JAVA_KEYS, KAFKA_KEYS, LIBRDKAFKA_KEYS, REFUSED_KEYS
 from seamark.context.schema import CONNECT_KEYS, CONTEXT_KEYS, ROOT_KEYS, SECTION_KEYS
-from seamark.context.yaml_tree import MAX_ALIASES, MAX_BYTES
 from seamark.errors import ConfigurationError, InvalidSettingError
 
 

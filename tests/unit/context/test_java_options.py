@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.context.jaas import parse_jaas
-from seamark.context.java_client import build_client_config
-from seamark.context.java_options import build_java_config, embed_files
+from seamark.context.java_client import build_client_config, build_java_config, embed_files
+from seamark.context.java_stores import parse_jaas
 from seamark.errors import ConfigurationError
 
 BASE = {"bootstrap.servers": "b:9092"}

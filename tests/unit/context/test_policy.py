@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from seamark.context.schema import POLICY_KEYS
-from seamark.core.sensitive import is_sensitive
+from seamark.core.secrets import is_sensitive
 from seamark.errors import ConfigurationError, InvalidSettingError, UntrustedSettingError, UsageError
 from seamark.policy.policy import DEFAULT_POLICY, DEFAULT_WORD
-from seamark.policy.policy_rules import RULES
+from seamark.policy.rules import RULES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "policy.md").read_text(encoding="utf-8")
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.context.java_properties import MalformedEscapeError, parse_properties
-from seamark.context.origin import Origin, OriginKind
-from seamark.context.properties import read_properties
+from seamark.context.layer import Origin, OriginKind
+from seamark.context.properties import MalformedEscapeError, parse_properties, read_properties
 from seamark.errors import ConfigurationError
 
 JAVA = """\

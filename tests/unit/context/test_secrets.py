@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.context import Secret, is_masked, mask_urls
-from seamark.core.sensitive import MASK, is_sensitive
+from seamark.core.secrets import MASK, is_sensitive
 from seamark.errors import InvalidSettingError, SecretError
 
 

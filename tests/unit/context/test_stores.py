@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
-from seamark.context.keystore import build_pem
+from seamark.context.java_stores import build_pem
 from seamark.errors import InvalidSettingError
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from seamark.context.environment import build_variable
 from seamark.context.layer import read_file_layer
-from seamark.core.sensitive import mask_text
+from seamark.core.secrets import mask_text
 from seamark.errors import ConfigurationError, InvalidSettingError, SecretError, UntrustedSettingError, UsageError
 
 USER = """

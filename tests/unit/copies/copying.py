@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from contextlib import contextmanager
 
-from seamark.copies.plan.copy_registration import decode_registrations, encode_registration
+from seamark.copies.plan.plan import build_tasks
 from seamark.copies.plan.progress import read_progress
-from seamark.copies.plan.tasks import build_tasks
+from seamark.copies.plan.registrations import decode_registrations, encode_registration
 from seamark.errors import FencedError
-from seamark.kafka_sink.control import Amount, Claim, ControlReading, ControlRecord, Copied
-from seamark.kafka_sink.copy_run import Run
+from seamark.kafka_sink.control import Amount, Claim, ControlReading, ControlRecord, Copied, Run
 from seamark.kafka_sink.routing import Routing, Rule
 
 KNOWN = frozenset(
@@ -130,12 +129,12 @@ class FakeSpark:
 def plant(monkeypatch, brokers, logs):
     """Put all three in place of the real ones."""
     spark = FakeSpark(brokers, logs)
-    monkeypatch.setattr("seamark.copies.plan.logs.KafkaLogs", lambda build_config: logs)
-    monkeypatch.setattr("seamark.copies.run.running.open_spark", spark.open)
-    monkeypatch.setattr("seamark.copies.run.running.build_ends", lambda context, control_topic: None)
+    monkeypatch.setattr("seamark.copies.plan.endpoints.KafkaLogs", lambda build_config: logs)
+    monkeypatch.setattr("seamark.copies.run.runner.open_spark", spark.open)
+    monkeypatch.setattr("seamark.copies.run.runner.build_ends", lambda context, control_topic: None)
     monkeypatch.setattr(
-        "seamark.copies.run.running.run_slices", lambda session, plan, ends, on_slice: spark.copy(plan, on_slice)
+        "seamark.copies.run.runner.run_slices", lambda session, plan, ends, on_slice: spark.copy(plan, on_slice)
     )
-    monkeypatch.setattr("seamark.copies.run.running.require_spark", lambda: None)
-    monkeypatch.setattr("seamark.copies.verify.verifying.require_spark", lambda: None)
+    monkeypatch.setattr("seamark.copies.run.runner.require_spark", lambda: None)
+    monkeypatch.setattr("seamark.copies.verify.report.require_spark", lambda: None)
     return spark

@@ -11,14 +11,14 @@ from seamark.changes.executor import Executor
 from seamark.changes.file_journal import FileJournal
 from seamark.changes.history import read_closed
 from seamark.changes.plan import Plan
-from seamark.changes.prepare import build_preconditions, prepare
+from seamark.changes.planner import build_preconditions, prepare
 from seamark.changes.recovery import Recovery
 from seamark.changes.timing import ChangeTiming
 from seamark.changes.undo import build_undo_draft, build_undo_preconditions
-from seamark.connect.connector import Connector, ConnectorStatus, State, Task
+from seamark.connect.model import Connector, ConnectorStatus, State, Task
 from seamark.copies.cutover.action import CutOver, CutoverGroup, RecreatedTopic
-from seamark.copies.cutover.copy_port import COPY_PREVIEW
-from seamark.copies.cutover.copy_reader import CarriedReader
+from seamark.copies.cutover.port import COPY_PREVIEW
+from seamark.copies.cutover.translation import CarriedReader
 from seamark.copies.cutover.undo import CutoverConnector
 from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, RefusedError, UnknownOutcomeError

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from seamark.copies.plan.progress import read_progress
-from seamark.copies.plan.recount import Recount
-from seamark.copies.plan.tasks import build_tasks
-from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied
-from seamark.kafka_sink.copy_run import Checksum, Run
+from seamark.copies.plan.plan import build_tasks
+from seamark.copies.plan.progress import Recount, read_progress
+from seamark.kafka_sink.control import Amount, Checksum, Claim, ControlRecord, Copied, Run
 from seamark.kafka_sink.routing import Routing, Rule
 from seamark.spark.slices import OffsetRange
 

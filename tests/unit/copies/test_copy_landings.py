@@ -6,17 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.context.secret import Secret
-from seamark.context.settings import DatabaseSettings
-from seamark.copies.cutover.parties import CutoverOptions
-from seamark.copies.plan.readers import ReaderKind
-from seamark.core.reading import Reading
+from seamark.context.context import DatabaseSettings
+from seamark.context.reference import Secret
+from seamark.copies.cutover.planner import CutoverOptions
+from seamark.copies.plan.users import ReaderKind
+from seamark.core.readings import Reading
 from seamark.core.refs import find_mirror
 from seamark.errors import PartialError, RefusedError, UnreachableError
 from seamark.offsets.stores.ledger import fence_ledger, list_ledgers, read_epochs, route_ledgers
-from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Landing
-from seamark.tables.ledger_owners import list_consumers, list_owners
+from seamark.pipelines.definition import LandColumn, Landing
+from seamark.tables.owners import list_consumers, list_owners
 from seamark.tables.postgres.ledger import Entry
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.copies.test_copy_plans import Desk
@@ -155,7 +154,7 @@ def test_owners_are_those_of_all_databases_and_who_is_away_is_told(monkeypatch):
             raise UnreachableError("database away does not answer")
         return (f"pipeline/{name}", "pipeline/both")
 
-    monkeypatch.setattr("seamark.tables.postgres.ledger_owners.read_owners", read)
+    monkeypatch.setattr("seamark.tables.postgres.connection.read_owners", read)
     named = {name: DatabaseSettings(name, "", Secret("x")) for name in ("b", "away", "a")}
     found = list_owners(SimpleNamespace(databases=named, lakes={}))
     assert found.items == ("pipeline/a", "pipeline/b", "pipeline/both")
@@ -168,14 +167,14 @@ def test_consumers_are_owners_that_are_no_landings(monkeypatch):
             raise UnreachableError("database away does not answer")
         return tuple(owner for owner in ("billing", "pipeline/sales") if owner.startswith(prefix))
 
-    monkeypatch.setattr("seamark.tables.postgres.ledger_owners.read_owners", read)
+    monkeypatch.setattr("seamark.tables.postgres.connection.read_owners", read)
     named = {name: DatabaseSettings(name, "", Secret("x")) for name in ("away", "shop")}
     assert list_consumers(SimpleNamespace(databases=named, lakes={})) == {"billing"}
     assert list_consumers(SimpleNamespace(databases={}, lakes={})) == frozenset()
 
 
 def test_cutover_names_groups_that_only_follow_a_ledger(desk, monkeypatch):
-    monkeypatch.setattr("seamark.copies.cutover.cutover.list_consumers", lambda _: frozenset({"billing", "elsewhere"}))
+    monkeypatch.setattr("seamark.copies.cutover.planner.list_consumers", lambda _: frozenset({"billing", "elsewhere"}))
     desk.brokers.add_group("billing", {("t", n): 100 for n in range(4)})
     desk.brokers.add_group("report", {("t", n): 100 for n in range(4)})
     copy = run_copy(desk)

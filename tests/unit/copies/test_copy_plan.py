@@ -7,14 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.copies.plan.copy_plan import TopicEnd, dump_plan, load_plan
-from seamark.copies.plan.copy_planner import CopyRequest, extend_plan, plan_copy
-from seamark.copies.plan.cutting import Limits, TimeMark
+from seamark.copies.plan.plan import (
+    CopyRequest,
+    Limits,
+    TimeMark,
+    TopicEnd,
+    dump_plan,
+    extend_plan,
+    load_plan,
+    plan_copy,
+)
 from seamark.copies.plan.target_configs import TargetBrokers
 from seamark.errors import RefusedError, UsageError
-from seamark.kafka.topic import TopicConfig
-from seamark.kafka_sink.probe import probe_samples
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka.model import TopicConfig
+from seamark.kafka_sink.routing import Routing, Rule, probe_samples
 from seamark.spark.slices import OffsetRange
 
 KEYS = [f"key-{number}".encode() for number in range(200)]

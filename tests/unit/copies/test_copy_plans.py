@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.copies.plan.plan_file import read_copy_plan, write_copy_plan
-from seamark.copies.plan.readers import ReaderKind
-from seamark.copies.plan.wish import build_copy_options, parse_shape
+from seamark.copies.plan.endpoints import build_copy_options, parse_shape
+from seamark.copies.plan.registry import read_copy_plan, write_copy_plan
+from seamark.copies.plan.users import ReaderKind
 from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.kafka.groups import GroupMember
 from seamark.kafka_sink.routing import Rule

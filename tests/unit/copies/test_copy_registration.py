@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.copies.plan.copy_registration import (
+from seamark.copies.plan.registrations import (
     PIECE_BYTES,
     PREFIX,
     Registration,

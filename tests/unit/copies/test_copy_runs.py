@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 
 from seamark.copies.cutover.operations import CutoverOperations
-from seamark.copies.run.pace import CopyPace
-from seamark.copies.run.running import CopyRunOptions
+from seamark.copies.run.runner import CopyPace, CopyRunOptions
 from seamark.copies.status import CopyState
 from seamark.errors import FencedError, NotFoundError, PermissionDeniedError, RefusedError, UsageError
+from seamark.spark.settings import SparkOptions
 from seamark.spark.slices import OffsetRange, Slice
-from seamark.spark.spark_session import SparkOptions
 from tests.unit.copies.test_copy_plans import Desk
 
 CONTROL = "seamark-control"

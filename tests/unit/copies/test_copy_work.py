@@ -7,9 +7,8 @@ import random as randoms
 import pytest
 
 from seamark.copies.cutover.operations import CutoverOperations
-from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
-from seamark.copies.plan.cutting import Limits, cut_slices
-from seamark.copies.plan.place import CopyEndpoint, CopyEndpoints
+from seamark.copies.plan.endpoints import CopyEndpoint, CopyEndpoints
+from seamark.copies.plan.plan import CopyPlan, Limits, TopicEnd, cut_slices
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka_sink.routing import Routing, Rule
 from seamark.spark.slices import OffsetRange

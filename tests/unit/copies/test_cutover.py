@@ -6,7 +6,7 @@ import pytest
 
 from seamark.changes.step import build_step
 from seamark.copies.cutover.action import CutoverGroup
-from seamark.copies.cutover.switch_config import StartSwitched
+from seamark.copies.cutover.steps import StartSwitched
 from seamark.errors import DeadlineError, RefusedError, UnreachableError
 from tests.unit.copies.harbour import Harbour
 

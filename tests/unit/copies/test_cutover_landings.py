@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.changes.entry import EntryKind
-from seamark.changes.failpoint import set_hook
 from seamark.changes.file_journal import FileJournal
+from seamark.changes.interruption import set_hook
+from seamark.changes.journal import EntryKind
 from seamark.changes.step import STEPS, Intent, build_step
-from seamark.connect.ports import STATUSES
+from seamark.connect.api import STATUSES
 from seamark.copies.cutover.action import CutoverGroup
-from seamark.copies.cutover.copy_reader import CarriedReader
+from seamark.copies.cutover.translation import CarriedReader
 from seamark.errors import FencedError
 from seamark.offsets.stores.ledger import fence_ledger, read_epochs
 from seamark.tables.postgres.ledger import Entry

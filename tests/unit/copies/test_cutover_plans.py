@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from seamark.changes.plan import Plan
-from seamark.copies.cutover.parties import CutoverOptions
-from seamark.copies.plan.copy_plan import build_back_name
-from seamark.copies.run.running import CopyRunOptions
+from seamark.copies.cutover.planner import CutoverOptions
+from seamark.copies.plan.plan import build_back_name
+from seamark.copies.run.runner import CopyRunOptions
 from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.kafka.groups import Committed, GroupMember
 from tests.unit.copies.test_copy_plans import Desk

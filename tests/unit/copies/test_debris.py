@@ -7,9 +7,9 @@ import random as randoms
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.copies.plan.cutting import Limits, cut_slices
-from seamark.copies.plan.debris import AbortedRecords, find_debris, list_ahead
-from seamark.kafka_sink.copy_run import Run
+from seamark.copies.plan.plan import Limits, cut_slices
+from seamark.copies.plan.progress import AbortedRecords, find_debris, list_ahead
+from seamark.kafka_sink.control import Run
 from seamark.kafka_sink.routing import Routing, Rule
 from tests.unit.copies.simulation import Simulation, build_record, build_source
 

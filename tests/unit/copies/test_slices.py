@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.copies.plan.cutting import Limits, TimeMark, choose_times, cut_slices
+from seamark.copies.plan.plan import Limits, TimeMark, choose_times, cut_slices
 from seamark.errors import RefusedError, UsageError
 from seamark.spark.slices import OffsetRange, Slice, check_cover
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.copies.plan.target_configs import ConfigChoice, TargetBrokers, choose_configs
-from seamark.kafka.topic import TopicConfig
+from seamark.kafka.model import TopicConfig
 
 FOREVER = "9223372036854775807"
 KNOWN = frozenset(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.copies.plan.tasks import SliceTask, build_tasks
+from seamark.copies.plan.plan import SliceTask, build_tasks
 from seamark.kafka_sink.routing import Routing, Rule
 
 

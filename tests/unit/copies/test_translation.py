@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.copies.cutover.copy_map import build_map
-from seamark.copies.cutover.translation import Missing, list_questions, translate, translate_all
-from seamark.copies.plan.cutting import Limits, cut_slices
-from seamark.copies.plan.recount import BoundedCount
+from seamark.copies.cutover.translation import Missing, build_map, list_questions, translate, translate_all
+from seamark.copies.plan.plan import Limits, cut_slices
+from seamark.copies.plan.progress import BoundedCount
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka_sink.routing import Routing, Rule
 from tests.unit.copies.simulation import Simulation, build_source

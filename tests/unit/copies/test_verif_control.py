@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
-from seamark.copies.verify.verif_control import describe_debris, describe_held, find_cut_runs, find_missing_records
-from seamark.copies.verify.verification import Coordinates, Kind
-from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied
-from seamark.kafka_sink.copy_run import Run
+from seamark.copies.plan.plan import CopyPlan, TopicEnd
+from seamark.copies.verify.report import Coordinates, Kind
+from seamark.copies.verify.sums import describe_debris, describe_held, find_cut_runs, find_missing_records
+from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied, Run
 from seamark.kafka_sink.routing import Routing, Rule
 from seamark.spark.slices import OffsetRange, Slice
 

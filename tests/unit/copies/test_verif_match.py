@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.copies.verify.match import Lying, Parts, UnmatchedRecord, index_hashes, tell_apart, tell_rest
-from seamark.copies.verify.verification import Coordinates, Kind
+from seamark.copies.verify.report import Coordinates, Kind
 
 PARTS = Parts(key=1, value=2, headers=3, timestamp=4)
 WANTED = UnmatchedRecord(Coordinates(7, 70), target=1, at=10, hash=99, parts=PARTS)

@@ -6,10 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.copies.verify.verif_ranges import clip_ranges, join_ranges, list_source_ranges, list_target_ranges
-from seamark.copies.verify.verif_sums import NO_RUN, NOT_YET, Forgetting, Sums, judge_sums
-from seamark.copies.verify.verification import Coordinates, Gone, Kind
-from seamark.kafka_sink.copy_run import Checksum, Run
+from seamark.copies.verify.report import Coordinates, Gone, Kind
+from seamark.copies.verify.sums import (
+    NO_RUN,
+    NOT_YET,
+    Forgetting,
+    Sums,
+    clip_ranges,
+    join_ranges,
+    judge_sums,
+    list_source_ranges,
+    list_target_ranges,
+)
+from seamark.kafka_sink.control import Checksum, Run
 from seamark.spark.slices import OffsetRange
 
 RUN = Run(3, 1, 10, first_source=0, last_source=19, first_target=5, last_target=14, checksum=Checksum(7, 9))

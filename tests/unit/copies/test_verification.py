@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from seamark.copies.verify.verif_words import describe_finding, describe_verification
-from seamark.copies.verify.verification import (
+from seamark.copies.verify.report import (
     Compared,
     Coordinates,
     Finding,
@@ -17,6 +16,8 @@ from seamark.copies.verify.verification import (
     Verification,
     choose_examples,
     count_findings,
+    describe_finding,
+    describe_verification,
 )
 
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from seamark.core.fanout import MAX_THREADS, fan_out
+from seamark.core.readings import MAX_THREADS, fan_out
 from seamark.errors import UnreachableError
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.core import sensitive
-from seamark.core.sensitive import MASK, is_reference, is_sensitive, mask_config, mask_text, mask_value
+from seamark.core import secrets as sensitive
+from seamark.core.secrets import MASK, is_reference, is_sensitive, mask_config, mask_text, mask_value
 
 
 @pytest.mark.parametrize(

@@ -10,23 +10,22 @@ import pytest
 
 import seamark.dead_letters.records
 from seamark.changes.action import ActionHistory, PastStep
+from seamark.changes.outcome import Outcome as StepOutcome
 from seamark.changes.plan import Plan
-from seamark.changes.result import Outcome as StepOutcome
 from seamark.changes.step import Intent
 from seamark.cli.main import execute
 from seamark.cli.session import Session
-from seamark.connect.connector import Connector, ConnectorStatus, State, Task
+from seamark.connect.model import Connector, ConnectorStatus, State, Task
 from seamark.connectors.run_state import SetRunState
 from seamark.core.refs import ConnectorType
-from seamark.dead_letters.actions import FindFailingRecord, ReturnConfig
-from seamark.dead_letters.finding import PoisonFinder
-from seamark.dead_letters.lending import BATCH, choose_lent, lend_tasks, refuse_own_positions, tells_truth
-from seamark.dead_letters.meanwhile import LendConfig
-from seamark.dead_letters.record import FoundBy
+from seamark.dead_letters.action import FindFailingRecord, ReturnConfig
+from seamark.dead_letters.overrides import BATCH, choose_lent, lend_tasks, refuse_own_positions, tells_truth
 from seamark.dead_letters.records import matches_topics
+from seamark.dead_letters.search import FoundBy, PoisonFinder
 from seamark.dead_letters.service import Search
+from seamark.dead_letters.steps import LendConfig
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
-from seamark.kafka.record import Place, WholeRecord
+from seamark.kafka.model import Place, WholeRecord
 from tests.unit.cli.stubs import NOON, Outcome
 from tests.unit.fleet.living import SINK, SINK_CONFIG, register
 from tests.unit.offsets.moving import Place as FleetPlace

@@ -7,13 +7,19 @@ import json
 import pytest
 
 from seamark.changes.step import Intent, Observed, build_step
-from seamark.connect.connector import ConnectorStatus, State, Task
-from seamark.dead_letters.await_progress import AwaitProgress
-from seamark.dead_letters.meanwhile import LendConfig, MakeParkingTopic, RunMeanwhile
-from seamark.dead_letters.park import Failure, ParkRecord, is_copy_of
-from seamark.dead_letters.poison import ROUNDS, build_search
+from seamark.connect.model import ConnectorStatus, State, Task
+from seamark.dead_letters.search import ROUNDS, build_search
+from seamark.dead_letters.steps import (
+    AwaitProgress,
+    Failure,
+    LendConfig,
+    MakeParkingTopic,
+    ParkRecord,
+    RunMeanwhile,
+    is_copy_of,
+)
 from seamark.errors import DeadlineError, RefusedError
-from seamark.kafka.record import Place, WholeRecord
+from seamark.kafka.model import Place, WholeRecord
 from tests.ports import MethodPorts
 
 PLACE = Place("t", 0, 5)

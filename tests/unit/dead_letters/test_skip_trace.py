@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.connect.connector import State, Task
-from seamark.dead_letters.trace import build_failure, find_places, find_stage
+from seamark.connect.model import State, Task
+from seamark.dead_letters.records import build_failure, find_places, find_stage
 from seamark.errors import UsageError
-from seamark.kafka.record import Place, parse_place
-from seamark.offsets.codec.decoding import SinkStage
+from seamark.kafka.model import Place, parse_place
+from seamark.offsets.codec.converter_faults import SinkStage
 
 HEAD = "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler\n"
 CONVERTER = (

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from seamark.devstack import jars
+from seamark.devstack import downloads as jars
 from seamark.errors import DevstackError
 
 

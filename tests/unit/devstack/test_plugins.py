@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from seamark.devstack import plugins
+from seamark.devstack import java as plugins
 
 
 @pytest.fixture

@@ -10,10 +10,8 @@ import time
 
 import pytest
 
-from seamark.devstack.ports import FIRST, LAST, PortReservation
-from seamark.devstack.process import RunningServer, Server, state_of
+from seamark.devstack.process import FIRST, LAST, PortReservation, RunningServer, Server, state_of, wait_until
 from seamark.devstack.supervisor import is_alive
-from seamark.devstack.wait import wait_until
 from seamark.errors import DevstackError
 
 SUPERVISOR = """

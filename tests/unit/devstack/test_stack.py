@@ -18,9 +18,9 @@ from seamark.devstack import (
     Stack,
     ToxiproxyEndpoint,
 )
-from seamark.devstack.operate import build_exports
-from seamark.devstack.plugins import PluginFolder
-from seamark.devstack.ports import PortReservation
+from seamark.devstack.command import build_exports
+from seamark.devstack.java import PluginFolder
+from seamark.devstack.process import PortReservation
 from seamark.devstack.servers import connect, kafka, spark
 from seamark.devstack.servers.kafka import new_cluster_id
 from seamark.devstack.servers.toxiproxy import Doors

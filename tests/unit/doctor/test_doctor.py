@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from seamark.core.finding import Severity
-from seamark.doctor.check import Check, run_check
-from seamark.doctor.evidence import Evidence
-from seamark.doctor.gather import GROUP_SAMPLE
+from seamark.core.readings import Severity
+from seamark.doctor.evidence import GROUP_SAMPLE, Check, Evidence, run_check
 from seamark.doctor.service import CHECKS
 from seamark.errors import AuthenticationError, SecretError, UnreachableError
 from seamark.kafka.groups import GroupStatus

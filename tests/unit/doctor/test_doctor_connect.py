@@ -4,10 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.connect.connector import State
-from seamark.connect.worker import Plugin
-from seamark.core.finding import Severity
-from seamark.doctor import clock, groups, plugins, reach, states, versions
+from seamark.connect.model import Plugin, State
+from seamark.core.readings import Severity
+from seamark.doctor import topic_checks as groups
+from seamark.doctor import worker_checks as clock
+from seamark.doctor import worker_checks as plugins
+from seamark.doctor import worker_checks as reach
+from seamark.doctor import worker_checks as states
+from seamark.doctor import worker_checks as versions
 from seamark.doctor.advisories import ADVISORIES, find_worker_advisories
 from seamark.doctor.evidence import ClusterEvidence, Evidence
 from seamark.errors import UnreachableError

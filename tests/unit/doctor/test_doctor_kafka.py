@@ -6,8 +6,11 @@ import pytest
 
 from seamark.context import Origin, OriginKind, Secret
 from seamark.context.value import Value
-from seamark.core.finding import Severity
-from seamark.doctor import permissions, reach, security, topics
+from seamark.core.readings import Severity
+from seamark.doctor import security_checks as permissions
+from seamark.doctor import security_checks as security
+from seamark.doctor import topic_checks as topics
+from seamark.doctor import worker_checks as reach
 from seamark.doctor.evidence import ClusterEvidence, Evidence
 from seamark.errors import AuthorizationError, NotFoundError, UnreachableError
 from seamark.kafka.groups import GroupStatus

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.core.finding import Severity
-from seamark.core.offset import OffsetKey
+from seamark.core.offsets import OffsetKey
+from seamark.core.readings import Severity
 from seamark.doctor.evidence import ClusterEvidence, Evidence, OffsetsEvidence
 from seamark.doctor.offset_checks import OffsetsReader, examine_history, examine_records
 from seamark.errors import UnreachableError
-from seamark.kafka.spot import Bounds, SpotReading, Stamp
-from seamark.offsets.offset_finding import OffsetFinding, OffsetOddity
-from seamark.offsets.stored_offset import Evidence as Record
-from seamark.offsets.stored_offset import StoredOffset, StoreReading
+from seamark.kafka.model import Bounds, SpotReading, Stamp
+from seamark.offsets.model import Evidence as Record
+from seamark.offsets.model import OffsetFinding, OffsetOddity, StoredOffset, StoreReading
 from tests.unit.fleet.builders import context, settings, topic
 
 DAY = 86_400_000

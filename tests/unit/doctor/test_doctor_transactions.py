@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.core.finding import Severity
+from seamark.core.readings import Severity
 from seamark.doctor.evidence import ClusterEvidence, Evidence, TransactionsEvidence
-from seamark.doctor.transactions import TransactionsReader, examine_transactions
+from seamark.doctor.topic_checks import TransactionsReader, examine_transactions
 from seamark.errors import UnreachableError
-from seamark.kafka.open_transaction import OpenTransaction
-from seamark.kafka.spot import Edge, SpotReading, Stamp
+from seamark.kafka.clusters import OpenTransaction
+from seamark.kafka.model import Edge, SpotReading, Stamp
 from tests.unit.fleet.builders import connector, context, settings, topic
 
 NOW = 1_000_000.0

@@ -3,18 +3,15 @@
 from collections import Counter
 from pathlib import Path
 
-from seamark.connect.connector import Connector, ConnectorStatus, State, Task
-from seamark.connect.worker import Plugin, Worker
+from seamark.connect.model import Connector, ConnectorStatus, Plugin, State, Task, Worker
 from seamark.context import ConnectSettings, Context, KafkaSettings
 from seamark.context.value import Value
-from seamark.core.reading import Reading
+from seamark.core.readings import Reading
 from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, SeamarkError
 from seamark.fleet.fleet import Fleet
-from seamark.kafka.broker import Broker, KafkaCluster
-from seamark.kafka.raw_record import ScanResult
-from seamark.kafka.spot import Bounds, SpotReading
-from seamark.kafka.topic import PartitionStatus, TopicConfig, TopicStatus
+from seamark.kafka.clusters import Broker, KafkaCluster
+from seamark.kafka.model import Bounds, PartitionStatus, ScanResult, SpotReading, TopicConfig, TopicStatus
 
 KAFKA_ID = "kafka-1"
 EVERYTHING = frozenset({"DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE", "DELETE", "ALTER", "CREATE"})

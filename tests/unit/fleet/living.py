@@ -8,8 +8,7 @@ from threading import RLock
 from seamark.changes.file_journal import FileJournal
 from seamark.connect import Validation
 from seamark.connect.capability import build_capabilities
-from seamark.connect.connector import Connector, ConnectorStatus, State, Task
-from seamark.connect.worker import Plugin, Worker
+from seamark.connect.model import Connector, ConnectorStatus, Plugin, State, Task, Worker
 from seamark.context import ConnectSettings, Context, JournalSettings, KafkaSettings
 from seamark.context.journal import JournalKind
 from seamark.context.value import Value

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 import seamark
-from seamark.connect.connector import State
-from seamark.connectors.health import Health
-from seamark.core.finding import Severity
+from seamark.connect.model import State
+from seamark.connectors.model import Health
+from seamark.core.readings import Severity
 from seamark.errors import ContextNotFoundError, UnreachableError
 from tests.unit.fleet.builders import StubConnect, connector, open_stub_fleet, worker
 

@@ -17,13 +17,13 @@ from seamark.changes.locks import (
     group_lock,
     loggers_lock,
 )
-from seamark.changes.plan_file import read_plan_file
-from seamark.connect.worker import Worker
-from seamark.connectors.spec import DesiredConnector
+from seamark.changes.plan import read_plan_file
+from seamark.connect.model import Worker
+from seamark.connectors.config import DesiredConnector
 from seamark.core.files import Place
 from seamark.errors import RefusedError, UnreachableError
 from seamark.fleet.fleet import Fleet
-from seamark.specs.spec import Spec
+from seamark.specs.model import Spec
 from tests.unit.fleet.builders import EmptyScan, StubKafka, kafka_cluster
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, living_context, register
 from tests.unit.offsets.moving import Leaping

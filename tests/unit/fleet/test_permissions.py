@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.changes.access import build_access, find_principal
-from seamark.changes.permissions import check_plan
+from seamark.changes.permissions import build_access, find_principal
+from seamark.changes.planner import check_plan
 from seamark.core.refs import Ref
 from seamark.errors import InvalidSettingError, PermissionDeniedError, RefusedError
 from seamark.fleet.fleet import Fleet
 from seamark.fleet.identity import rename_clusters
-from seamark.policy.permission import Access, Permission, Role, build_role
+from seamark.policy.permissions import Access, Permission, Role, build_role
 from tests.unit.fleet.living import SOURCE_CONFIG, living_context
 
 CONNECTOR, TOPIC = Ref("connector", "log-a", "game"), Ref("topic", "t")

@@ -7,8 +7,8 @@ import pytest
 
 from seamark.changes.kafka_journal import NeededAccess
 from seamark.changes.setup import _build_commands, _make_folder, make_setup, read_setup
-from seamark.connect.plugin_type import find_type
-from seamark.connect.worker import Plugin
+from seamark.connect.model import Plugin
+from seamark.connect.plugins import find_type
 from seamark.core.refs import ConnectorType
 from seamark.errors import JournalError
 from tests.unit.fleet.living import SINK, SOURCE, living_context

@@ -6,7 +6,7 @@ import pytest
 
 from seamark.changes.timing import ChangeTiming, build_timing
 from seamark.connect import ConnectClient
-from seamark.connect.ports import STATUSES
+from seamark.connect.api import STATUSES
 from seamark.fleet.environment import FleetWorld, SystemClock, build_changing_brokers, build_changing_client
 from seamark.kafka import Brokers
 from seamark.offsets.port import OFFSETS, SNAPSHOTS

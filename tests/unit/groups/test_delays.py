@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seamark.groups.delays import read_delays
-from seamark.kafka.spot import SpotReading, Stamp
+from seamark.groups.lag import read_delays
+from seamark.kafka.model import SpotReading, Stamp
 
 NOW_MS = 1_800_000_000_000
 DAY_MS = 86_400_000

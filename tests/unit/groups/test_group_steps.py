@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.changes.entry import Ending
-from seamark.changes.result import Outcome
+from seamark.changes.journal import Ending
+from seamark.changes.outcome import Outcome
 from seamark.changes.step import Intent, Observed
 from seamark.errors import DeadlineError, RefusedError, RejectedError, StalePlanError, UnknownOutcomeError
-from seamark.groups.group import DeleteGroup, MoveGroup
+from seamark.groups.actions import DeleteGroup, MoveGroup
 from seamark.kafka.groups import Committed, GroupMember
 from tests.unit.changes.brokers import BrokerWorld, FakeBrokers
 

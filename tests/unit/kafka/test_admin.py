@@ -209,7 +209,7 @@ def test_a_fault_that_is_not_kafkas_is_not_dressed_up():
 
 
 def test_a_refused_connection_is_unreachable_within_seconds_and_prints_nothing(capfd, free_port, monkeypatch):
-    monkeypatch.setattr("seamark.kafka.wait._GRACE_SECONDS", 0.3)
+    monkeypatch.setattr("seamark.kafka.clients._GRACE_SECONDS", 0.3)
     with KafkaAdmin({"bootstrap.servers": f"127.0.0.1:{free_port}"}, timeout_seconds=8) as admin:
         with pytest.raises(UnreachableError) as caught:
             admin.read_cluster()

@@ -18,9 +18,10 @@ from seamark.errors import (
     UnreachableError,
     UnsupportedError,
 )
-from seamark.kafka import Brokers, outcomes
+from seamark.kafka import Brokers
+from seamark.kafka import failures as outcomes
 from seamark.kafka.groups import Committed, GroupType
-from seamark.kafka.second import SecondError, load
+from seamark.kafka.kafka_python import SecondError, load
 from tests.unit.kafka.fakes import FakeBrokersClient, FakeError, done, failed
 from tests.unit.kafka.test_survey import listing, spot
 
@@ -109,7 +110,7 @@ class TestOutcomes:
             write(open_brokers(client_that(failed("_TRANSPORT", text))))
 
     def test_no_answer_at_all_is_unknown(self, write, monkeypatch):
-        monkeypatch.setattr("seamark.kafka.wait._MARGIN_SECONDS", 0.05)
+        monkeypatch.setattr("seamark.kafka.clients._MARGIN_SECONDS", 0.05)
         with pytest.raises(UnknownOutcomeError, match="no answer within"):
             write(Brokers({"bootstrap.servers": "b:1"}, build_client=client_that(Future()).build, timeout_seconds=0))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from seamark.kafka.groups import Committed
-from seamark.kafka.second import load
+from seamark.kafka.kafka_python import load
 from tests.unit.kafka.test_brokers import FakeBrokersClient, FakeSecond, done, open_brokers, spot
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from seamark.errors import UnreachableError
-from seamark.kafka.config_topic import read_connector_names
-from seamark.kafka.raw_record import RawRecord, ScanResult
+from seamark.kafka.model import RawRecord, ScanResult
+from seamark.kafka.topic_scan import read_connector_names
 
 
 class Scan:

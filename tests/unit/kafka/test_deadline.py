@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.core.deadline import Deadline, find_deadline, limit_requests, limit_timeout
-from seamark.core.fanout import fan_out
+from seamark.core.readings import fan_out
+from seamark.core.time import Deadline, find_deadline, limit_requests, limit_timeout
 from seamark.errors import DeadlineError
-from seamark.kafka.exact_writer import ExactWriter
-from seamark.kafka.fence import fence_producer
 from seamark.kafka.groups import Committed
+from seamark.kafka.transaction import ExactWriter, fence_producer
 from tests.unit.kafka.fakes import FakeBrokersClient
 from tests.unit.kafka.test_brokers import WRITES, FakeSecond, open_brokers
 from tests.unit.kafka.test_exact_writer import CONFIG, FakeProducer, records

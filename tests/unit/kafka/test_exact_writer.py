@@ -15,9 +15,8 @@ from seamark.errors import (
     UnknownOutcomeError,
     UnreachableError,
 )
-from seamark.kafka.exact_writer import ExactWriter
-from seamark.kafka.fence import fence_producer
 from seamark.kafka.produce import Outgoing
+from seamark.kafka.transaction import ExactWriter, fence_producer
 
 CONFIG = {"bootstrap.servers": "127.0.0.1:1", "acks": "1", "enable.idempotence": "false", "sasl.password": "canary-7"}
 # What a producer reports of a record that was written.
@@ -148,7 +147,7 @@ def test_nothing_is_begun_when_the_time_is_over():
         pytest.MonkeyPatch.context() as patch,
         ExactWriter(CONFIG, timeout_seconds=5.0, build_producer=producer.build) as writer,
     ):
-        patch.setattr("seamark.kafka.exact_writer.read_clock", lambda: now[0])
+        patch.setattr("seamark.kafka.transaction.read_clock", lambda: now[0])
         with pytest.raises(UnknownOutcomeError, match="2 of 3 records were written, and there was no time left"):
             writer.write(records(3), until=150.0)
         with pytest.raises(DeadlineError, match="0 of 3 records") as caught:

@@ -10,8 +10,8 @@ from seamark.errors import (
     RejectedError,
     UnreachableError,
 )
+from seamark.kafka.clients import ConnectionEvents
 from seamark.kafka.failures import build_error
-from seamark.kafka.wait import ConnectionEvents
 from tests.unit.kafka.fakes import FakeError
 
 

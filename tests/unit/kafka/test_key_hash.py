@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.kafka.key_hash import choose_partition, hash_murmur2
+from seamark.kafka.partitioner import choose_partition, hash_murmur2
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from seamark.errors import SeamarkError
-from seamark.kafka.key_samples import read_key_samples
+from seamark.kafka.records import read_key_samples
 
 CONFIG = {"bootstrap.servers": "b:1"}
 

@@ -7,9 +7,8 @@ import ctypes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.kafka import native_partitioner
-from seamark.kafka.key_hash import choose_partition
-from seamark.kafka.native_partitioner import build_partitioner
+from seamark.kafka import partitioner as native_partitioner
+from seamark.kafka.partitioner import build_partitioner, choose_partition
 
 
 @given(st.binary(max_size=200), st.integers(1, 1000))

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from confluent_kafka import KafkaError
 
-from seamark.kafka.record_sizes import read_record_bytes
+from seamark.kafka.records import read_record_bytes
 
 CONFIG = {"bootstrap.servers": "nowhere:1"}
 
@@ -47,5 +47,5 @@ def test_some_partitions_are_enough():
 
 
 def test_topic_without_records_has_no_size(monkeypatch):
-    monkeypatch.setattr("seamark.kafka.record_sizes._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("seamark.kafka.records._LOOK_SECONDS", 0.05)
     assert read(Consumer(), {0: 0}) == 0

@@ -15,8 +15,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
 from seamark.errors import InvalidSettingError, UnsupportedError
-from seamark.kafka.second_settings import build_second_settings
-from seamark.kafka.tls import build_tls
+from seamark.kafka.kafka_python import build_second_settings, build_tls
 
 ADDRESS = {"bootstrap.servers": "a:1, b:2"}
 LOGIN = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "ops", "sasl.password": "hunter2"}
@@ -233,7 +232,7 @@ class TestTls:
 REFUSED = """
 import sys, threading
 from seamark.errors import DeadlineError
-from seamark.kafka.second import SecondClient
+from seamark.kafka.kafka_python import SecondClient
 client = SecondClient({"bootstrap.servers": sys.argv[1]}, timeout_seconds=0.5)
 try:
     client.read_share_groups()
@@ -247,7 +246,7 @@ LOGGED = """
 import logging, sys
 logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
 from seamark.errors import DeadlineError
-from seamark.kafka.second import SecondClient, load
+from seamark.kafka.kafka_python import SecondClient, load
 login = {"sasl.mechanism": "PLAIN", "sasl.username": "ops", "sasl.password": "hunter2"}
 client = SecondClient(
     {"bootstrap.servers": sys.argv[1], "security.protocol": "SASL_PLAINTEXT", **login}, timeout_seconds=0.2

@@ -7,7 +7,7 @@ import pytest
 from seamark.errors import AuthorizationError, DeadlineError, NotFoundError, PartialError, UnreachableError
 from seamark.kafka.bulk_reads import SurveyAdmin
 from seamark.kafka.groups import Committed, GroupType
-from seamark.kafka.spot import Bounds, Edge, Stamp
+from seamark.kafka.model import Bounds, Edge, Stamp
 from tests.unit.kafka.fakes import FakeBrokersClient, FakeError, done, failed, node, operations, topic
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seamark.kafka.topic_config import normalize_value
+from seamark.kafka.model import normalize_value
 
 
 @pytest.mark.parametrize(

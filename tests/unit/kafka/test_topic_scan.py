@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError
 
-from seamark.core.reading import Reading
+from seamark.core.readings import Reading
 from seamark.errors import AuthorizationError, DeadlineError, NotFoundError
-from seamark.kafka.spot import Bounds, SpotReading
+from seamark.kafka.model import Bounds, SpotReading
 from seamark.kafka.topic_scan import TopicScan
 
 END = KafkaError._PARTITION_EOF

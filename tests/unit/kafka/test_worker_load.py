@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from seamark.errors import UnreachableError
-from seamark.kafka.worker_group import read_worker_ids, read_worker_loads
-from seamark.kafka.worker_load import read_load
+from seamark.kafka.worker_group import read_load, read_worker_ids, read_worker_loads
 
 CONFIG = {"bootstrap.servers": "b:1"}
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from seamark.errors import UsageError
-from seamark.kafka_sink.control import CONTROL_PARTITIONS, Amount, Claim, ControlRecord, Copied
-from seamark.kafka_sink.copy_run import Run
+from seamark.kafka_sink.control import CONTROL_PARTITIONS, Amount, Claim, ControlRecord, Copied, Run
 
 RUN = Run(0, 1, 3, first_source=10, last_source=19, first_target=100, last_target=102)
 STREAM = Claim("orders", task=7, query="q", batch=12)

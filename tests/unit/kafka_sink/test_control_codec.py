@@ -10,9 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.errors import RefusedError
-from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Copied
-from seamark.kafka_sink.control_codec import decode_control, encode_control
-from seamark.kafka_sink.copy_run import Checksum, Run
+from seamark.kafka_sink.control import (
+    Amount,
+    Checksum,
+    Claim,
+    ControlRecord,
+    Copied,
+    Run,
+    decode_control,
+    encode_control,
+)
 
 RUN = Run(0, 1, 3, first_source=10, last_source=19, first_target=100, last_target=102, checksum=Checksum(7, 9))
 BATCH = ControlRecord(Claim("orders", task=7), amount=Amount(3, bytes=40), is_done=True)

@@ -11,10 +11,9 @@ import pytest
 
 from seamark.errors import SeamarkError
 from seamark.kafka.log import LogRecord
-from seamark.kafka_sink import control_clients
-from seamark.kafka_sink import control_progress as control
-from seamark.kafka_sink.control import Amount, Claim, ControlRecord
-from seamark.kafka_sink.control_codec import encode_control
+from seamark.kafka_sink import control_reads as control
+from seamark.kafka_sink import control_reads as control_clients
+from seamark.kafka_sink.control import Amount, Claim, ControlRecord, encode_control
 
 CONFIG = {"bootstrap.servers": "nowhere:1"}
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from seamark.errors import DeadlineError, NotFoundError
-from seamark.kafka.raw_record import RawRecord, ScanResult
-from seamark.kafka_sink import control_scan
-from seamark.kafka_sink.control import Amount, Claim, ControlRecord
-from seamark.kafka_sink.control_codec import encode_control
+from seamark.kafka.model import RawRecord, ScanResult
+from seamark.kafka_sink import control_reads as control_scan
+from seamark.kafka_sink.control import Amount, Claim, ControlRecord, encode_control
 
 CONFIG = {"bootstrap.servers": "nowhere:1"}
 

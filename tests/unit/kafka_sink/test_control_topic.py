@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.core.reading import Reading
+from seamark.core.readings import Reading
 from seamark.errors import AuthorizationError, NotFoundError, RefusedError, RejectedError
-from seamark.kafka.topic import TopicStatus
+from seamark.kafka.model import TopicStatus
 from seamark.kafka.topics import TopicFound
-from seamark.kafka_sink.control_topic import ensure_control_topic, read_control_id
+from seamark.kafka_sink.control_reads import ensure_control_topic, read_control_id
 
 KEPT = {"cleanup.policy": "compact", "retention.ms": "604800000", "retention.bytes": "-1"}
 

@@ -7,7 +7,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.kafka_sink.copy_run import Checksum
+from seamark.kafka_sink.control import Checksum
 
 hashes = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20)
 

@@ -14,14 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.errors import RefusedError, RejectedError, UnreachableError
-from seamark.kafka_sink.control import Amount, Claim, Copied
-from seamark.kafka_sink.control_codec import decode_control
-from seamark.kafka_sink.copy_input import SourceSpan
-from seamark.kafka_sink.copy_run import Checksum, Run
-from seamark.kafka_sink.copy_trace import CopyTrace, Stretch
-from seamark.kafka_sink.exact_task import ExactTask
-from seamark.kafka_sink.task_producer import ProducerFailure
-from seamark.kafka_sink.task_settings import TaskSettings
+from seamark.kafka_sink.control import Amount, Checksum, Claim, Copied, Run, decode_control
+from seamark.kafka_sink.inputs import SourceSpan
+from seamark.kafka_sink.producer import ProducerFailure, TaskSettings
+from seamark.kafka_sink.task import ExactTask
+from seamark.kafka_sink.transaction import CopyTrace, Stretch
 
 CLAIM = Claim("plan", task=1, part="000000-0")
 

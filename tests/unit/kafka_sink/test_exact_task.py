@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.errors import DeadlineError, FencedError, RefusedError, RejectedError, UnreachableError
-from seamark.kafka_sink import lease as task_hold
-from seamark.kafka_sink.control import Amount, Claim, build_first_claim
-from seamark.kafka_sink.control_codec import decode_control
-from seamark.kafka_sink.exact_task import ExactTask
-from seamark.kafka_sink.task_producer import ProducerFailure
-from seamark.kafka_sink.task_settings import TaskSettings
+from seamark.kafka_sink import task as task_hold
+from seamark.kafka_sink.control import Amount, Claim, build_first_claim, decode_control
+from seamark.kafka_sink.producer import ProducerFailure, TaskSettings
+from seamark.kafka_sink.task import ExactTask
 
 CLAIM = Claim("job", task=3)
 SETTINGS = TaskSettings({}, reader={})

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.kafka_sink.probe import Placement, probe_samples, suggest_routing
-from seamark.kafka_sink.routing import Routing, Rule
+from seamark.kafka_sink.routing import Placement, Routing, Rule, probe_samples, suggest_routing
 
 KEYS = [f"key-{number}".encode() for number in range(300)]
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from seamark.copies.plan.progress import read_progress
 from seamark.errors import RefusedError
-from seamark.kafka_sink.control import Amount, Claim, ControlRecord
-from seamark.kafka_sink.copy_run import Run
+from seamark.kafka_sink.control import Amount, Claim, ControlRecord, Run
 from seamark.spark.slices import OffsetRange, Slice
 from tests.unit.copies.simulation import build_record
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.errors import UsageError
-from seamark.kafka.key_hash import choose_partition
+from seamark.kafka.partitioner import choose_partition
 from seamark.kafka_sink.routing import Routing, Rule
 
 SHAPES = [(12, 6), (6, 12), (12, 8), (6, 5), (8, 3), (6, 6), (8, 12), (100, 30), (3, 7), (1, 4), (4, 1)]

@@ -8,9 +8,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from seamark.errors import AuthorizationError, UnreachableError
-from seamark.kafka_sink.takeover import take_over
-from seamark.kafka_sink.task_producer import ProducerFailure
-from seamark.kafka_sink.task_settings import TaskSettings
+from seamark.kafka_sink.producer import ProducerFailure, TaskSettings
+from seamark.kafka_sink.task import take_over
 
 SETTINGS = TaskSettings({}, reader={})
 

@@ -10,8 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from seamark.errors import AuthorizationError, FencedError, RejectedError, UnreachableError
 from seamark.kafka_sink.control import Amount, Claim
-from seamark.kafka_sink.task_failures import FailureAction, build_task_error, judge
-from seamark.kafka_sink.task_producer import OURS, ProducerFailure, TaskProducer
+from seamark.kafka_sink.producer import OURS, FailureAction, ProducerFailure, TaskProducer, build_task_error, judge
 
 # In this order the client takes what is not named; see the test with a real one.
 PLACES = ("value", "key", "partition", "callback", "on_delivery", "timestamp", "headers")

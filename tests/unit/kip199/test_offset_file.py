@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from seamark.changes.progress import Silent
-from seamark.changes.settle import Settler
+from seamark.changes.outcome import Silent
+from seamark.changes.run import Settler
 from seamark.changes.step import Observed, Outcome, build_step
 from seamark.changes.timing import ChangeTiming
 from seamark.errors import RefusedError, UnknownOutcomeError, UnsettledError
-from seamark.kip199.offset_file import VerifyOffsetFile, WriteOffsetFile
-from seamark.offsets.codec.javamap import write_java_map
-from seamark.offsets.stores.file_swap import build_digest
+from seamark.kip199.steps import VerifyOffsetFile, WriteOffsetFile
+from seamark.offsets.codec.java_map import write_java_map
+from seamark.offsets.stores.file import build_digest
 from tests.ports import MethodPorts
 
 OLD, NEW = write_java_map([(b"a", b"1")]), write_java_map([(b"a", b"2")])

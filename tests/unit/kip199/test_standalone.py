@@ -9,9 +9,8 @@ import pytest
 
 from seamark.context import ConnectSettings
 from seamark.errors import MissingSettingError, RefusedError
-from seamark.kip199.listeners import build_urls, find_addresses
-from seamark.kip199.standalone import find_listener, find_process, is_answering
-from seamark.kip199.standalone_file import StandaloneFile
+from seamark.kip199.standalone import build_urls, find_addresses, find_listener, find_process, is_answering
+from seamark.kip199.steps import StandaloneFile
 
 MAIN = "org.apache.kafka.connect.cli.ConnectStandalone"
 
@@ -179,8 +178,8 @@ def test_a_distributed_worker_has_no_file():
     ],
 )
 def test_where_a_worker_is_reached(tmp_path, text, urls, addresses):
+    from seamark.context.context import read_worker_file  # noqa: PLC0415
     from seamark.context.search import Surroundings  # noqa: PLC0415
-    from seamark.context.worker import read_worker_file  # noqa: PLC0415
 
     config = tmp_path / "worker.properties"
     config.write_text(text)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from seamark.changes.plan import Plan
-from seamark.connectors.spec import DesiredConnector
+from seamark.connectors.config import DesiredConnector
 from seamark.core.files import Place as SpecPlace
-from seamark.core.offset import Offset
+from seamark.core.offsets import Offset
 from seamark.errors import RefusedError, RejectedError, StalePlanError, UnsupportedError
-from seamark.kafka.records_held import HeldRecord
-from seamark.lifecycle.relocation_steps import CarryOffsets, VerifyCarried, build_carried
-from seamark.offsets.held_offset import TopicHolding
-from seamark.specs.spec import Spec
+from seamark.kafka.model import HeldRecord
+from seamark.lifecycle.relocate import CarryOffsets, VerifyCarried, build_carried
+from seamark.offsets.model import TopicHolding
+from seamark.specs.model import Spec
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, register
 from tests.unit.offsets.moving import Leaping, Place
 from tests.unit.offsets.scans import FakeScan
@@ -36,7 +36,7 @@ class TopicPlace(Place):
         self.fails = None
         self.kills_after = None
         monkeypatch.setattr(
-            "seamark.offsets.read.connector_offsets.ConnectorOffsets.write",
+            "seamark.offsets.read.connector.ConnectorOffsets.write",
             lambda _, records, into="": self.put(records),
         )
 

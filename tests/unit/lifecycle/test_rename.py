@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from seamark.changes.plan import Plan
-from seamark.core.offset import Offset
+from seamark.core.offsets import Offset
 from seamark.errors import (
     AlreadyExistsError,
     NotFoundError,
@@ -142,11 +142,11 @@ def test_names_that_can_not_be_are_refused(fleet, game):
 def test_a_rebalance_is_waited_for_but_not_for_long(fleet, game, monkeypatch):
     game.add("old", SOURCE_CONFIG)
     game.states["old"] = "UNASSIGNED"
-    monkeypatch.setattr("seamark.changes.patience.PLAN_SECONDS", 0.1)
+    monkeypatch.setattr("seamark.changes.timing.PLAN_SECONDS", 0.1)
     with pytest.raises(UnsettledError, match="can't tell whether connector/game/old is meant to run"):
         fleet.connectors.rename("old", "new")
     assert game.writes == 0
-    monkeypatch.setattr("seamark.changes.patience.PLAN_SECONDS", 20)
+    monkeypatch.setattr("seamark.changes.timing.PLAN_SECONDS", 20)
     timer = threading.Timer(0.2, game.states.update, [{"old": "PAUSED"}])
     timer.start()
     assert fleet.apply(fleet.connectors.rename("old", "new")).is_done

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from seamark.core.reading import Reading
+from seamark.core.readings import Reading
 from seamark.errors import NotFoundError
 from seamark.offsets.stores.ledger import _Routing
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from seamark.connect.connector import ConnectorStatus, State
+from seamark.connect.model import ConnectorStatus, State
 from seamark.errors import NotFoundError, UnknownOutcomeError, UnreachableError
 from seamark.offsets.codec.codec import decode_key
-from seamark.offsets.held_offset import TopicHolding
-from seamark.offsets.stores.grouping import build_home
+from seamark.offsets.model import TopicHolding
+from seamark.offsets.stores.topic import build_home
 from tests.ports import MethodPorts
 
 PARTITIONS = 5

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from seamark.kafka.key_hash import choose_partition
-from seamark.kafka.raw_record import RawRecord, ScanResult
+from seamark.kafka.model import RawRecord, ScanResult
+from seamark.kafka.partitioner import choose_partition
 from seamark.offsets.codec.codec import encode_key, encode_value
 
 

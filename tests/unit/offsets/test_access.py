@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.core.offset import Offset
-from seamark.core.reading import Reading
+from seamark.core.offsets import Offset
+from seamark.core.readings import Reading
 from seamark.errors import AuthorizationError, NotFoundError, UnreachableError
-from seamark.groups.group import DeleteGroup, MoveGroup
+from seamark.groups.actions import DeleteGroup, MoveGroup
 from seamark.kafka.groups import GroupStatus
-from seamark.kafka.records_held import HeldRecord
-from seamark.kafka.topic import TopicStatus
-from seamark.offsets.held_offset import WriteRoute
+from seamark.kafka.model import HeldRecord, TopicStatus
+from seamark.offsets.model import WriteRoute
 from seamark.offsets.port import Planning
-from seamark.offsets.write.access import find_offset_rights
+from seamark.offsets.write.rights import find_offset_rights
 from seamark.offsets.write.steps import WriteOffsets
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 from tests.unit.offsets.moving import Place

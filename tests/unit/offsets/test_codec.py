@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.core.offset import OffsetKey
+from seamark.core.offsets import OffsetKey
 from seamark.errors import UsageError
-from seamark.offsets.codec.codec import as_rest_map, decode_key, decode_value, encode_key, encode_rest_key, encode_value
-from seamark.offsets.codec.reading import MOST_BYTES
+from seamark.offsets.codec.codec import (
+    MOST_BYTES,
+    as_rest_map,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_rest_key,
+    encode_value,
+)
 from seamark.offsets.codec.verdicts import KeyVerdict, Oddity, ValueVerdict
 from tests.unit.offsets.dirty import CASES
 from tests.unit.offsets.listing import Listing, foretell_listing

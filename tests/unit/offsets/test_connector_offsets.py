@@ -6,21 +6,20 @@ from types import SimpleNamespace
 
 import pytest
 
-import seamark.kafka.exact_writer as exact_writer
-import seamark.kafka.fence as fence
+import seamark.kafka.transaction as exact_writer
+import seamark.kafka.transaction as fence
 import seamark.kafka.worker_group as worker_group
-from seamark.connect.connector import Connector
+from seamark.connect.model import Connector
 from seamark.context import ConnectSettings
-from seamark.core.reading import Reading
+from seamark.core.readings import Reading
 from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, RefusedError, UnreachableError
 from seamark.kafka.groups import GroupStatus
-from seamark.kafka.raw_record import RawRecord
-from seamark.kafka.records_held import HeldRecord
+from seamark.kafka.model import HeldRecord, RawRecord
 from seamark.offsets.codec.codec import encode_key, encode_rest_key
-from seamark.offsets.read.connector_offsets import ConnectorOffsets
-from seamark.offsets.stores.grouping import build_reading
+from seamark.offsets.read.connector import ConnectorOffsets
 from seamark.offsets.stores.stores import OwnerStores, find_own_topic
+from seamark.offsets.stores.topic import build_reading
 
 NAME = "orders"
 PARTITION = {"topic": "t", "shard": 1, "area": "north"}

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.kafka.record import Place, WholeRecord
-from seamark.offsets.codec.decoding import Decoder, DoubtError, SinkStage
-from seamark.offsets.codec.decoding_json import find_json_fault
+from seamark.kafka.model import Place, WholeRecord
+from seamark.offsets.codec.converter_faults import Decoder, DoubtError, SinkStage, find_json_fault
 
 CONNECT = "org.apache.kafka.connect"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.core.reading import Reading
+from seamark.core.readings import Reading
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnreachableError
 from seamark.kafka.groups import Committed, GroupOffsets
-from seamark.offsets.codec.javamap import write_java_map
-from seamark.offsets.offset_finding import OffsetOddity
-from seamark.offsets.stores.file_store import FileStore
-from seamark.offsets.stores.group_store import GroupStore
+from seamark.offsets.codec.java_map import write_java_map
+from seamark.offsets.model import OffsetOddity
+from seamark.offsets.stores.file import FileStore
+from seamark.offsets.stores.stores import GroupStore
 
 FS = b'["fs",{"filename":"/in"}]'
 

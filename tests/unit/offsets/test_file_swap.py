@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from seamark.errors import RefusedError, SeamarkError, UnknownOutcomeError, UnsettledError
-from seamark.offsets.codec.file_change import change_file
-from seamark.offsets.codec.javamap import read_java_map, write_java_map
-from seamark.offsets.stores import file_swap
-from seamark.offsets.stores.file_swap import FileSwap, build_digest
+from seamark.offsets.codec.java_map import change_file, read_java_map, write_java_map
+from seamark.offsets.stores import file as file_swap
+from seamark.offsets.stores.file import FileSwap, build_digest
 
 
 @pytest.fixture

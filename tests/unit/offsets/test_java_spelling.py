@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.offsets.codec.java_double import spell_double
-from seamark.offsets.codec.java_hash import hash_text, order_names
+from seamark.offsets.codec.spelling import hash_text, order_names, spell_double
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.errors import RefusedError
-from seamark.offsets.codec.javamap import find_capacity, read_java_map, write_java_map
+from seamark.offsets.codec.java_map import find_capacity, read_java_map, write_java_map
 
 # Written by Java: facts, section 2.
 EMPTY = bytes.fromhex(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from seamark.changes.step import Observed, build_step
-from seamark.connect.connector import Connector, State
-from seamark.core.offset import Offset
+from seamark.connect.model import Connector, State
+from seamark.core.offsets import Offset
 from seamark.core.refs import ConnectorType
 from seamark.errors import DeadlineError, RefusedError
-from seamark.offsets.held_offset import WriteRoute
-from seamark.offsets.stillness import Kept, build_kept
-from seamark.offsets.write.stopped import ProveStopped, VerifyOffsets
+from seamark.offsets.model import WriteRoute
+from seamark.offsets.quiesce import Kept, build_kept
+from seamark.offsets.write.guards import ProveStopped, VerifyOffsets
 from tests.step_list import surround
 from tests.unit.offsets.test_offset_steps import A, Bench, write
 

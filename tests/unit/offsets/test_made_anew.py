@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.connect.connector import Connector
-from seamark.core.offset import Offset
-from seamark.core.reading import Reading
+from seamark.connect.model import Connector
+from seamark.core.offsets import Offset
+from seamark.core.readings import Reading
 from seamark.core.refs import ConnectorType
 from seamark.errors import AuthorizationError, RefusedError
-from seamark.offsets.move.made_anew import SavedTopics
+from seamark.offsets.move.sources import SavedTopics
 from seamark.offsets.read.export_file import write_export
 from tests.unit.fleet.living import SINK_CONFIG
 from tests.unit.offsets.moving import Leaping, Place

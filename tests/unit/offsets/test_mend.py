@@ -6,7 +6,7 @@ import pytest
 
 from seamark.changes.plan import Plan
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
-from seamark.offsets.stores.grouping import build_home
+from seamark.offsets.stores.topic import build_home
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, register
 from tests.unit.offsets.moving import Place
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from seamark.changes.step import Intent, Observed
-from seamark.connect.connector import State
+from seamark.connect.model import State
 from seamark.errors import RefusedError, UnknownOutcomeError
-from seamark.kafka.records_held import HeldRecord
-from seamark.offsets.repair.mend import MendOffsets, VerifyMended
-from seamark.offsets.repair.mending import MendRule, settle_rule
+from seamark.kafka.model import HeldRecord
+from seamark.offsets.repair.action import MendOffsets, VerifyMended
+from seamark.offsets.repair.rules import MendRule, settle_rule
 from tests.unit.offsets.odd_topic import ASIDE, FARTHER, HOME, KEY, PARTITION, World, home
 
 AT_HOME, STRAY = HeldRecord("t", HOME, KEY, b'{"p":2}'), HeldRecord("t", ASIDE, KEY, b'{"p":9}')

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from seamark.errors import RefusedError
-from seamark.kafka.raw_record import RawRecord
-from seamark.kafka.records_held import HeldRecord
-from seamark.offsets.repair.mending import NEWEST, MendRule, build_mended, choose_record, is_odd, settle_rule
-from seamark.offsets.stores.grouping import build_home, build_reading
+from seamark.kafka.model import HeldRecord, RawRecord
+from seamark.offsets.repair.rules import NEWEST, MendRule, build_mended, choose_record, is_odd, settle_rule
+from seamark.offsets.stores.topic import build_home, build_reading
 
 PARTITIONS = 5
 PARTITION = {"a": "1", "b": "2"}

@@ -9,15 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.changes.entry import EntryKind
+from seamark.changes.journal import EntryKind
 from seamark.changes.plan import Plan
-from seamark.core.offset import Offset
+from seamark.core.offsets import Offset
 from seamark.errors import NotFoundError, RefusedError, UnsupportedError, UsageError
 from seamark.kafka.groups import Committed
-from seamark.offsets.offset_export import OffsetExport, OwnerExport
+from seamark.offsets.exports import OffsetExport, OwnerExport
 from seamark.offsets.read.export_file import build_document, write_export
-from seamark.offsets.restore.changes import build_sightings
-from seamark.offsets.restore.exports import read_exports
+from seamark.offsets.restore.observations import build_sightings, read_exports
 from seamark.offsets.write.steps import WriteOffsets
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 from tests.unit.offsets.moving import Place

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.connect.connector import Connector
+from seamark.connect.model import Connector
 from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, RefusedError
-from seamark.kafka.records_held import HeldRecord
+from seamark.kafka.model import HeldRecord
 from seamark.offsets.codec.codec import encode_key, encode_rest_key
-from seamark.offsets.held_offset import HeldOffset, TopicHolding
-from seamark.offsets.write.keys import NewKeys
+from seamark.offsets.model import HeldOffset, TopicHolding
+from seamark.offsets.read.connector import NewKeys
 
 NEW = {"table": "new", "protocol": "1"}
 OLD = {"table": "old", "protocol": "1"}

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from seamark.core.offset import Offset
+from seamark.core.offsets import Offset
 from seamark.errors import (
     AlreadyExistsError,
     FormatVersionError,
@@ -19,8 +19,8 @@ from seamark.errors import (
     UsageError,
 )
 from seamark.kafka.groups import Committed
-from seamark.offsets.offset_export import Difference
-from seamark.offsets.read.diff import build_comparison, read_side
+from seamark.offsets.exports import Difference
+from seamark.offsets.read.export import build_comparison, read_side
 from seamark.offsets.read.export_file import check_export, read_export, write_export
 from tests.unit.fleet.builders import connector, sink
 from tests.unit.offsets.test_offsets import FILE, OWN, SINK_OFFSET, World, fs, topic

@@ -6,8 +6,8 @@ import pytest
 
 from seamark.changes.step import Intent, Observed, build_step
 from seamark.errors import RefusedError
-from seamark.kafka.records_held import HeldRecord
-from seamark.offsets.write.offset_records import WriteRecords
+from seamark.kafka.model import HeldRecord
+from seamark.offsets.write.records import WriteRecords
 from tests.ports import MethodPorts
 
 A = HeldRecord("t", 0, b'["gone",{"a":1}]', b'{"p":1}')

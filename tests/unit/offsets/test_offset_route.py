@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from seamark.connect.connector import Connector
-from seamark.core.offset import Offset
+from seamark.connect.model import Connector
+from seamark.core.offsets import Offset
 from seamark.core.refs import ConnectorType
 from seamark.errors import RefusedError
-from seamark.kafka.records_held import HeldRecord
+from seamark.kafka.model import HeldRecord
 from seamark.offsets.codec.codec import encode_key, encode_rest_key
-from seamark.offsets.held_offset import CompletedOffsets, HeldOffset, WriteRoute
-from seamark.offsets.write.route import choose_route as choose_any_route
+from seamark.offsets.model import CompletedOffsets, HeldOffset, WriteRoute
+from seamark.offsets.write.action import choose_route as choose_any_route
 
 TWO = {"table": "public.orders", "protocol": "1"}
 OFFSET = {"incrementing": 5}

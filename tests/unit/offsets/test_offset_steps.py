@@ -8,16 +8,16 @@ from dataclasses import replace
 import pytest
 
 from seamark.changes.images import build_fingerprint
-from seamark.changes.precondition import build_preconditions
+from seamark.changes.preconditions import build_preconditions
 from seamark.changes.step import Intent, Observed
-from seamark.connect.connector import ConnectorStatus, State, Task
-from seamark.core.offset import Offset, spell_identity
+from seamark.connect.model import ConnectorStatus, State, Task
+from seamark.core.offsets import Offset, spell_identity
 from seamark.errors import DeadlineError, NotFoundError, RefusedError, UnreachableError
 from seamark.kafka.groups import GroupStatus
-from seamark.kafka.records_held import HeldRecord
-from seamark.offsets.held_offset import HeldOffset, WriteRoute
+from seamark.kafka.model import HeldRecord
+from seamark.offsets.model import HeldOffset, WriteRoute
+from seamark.offsets.write.guards import ProveStopped, VerifyOffsets, build_config_pin
 from seamark.offsets.write.steps import WriteOffsets
-from seamark.offsets.write.stopped import ProveStopped, VerifyOffsets, build_config_pin
 from tests.ports import MethodPorts
 from tests.step_list import surround
 

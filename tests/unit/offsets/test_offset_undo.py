@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.offsets.write.progress import find_flush_seconds, find_wait_seconds
+from seamark.offsets.write.action import find_flush_seconds, find_wait_seconds
 from tests.unit.fleet.builders import settings
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, living_context
 from tests.unit.offsets.moving import Place

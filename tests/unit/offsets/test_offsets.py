@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.connect.connector import State
-from seamark.core.offset import Offset
-from seamark.core.reading import Reading
+from seamark.connect.model import State
+from seamark.core.offsets import Offset
+from seamark.core.readings import Reading
 from seamark.errors import NotFoundError, UnreachableError, UnsupportedError
 from seamark.fleet.fleet import Fleet
 from seamark.kafka.groups import Committed, GroupOffsets
-from seamark.offsets.codec.javamap import write_java_map
-from seamark.offsets.offset_finding import OffsetOddity
+from seamark.offsets.codec.java_map import write_java_map
+from seamark.offsets.model import OffsetOddity
 from seamark.offsets.service import Route
 from tests.unit.fleet.builders import StubConnect, connector, context, settings, sink
 from tests.unit.fleet.builders import topic as build_topic

@@ -7,10 +7,10 @@ import json
 import pytest
 
 import seamark.changes.executor as executor
-import seamark.kafka.exact_writer as exact_writer
+import seamark.kafka.transaction as exact_writer
 import seamark.kafka.worker_group as worker_group
 from seamark.changes.plan import Plan
-from seamark.core.deadline import read_clock
+from seamark.core.time import read_clock
 from seamark.errors import AuthorizationError, RejectedError, SeamarkError, UnsupportedError
 from tests.fault.older import MATRIX
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, register

@@ -9,14 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from seamark.kafka.raw_record import RawRecord
-from seamark.offsets.codec.codec import decode_key, decode_value, encode_key, encode_value
-from seamark.offsets.codec.jackson import Scanner
-from seamark.offsets.codec.jackson_text import NotJsonError
-from seamark.offsets.codec.reading import read_json
-from seamark.offsets.stores.grouping import build_home
-from seamark.offsets.stores.plain import split_plain
-from seamark.offsets.stores.topic_store import TopicStore
+from seamark.kafka.model import RawRecord
+from seamark.offsets.codec.codec import decode_key, decode_value, encode_key, encode_value, read_json
+from seamark.offsets.codec.jackson import NotJsonError, Scanner
+from seamark.offsets.stores.topic import TopicStore, build_home, split_plain
 from tests.unit.offsets.dirty import CASES
 from tests.unit.offsets.scans import FakeScan
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from seamark.changes.step import Intent
-from seamark.connect.connector import ConnectorStatus, State, Task
-from seamark.core.offset import Offset, spell_identity
-from seamark.core.offsets import Order, order_of
+from seamark.connect.model import ConnectorStatus, State, Task
+from seamark.core.offsets import Offset, Order, order_of, spell_identity
 from seamark.errors import NotFoundError, RefusedError, UnreachableError
-from seamark.offsets.held_offset import OffsetWrite
+from seamark.offsets.model import OffsetWrite
 from seamark.offsets.write.progress_step import CheckProgress
 from tests.ports import MethodPorts
 

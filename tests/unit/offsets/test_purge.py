@@ -8,7 +8,7 @@ import pytest
 
 from seamark.changes.plan import Plan
 from seamark.errors import RefusedError
-from seamark.offsets.read.left_offsets import LeftOffsets
+from seamark.offsets.read.connector import LeftOffsets
 from tests.unit.fleet.living import SOURCE_CONFIG, register
 from tests.unit.offsets.moving import Place
 

@@ -9,10 +9,10 @@ import pytest
 
 from seamark.changes.file_journal import FileJournal
 from seamark.context import KafkaSettings, Verify
-from seamark.core.offset import Offset, spell_identity
+from seamark.core.offsets import Offset, spell_identity
 from seamark.errors import MissingSettingError, RefusedError, UnreachableError, UnsupportedError
 from seamark.fleet.fleet import Fleet
-from seamark.offsets.offset_export import OffsetExport, OwnerExport
+from seamark.offsets.exports import OffsetExport, OwnerExport
 from seamark.offsets.read.export_file import write_export
 from tests.unit.fleet.builders import StubKafka
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, living_context
@@ -80,8 +80,8 @@ class Here:
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    monkeypatch.setattr("seamark.offsets.read.rest_offsets._AGREE_SECONDS", 0.2)
-    monkeypatch.setattr("seamark.offsets.read.rest_offsets._PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("seamark.offsets.read.rest._AGREE_SECONDS", 0.2)
+    monkeypatch.setattr("seamark.offsets.read.rest._PAUSE_SECONDS", 0.05)
     made = Here(tmp_path)
     with made.fleet:
         yield made

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.connect.worker import Plugin
-from seamark.core.distance import Certainty, Counted, Unit
-from seamark.core.offset import OffsetKey
+from seamark.connect.model import Plugin
+from seamark.core.offsets import Certainty, Counted, OffsetKey, Unit
 from seamark.errors import UnreachableError
-from seamark.offsets.read.source_lag import read_source_lags
-from seamark.offsets.source_lag import PartitionLag, SourceLag
-from seamark.offsets.stored_offset import Evidence, StoredOffset, StoreReading
+from seamark.offsets.exports import PartitionLag, SourceLag
+from seamark.offsets.model import Evidence, StoredOffset, StoreReading
+from seamark.offsets.read.lag import read_source_lags
 from tests.unit.fleet.builders import StubConnect, connector, open_stub_fleet, sink
 
 JDBC = "io.aiven.connect.jdbc.JdbcSourceConnector"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.offsets.past_offsets import Sighting, Worth, find_standing
+from seamark.offsets.exports import Sighting, Worth, find_standing
 
 T = {"k": 1}
 

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.kafka.key_hash import choose_partition
+from seamark.kafka.partitioner import choose_partition
 from seamark.offsets.codec.codec import decode_key, decode_value, encode_key
 from seamark.offsets.codec.verdicts import KeyVerdict
-from seamark.offsets.offset_finding import OffsetOddity
-from seamark.offsets.stores.key_filter import build_key_filter
-from seamark.offsets.stores.topic_store import TopicStore
+from seamark.offsets.model import OffsetOddity
+from seamark.offsets.stores.topic import TopicStore, build_key_filter
 from tests.unit.offsets.dirty import CASES
 from tests.unit.offsets.listing import Listing, foretell_listing
 from tests.unit.offsets.scans import FakeScan

@@ -6,9 +6,7 @@ import pytest
 
 from seamark.errors import RejectedError, UsageError
 from seamark.pipelines.bad_records import BadRecords, WrittenLetters
-from seamark.pipelines.dead_letters import DeadLetters
-from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Landing, Store
+from seamark.pipelines.definition import DeadLetters, LandColumn, Landing, Store
 
 
 def build(most="10%", *, offsets=1_000_000, spent=0):

@@ -7,11 +7,9 @@ from dataclasses import replace
 import pytest
 
 from seamark.errors import RefusedError, UsageError
-from seamark.kafka_sink.probe import probe_samples
-from seamark.kafka_sink.routing import Rule, hash_key
+from seamark.kafka_sink.routing import Rule, hash_key, probe_samples
 from seamark.pipelines.binding import Binding, check_bindable, check_growth, find_binding
-from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Landing, Mode
+from seamark.pipelines.definition import LandColumn, Landing, Mode
 
 BY_KEY = Landing(
     "orders",

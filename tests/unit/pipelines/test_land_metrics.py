@@ -6,13 +6,12 @@ import io
 
 import pytest
 
-from seamark.cli.land_lines import LandLines
+from seamark.cli.pipelines import LandLines
 from seamark.cli.session import Session
 from seamark.errors import UsageError
-from seamark.pipelines.land_progress import LandProgress
-from seamark.pipelines.landing import BatchLanded
-from seamark.pipelines.metrics import LandMetrics
-from seamark.pipelines.outage import RetryWait
+from seamark.pipelines.binding import RetryWait
+from seamark.pipelines.definition import BatchLanded
+from seamark.pipelines.progress import LandMetrics, LandProgress
 from seamark.report.words import render_number
 
 BATCH = BatchLanded(0, rows=1000, deleted=2, dead=3)

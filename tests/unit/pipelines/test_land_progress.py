@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.pipelines.land_progress import LandProgress, build_progress
+from seamark.pipelines.progress import LandProgress, build_progress
 
 TOLD = {
     "name": "land-orders-1",

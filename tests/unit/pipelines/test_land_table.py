@@ -8,11 +8,9 @@ from dataclasses import replace
 import pytest
 
 from seamark.errors import RefusedError
-from seamark.pipelines.dead_letters import DeadLetters
-from seamark.pipelines.land_column import LandColumn
-from seamark.pipelines.landing import Landing, Mode, Store
+from seamark.pipelines.definition import DeadLetters, LandColumn, Landing, Mode, Store
 from seamark.pipelines.layout import build_lake_layout, build_lake_statements, build_statements
-from seamark.tables.table_layout import TableLayout
+from seamark.tables.model import TableLayout
 
 COLUMNS = (LandColumn("id", "bigint"), LandColumn('od"d', "numeric(12, 2)"))
 LANDING = Landing("orders", topic="orders", table="shop.Orders", columns=COLUMNS)

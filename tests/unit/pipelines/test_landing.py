@@ -8,10 +8,16 @@ from dataclasses import replace
 import pytest
 
 from seamark.errors import UsageError
-from seamark.pipelines.dead_letters import DeadLetters
-from seamark.pipelines.lake_column import find_lake_type
-from seamark.pipelines.land_column import LandColumn, RecordPart
-from seamark.pipelines.landing import Format, Landing, Mode, Store
+from seamark.pipelines.definition import (
+    DeadLetters,
+    Format,
+    LandColumn,
+    Landing,
+    Mode,
+    RecordPart,
+    Store,
+    find_lake_type,
+)
 
 ORDERS = Landing(
     "orders",

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from seamark.connectors.spec import DesiredConnector
-from seamark.context.secret import Secret
-from seamark.context.settings import DatabaseSettings, LakeSettings
+from seamark.connectors.config import DesiredConnector
+from seamark.context.context import DatabaseSettings, LakeSettings
+from seamark.context.reference import Secret
 from seamark.core.files import Place
-from seamark.core.reading import Reading
+from seamark.core.readings import Reading
 from seamark.core.refs import build_group_owner, is_group_owner, read_group_name
 from seamark.errors import (
     JournalError,
@@ -23,19 +23,16 @@ from seamark.errors import (
     UsageError,
 )
 from seamark.kafka.groups import Committed, GroupOffsets
-from seamark.kafka.spot import Bounds
-from seamark.kafka.topic import TopicStatus
+from seamark.kafka.model import Bounds, TopicStatus
 from seamark.offsets.stores.ledger import _Routing, open_ledger
-from seamark.pipelines.compaction import list_table_files
-from seamark.pipelines.declared import build_declared
-from seamark.pipelines.landings import Landings
-from seamark.pipelines.registered import build_body, read_body
-from seamark.pipelines.spec import DesiredColumn, DesiredDeadLetters, DesiredLanding
+from seamark.pipelines.actions import build_body, read_body
+from seamark.pipelines.declared import DesiredColumn, DesiredDeadLetters, DesiredLanding, build_declared
+from seamark.pipelines.service import Landings, list_table_files
 from seamark.pipelines.status import LandPlan, LandState, build_standings
-from seamark.pipelines.view import build_landing_view, build_landings_view
+from seamark.pipelines.views import build_landing_view, build_landings_view
 from seamark.report import OutputFormat, render_view
-from seamark.specs.spec import Spec
-from seamark.tables.ledger_entry import Entry
+from seamark.specs.model import Spec
+from seamark.tables.model import Entry
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.fleet.living import SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 
@@ -221,7 +218,7 @@ def test_database_that_is_away_is_told(monkeypatch):
     def refuse(self):
         raise UnreachableError("database shop does not answer")
 
-    monkeypatch.setattr("seamark.tables.postgres.landing.LandingDatabase.read_if_any", refuse)
+    monkeypatch.setattr("seamark.tables.postgres.writer.LandingDatabase.read_if_any", refuse)
     monkeypatch.setattr("seamark.offsets.stores.ledger.find_landing", lambda settings, owner: None)
     with pytest.raises(UnreachableError, match="can't be told where pipeline/orders stands") as error:
         open_ledger(CONTEXT, "pipeline/orders")
@@ -229,7 +226,7 @@ def test_database_that_is_away_is_told(monkeypatch):
 
 
 def test_ledger_is_looked_for_in_lakes_too(monkeypatch):
-    monkeypatch.setattr("seamark.tables.postgres.landing.LandingDatabase.read_if_any", lambda self: {})
+    monkeypatch.setattr("seamark.tables.postgres.writer.LandingDatabase.read_if_any", lambda self: {})
     ledger = Ledger(ENTRY)
     monkeypatch.setattr("seamark.offsets.stores.ledger.find_landing", lambda settings, owner: ledger)
     assert open_ledger(CONTEXT, "pipeline/orders") is ledger
@@ -240,9 +237,9 @@ def test_ledger_is_looked_for_in_lakes_too(monkeypatch):
 
 
 def test_offsets_in_two_stores_are_refused(monkeypatch):
-    monkeypatch.setattr("seamark.tables.postgres.landing.LandingDatabase.read_if_any", lambda self: {ENTRY.key: ENTRY})
-    monkeypatch.setattr("seamark.tables.postgres.landing.LandingDatabase.read", lambda self: {ENTRY.key: ENTRY})
-    monkeypatch.setattr("seamark.tables.postgres.landing.LandingDatabase.read_place", lambda self: "shop since noon")
+    monkeypatch.setattr("seamark.tables.postgres.writer.LandingDatabase.read_if_any", lambda self: {ENTRY.key: ENTRY})
+    monkeypatch.setattr("seamark.tables.postgres.writer.LandingDatabase.read", lambda self: {ENTRY.key: ENTRY})
+    monkeypatch.setattr("seamark.tables.postgres.writer.LandingDatabase.read_place", lambda self: "shop since noon")
     monkeypatch.setattr("seamark.offsets.stores.ledger.find_landing", lambda settings, owner: Ledger(ENTRY))
     with pytest.raises(RefusedError, match="pipeline/orders has offsets in several places: shop, lake"):
         open_ledger(CONTEXT, "pipeline/orders")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.errors import DeadlineError, FencedError, RejectedError, UnreachableError
-from seamark.pipelines.outage import Outage, RetryWait, is_passing
+from seamark.pipelines.binding import Outage, RetryWait, is_passing
 
 
 class Clock:

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from seamark.errors import SpecError
-from seamark.pipelines.spec import DesiredColumn, DesiredDeadLetters
+from seamark.pipelines.declared import DesiredColumn, DesiredDeadLetters
 from seamark.specs import load_spec
 
 WHOLE = """

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seamark.policy.check import check_policy, find_references
 from seamark.policy.policy import DEFAULT_POLICY, FLAG_KEYS, LIST_KEYS, Policy, build_policy
-from seamark.policy.policy_check import check_policy
-from seamark.policy.policy_pattern import is_listed_path
-from seamark.policy.policy_reference import find_references
-from seamark.policy.policy_rules import RULES
+from seamark.policy.rules import RULES, is_listed_path
 from tests.unit.core.hostile import FILE_SOURCE, HOSTILE, JDBC, PLAIN, SINK
 from tests.unit.core.ordinary import ORDINARY
 

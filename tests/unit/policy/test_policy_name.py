@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.policy.policy_name import LONGEST_NAME, check_name, check_present_name, is_misread_by_connect
+from seamark.policy.rules import LONGEST_NAME, check_name, check_present_name, is_misread_by_connect
 from tests.unit.core.hostile_names import HARMLESS, NAMES
 
 

@@ -8,31 +8,26 @@ from typing import Any
 from hypothesis import strategies as st
 
 from seamark.changes.effect import Effect, FieldChange, Sign
-from seamark.changes.entry import Entry, EntryKind
-from seamark.changes.head import Head
-from seamark.changes.journal_view import build_changes_view, build_entries_view
+from seamark.changes.journal import Entry, EntryKind, Head
+from seamark.changes.journal_views import build_changes_view, build_entries_view, build_setup_view
+from seamark.changes.outcome import ChangeResult, Outcome, StepResult
 from seamark.changes.plan import Plan
-from seamark.changes.plan_view import build_plan_view
-from seamark.changes.result import ChangeResult, Outcome, StepResult
-from seamark.changes.result_view import build_change_view
-from seamark.changes.setup_model import JournalSetup, SetupItem
-from seamark.changes.setup_view import build_setup_view
-from seamark.changes.step_data import StepData
-from seamark.cli.context_view import ContextRow, build_contexts_view, build_settings_view
-from seamark.connect.connector import Connector, ConnectorStatus, State, Task
-from seamark.connect.worker import Worker
-from seamark.connectors.connectors import build_connector_view, build_connectors_view
-from seamark.connectors.health import Health
-from seamark.connectors.workers_view import build_workers_view
-from seamark.core.finding import Finding, Severity
-from seamark.core.offset import Offset
-from seamark.core.reading import Reading
+from seamark.changes.setup import JournalSetup, SetupItem
+from seamark.changes.step import StepData
+from seamark.changes.views import build_change_view, build_plan_view
+from seamark.cli.context import ContextRow, build_contexts_view, build_settings_view
+from seamark.connect.model import Connector, ConnectorStatus, State, Task, Worker
+from seamark.connectors.model import Health
+from seamark.connectors.views import build_connector_view, build_connectors_view
+from seamark.connectors.worker_views import build_workers_view
+from seamark.core.offsets import Offset
+from seamark.core.readings import Finding, Reading, Severity
 from seamark.core.refs import ConnectorType
 from seamark.doctor.views import build_findings_view
 from seamark.errors import UnreachableError
-from seamark.offsets.owned import OwnedOffsets
+from seamark.offsets.model import OwnedOffsets
 from seamark.offsets.views import build_offsets_view
-from seamark.overview.model import ClusterStatus, FleetStatus
+from seamark.overview.status import ClusterStatus, FleetStatus
 from seamark.overview.views import build_status_view
 from seamark.report.listing import View
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.report.safety import escape
-from seamark.report.sheet import build_cell, render_csv
+from seamark.report.data import build_cell, render_csv
+from seamark.report.text import escape
 from tests.unit.report.samples import FORBIDDEN, hostile_text
 
 STARTS = ("=", "+", "-", "@", "\t", "\r")

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from seamark.connectors.connectors import build_connectors_view
+from seamark.connectors.views import build_connectors_view
 from seamark.errors import SeamarkError
 from seamark.report import OutputFormat, TerminalReporter
 from seamark.report.terminal import ColorMode, can_color

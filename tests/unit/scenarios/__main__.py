@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from seamark.fleet.step_kinds import STEPS
+from seamark.fleet.kinds import STEPS
 from tests.unit.scenarios.playing import play
 from tests.unit.scenarios.registry import RECORDED, Scenario, read_scenarios
 

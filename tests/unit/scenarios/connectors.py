@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seamark.core.offset import Offset
+from seamark.core.offsets import Offset
 from seamark.errors import RejectedError
 from tests.unit.connectors.operating import W1, W2, OperatedConnect
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG

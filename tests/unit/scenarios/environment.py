@@ -17,20 +17,19 @@ import pytest
 
 import seamark.changes.actor
 import seamark.changes.keys
-import seamark.changes.pace
+import seamark.changes.timing
 import seamark.fleet.changes
 import seamark.kafka.worker_group
 from seamark.changes.actor import Actor
 from seamark.changes.file_journal import FileJournal
-from seamark.changes.pace import Pace
-from seamark.changes.sealing import KeyRing, SealKey
+from seamark.changes.signing import KeyRing, SealKey
+from seamark.changes.timing import Pace
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.fleet.environment import SystemClock
 from seamark.fleet.fleet import Fleet
-from seamark.kafka.records_held import HeldRecord
-from seamark.offsets.read.connector_offsets import ConnectorOffsets
-from seamark.offsets.read.left_offsets import LeftOffsets
+from seamark.kafka.model import HeldRecord
+from seamark.offsets.read.connector import ConnectorOffsets, LeftOffsets
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.cli.stubs import NOON, Outcome, Terminal
 from tests.unit.fleet.living import LivingConnect, open_living_fleet
@@ -120,7 +119,7 @@ class Environment:
         patch.setattr(seamark.kafka.worker_group, "read_worker_loads", lambda *_, **__: {})
         # The steps of one resource after those of another, so that progress lines have one order.
         patch.setattr(seamark.fleet.changes, "FLEET_PACE", Pace())
-        patch.setattr(seamark.changes.pace, "FLEET_PACE", Pace())
+        patch.setattr(seamark.changes.timing, "FLEET_PACE", Pace())
 
     def open_fleet(self, name: str | None = None) -> Fleet:
         """Open a new fleet over the fakes, as each run of the program does."""

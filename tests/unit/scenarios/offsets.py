@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from seamark.kafka import exact_writer, worker_group
+from seamark.kafka import transaction as exact_writer
+from seamark.kafka import worker_group
 from tests.unit.connectors.operating import W1
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 from tests.unit.scenarios.environment import Environment

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from seamark.context.secret import Secret
-from seamark.context.settings import DatabaseSettings
+from seamark.context.context import DatabaseSettings
+from seamark.context.reference import Secret
 from seamark.errors import RejectedError
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 from tests.unit.scenarios.environment import PASSWORD, Environment

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import seamark.dead_letters.records
-from seamark.kafka.record import Place, WholeRecord
-from seamark.offsets.stores.grouping import build_home
+from seamark.kafka.model import Place, WholeRecord
+from seamark.offsets.stores.topic import build_home
 from tests.unit.dead_letters.test_skip import BAD, CONFIG, IN_CONVERTER, IN_PUT, FakeRecords
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG
 from tests.unit.scenarios.environment import Environment

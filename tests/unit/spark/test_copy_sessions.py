@@ -9,13 +9,19 @@ from pathlib import Path
 import pytest
 
 from seamark.errors import ConfigurationError, RefusedError, SeamarkError
-from seamark.spark import spark_session as session
-from seamark.spark.interrupts import taking_interrupts
-from seamark.spark.spark_session import SparkOptions, build_copy_work, explain_failure, open_spark, require_spark
+from seamark.spark import settings as session
+from seamark.spark.settings import (
+    SparkOptions,
+    build_copy_work,
+    explain_failure,
+    open_spark,
+    require_spark,
+    taking_interrupts,
+)
 
 WORK = build_copy_work("01A")
 TASK = """Job aborted due to stage failure: Task 3 in stage 7.0 failed 4 times
-  File "seamark/kafka_sink/telling.py", line 20, in told
+  File "seamark/kafka_sink/spark.py", line 20, in told
 seamark.errors.RefusedError: the record at 7 of partition 1 does not lie where its key belongs
   cause: the plan took its rule from samples
   hint: make the plan anew, and say that keys may lie anywhere

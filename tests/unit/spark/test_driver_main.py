@@ -9,9 +9,9 @@ import tarfile
 import pytest
 
 from seamark.spark import driver_main
-from seamark.spark import pack_model as spark_pack
+from seamark.spark import packing as spark_pack
 from seamark.spark.driver_main import find_environment
-from seamark.spark.submitted import build_paths
+from seamark.spark.packing import build_paths
 
 PATH = "spark.executorEnv.PYTHONPATH"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.errors import UsageError
-from seamark.spark.source_options import build_source_options
+from seamark.spark.settings import build_source_options
 
 SERVERS = {"kafka.bootstrap.servers": "nowhere:1"}
 

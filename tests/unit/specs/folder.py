@@ -8,10 +8,10 @@ from textwrap import dedent
 
 import pytest
 
-from seamark.connectors.spec import DesiredConnector
+from seamark.connectors.config import DesiredConnector
 from seamark.errors import SeamarkError
 from seamark.specs import load_spec
-from seamark.specs.spec import Spec
+from seamark.specs.model import Spec
 
 CLASS = "connector.class"
 

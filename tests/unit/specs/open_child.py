@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from seamark.specs import child, isolation
+from seamark.specs import program as child
+from seamark.specs import sandbox as isolation
 
 
 def main() -> None:

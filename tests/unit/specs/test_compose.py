@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from seamark.specs.compose import build_file_name, compose_file
+from seamark.specs.edit import build_file_name, compose_file
 from seamark.specs.load import load_definitions
 from tests.unit.specs.test_edit import CHANGES, NASTY
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from seamark.specs.keys import CONNECTOR_KEYS, FILE_KEYS, FOLDER_KEYS
-from seamark.specs.schema import build_schema, render_schema
+from seamark.specs.keys import CONNECTOR_KEYS, FILE_KEYS, FOLDER_KEYS, build_schema, render_schema
 from tests.unit.specs.test_yaml_file import SKETCH
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -45,7 +44,7 @@ def test_every_key_is_on_the_page():
 
 def test_the_schema_is_up_to_date():
     assert (DOCS / "schema" / "seamark-spec.schema.json").read_text(encoding="utf-8") == render_schema(), (
-        "run: python -m seamark.specs.schema docs/schema/seamark-spec.schema.json"
+        "run: python -m seamark.specs.keys docs/schema/seamark-spec.schema.json"
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from seamark.errors import SpecError
 from seamark.specs import load_spec
-from seamark.specs.identity import normalize_address
+from seamark.specs.files import normalize_address
 
 ONE = "connectors: [{{name: {}, config: {{connector.class: A}}}}]\n"
 

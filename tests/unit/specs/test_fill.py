@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.errors import SpecError
-from seamark.specs.fill import Filler, escape_marks, has_slots
+from seamark.specs.layers import Filler, escape_marks, has_slots
 from seamark.specs.nodes import Document, Scalar
 
 

@@ -10,7 +10,8 @@ import sys
 import pytest
 
 from seamark.errors import RefusedError
-from seamark.specs import isolation, sandbox
+from seamark.specs import sandbox
+from seamark.specs import sandbox as isolation
 from seamark.specs.sandbox import run_program
 
 NAME = "KAFKA_PROD_PASSWORD"

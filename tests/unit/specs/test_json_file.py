@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seamark.errors import SpecError
-from seamark.specs.json_text import parse_json
 from seamark.specs.nodes import Document, Items, Scalar, Table
+from seamark.specs.plain_files import parse_json
 
 
 def test_a_post_body_a_list_and_a_flat_config_are_taken(folder):

@@ -2,13 +2,11 @@
 
 import pytest
 
-from seamark.changes.entry import EntryKind
 from seamark.changes.file_journal import FileJournal
-from seamark.changes.head import find_spec
-from seamark.changes.journal import Opening
+from seamark.changes.journal import EntryKind, Opening, find_spec
 from seamark.changes.kafka_journal.heads import build_head_value, read_head_value, track_entries
 from seamark.changes.plan import Plan
-from seamark.changes.step_data import StepData
+from seamark.changes.step import StepData
 from seamark.specs.ownership import build_undo_field, find_owners, read_claims
 
 OLD, NEW = {"config": {"a": "1"}}, {"config": {"a": "2"}}

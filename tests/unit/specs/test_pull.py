@@ -11,9 +11,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from seamark.cli.pull import pull as pull_command
+from seamark.cli.apply import pull as pull_command
 from seamark.cli.session import Session
-from seamark.connect.connector import State
+from seamark.connect.model import State
 from seamark.errors import RefusedError, SpecError, UnreachableError, UsageError
 from seamark.policy.policy import Policy
 from seamark.specs import load_spec

@@ -7,9 +7,9 @@ import pytest
 
 from seamark.changes.actor import Actor
 from seamark.changes.effect import Sign
-from seamark.changes.plan_file import read_plan_file
-from seamark.changes.precondition import build_preconditions
-from seamark.connectors.spec import DesiredConnector
+from seamark.changes.plan import read_plan_file
+from seamark.changes.preconditions import build_preconditions
+from seamark.connectors.config import DesiredConnector
 from seamark.core.files import Place
 from seamark.errors import (
     JournalError,
@@ -21,8 +21,8 @@ from seamark.errors import (
     UsageError,
 )
 from seamark.kafka.groups import GroupStatus
-from seamark.specs.spec import Spec
-from seamark.topics.spec import DesiredTopic
+from seamark.specs.model import Spec
+from seamark.topics.service import DesiredTopic
 from tests.unit.fleet.builders import KAFKA_ID, StubKafka
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 from tests.unit.offsets.scans import FakeScan
@@ -42,7 +42,7 @@ def spec(*connectors, name="logs", topics=()):
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch):
     """What runs here runs at once and for good: nobody has to wait for its second look."""
-    monkeypatch.setattr("seamark.connectors.await_running._lasts", lambda since, now, seconds: since is not None)
+    monkeypatch.setattr("seamark.connectors.run_state._lasts", lambda since, now, seconds: since is not None)
 
 
 def signs(planned):

@@ -6,7 +6,7 @@ import os
 import pytest
 
 import seamark
-from seamark.changes.precondition import build_preconditions
+from seamark.changes.preconditions import build_preconditions
 from tests.fakes.connect import FILE_SINK, FILE_SOURCE, FakeConnect
 from tests.unit.fleet.builders import EmptyScan, StubKafka
 
@@ -31,7 +31,7 @@ each:
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch):
     """What runs here runs at once and for good: nobody has to wait for its second look."""
-    monkeypatch.setattr("seamark.connectors.await_running._lasts", lambda since, now, seconds: since is not None)
+    monkeypatch.setattr("seamark.connectors.run_state._lasts", lambda since, now, seconds: since is not None)
 
 
 @pytest.fixture

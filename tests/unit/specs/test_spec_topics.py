@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.connectors.spec import DesiredConnector
+from seamark.connectors.config import DesiredConnector
 from seamark.core.files import Place
 from seamark.errors import RefusedError, RejectedError, UsageError
-from seamark.specs.spec import Spec
-from seamark.topics.spec import DesiredTopic
+from seamark.specs.model import Spec
+from seamark.topics.service import DesiredTopic
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 

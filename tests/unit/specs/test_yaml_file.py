@@ -128,7 +128,7 @@ def test_an_alias_bomb_is_refused(folder):
 
 
 def test_a_bomb_of_merge_keys_is_stopped_early(folder, monkeypatch):
-    monkeypatch.setattr("seamark.specs.yaml_events.MAX_NODES", 20_000)
+    monkeypatch.setattr("seamark.specs.yaml.MAX_NODES", 20_000)
     keys = "\n".join(f"  k{number}: 1" for number in range(300))
     merges = "\n".join("  - {<<: *all}" for _ in range(100))
     folder.write("x.yaml", f"defaults: &all\n{keys}\nconnectors:\n{merges}\n")

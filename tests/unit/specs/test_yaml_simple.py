@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from seamark.errors import SpecError
 from seamark.specs.nodes import Document, Items, Node, Scalar, Table
-from seamark.specs.yaml_events import parse_events
-from seamark.specs.yaml_simple import parse_simple
+from seamark.specs.yaml import parse_events, parse_simple
 
 PLAIN_FILE = """\
 # a comment

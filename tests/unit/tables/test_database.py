@@ -9,7 +9,7 @@ import traceback
 import psycopg
 import pytest
 
-from seamark.core.distance import Certainty, Distance, Fixed, LogRange, Mark, TableRows, Unit
+from seamark.core.offsets import Certainty, Distance, Fixed, LogRange, Mark, TableRows, Unit
 from seamark.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -19,9 +19,9 @@ from seamark.errors import (
     SeamarkError,
     UnreachableError,
 )
-from seamark.offsets.read.behind import measure_behind
+from seamark.offsets.read.lag import measure_behind
 from seamark.tables import Database
-from seamark.tables.postgres.failures import build_connect_error, build_query_error
+from seamark.tables.postgres.connection import build_connect_error, build_query_error
 
 ROWS = Distance(Unit.ROWS, TableRows(("t",), number_column="id", after=Mark(1)))
 

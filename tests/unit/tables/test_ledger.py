@@ -12,9 +12,8 @@ import pytest
 from sqlalchemy import create_engine
 
 from seamark.errors import FencedError, UsageError
-from seamark.tables.ledger_entry import Entry
-from seamark.tables.postgres.any_driver import Runner
-from seamark.tables.postgres.ledger import Ledger
+from seamark.tables.model import Entry
+from seamark.tables.postgres.ledger import Ledger, Runner
 
 FIRST = Entry("orders", "id", 0, next_offset=5)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.core.distance import Mark, TableRows
+from seamark.core.offsets import Mark, TableRows
 from seamark.errors import RejectedError
-from seamark.tables.postgres.query import build_count, build_explain, read_zone
+from seamark.tables.postgres.counting import build_count, build_explain, read_zone
 
 HOSTILE = 'x"; DROP TABLE y; --'
 

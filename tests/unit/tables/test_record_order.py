@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.errors import UsageError
-from seamark.tables.ledger_entry import OFFSET
-from seamark.tables.record_order import RECORD_MILLIS, OrderKind, OrderTerm, build_terms
+from seamark.tables.model import OFFSET, RECORD_MILLIS, OrderKind, OrderTerm, build_terms
 
 TYPES = {
     "n": "bigint",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seamark.tables.postgres.refusals import Refusals
+from seamark.tables.postgres.stage_checks import Refusals
 
 FOUND = st.dictionaries(st.integers(0, 2**63 - 2), st.sampled_from(["a", "b", "c"]))
 

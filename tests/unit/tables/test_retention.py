@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.tables.delta.retention import find_renewal_ms
+from seamark.tables.delta.table import find_renewal_ms
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seamark.errors import ConfigurationError
-from seamark.tables.postgres.landing import check_server_version
+from seamark.tables.postgres.writer import check_server_version
 
 
 @pytest.mark.parametrize("version", [140_000, 150_018, 180_001])

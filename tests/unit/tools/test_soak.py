@@ -10,16 +10,16 @@ from typing import ClassVar
 
 import pytest
 
-from seamark.changes.entry import Entry, EntryKind
-from seamark.changes.journal_view import build_entries_view
-from seamark.changes.result import ChangeResult, Outcome, StepResult
-from seamark.changes.settle import build_moved_on
-from seamark.cli.carry_out import build_errors
-from seamark.core.offset import Offset
+from seamark.changes.journal import Entry, EntryKind
+from seamark.changes.journal_views import build_entries_view
+from seamark.changes.outcome import ChangeResult, Outcome, StepResult
+from seamark.changes.run import build_moved_on
+from seamark.cli.confirm import build_errors
+from seamark.core.offsets import Offset
 from seamark.errors import UnknownOutcomeError
 from seamark.offsets.write.steps import WriteOffsets
-from seamark.report.formats import OutputFormat
-from seamark.report.render import render_view
+from seamark.report.data import OutputFormat
+from seamark.report.listing import render_view
 from tests.fault.history import Change
 from tests.soak import brokers as soak_brokers
 from tests.soak.__main__ import read_arguments

@@ -128,7 +128,7 @@ def test_applying_enters_more_than_planning_and_each_run_counts_the_same():
     plan, again, applied = measure(PLAN), measure(PLAN), measure(APPLY)
     assert plan == again
     assert plan.exit_code == applied.exit_code == 0
-    assert {"seamark.cli.main", "seamark.cli.offset_moves"} <= set(plan.modules)
+    assert {"seamark.cli.main", "seamark.cli.offset_changes"} <= set(plan.modules)
     assert set(plan.modules) < set(applied.modules)
     assert (plan.functions, plan.returns) < (applied.functions, applied.returns)
     assert set(plan.scans) == {"offsets"}
@@ -141,9 +141,9 @@ def test_applying_enters_more_than_planning_and_each_run_counts_the_same():
 @pytest.mark.parametrize(
     ("words", "line", "module"),
     [
-        (["copy", "plan"], "seamark copy plan t --partitions 4:2", "seamark.copies.plan.planning"),
-        (["copy", "run"], "seamark copy run copy.json --yes", "seamark.copies.run.running"),
-        (["land", "run"], "seamark land run orders -f config --yes", "seamark.pipelines.landings"),
+        (["copy", "plan"], "seamark copy plan t --partitions 4:2", "seamark.copies.plan.planner"),
+        (["copy", "run"], "seamark copy run copy.json --yes", "seamark.copies.run.runner"),
+        (["land", "run"], "seamark land run orders -f config --yes", "seamark.pipelines.service"),
     ],
 )
 def test_command_without_arguments_runs_as_its_case_says(words, line, module):

@@ -9,16 +9,14 @@ import pytest
 
 from seamark.context import JournalSettings
 from seamark.context.journal import JournalKind
-from seamark.core.finding import Severity
+from seamark.core.readings import Severity
 from seamark.errors import NotFoundError, UnreachableError
-from seamark.kafka.broker import Broker, KafkaCluster
+from seamark.kafka.clusters import Broker, KafkaCluster
 from seamark.kafka.groups import Committed
-from seamark.kafka.spot import Bounds, SpotReading
-from seamark.kafka.topic import PartitionStatus, TopicConfig, TopicSize, TopicStatus
-from seamark.topics.evidence import HealthEvidence, Reader
-from seamark.topics.examine import examine
-from seamark.topics.topic_health import HealthCheck
-from seamark.topics.topics import render_topic_health
+from seamark.kafka.model import Bounds, PartitionStatus, SpotReading, TopicConfig, TopicSize, TopicStatus
+from seamark.topics.health import examine
+from seamark.topics.health_model import HealthCheck, HealthEvidence, Reader
+from seamark.topics.views import render_topic_health
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.fleet.living import SINK_CONFIG, LivingConnect, living_context, open_living_fleet
 

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from seamark.changes.entry import Ending
-from seamark.changes.result import Outcome
-from seamark.changes.snapshot_brokers import SnapshotBrokers
+from seamark.changes.environment import SnapshotBrokers
+from seamark.changes.journal import Ending
+from seamark.changes.outcome import Outcome
 from seamark.changes.step import CanNotUndo, Intent, Observed
-from seamark.core.reading import Reading
+from seamark.core.readings import Reading
 from seamark.errors import (
     AlreadyExistsError,
     AuthorizationError,
@@ -20,9 +20,8 @@ from seamark.errors import (
     UnknownOutcomeError,
 )
 from seamark.kafka.groups import Committed
-from seamark.kafka.topic import PartitionStatus, TopicConfig, TopicStatus
-from seamark.topics.topic import CreateTopic, DeleteNewTopic, DeleteTopic
-from seamark.topics.topic_change import AlterTopicConfig, GrowTopic
+from seamark.kafka.model import PartitionStatus, TopicConfig, TopicStatus
+from seamark.topics.actions import AlterTopicConfig, CreateTopic, DeleteNewTopic, DeleteTopic, GrowTopic
 from tests.unit.changes.brokers import BrokerWorld, FakeBrokers
 
 CREATE = CreateTopic("orders", partitions=3, replication_factor=1, configs={"cleanup.policy": "compact"})

@@ -9,7 +9,7 @@ import pytest
 from seamark.changes.effect import Sign
 from seamark.errors import AlreadyExistsError, NotFoundError, RefusedError, UnreachableError, UsageError
 from seamark.kafka.groups import GroupMember, GroupType
-from seamark.topics.report import Use
+from seamark.topics.users import Use
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.fleet.living import SINK_CONFIG, SOURCE_CONFIG, LivingConnect, open_living_fleet, register
 

@@ -10,13 +10,13 @@ from datetime import datetime
 from types import SimpleNamespace
 
 from seamark.cli.connect_offsets import execute as execute_connect_offsets
-from seamark.context.settings import LakeSettings
-from seamark.copies.verify.verification import Compared, Verification
-from seamark.core.plugin_keys import PLUGIN_KEYS
+from seamark.context.context import LakeSettings
+from seamark.copies.verify.report import Compared, Verification
+from seamark.core.secrets import PLUGIN_KEYS
 from seamark.demo.chapter import Need
 from seamark.errors import UnreachableError
-from seamark.pipelines.landing import BatchLanded
-from seamark.tables.ledger_entry import Entry
+from seamark.pipelines.definition import BatchLanded
+from seamark.tables.model import Entry
 from tests.unit.cli.stubs import NOON, Outcome
 from tests.unit.connectors.operating import W1, W2, OperatedConnect
 from tests.unit.fleet.builders import StubKafka, topic
@@ -96,9 +96,9 @@ class CopiesEnvironment(CopyEnvironment):
         super().__init__(*args, **more)
         verify = SimpleNamespace(verify_copy=self.verify_copy)
         # The module imports pyspark, which the unit tier has not.
-        self.patch.setitem(sys.modules, "seamark.copies.verify.verify_job", verify)
-        self.patch.setattr("seamark.copies.verify.verifying.open_spark", self.spark.open)
-        self.patch.setattr("seamark.copies.verify.verifying.build_ends", lambda route, control_topic: None)
+        self.patch.setitem(sys.modules, "seamark.copies.verify.spark_verify", verify)
+        self.patch.setattr("seamark.copies.verify.report.open_spark", self.spark.open)
+        self.patch.setattr("seamark.copies.verify.report.build_ends", lambda route, control_topic: None)
 
     def verify_copy(self, spark, plan, ends, *, level, on_stage, target_source):
         on_stage("control records")
@@ -144,15 +144,15 @@ class LandEnvironment(PipelineEnvironment):
         self.write("lake/pipelines.yaml", LAKE_PIPELINE)
         for name in ("seamark-env.tar.gz", "seamark-main.py"):
             self.write(f"pack/{name}", "")
-        self.patch.setattr("seamark.pipelines.targets.open_database", lambda declared: self.database)
-        self.patch.setattr("seamark.pipelines.landings.require_spark", lambda: None)
-        self.patch.setattr("seamark.pipelines.landings.open_spark", lambda wish, work: nullcontext())
-        self.patch.setattr("seamark.pipelines.compaction.open_table", lambda declared: declared.landing.table)
+        self.patch.setattr("seamark.pipelines.status.open_database", lambda declared: self.database)
+        self.patch.setattr("seamark.pipelines.service.require_spark", lambda: None)
+        self.patch.setattr("seamark.pipelines.service.open_spark", lambda wish, work: nullcontext())
+        self.patch.setattr("seamark.pipelines.service.open_table", lambda declared: declared.landing.table)
         # Both modules import what the unit tier has not: pyspark, and pyarrow.
         job = SimpleNamespace(DEFAULT_RECORDS=600_000, LandEnds=lambda *_, **__: None, run_landing=self.land)
-        self.patch.setitem(sys.modules, "seamark.pipelines.land_job", job)
+        self.patch.setitem(sys.modules, "seamark.pipelines.spark_job", job)
         files = SimpleNamespace(list_files=self.list_files, compact_files=lambda table: (12, 1))
-        self.patch.setitem(sys.modules, "seamark.tables.delta.compaction", files)
+        self.patch.setitem(sys.modules, "seamark.tables.delta.maintenance", files)
 
     def open_fleet(self, name=None):
         fleet = super().open_fleet(name)
@@ -233,7 +233,7 @@ def cut_off(env, server):
     env.scans = {name: Unreachable(scan, "b:1", keep=("topic", "partitions")) for name, scan in env.scans.items()}
     if isinstance(env, CopiesEnvironment):
         logs = Unreachable(env.logs, "b:1")
-        env.patch.setattr("seamark.copies.plan.logs.KafkaLogs", lambda build_config: logs)
+        env.patch.setattr("seamark.copies.plan.endpoints.KafkaLogs", lambda build_config: logs)
 
 
 class Noon(datetime):
@@ -247,10 +247,10 @@ class Noon(datetime):
 def prepare(env):
     """Remove what differs between machines, and what an earlier transcript has left in this process."""
     env.patch.setattr("seamark.offsets.service.datetime", Noon)
-    env.patch.setattr("seamark.offsets.offset_verbs.datetime", Noon)
+    env.patch.setattr("seamark.offsets.service.datetime", Noon)
     env.patch.setattr("seamark.offsets.views.datetime", Noon)
     env.patch.setattr("seamark.offsets.list_views.datetime", Noon)
-    env.patch.setattr("seamark.demo.needs._CHECKS", {need: lambda: None for need in Need})
+    env.patch.setattr("seamark.demo.servers._CHECKS", {need: lambda: None for need in Need})
     # What is known of a plugin hides values.
     PLUGIN_KEYS.forget()
 

@@ -3,24 +3,88 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from seamark.changes.entry import Entry, EntryKind
-from seamark.changes.file_journal.durable import journal_errors, replace_file, sync_file
-from seamark.changes.file_journal.frames import build_frame
-from seamark.changes.file_journal.gate import GATE_WAIT_SECONDS, hold_gate
-from seamark.changes.file_journal.head import FileHead, build_head
-from seamark.changes.file_journal.holds import Hold, find_living_holder, replace_locks, take_locks
-from seamark.changes.file_journal.layout import Layout, is_change_id
-from seamark.changes.file_journal.stored import ClosedChanges, StoredChange, TornTail, read_change
-from seamark.changes.file_journal.writer import FileJournalWriter, build_entry
-from seamark.changes.journal import Opening
-from seamark.changes.journal_key import check_recordable, check_same_key
-from seamark.changes.key_record import KeyRecord
+from seamark.changes.file_journal.entries import (
+    ClosedChanges,
+    FileJournalWriter,
+    StoredChange,
+    TornTail,
+    build_entry,
+    newest_hold,
+    read_change,
+)
+from seamark.changes.file_journal.files import (
+    Layout,
+    build_frame,
+    is_change_id,
+    journal_errors,
+    replace_file,
+    sync_file,
+)
+from seamark.changes.file_journal.locks import (
+    GATE_WAIT_SECONDS,
+    Hold,
+    find_living_holder,
+    hold_gate,
+    replace_locks,
+    take_locks,
+)
+from seamark.changes.journal import Entry, EntryKind, Head, KeyRecord, Opening, find_spec
 from seamark.changes.locks import conflicts
+from seamark.changes.signing import check_recordable, check_same_key
 from seamark.errors import AlreadyExistsError, LockedError, NotFoundError, RefusedError, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class FileHead(Head):
+    """A head with what the reader must be told about the file, such as a torn tail."""
+
+    note: str = ""
+
+
+def build_head(stored: StoredChange) -> FileHead:
+    """The head of a change. `by` is whoever holds it now, which after a take-over is not who opened it."""
+    first, last = stored.entries[0], stored.entries[-1]
+    hold = newest_hold(stored.entries)
+    return FileHead(
+        change=first.change,
+        title=str(first.body.get("title", "")),
+        by=hold.by,
+        opened_at=first.at,
+        last_at=last.at,
+        last_kind=last.kind,
+        last_number=last.number,
+        last_hash=last.hash,
+        locks=tuple(first.body.get("locks", ())),
+        nonce=stored.nonce,
+        step=_describe_step(stored.entries),
+        ending=str(last.body.get("ending", "")) if last.kind is EntryKind.CLOSE else "",
+        spec=find_spec(first.body),
+        note=stored.torn.note if stored.torn else "",
+    )
+
+
+def _describe_step(entries: Sequence[Entry]) -> str:
+    """The newest step with an entry, by its number and, where the plan is in the `open` entry, by its words."""
+    number = next((entry.body["step"] for entry in reversed(entries) if "step" in entry.body), None)
+    if number is None:
+        return ""
+    step = _find_step(entries[0].body, number)
+    return f"{number} ({step['kind']} {step['subject']})" if step else str(number)
+
+
+def _find_step(opened: Mapping[str, Any], number: object) -> Mapping[str, Any] | None:
+    plan = opened.get("plan")
+    steps = plan.get("steps") if isinstance(plan, Mapping) else None
+    if not isinstance(steps, list) or not isinstance(number, int) or not 0 <= number < len(steps):
+        return None
+    step = steps[number]
+    return step if isinstance(step, Mapping) and {"kind", "subject"} <= step.keys() else None
 
 
 class FileJournal:

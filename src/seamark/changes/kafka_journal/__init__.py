@@ -1,9 +1,6 @@
 """The journal in Kafka, for everybody who changes things of one cluster."""
 
-from seamark.changes.kafka_journal.journal import KafkaJournal
-from seamark.changes.kafka_journal.names import JournalNames
-from seamark.changes.kafka_journal.timing import JournalTiming
-from seamark.changes.kafka_journal.topics import (
+from seamark.changes.kafka_journal.clients import (
     Difference,
     NeededAccess,
     build_needed_access,
@@ -12,7 +9,9 @@ from seamark.changes.kafka_journal.topics import (
     check_topics,
     create_topics,
 )
-from seamark.changes.kafka_journal.writer import KafkaJournalWriter
+from seamark.changes.kafka_journal.entries import KafkaJournalWriter
+from seamark.changes.kafka_journal.journal import KafkaJournal
+from seamark.changes.kafka_journal.names import JournalNames, JournalTiming
 
 __all__ = [
     "Difference",

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from seamark.changes.kafka_journal.board import Board
-from seamark.changes.kafka_journal.names import JournalNames
-from seamark.changes.kafka_journal.timing import JournalTiming
-from seamark.kafka.clocks import Clocks
-from seamark.kafka.log import PartitionLog
+from seamark.changes.kafka_journal.heads import Board
+from seamark.changes.kafka_journal.names import JournalNames, JournalTiming
+from seamark.errors import InvalidSettingError, NotFoundError
+from seamark.kafka.log import Clocks, PartitionLog
 from seamark.kafka.produce import RecordWriter
+from seamark.kafka.topics import TopicAdmin, TopicFound, TopicSpec
 from seamark.kafka.transaction import TransactionalWriter
 
 # More threads than this make nothing faster: each only waits for its brokers' answers.
@@ -95,3 +95,141 @@ class JournalClients:
             build_producer=self.build_producer,
             clocks=self.clocks,
         )
+
+
+_HOUR_MS = 3_600_000
+# Kafka's usual three copies; with two of them in sync an entry survives the loss of a broker.
+_COPIES = 3
+_IN_SYNC = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where a topic is not as it should be. The journal refuses to work where `is_refused`: it could lose history."""
+
+    topic: str
+    key: str
+    wanted: str
+    found: str
+    is_refused: bool
+
+    def describe(self) -> str:
+        """In a few words."""
+        return f"{self.topic}: {self.key} is {self.found or 'not set'}, wanted {self.wanted}"
+
+
+@dataclass(frozen=True, slots=True)
+class NeededAccess:
+    """One thing that a principal must be allowed to do, in Kafka's own words. `pattern` is LITERAL or PREFIXED."""
+
+    resource: str
+    name: str
+    pattern: str
+    operation: str
+
+
+def build_topics(brokers: int, *, names: JournalNames | None = None) -> tuple[TopicSpec, TopicSpec]:
+    """The journal and the heads, for a cluster of so many brokers."""
+    names = names or JournalNames()
+    copies = min(_COPIES, brokers)
+    safe = {"min.insync.replicas": str(min(_IN_SYNC, brokers)), "unclean.leader.election.enable": "false"}
+    journal = {
+        "cleanup.policy": "delete",
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
+        # An `open` entry carries the time of its change's id, and is found by it.
+        "message.timestamp.type": "CreateTime",
+    }
+    heads = {
+        "cleanup.policy": "compact",
+        "message.timestamp.type": "LogAppendTime",
+        # Claims of the gate share a key; the newest hour of them stays whole, 360 times as long as one counts.
+        "min.compaction.lag.ms": str(_HOUR_MS),
+        # Whoever looks for open changes reads this topic from its beginning, and the newest segment is never
+        # compacted. An hour or 16 MiB (some 20,000 entries) are read in well under a second.
+        "segment.ms": str(_HOUR_MS),
+        "segment.bytes": str(16 * 1024 * 1024),
+        "min.cleanable.dirty.ratio": "0.1",
+    }
+    return (
+        TopicSpec(names.journal, partitions=1, replication_factor=copies, configs=journal | safe),
+        TopicSpec(names.heads, partitions=1, replication_factor=copies, configs=heads | safe),
+    )
+
+
+def create_topics(admin: TopicAdmin, *, names: JournalNames | None = None) -> tuple[str, ...]:
+    """Make the topics that are not there. Gives the names of the new ones; one that is there is left as it is."""
+    specs = build_topics(len(admin.read_cluster().brokers), names=names)
+    return admin.create_topics(specs)
+
+
+def check_topics(admin: TopicAdmin, *, names: JournalNames | None = None) -> tuple[Difference, ...]:
+    """What differs from `build_topics`. NotFoundError if a topic is not there."""
+    specs = build_topics(len(admin.read_cluster().brokers), names=names)
+    found = admin.read_found([spec.name for spec in specs])
+    missing = [spec.name for spec in specs if spec.name not in found]
+    if missing:
+        raise NotFoundError(
+            f"the journal is not set up: no topic {' and no topic '.join(missing)}",
+            hint="seamark init makes the journal's topics",
+            context={"topics": ", ".join(missing)},
+        )
+    return tuple(difference for spec in specs for difference in compare_topic(spec, found[spec.name]))
+
+
+def compare_topic(spec: TopicSpec, found: TopicFound) -> tuple[Difference, ...]:
+    """What differs in one topic."""
+    differences = []
+    if found.partitions != spec.partitions:
+        differences.append(_differ(spec.name, "partitions", spec.partitions, found.partitions, is_refused=True))
+    if found.replication_factor < spec.replication_factor:
+        wanted, copies = spec.replication_factor, found.replication_factor
+        differences.append(_differ(spec.name, "replication factor", wanted, copies, is_refused=False))
+    for key, wanted_value in spec.configs.items():
+        value = found.configs.get(key, "")
+        if value != wanted_value and not (key == "min.insync.replicas" and int(value or 0) > int(wanted_value)):
+            is_refused = key in ("cleanup.policy", "retention.ms", "retention.bytes")
+            differences.append(_differ(spec.name, key, wanted_value, value, is_refused=is_refused))
+    return tuple(differences)
+
+
+def refuse_differences(differences: Sequence[Difference]) -> None:
+    """Refuse a topic that could forget: the journal must keep everything, the heads the newest of everything."""
+    bad = [difference for difference in differences if difference.is_refused]
+    if not bad:
+        return
+    configs = [difference for difference in bad if difference.key != "partitions"]
+    fixes = [
+        f"kafka-configs --alter --topic {difference.topic} --add-config {difference.key}={difference.wanted}"
+        for difference in configs
+    ]
+    if len(configs) < len(bad):
+        fixes.append("name another topic for the journal: the partitions of a topic can't be taken away")
+    raise InvalidSettingError(
+        "a topic of the journal is set up so that it could lose history; nothing is done",
+        cause="; ".join(difference.describe() for difference in bad),
+        hint="; ".join(fixes),
+    )
+
+
+def build_needed_access(cluster_id: str, *, names: JournalNames | None = None) -> tuple[NeededAccess, ...]:
+    """What whoever changes things with this journal must be allowed to do."""
+    names = names or JournalNames()
+    topics = tuple(
+        NeededAccess("TOPIC", topic, "LITERAL", operation)
+        for topic in (names.journal, names.heads)
+        for operation in ("READ", "WRITE", "DESCRIBE", "DESCRIBE_CONFIGS")
+    )
+    prefix = names.id_pattern(cluster_id)
+    ids = tuple(NeededAccess("TRANSACTIONAL_ID", prefix, "PREFIXED", operation) for operation in ("WRITE", "DESCRIBE"))
+    return topics + ids
+
+
+def build_setup_access(*, names: JournalNames | None = None) -> tuple[NeededAccess, ...]:
+    """What `seamark init` must be allowed to do besides."""
+    names = names or JournalNames()
+    return tuple(NeededAccess("TOPIC", topic, "LITERAL", "CREATE") for topic in (names.journal, names.heads))
+
+
+def _differ(topic: str, key: str, wanted: object, found: object, *, is_refused: bool) -> Difference:
+    return Difference(topic, key=key, wanted=str(wanted), found=str(found), is_refused=is_refused)

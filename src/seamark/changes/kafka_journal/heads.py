@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from seamark.changes.entry import Entry, EntryKind
-from seamark.changes.head import find_spec
-from seamark.changes.journal import Head
-from seamark.core.format_version import VERSION_FIELD, StoredFormat, check_format
-from seamark.errors import TamperedJournalError
+from seamark.changes.journal import Entry, EntryKind, Head, KeyRecord, Opening, find_spec, parse_key_record
+from seamark.changes.kafka_journal.names import GATE_KEY, HEAD_PREFIX, KEY_KEY, PROOF_PREFIX
+from seamark.changes.locks import conflicts
+from seamark.core.strict_json import VERSION_FIELD, StoredFormat, check_format
+from seamark.errors import LockedError, TamperedJournalError
+from seamark.kafka.log import LogRecord, PartitionLog
 
 FORMAT = StoredFormat("journal head", 1)
 
@@ -101,3 +103,172 @@ def _read_steps(opened: Mapping[str, Any]) -> tuple[str, ...]:
     if not isinstance(steps, list) or not all(isinstance(step, Mapping) for step in steps):
         return ()
     return tuple(f"{step.get('kind', '?')} {step.get('subject', '?')}" for step in steps)
+
+
+# Everybody who has read the topic up to the same offset sees the same. Four kinds of records stand in it:
+#
+#     change/ID     the head of an open change; without a value once it is closed
+#     gate          a claim of the gate, or its release
+#     key           the record of the journal's key
+#     proof/LOCK    written by a lock's holder to prove that it is not fenced; means nothing to a reader
+#
+# Any other key is refused: a newer seamark may store locks under it.
+
+CLAIM_FORMAT = StoredFormat("gate claim", 1)
+# How far the clock of a broker may be set forward while it leads the topic. chrony and systemd-timesyncd step a clock
+# when they start, and slew it afterwards.
+_STEP_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class AppendTime:
+    """When the leader of the topic appended a record, by its own clock. Comparable within one leader epoch."""
+
+    at_ms: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class GateClaim:
+    """A claim of the gate by one process. `at_ms` is the brokers' time, the same for every reader."""
+
+    nonce: str
+    by: str
+    at_ms: int
+    stamp: AppendTime | None = None
+
+
+class Board:
+    """What the topic of heads says, as far as it was read."""
+
+    def __init__(self, log: PartitionLog, *, lease_seconds: float) -> None:
+        self._log = log
+        self._lease_ms = lease_seconds * 1000
+        self._next: int | None = None
+        self.heads: dict[str, Head] = {}
+        self.gate: GateClaim | None = None
+        self.key: KeyRecord | None = None
+        # The changes whose closing was read.
+        self.closed: set[str] = set()
+        # Of each open change, when the entries up to a number were appended.
+        self._stamps: dict[str, list[tuple[int, AppendTime]]] = {}
+
+    def catch_up(self) -> None:
+        """Read on to the end, as it is now."""
+        low, end = self._log.read_bounds()
+        start = low if self._next is None else max(low, self._next)
+        for record in self._log.read(start, end):
+            self.apply(record)
+        self._next = end
+
+    def apply(self, record: LogRecord) -> None:
+        """Take one record, in the order of offsets."""
+        key = (record.key or b"").decode(errors="replace")
+        try:
+            if record.key == GATE_KEY:
+                self._apply_gate(record)
+            elif record.key == KEY_KEY:
+                self._apply_key(record)
+            elif key.startswith(HEAD_PREFIX):
+                self._apply_head(key.removeprefix(HEAD_PREFIX), record)
+            elif not key.startswith(PROOF_PREFIX):
+                _refuse_key(key)
+        except (TamperedJournalError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise TamperedJournalError(
+                f"the record at offset {record.offset} of the topic {self._log.topic} is not as seamark wrote it",
+                cause=error.message if isinstance(error, TamperedJournalError) else str(error),
+                hint="find out what else writes to this topic; nobody but seamark may",
+                context={"topic": self._log.topic, "offset": str(record.offset), "key": key},
+            ) from None
+
+    def open_heads(self) -> tuple[Head, ...]:
+        """Every open change, the newest first."""
+        return tuple(self.heads[change] for change in sorted(self.heads, reverse=True))
+
+    def measure_ages(self, change: str) -> tuple[tuple[int, float], ...]:
+        """Return how long before the present claim of the gate entries of a change were written, by their numbers.
+
+        Both times are the leader's, so that no clock of a seamark process counts. Entries that another leader appended,
+        and those of a topic that stores the producers' times, have no age.
+        """
+        now = self.gate.stamp if self.gate is not None else None
+        if now is None:
+            return ()
+        found = (
+            (number, (now.at_ms - stamp.at_ms) / 1000 - _STEP_SECONDS)
+            for number, stamp in self._stamps.get(change, ())
+            if stamp.leader_epoch == now.leader_epoch
+        )
+        return tuple((number, seconds) for number, seconds in found if seconds > 0)
+
+    def refuse_conflict(self, opening: Opening) -> None:
+        """Refuse if an open change holds a lock that conflicts, its process alive or not."""
+        for head in self.open_heads():
+            for mine in opening.locks:
+                theirs = next((lock for lock in head.locks if conflicts(mine, lock)), None)
+                if theirs is not None:
+                    raise _locked(mine, theirs, head)
+
+    def _apply_gate(self, record: LogRecord) -> None:
+        said = json.loads(record.value or b"null")
+        check_format(CLAIM_FORMAT, said, where=self._describe(record))
+        if "release" in said:
+            if self.gate is not None and self.gate.nonce == said["release"]:
+                self.gate = None
+            return
+        claim = GateClaim(
+            str(said["claim"]), by=str(said["by"]), at_ms=record.timestamp_ms, stamp=_find_append_time(record)
+        )
+        if self.gate is None or claim.at_ms - self.gate.at_ms > self._lease_ms:
+            self.gate = claim
+
+    def _apply_key(self, record: LogRecord) -> None:
+        value = record.value
+        self.key = None if value is None else parse_key_record(value, where=self._describe(record))
+
+    def _apply_head(self, change: str, record: LogRecord) -> None:
+        if record.value is None:
+            self.closed.add(change)
+            self.heads.pop(change, None)
+            self._stamps.pop(change, None)
+            return
+        head = read_head_value(record.value, where=self._describe(record))
+        if head.change != change:
+            raise TamperedJournalError(f"it is the head of change {head.change}")
+        self.heads[change] = head
+        if (stamp := _find_append_time(record)) is not None:
+            self._stamps.setdefault(change, []).append((head.last_number, stamp))
+
+    def _describe(self, record: LogRecord) -> str:
+        return f"offset {record.offset} of topic {self._log.topic}"
+
+
+def _find_append_time(record: LogRecord) -> AppendTime | None:
+    if not record.is_append_time or record.leader_epoch is None:
+        return None
+    return AppendTime(record.timestamp_ms, record.leader_epoch)
+
+
+def _refuse_key(key: str) -> None:
+    raise TamperedJournalError(f"unknown key {key!r}")
+
+
+def build_claim_value(nonce: str, *, by: str) -> bytes:
+    """A claim of the gate."""
+    return json.dumps({**CLAIM_FORMAT.field, "claim": nonce, "by": by}, ensure_ascii=False).encode()
+
+
+def build_release_value(nonce: str) -> bytes:
+    """The release of a claim."""
+    return json.dumps({**CLAIM_FORMAT.field, "release": nonce}).encode()
+
+
+def _locked(mine: str, theirs: str, head: Head) -> LockedError:
+    step = f"at step {head.step}" if head.step else "before its first step"
+    return LockedError(
+        f"{mine} is locked by change {head.change} ({head.title})",
+        cause=f"{head.by} holds {theirs} since {head.opened_at}, {step}, last entry at {head.last_at}",
+        hint=f"wait for it, or look at it: seamark journal show {head.change}; "
+        f"if its process has ended: seamark journal resume {head.change}",
+        context={"change": head.change, "lock": theirs, "nonce": head.nonce, "by": head.by},
+    )

@@ -7,17 +7,19 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from seamark.changes.entry import Entry, EntryKind
-from seamark.changes.journal import Head, Opening
-from seamark.changes.kafka_journal.acquire import begin_change, record_key, take_change
-from seamark.changes.kafka_journal.clients import JournalClients
-from seamark.changes.kafka_journal.names import JournalNames
-from seamark.changes.kafka_journal.reader import build_lost, check_tail, read_change, read_heads, resolve_change
-from seamark.changes.kafka_journal.timing import JournalTiming
-from seamark.changes.kafka_journal.topics import check_topics, refuse_differences
-from seamark.changes.kafka_journal.writer import KafkaJournalWriter
-from seamark.changes.key_record import KeyRecord
-from seamark.changes.ulid import LENGTH
+from seamark.changes.actor import LENGTH
+from seamark.changes.journal import Entry, EntryKind, Head, KeyRecord, Opening
+from seamark.changes.kafka_journal.clients import JournalClients, check_topics, refuse_differences
+from seamark.changes.kafka_journal.entries import (
+    KafkaJournalWriter,
+    build_lost,
+    check_tail,
+    read_change,
+    read_heads,
+    resolve_change,
+)
+from seamark.changes.kafka_journal.locks import begin_change, record_key, take_change
+from seamark.changes.kafka_journal.names import JournalNames, JournalTiming
 from seamark.errors import NotFoundError, UsageError
 from seamark.kafka.topics import TopicAdmin
 

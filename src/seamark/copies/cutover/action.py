@@ -24,29 +24,30 @@ from seamark.changes.action import (
 )
 from seamark.changes.effect import Effect, FieldChange, Sign
 from seamark.changes.step import CanNotUndo
-from seamark.connectors.await_running import AwaitRunning
-from seamark.connectors.run_state import SetRunState
-from seamark.copies.cutover.carry_reader import TranslateGroupOffsets, TranslateGroupOffsetsBack
-from seamark.copies.cutover.copy_looks import CatchUp, CheckSourceIdle, PreCopy, VerifyCopy
-from seamark.copies.cutover.copy_port import COPY_PREVIEW
-from seamark.copies.cutover.landing_looks import FencePipeline, ProveCarried
-from seamark.copies.cutover.restored import RegisterCopyBack, ResumeOnRecreatedTopic
-from seamark.copies.cutover.switch_config import StartSwitched, SwitchConfig
-from seamark.copies.cutover.turn_over import SwitchToTarget
+from seamark.connectors.run_state import AwaitRunning, SetRunState
+from seamark.copies.cutover.checks import CatchUp, CheckSourceIdle, FencePipeline, PreCopy, ProveCarried, VerifyCopy
+from seamark.copies.cutover.port import COPY_PREVIEW
+from seamark.copies.cutover.steps import (
+    RegisterCopyBack,
+    ResumeOnRecreatedTopic,
+    StartSwitched,
+    SwitchConfig,
+    SwitchToTarget,
+    TranslateGroupOffsets,
+    TranslateGroupOffsetsBack,
+)
 from seamark.copies.cutover.undo import CutoverConnector, build_alter, build_cut_back, build_subject, find_locks
-from seamark.copies.plan.copy_plan import build_back_name
+from seamark.copies.plan.plan import build_back_name
 from seamark.core.refs import build_group_owner, is_pipeline
 from seamark.errors import RefusedError, SeamarkError
 from seamark.offsets.port import PLANNING
-from seamark.offsets.write.guards import find_quiet_seconds, find_workers
-from seamark.offsets.write.stopped import ProveStopped
-from seamark.policy.permission import Permission
-from seamark.policy.rights import Right
-from seamark.topics.topic import CreateTopic, DeleteTopic
+from seamark.offsets.write.guards import ProveStopped, find_quiet_seconds, find_workers
+from seamark.policy.permissions import Permission, Right
+from seamark.topics.actions import CreateTopic, DeleteTopic
 
 if TYPE_CHECKING:
     from seamark.changes.step import Step
-    from seamark.connect.connector import Connector
+    from seamark.connect.model import Connector
     from seamark.copies.cutover.operations import CutoverOperations
 
 STOPPED, RUNNING = "STOPPED", "RUNNING"

@@ -8,31 +8,67 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from seamark.copies.cutover.back import plan_back
-from seamark.copies.cutover.copy_map import CopyMap, build_map
-from seamark.copies.cutover.copy_reader import CarriedReader
-from seamark.copies.cutover.translation import Missing, Translation, translate_all
-from seamark.copies.plan.copy_plan import build_back_name, parse_copy_name
-from seamark.copies.plan.debris import AbortedRecords, find_debris, list_ahead
-from seamark.copies.plan.progress import Progress, read_progress
+from seamark.copies.cutover.translation import CarriedReader, CopyMap, Missing, Translation, build_map, translate_all
+from seamark.copies.plan.endpoints import find_topic, read_stable_bounds
+from seamark.copies.plan.plan import CopyPlan, TopicEnd, build_back_name, cut_slices, parse_copy_name
+from seamark.copies.plan.planner import choose_limits
+from seamark.copies.plan.progress import AbortedRecords, Progress, find_debris, list_ahead, read_progress
 from seamark.copies.plan.registry import check_readable, find_plan, register
 from seamark.copies.plan.settings import build_ends
-from seamark.copies.plan.source import find_topic
-from seamark.copies.run.pace import CopyEvents, Silent
-from seamark.copies.run.running import CopyRunner, CopyRunOptions
-from seamark.copies.verify.verif_words import describe_verification
-from seamark.copies.verify.verifying import verify
+from seamark.copies.run.runner import CopyEvents, CopyRunner, CopyRunOptions, Silent
+from seamark.copies.verify.report import describe_verification, verify
 from seamark.core.refs import is_pipeline
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka_sink.control import CONTROL_TOPIC
+from seamark.kafka_sink.routing import Routing, Rule
 from seamark.offsets.stores.ledger import fence_ledger, read_epochs
-from seamark.spark.spark_session import SparkOptions, build_copy_work, open_spark
+from seamark.spark.settings import SparkOptions, build_copy_work, open_spark
+from seamark.spark.slices import OffsetRange
 
 if TYPE_CHECKING:
-    from seamark.copies.plan.copy_plan import CopyPlan, TopicEnd
-    from seamark.copies.plan.place import CopyEndpoint, CopyEndpoints
-    from seamark.copies.plan.recount import Answers, Question
-    from seamark.kafka.spot import Bounds
+    from seamark.copies.plan.endpoints import CopyEndpoint, CopyEndpoints
+    from seamark.copies.plan.progress import Answers, Question
+    from seamark.kafka.api import BrokersPort
+    from seamark.kafka.model import Bounds
+
+
+def plan_back(first: CopyPlan, *, id: str, kafka: BrokersPort) -> CopyPlan:  # noqa: A002 - as the plan calls it
+    """The plan from the target of a copy to the topic that has the name of its source now.
+
+    Its slices are cut by counts alone: each partition has one source, so nothing disturbs the order.
+
+    Raises:
+        RefusedError: that topic is still the source, or is not there, or has another shape.
+    """
+    source, target = find_topic(kafka, first.target.topic), find_topic(kafka, first.source.topic)
+    if source is None or target is None:
+        gone = first.target.topic if source is None else first.source.topic
+        raise RefusedError(f"the topic {gone} is not there; nothing can be copied back")
+    if target.topic_id == first.source.topic_id or len(target.partitions) != first.target.partitions:
+        raise RefusedError(
+            f"the topic {target.name} was not made anew with {first.target.partitions} partitions",
+            hint="seamark journal show says how far the cut-over is",
+        )
+    count = first.target.partitions
+    bounds = read_stable_bounds(kafka, source)
+    ranges = tuple(OffsetRange(number, found.earliest, found.latest) for number, found in sorted(bounds.items()))
+    limits = choose_limits(ranges, targets=count, size_bytes=None, slice_records=None)
+    ends = [
+        TopicEnd(first.source.cluster_id, one.name, one.topic_id, count, one.replication_factor)
+        for one in (source, target)
+    ]
+    return CopyPlan(
+        id=id,
+        made_at=first.made_at,
+        source=ends[0],
+        target=ends[1],
+        routing=Routing(Rule.PARTITION, count, count),
+        evidence="each partition to the one of its number",
+        ranges=ranges,
+        slices=cut_slices(ranges, {}, limits=limits),
+        configs=(),
+    )
+
 
 Positions = dict[int, int]
 
@@ -192,7 +228,7 @@ class CutoverOperations:
 
     def recount(self, plan: CopyPlan, questions: Sequence[Question]) -> Answers:
         """Count records by reading parts of the source again, in one Spark job."""
-        from seamark.copies.cutover.recount_job import SparkRecounter  # noqa: PLC0415
+        from seamark.copies.verify.spark_match import SparkRecounter  # noqa: PLC0415
 
         with open_spark(self._get_spark(plan.id), build_copy_work(plan.id)) as session:
             ends = build_ends(self._endpoints, control_topic=CONTROL_TOPIC)

@@ -29,21 +29,24 @@ from seamark.changes.effect import Effect, Sign
 from seamark.changes.locks import base_name, group_lock, topic_lock
 from seamark.changes.step import CanNotUndo, Intent, Step
 from seamark.connectors.run_state import SetRunState
-from seamark.copies.cutover.carry_reader import RestoreGroupOffsets, TranslateGroupOffsets
-from seamark.copies.cutover.copy_looks import CheckSourceIdle, CheckTargetUnwritten, CopyLook
-from seamark.copies.cutover.switch_config import SwitchConfig
-from seamark.copies.cutover.turn_over import SwitchToSource, SwitchToTarget
-from seamark.copies.plan.landings import say_file
+from seamark.copies.cutover.checks import CheckSourceIdle, CheckTargetUnwritten, CopyLook
+from seamark.copies.cutover.steps import (
+    RestoreGroupOffsets,
+    SwitchConfig,
+    SwitchToSource,
+    SwitchToTarget,
+    TranslateGroupOffsets,
+)
+from seamark.copies.plan.users import say_file
 from seamark.core.refs import is_pipeline
-from seamark.groups.group_image import Positions
+from seamark.groups.actions import Positions
 from seamark.offsets.port import PLANNING
-from seamark.offsets.write.guards import find_quiet_seconds, find_workers, require_run_state
-from seamark.offsets.write.stopped import ProveStopped
-from seamark.policy.permission import Permission
-from seamark.topics.topic_change import AlterTopicConfig
+from seamark.offsets.write.guards import ProveStopped, find_quiet_seconds, find_workers, require_run_state
+from seamark.policy.permissions import Permission
+from seamark.topics.actions import AlterTopicConfig
 
 if TYPE_CHECKING:
-    from seamark.connect.connector import Connector
+    from seamark.connect.model import Connector
 
 _STOPPED = "STOPPED"
 _NOTE = "readers go on where they stood in the source: what they have read in the target since, they read again"

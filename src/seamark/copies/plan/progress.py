@@ -2,13 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from seamark.errors import RefusedError
-from seamark.kafka_sink.control import ControlRecord, Copied
-from seamark.kafka_sink.copy_run import Run
+from seamark.kafka_sink.control import ControlRecord, Copied, Run
 from seamark.spark.slices import OffsetRange, Slice
+
+# Consumers with `isolation.level=read_committed` skip them. Sink connectors read them unless that is set for them, so
+# a cutover counts the aborted records after the offset of each group.
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedRecords:
+    """Offsets of a target, both ends among them. Some may be markers of transactions: they are records at most."""
+
+    target: int
+    first: int
+    last: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets it has."""
+        return self.last - self.first + 1
+
+
+def find_debris(records: Iterable[ControlRecord], *, ends: Mapping[int, int]) -> tuple[AbortedRecords, ...]:
+    """Every stretch below the ends of the targets that is neither a record of the copy nor the marker of its commit.
+
+    It takes the control records of `Progress`, in their order.
+    """
+    reached = dict.fromkeys(ends, 0)
+    found: list[AbortedRecords] = []
+    for record in records:
+        last: dict[int, int] = {}
+        for run in record.runs:
+            before = reached.get(run.target, 0)
+            if run.first_target > before:
+                found.append(AbortedRecords(run.target, before, run.first_target - 1))
+            last[run.target] = reached[run.target] = run.last_target + 1
+        # The marker of the commit takes the offset behind the last record of the transaction.
+        reached |= {target: offset + 1 for target, offset in last.items()}
+    found += [AbortedRecords(target, reached[target], end - 1) for target, end in ends.items() if end > reached[target]]
+    return tuple(sorted(found, key=lambda one: (one.target, one.first)))
+
+
+def list_ahead(debris: Sequence[AbortedRecords], offsets: Mapping[int, int]) -> tuple[AbortedRecords, ...]:
+    """What a reader of uncommitted records would come upon from these positions on."""
+    ahead = (AbortedRecords(one.target, max(one.first, offsets[one.target]), one.last) for one in debris)
+    return tuple(one for one in ahead if one.size > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +203,74 @@ def _refuse(record: ControlRecord, cause: str) -> RefusedError:
         hint="the target can't be trusted: delete it and make a new plan; the source is as it was",
         context={"plan": record.claim.job, "slice": record.claim.part, "task": str(record.claim.task)},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedCount:
+    """A number that is known within bounds: exactly, where they are the same."""
+
+    least: int
+    most: int
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether there is only one number that it can be."""
+        return self.least == self.most
+
+    def __add__(self, other: BoundedCount) -> BoundedCount:
+        """The sum of two."""
+        return BoundedCount(self.least + other.least, self.most + other.most)
+
+    def shift(self, by: int) -> BoundedCount:
+        """The same, so much further."""
+        return BoundedCount(self.least + by, self.most + by)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """How many records of a run lie before a source offset inside it. The run's own figures can't tell."""
+
+    run: Run
+    source_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recount:
+    """What is found of a run when its offsets are read again and routed again: before the offset, and from it on.
+
+    Compaction and retention may have taken some. Then the two make less than the run had, and the answer is a bound.
+    """
+
+    before: int
+    after: int
+
+
+Answers = Mapping[Question, Recount]
+
+
+Recounter = Callable[[Sequence[Question]], Answers]
+"""Reads the source again to answer questions; one that can't be answered is left out of the answers.
+
+The questions of many groups are asked together, so that one job can answer them.
+"""
+
+
+def count_inside(run: Run, source_offset: int, answers: Answers) -> BoundedCount:
+    """How many records of a run come before an offset that lies behind its first one.
+
+    The offsets on either side have room for so many only; a recount says more.
+    """
+    least = max(1, run.count - (run.last_source - source_offset + 1))
+    most = min(run.count - 1, source_offset - run.first_source)
+    answer = answers.get(Question(run, source_offset)) if least < most else None
+    if answer is None:
+        return BoundedCount(least, most)
+    told = BoundedCount(max(least, answer.before), min(most, run.count - answer.after))
+    if told.least > told.most or min(answer.before, answer.after) < 0:
+        raise RefusedError(
+            f"reading partition {run.source} again gives another count than the copy did",
+            cause=f"{answer.before} and {answer.after} records to partition {run.target} around {source_offset}, "
+            f"and there were {run.count} from {run.first_source} to {run.last_source}",
+            hint="the source is not the topic that was copied, or the routing is another; verify the copy",
+        )
+    return told

@@ -2,25 +2,213 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+import gzip
+import hashlib
+import io
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
-from seamark.copies.plan.copy_registration import (
-    PARTITION,
-    Registered,
-    Registration,
-    build_transactional_id,
-    decode_registrations,
-    encode_registration,
+from seamark.core import strict_json as strict
+from seamark.core.strict_json import VERSION_FIELD, StoredFormat, check_format
+from seamark.errors import (
+    FencedError,
+    FormatVersionError,
+    JournalError,
+    NotFoundError,
+    RefusedError,
+    SeamarkError,
+    UsageError,
 )
-from seamark.errors import FencedError, JournalError, NotFoundError, SeamarkError
 from seamark.kafka.log import PartitionLog
 from seamark.kafka.produce import Outgoing
 from seamark.kafka.topics import TopicAdmin
 from seamark.kafka.transaction import TransactionalWriter
-from seamark.kafka_sink.control_topic import ensure_control_topic
+from seamark.kafka_sink.control_reads import ensure_control_topic
+
+# A plan may have a hundred thousand offsets: it is packed and cut into pieces. A key says which piece of which plan
+# it is, and not of which generation: a later one takes the place of the former, and compaction takes the former away.
+
+FORMAT = StoredFormat("registered copy plan", 1)
+
+PREFIX = b"/plan/"
+"""What the keys begin with. Those of control records begin with a job's name, which has no slash."""
+
+PARTITION = 0
+"""The partition of the control topic that holds all plans: one read lists them."""
+
+PIECE_BYTES = 480_000
+"""Brokers take messages of a megabyte unless they are told otherwise; some are told less."""
+
+# Packed offsets are a fifth of their text. A plan of this size would have a hundred million ranges.
+_LARGEST_BYTES = 1 << 30
+_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_HEAD_KEYS = (VERSION_FIELD, "plan", "generation", "piece", "pieces", "sha256")
+_BODY_KEYS = ("registered_at", "by", "plan")
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A plan in the control topic: `body` is the plan as JSON has it. Each extension is one generation more.
+
+    `pieces` is how many records it was read from.
+    """
+
+    plan: str
+    generation: int
+    registered_at: str
+    by: str
+    body: Mapping[str, Any]
+    pieces: int = field(default=0, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse an id that would not be one piece of a key."""
+        if not _ID.fullmatch(self.plan) or self.generation < 1:
+            raise UsageError(f"{self.plan!r} is no id of a plan, or {self.generation} no generation of it")
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """All plans of a control topic by id, and by id why one can't be read: one of them must not hide the others."""
+
+    found: Mapping[str, Registration] = field(default_factory=dict)
+    failures: Mapping[str, SeamarkError] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """One record of a registration."""
+
+    plan: str
+    generation: int
+    number: int
+    count: int
+    sha256: str
+    data: bytes
+
+
+def build_transactional_id(plan: str) -> str:
+    """What a plan is registered under: who takes it last fences the others."""
+    return f"seamark.copy.{plan}"
+
+
+def encode_registration(registration: Registration, *, before: int = 0) -> tuple[tuple[bytes, bytes | None], ...]:
+    """The records of a registration, as pairs of key and value.
+
+    `before` is how many pieces the former generation had: those that this one has not are deleted.
+    """
+    body = {"registered_at": registration.registered_at, "by": registration.by, "plan": dict(registration.body)}
+    text = json.dumps(body, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+    # Without the time of packing: the same plan is always the same bytes.
+    packed = gzip.compress(text, mtime=0)
+    parts = [packed[at : at + PIECE_BYTES] for at in range(0, len(packed), PIECE_BYTES)]
+    digest = hashlib.sha256(packed).hexdigest()
+    pieces = (
+        _Piece(registration.plan, registration.generation, number, len(parts), digest, part)
+        for number, part in enumerate(parts)
+    )
+    gone = ((_build_key(registration.plan, number), None) for number in range(len(parts), before))
+    return (*((_build_key(piece.plan, piece.number), _encode_piece(piece)) for piece in pieces), *gone)
+
+
+def decode_registrations(records: Iterable[tuple[bytes, bytes | None]], *, place: str) -> Registered:
+    """The newest generation of each plan, from the records of the control topic in their order.
+
+    What is no plan is passed over. A plan of which only a part is there is refused: half a plan would lose records.
+    """
+    newest: dict[str, dict[bytes, bytes]] = {}
+    for key, value in records:
+        if not key.startswith(PREFIX):
+            continue
+        held = newest.setdefault(key[len(PREFIX) :].rpartition(b"/")[0].decode(errors="replace"), {})
+        if value is None:
+            held.pop(key, None)
+        else:
+            held[key] = value
+    found: dict[str, Registration] = {}
+    failures: dict[str, SeamarkError] = {}
+    for plan, held in newest.items():
+        try:
+            if held:
+                where = f"the plan {plan} in {place}"
+                found[plan] = _join([_decode_piece(value, where=where) for value in held.values()], plan=plan)
+        except FormatVersionError as error:
+            failures[plan] = error
+        except UsageError as error:
+            failures[plan] = RefusedError(
+                f"the plan {plan} in {place} can't be read",
+                cause=f"{error.message}: {error.cause}" if error.cause else error.message,
+                hint="find out what else writes to this topic; run the copy from its plan file",
+            )
+    return Registered(found, failures)
+
+
+def _build_key(plan: str, number: int) -> bytes:
+    return PREFIX + f"{plan}/{number}".encode()
+
+
+def _encode_piece(piece: _Piece) -> bytes:
+    head = {
+        **FORMAT.field,
+        "plan": piece.plan,
+        "generation": piece.generation,
+        "piece": piece.number,
+        "pieces": piece.count,
+        "sha256": piece.sha256,
+    }
+    return json.dumps(head, separators=(",", ":")).encode() + b"\n" + piece.data
+
+
+def _decode_piece(value: bytes, *, where: str) -> _Piece:
+    head, _, data = value.partition(b"\n")
+    body = strict.read_json(head, what="the head of a piece")
+    check_format(FORMAT, body, where=where)
+    fields = strict.read_object(body, keys=_HEAD_KEYS, what="the head of a piece")
+    return _Piece(
+        plan=strict.read_text(fields["plan"], what="its plan"),
+        generation=strict.read_count(fields["generation"], what="its generation"),
+        number=strict.read_count(fields["piece"], what="the number of the piece"),
+        count=strict.read_count(fields["pieces"], what="the count of pieces"),
+        sha256=strict.read_text(fields["sha256"], what="its sum"),
+        data=data,
+    )
+
+
+def _join(pieces: list[_Piece], *, plan: str) -> Registration:
+    generation = max(piece.generation for piece in pieces)
+    own = sorted((piece for piece in pieces if piece.generation == generation), key=lambda piece: piece.number)
+    if any(piece.plan != plan for piece in own) or [piece.number for piece in own] != list(range(own[0].count)):
+        raise UsageError(f"{len(own)} of {own[0].count} pieces of it are there")
+    packed = b"".join(piece.data for piece in own)
+    if hashlib.sha256(packed).hexdigest() != own[0].sha256:
+        raise UsageError("its pieces don't belong together")
+    fields = strict.read_object(strict.read_json(_unpack(packed), what="its body"), keys=_BODY_KEYS, what="its body")
+    if not isinstance(fields["plan"], dict):
+        raise UsageError("its plan is no object")
+    return Registration(
+        plan,
+        generation,
+        registered_at=strict.read_text(fields["registered_at"], what="its time"),
+        by=strict.read_text(fields["by"], what="its author"),
+        body=fields["plan"],
+        pieces=max(piece.number for piece in pieces) + 1,
+    )
+
+
+def _unpack(packed: bytes) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+            text = file.read(_LARGEST_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UsageError("it is not packed as plans are", cause=str(error)) from None
+    if len(text) > _LARGEST_BYTES:
+        raise UsageError("it is larger than a plan can be")
+    return text
+
 
 # As long as a task of a copy may keep a transaction open on the control topic, and the brokers' next look after it.
 PATIENCE_SECONDS = 330.0

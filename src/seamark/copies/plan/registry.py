@@ -2,17 +2,47 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from seamark.changes.actor import Actor
-from seamark.copies.plan.copy_plan import CopyPlan
-from seamark.copies.plan.copy_registration import Registered, Registration
-from seamark.copies.plan.draft import PlannedCopy
-from seamark.copies.plan.plan_file import read_copy_plan
-from seamark.copies.plan.ports import CopyLogs, Hold
+from seamark.changes.plan import write_private
+from seamark.copies.plan.endpoints import CopyLogs, Hold
+from seamark.copies.plan.plan import CopyPlan
+from seamark.copies.plan.planner import PlannedCopy
+from seamark.copies.plan.registrations import Registered, Registration
+from seamark.core.files import read_limited
 from seamark.errors import NotFoundError, RefusedError, UsageError
+
+# Two million ranges of some 30 bytes each.
+_LARGEST_BYTES = 256 * 1024 * 1024
+
+
+def write_copy_plan(plan: CopyPlan, path: Path) -> None:
+    """Write the plan; a file that is there is replaced."""
+    text = json.dumps(plan.to_dict(), ensure_ascii=False, separators=(",", ":"))
+    write_private(text + "\n", path, what="the plan")
+
+
+def read_copy_plan(path: Path) -> CopyPlan:
+    """Read what `write_copy_plan` wrote, or what `copy plan -o json` gave."""
+    data = read_limited(path, most_bytes=_LARGEST_BYTES, what="a plan of a copy")
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError):
+        body = None
+    if isinstance(body, dict) and body.get("kind") == "CopyPlan":
+        body = body.get("plan")
+    if not isinstance(body, dict):
+        raise UsageError(
+            f"{path} is no plan of a copy",
+            cause="it is no JSON object",
+            hint="make one: seamark copy plan … --out FILE",
+        )
+    return CopyPlan.from_dict(body, where=str(path))
+
 
 # A ULID or the beginning of one; that of a copy back to the old name has a word more.
 _ID = re.compile(r"[0-9A-Za-z]{1,26}(-back)?", re.ASCII)

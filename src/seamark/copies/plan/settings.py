@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from seamark.kafka.source_client import build_source_client
 from seamark.kafka_sink.control import CONTROL_TOPIC
 from seamark.kafka_sink.options import SinkOptions, read_copy_options
-from seamark.spark.ends import _KAFKA, build_client, build_source
+from seamark.spark.settings import _KAFKA, build_client, build_source, build_source_client
 
 if TYPE_CHECKING:
-    from seamark.copies.plan.copy_plan import CopyPlan
-    from seamark.copies.plan.place import CopyEndpoints
+    from seamark.copies.plan.endpoints import CopyEndpoints
+    from seamark.copies.plan.plan import CopyPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from seamark.core import strict
-from seamark.kafka.topic import TopicConfig
+from seamark.core import strict_json as strict
+from seamark.kafka.model import TopicConfig
 
 # Java's largest long: as far in the past or future as a timestamp can be.
 _ANY = str(strict.LARGEST)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from seamark.copies.verify.verification import Coordinates, Finding, Kind
+from seamark.copies.verify.report import Coordinates, Finding, Kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from seamark.devstack.java import LOG4J1, LOG4J2, WORKER_HEAP, java_command, write_properties
-from seamark.devstack.plugins import PluginFolder
-from seamark.devstack.ports import PortReservation
-from seamark.devstack.process import RunningServer, Server
+from seamark.devstack.java import LOG4J1, LOG4J2, WORKER_HEAP, PluginFolder, java_command, write_properties
+from seamark.devstack.process import PortReservation, RunningServer, Server
 from seamark.devstack.servers.toxiproxy import Doors
 from seamark.devstack.stack import ConnectEndpoint, KafkaEndpoint
 

@@ -11,11 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from seamark.devstack.java import BROKER_HEAP, LOG4J2, java_command, write_properties
-from seamark.devstack.ports import PortReservation, answers
-from seamark.devstack.process import Server
+from seamark.devstack.process import PortReservation, Server, answers
 from seamark.devstack.servers.toxiproxy import Doors
-from seamark.devstack.spec import KAFKA_VERSION
-from seamark.devstack.stack import KafkaEndpoint
+from seamark.devstack.stack import KAFKA_VERSION, KafkaEndpoint
 from seamark.errors import DevstackError
 
 # Of servers that live as long as a test, on this machine alone.

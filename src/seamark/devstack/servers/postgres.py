@@ -10,8 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from seamark.devstack.ports import PortReservation, answers
-from seamark.devstack.process import Server
+from seamark.devstack.process import PortReservation, Server, answers
 from seamark.devstack.stack import PostgresEndpoint
 from seamark.errors import DevstackError
 

@@ -10,10 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from seamark.devstack.java import LOG4J2
-from seamark.devstack.ports import PortReservation, answers
-from seamark.devstack.process import Server
-from seamark.devstack.spec import SPARK_VERSION
-from seamark.devstack.stack import SparkEndpoint
+from seamark.devstack.process import PortReservation, Server, answers
+from seamark.devstack.stack import SPARK_VERSION, SparkEndpoint
 from seamark.errors import DevstackError
 
 # What a worker may hand out: two executors with a core and 512 MB each, and their Python processes.

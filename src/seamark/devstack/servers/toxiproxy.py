@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from seamark.devstack.cache import cache_folder, fill
-from seamark.devstack.fetch import run_tool
-from seamark.devstack.ports import PortReservation, answers
-from seamark.devstack.process import Server
+from seamark.devstack.downloads import cache_folder, fill, run_tool
+from seamark.devstack.process import PortReservation, Server, answers
 from seamark.devstack.stack import ToxiproxyEndpoint
 
 VERSION = "2.5.0"

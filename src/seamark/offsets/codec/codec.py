@@ -7,15 +7,153 @@ that were read are kept and written back as they are; `encode_key` is for a part
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
-from seamark.core.offset import OffsetKey, OffsetMap
+from seamark.core.offsets import OffsetKey, OffsetMap
 from seamark.errors import UsageError
-from seamark.offsets.codec.java_hash import order_as_hash_map
-from seamark.offsets.codec.plain_bytes import match_plain_key, match_plain_map, read_plain_map
-from seamark.offsets.codec.reading import NotJsonError, TooLargeError, read_json
-from seamark.offsets.codec.spelling import DEFAULT_JAVA, spell_key, spell_map
+from seamark.offsets.codec.jackson import NotJsonError, Scanner
+from seamark.offsets.codec.spelling import DEFAULT_JAVA, order_as_hash_map, spell_key, spell_map
 from seamark.offsets.codec.verdicts import DecodedKey, DecodedValue, KeyVerdict, Oddity, ValueVerdict
+
+__all__ = [
+    "FIELD",
+    "MOST_BYTES",
+    "NotJsonError",
+    "TooLargeError",
+    "as_rest_map",
+    "decode_key",
+    "decode_value",
+    "encode_key",
+    "encode_rest_key",
+    "encode_value",
+    "has_duplicates",
+    "match_plain_key",
+    "match_plain_map",
+    "read_json",
+    "read_plain_map",
+]
+
+
+# Below this no limit of Jackson's can be passed.
+_MOST_BYTES = 50_000
+_TEXT = rb'"[ !#-\[\]-~]*"'
+# No leading zero and no minus zero, and never more than 64 bits.
+_WHOLE = rb"(?:0|-?[1-9][0-9]{0,17})"
+# Java's way to write a double; Python reads it as the same number, but for a zero below zero.
+_NUMBER = rb"(?:0|-?[1-9][0-9]{0,17}|(?:0|-?[1-9][0-9]{0,15})\.[0-9]{1,17}(?:E-?[0-9]{1,2})?)"
+_WORDS = rb"|true|false|null"
+
+
+def _compile_map(number: bytes) -> bytes:
+    field = _TEXT + rb":(?:" + _TEXT + rb"|" + number + _WORDS + rb")"
+    return rb"\{(?:" + field + rb"(?:," + field + rb")*)?\}"
+
+
+_KEY = re.compile(rb"\[(" + _TEXT + rb"),(" + _compile_map(_WHOLE) + rb")\]")
+_VALUE = re.compile(_compile_map(_NUMBER))
+# Of what is plain already: a field, and its name alone.
+FIELD = re.compile(rb'("[^"]*"):("[^"]*"|[^,}]+)')
+_NAME = re.compile(rb'("[^"]*"):(?:"[^"]*"|[^,}]+)')
+
+
+_scan_plain = json.JSONDecoder().raw_decode
+
+
+def read_plain_map(raw: bytes) -> dict[str, Any] | None:
+    """The fields of a plain map; None where one is there twice."""
+    fields: dict[str, Any] = _scan_plain(raw.decode("ascii"))[0]
+    return None if has_duplicates(raw) else fields
+
+
+def match_plain_key(raw: bytes | None) -> re.Match[bytes] | None:
+    """The name with its quotes (1) and the partition (2) of a plain key. A field may still be there twice."""
+    return None if raw is None or len(raw) > _MOST_BYTES else _KEY.fullmatch(raw)
+
+
+def match_plain_map(raw: bytes) -> re.Match[bytes] | None:
+    """Whether this is a plain map. A field may still be there twice."""
+    return None if len(raw) > _MOST_BYTES else _VALUE.fullmatch(raw)
+
+
+def has_duplicates(raw: bytes) -> bool:
+    """Whether a field of a plain map is there twice."""
+    if b',"' not in raw:
+        return False
+    names = _NAME.findall(raw)
+    return len(set(names)) != len(names)
+
+
+# A broker takes 1 MiB unless told otherwise, and Jackson texts of 20 million characters. Nothing that Connect wrote
+# comes near 16 MiB; what does is looked at no further.
+MOST_BYTES = 16 * 1024 * 1024
+# Below this size no limit of Jackson's can be passed that Python's reader does not also see.
+_FAST_BYTES = 50_000
+# Digits that fit into 64 bits whatever they are.
+_SURE_DIGITS = 18
+# A decimal of this length is far from every limit, and its nearest double is the same for all.
+_SURE_DECIMAL = 100
+
+
+class TooLargeError(Exception):
+    """More bytes than are looked at. It never leaves this package."""
+
+
+class _UnusualError(Exception):
+    """Something on which Python's reader and Jackson may differ."""
+
+
+def read_json(raw: bytes) -> tuple[Any, tuple[Oddity, ...]]:
+    """The value a worker reads from these bytes, None for none, and what it passes over.
+
+    NotJsonError where the worker would refuse them.
+    """
+    if len(raw) > MOST_BYTES:
+        raise TooLargeError(f"{len(raw)} bytes")
+    # Escaped surrogates are not for Python: Jackson takes a lone one in a text and refuses it in a name.
+    if len(raw) <= _FAST_BYTES and b"\\ud" not in raw and b"\\uD" not in raw:
+        try:
+            text = raw.decode()
+            value, end = _scan(text, 0)
+        except (ValueError, _UnusualError, RecursionError):
+            pass
+        else:
+            if end == len(text):
+                return value, ()
+    scanner = Scanner(raw)
+    value = scanner.read()
+    return value, tuple(sorted(scanner.oddities))
+
+
+def _read_int(text: str) -> int:
+    if len(text) > _SURE_DIGITS:
+        raise _UnusualError
+    return int(text)
+
+
+def _read_float(text: str) -> float:
+    if len(text) > _SURE_DECIMAL or "e" in text or "E" in text:
+        raise _UnusualError
+    # Java's way over a BigDecimal has no negative zero.
+    return float(text) + 0.0
+
+
+def _read_map(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise _UnusualError
+    return fields
+
+
+def _refuse(_: str) -> Any:
+    raise _UnusualError
+
+
+# Space before or behind the value, which Connect never writes, is left to the other reader.
+_scan = json.JSONDecoder(
+    object_pairs_hook=_read_map, parse_float=_read_float, parse_int=_read_int, parse_constant=_refuse
+).raw_decode
 
 
 def encode_key(connector: str, partition: OffsetMap | None, *, java: int = DEFAULT_JAVA) -> bytes:

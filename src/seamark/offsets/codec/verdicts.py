@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from seamark.core.offset import OffsetKey, OffsetMap
-from seamark.offsets.codec.java_double import SHORTEST_SINCE
-from seamark.offsets.codec.java_hash import order_as_hash_map
-from seamark.offsets.codec.spelling import DEFAULT_JAVA, spell_key
+from seamark.core.offsets import OffsetKey, OffsetMap
+from seamark.offsets.codec.spelling import DEFAULT_JAVA, SHORTEST_SINCE, order_as_hash_map, spell_key
 
 
 class KeyVerdict(StrEnum):

@@ -8,22 +8,29 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seamark.changes.planned import Planned
-from seamark.connect.connector import Connector
-from seamark.core.fanout import fan_out
-from seamark.core.offset import Offset, spell_identity
+from seamark.changes.plan import Planned
+from seamark.connect.model import Connector
+from seamark.core.offsets import Offset, spell_identity
+from seamark.core.readings import fan_out
 from seamark.core.refs import ConnectorType, is_group_owner, parse_owner, read_group_name
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnsupportedError, UsageError
-from seamark.offsets.move.left_source import build_left_notes, read_left
-from seamark.offsets.move.made_anew import SavedTopics
-from seamark.offsets.move.sink_targets import SinkTargets, find_commits, is_chosen, parse_spots
-from seamark.offsets.move.targets import Move, OwnerFile, SourceTargets, find_named
+from seamark.offsets.move.sources import SavedTopics, build_left_notes, read_left
+from seamark.offsets.move.targets import (
+    Move,
+    OwnerFile,
+    SinkTargets,
+    SourceTargets,
+    find_commits,
+    find_named,
+    is_chosen,
+    parse_spots,
+)
 from seamark.offsets.port import SNAPSHOTS
-from seamark.offsets.read.diff import read_saved
+from seamark.offsets.read.export import read_saved
 from seamark.offsets.semantics.arithmetic import rewrite_partition
 from seamark.offsets.write.plans import merge, plan_write
-from seamark.offsets.write.preview_totals import DEFAULT_SAFETY, SafetyOptions
-from seamark.offsets.write.shared_groups import SharedGroups, read_shared
+from seamark.offsets.write.preview import DEFAULT_SAFETY, SafetyOptions
+from seamark.offsets.write.rights import SharedGroups, read_shared
 
 if TYPE_CHECKING:
     from seamark.offsets.port import OffsetDependencies

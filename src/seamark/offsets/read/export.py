@@ -5,23 +5,85 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seamark.connect.clusters import Clusters
 from seamark.connect.config import OWN_OFFSETS_TOPIC
-from seamark.connect.connector import Connector
-from seamark.core.fanout import fan_out
+from seamark.connect.model import Connector
+from seamark.core.offsets import Offset, spell_identity, spell_offset
+from seamark.core.readings import fan_out
 from seamark.core.refs import ConnectorType, build_group_owner
-from seamark.errors import SeamarkError
-from seamark.offsets.offset_export import OwnerExport
-from seamark.offsets.offset_finding import OffsetFinding
-from seamark.offsets.read.rest_words import compare_copy
-from seamark.offsets.semantics.sink import find_spot
-from seamark.offsets.stored_offset import StoredOffset, StoreReading
-from seamark.offsets.stores.override_config import reads_elsewhere
+from seamark.errors import RefusedError, SeamarkError
+from seamark.offsets.exports import Difference, OffsetComparison, OffsetDifference, OwnerExport
+from seamark.offsets.model import OffsetFinding, StoredOffset, StoreReading
+from seamark.offsets.read.export_file import is_envelope, parse_bare_export, read_export, read_json_file
+from seamark.offsets.read.rest_comparison import compare_copy
+from seamark.offsets.semantics.registry import read_meaning
+from seamark.offsets.semantics.sinks import find_spot
+from seamark.offsets.stores.stores import reads_elsewhere
 
 if TYPE_CHECKING:
     from seamark.offsets.stores.stores import OffsetStores
+
+
+Side = Mapping[str, tuple[Offset, ...]]
+"""Offsets by owner."""
+
+
+def read_side(path: Path) -> Side:
+    """The offsets in a file: an export, which must be as it was written, or the bare JSON of `connect-offsets`."""
+    return read_saved(path)[0]
+
+
+def read_saved(path: Path) -> tuple[Side, Mapping[str, str] | None]:
+    """The offsets in a file, and the ids of the topics that they stand on; None where a file never has them."""
+    body = read_json_file(path)
+    if not is_envelope(body):
+        return {found.owner: found.offsets for found in parse_bare_export(body, name=str(path))}, None
+    export, problems = read_export(path)
+    if problems:
+        raise RefusedError(
+            f"{path} is not as it was written", cause="; ".join(problems), hint="take another copy of the export"
+        )
+    return {found.owner: found.offsets for found in export.owners}, export.topics
+
+
+def build_comparison(before: Side, after: Side, *, names: tuple[str, str]) -> OffsetComparison:
+    """What is added, removed and changed from one to the other."""
+    differences: list[OffsetDifference] = []
+    equal = 0
+    for owner in sorted({*before, *after}):
+        old, new = _by_identity(before.get(owner, ())), _by_identity(after.get(owner, ()))
+        for identity in sorted({*old, *new}):
+            was, now = old.get(identity), new.get(identity)
+            found = _compare(owner, was, now)
+            if found is None:
+                equal += 1
+            else:
+                differences.append(found)
+    return OffsetComparison(*names, tuple(differences), equal)
+
+
+def _compare(owner: str, was: Offset | None, now: Offset | None) -> OffsetDifference | None:
+    if was is None or now is None:
+        present = was or now
+        if present is None or present.offset is None:
+            # That nothing is held is said in two ways, and means the same.
+            return None
+        kind = Difference.ADDED if was is None else Difference.REMOVED
+        return OffsetDifference(
+            owner, present.partition, kind, was.offset if was else None, now.offset if now else None
+        )
+    if spell_offset(was.offset) == spell_offset(now.offset):
+        return None
+    return OffsetDifference(owner, now.partition, Difference.CHANGED, was.offset, now.offset)
+
+
+def _by_identity(offsets: tuple[Offset, ...]) -> dict[str, Offset]:
+    return {spell_identity(found.partition): found for found in offsets}
 
 
 @dataclass(slots=True)
@@ -142,3 +204,57 @@ class OffsetReader:
         harvest.add(connector.owner, reading.offsets)
         if reads_elsewhere(connector):
             harvest.elsewhere.add(connector.owner)
+
+
+# The workers' topic is read once for all of a cluster, one of a connector's own for each: so many within some seconds.
+_MOST_READS = 50
+
+
+class FormerOffsets:
+    """Looks into the stores for offsets of new connectors. What can't be found out becomes words, never a failure."""
+
+    def __init__(self, clusters: Clusters, *, stores: Callable[[], OffsetStores]) -> None:
+        self._clusters = clusters
+        self._stores = stores
+
+    def describe(self, connectors: Sequence[Connector]) -> Mapping[str, str]:
+        """By owner, where each of these sources would begin."""
+        groups: dict[tuple[str, str], list[Connector]] = {}
+        for one in connectors:
+            groups.setdefault((one.cluster, one.config.get(OWN_OFFSETS_TOPIC, "")), []).append(one)
+        if len(groups) > _MOST_READS:
+            return {one.owner: "goes on from offsets of its name, if there are any" for one in connectors}
+        answers = fan_out({" ".join(where): partial(self._describe, found) for where, found in groups.items()})
+        words: dict[str, str] = {}
+        for where, found in groups.items():
+            error = answers.failures.get(" ".join(where))
+            unknown = "" if error is None else f"nobody tells whether offsets of that name are held ({error.message})"
+            words |= dict.fromkeys([one.owner for one in found], unknown) if error else answers.results[" ".join(where)]
+        return words
+
+    def _describe(self, connectors: Sequence[Connector]) -> dict[str, str]:
+        """All of these share their stores: one reading is enough."""
+        reading, _ = self._stores().find(connectors[0]).read_first(*(one.name for one in connectors))
+        held: dict[str, list[StoredOffset]] = {}
+        for stored in reading.offsets:
+            if stored.offset is not None:
+                held.setdefault(stored.key.connector, []).append(stored)
+        return {one.owner: self._spell(one, held.get(one.name, ())) for one in connectors}
+
+    def _spell(self, connector: Connector, held: Sequence[StoredOffset]) -> str:
+        if not held:
+            return "begins anew, no offset of that name"
+        newest = max(held, key=lambda stored: stored.evidence.timestamp_ms or 0)
+        if len(held) > 1:
+            return f"goes on from {len(held)} offsets of that name that are left{_spell_day(newest, ', the newest')}"
+        try:
+            meaning = read_meaning(connector, self._clusters.client(connector.cluster))
+            place = " ".join(meaning.describe(newest.key.partition, newest.offset))
+        except SeamarkError:
+            return f"goes on from an offset of that name that is left{_spell_day(newest)}"
+        return f"goes on at {place}, an offset of that name is left{_spell_day(newest)}"
+
+
+def _spell_day(stored: StoredOffset, before: str = "") -> str:
+    millis = stored.evidence.timestamp_ms
+    return "" if millis is None else f"{before} from {datetime.fromtimestamp(millis / 1000, tz=UTC):%Y-%m-%d}"

@@ -23,13 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from seamark.core.files import PRIVATE, read_limited, write_whole
-from seamark.core.format_version import VERSION_FIELD, StoredFormat, check_format
-from seamark.core.offset import Offset, spell_identity
+from seamark.core.offsets import Offset, spell_identity
+from seamark.core.strict_json import VERSION_FIELD, StoredFormat, check_format
 from seamark.errors import AlreadyExistsError, SeamarkError, UsageError
 from seamark.offsets.codec.codec import decode_key, decode_value
-from seamark.offsets.offset_export import ExportCheck, OffsetExport, OwnerExport
-from seamark.offsets.offset_finding import OffsetFinding, OffsetOddity
-from seamark.offsets.stored_offset import Evidence
+from seamark.offsets.exports import ExportCheck, OffsetExport, OwnerExport
+from seamark.offsets.model import Evidence, OffsetFinding, OffsetOddity
 
 KIND = "OffsetExport"
 FORMAT = StoredFormat("offset export", 1)

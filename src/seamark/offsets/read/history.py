@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from seamark.core.offset import OffsetMap, spell_identity
+from seamark.core.offsets import OffsetMap, spell_identity
 from seamark.core.refs import is_group_owner, read_group_name
 from seamark.errors import NotFoundError, UnsupportedError
 from seamark.offsets.codec.verdicts import DecodedKey
-from seamark.offsets.held_offset import OffsetWrite
-from seamark.offsets.offset_export import HistoryEntry
-from seamark.offsets.stored_offset import Evidence
-from seamark.offsets.stores.topic_store import TopicStore
+from seamark.offsets.exports import HistoryEntry
+from seamark.offsets.model import Evidence, OffsetWrite
+from seamark.offsets.stores.topic import TopicStore
 
 if TYPE_CHECKING:
     from seamark.connect.clusters import Clusters
     from seamark.connectors.service import Connectors
-    from seamark.offsets.stores.store import Store
-    from seamark.offsets.stores.stores import OffsetStores
+    from seamark.offsets.stores.stores import OffsetStores, Store
 
 
 def read_history(

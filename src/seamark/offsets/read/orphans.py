@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from seamark.connect.clusters import Clusters
-from seamark.core.reading import Reading
+from seamark.core.readings import Reading
 from seamark.errors import SeamarkError
-from seamark.offsets.offset_export import Orphan
-from seamark.offsets.owned import OwnedOffsets
-from seamark.offsets.stored_offset import StoredOffset, StoreReading
+from seamark.offsets.exports import Orphan
+from seamark.offsets.model import OwnedOffsets, StoredOffset, StoreReading
 
 if TYPE_CHECKING:
     from seamark.offsets.stores.stores import OffsetStores

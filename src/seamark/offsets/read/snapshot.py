@@ -11,19 +11,18 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from seamark.connect.connector import Connector
-from seamark.offsets.read.connector_offsets import ConnectorOffsets, Content
-from seamark.offsets.read.rest_offsets import RestOffsets
-from seamark.offsets.stores.scan_cache import ScanCache
-from seamark.offsets.stores.stores import OffsetStores, OpenScan, open_topic_scan
+from seamark.connect.model import Connector
+from seamark.offsets.read.connector import ConnectorOffsets, Content
+from seamark.offsets.read.rest import RestOffsets
+from seamark.offsets.stores.stores import OffsetStores, OpenScan, ScanCache, open_topic_scan
 
 if TYPE_CHECKING:
-    from seamark.changes.world import Clock
+    from seamark.changes.environment import Clock
     from seamark.connect.clusters import Clusters
     from seamark.context import Context
-    from seamark.core.offset import Offset
+    from seamark.core.offsets import Offset
     from seamark.kafka.api import BrokersPort
-    from seamark.kafka.records_held import HeldRecord
+    from seamark.kafka.model import HeldRecord
     from seamark.offsets.port import OffsetSnapshot
     from seamark.offsets.semantics import Meaning
 

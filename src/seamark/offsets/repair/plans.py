@@ -6,19 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from seamark.changes.planned import Planned
+from seamark.changes.plan import Planned
 from seamark.connect.capability import Capability
 from seamark.errors import UsageError
-from seamark.offsets.repair.mend_effects import REMOVAL, say_left
-from seamark.offsets.repair.odd_records import OddOwner, OddRecords
-from seamark.offsets.repair.repair_action import RepairOffsets, RepairSeen
-from seamark.offsets.write.access import build_rights_notes
-from seamark.offsets.write.preview_totals import DEFAULT_SAFETY, SafetyOptions, sum_previews
-from seamark.offsets.write.stopped import build_config_pin
+from seamark.offsets.repair.action import REMOVAL, RepairOffsets, RepairSeen, say_left
+from seamark.offsets.repair.rules import OddOwner, OddRecords
+from seamark.offsets.write.guards import build_config_pin
+from seamark.offsets.write.preview import DEFAULT_SAFETY, SafetyOptions, sum_previews
+from seamark.offsets.write.rights import build_rights_notes
 
 if TYPE_CHECKING:
     from seamark.offsets.port import OffsetDependencies
-    from seamark.policy.rights import Right
+    from seamark.policy.permissions import Right
 
 _LEVEL_NOTE = (
     "copies on other partitions get the same value, and are out of date as soon as the connector stores another: "

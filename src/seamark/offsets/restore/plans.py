@@ -11,23 +11,21 @@ from typing import TYPE_CHECKING
 
 from seamark.changes.action import LOCKS
 from seamark.changes.effect import Effect
-from seamark.changes.planned import Planned
-from seamark.connect.connector import Connector
-from seamark.connectors.selection import build_selection, is_pattern
-from seamark.core.fanout import fan_out
+from seamark.changes.plan import Planned
+from seamark.connect.model import Connector
+from seamark.connectors.model import build_selection, is_pattern
+from seamark.core.readings import fan_out
 from seamark.core.refs import is_group_owner, read_group_name
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnsupportedError, UsageError
-from seamark.groups.positions import OFFSET
+from seamark.groups.targets import OFFSET
 from seamark.offsets.port import SNAPSHOTS
-from seamark.offsets.restore.exports import find_topic_ids, read_exports
-from seamark.offsets.restore.logs import TopicIds
-from seamark.offsets.restore.targets import Log, MomentTargets, Way, say_standing, say_worth
-from seamark.offsets.restore.witnesses import Asked, Testimony, Witnesses
-from seamark.offsets.semantics.sink import SinkMeaning, find_spot, read_number
-from seamark.offsets.stores.override_config import reads_elsewhere
+from seamark.offsets.restore.observations import Asked, Testimony, Witnesses, find_topic_ids, read_exports
+from seamark.offsets.restore.targets import Log, MomentTargets, TopicIds, Way, say_standing, say_worth
+from seamark.offsets.semantics.sinks import SinkMeaning, find_spot, read_number
+from seamark.offsets.stores.stores import reads_elsewhere
 from seamark.offsets.write.plans import merge, plan_write
-from seamark.offsets.write.preview_totals import DEFAULT_SAFETY, SafetyOptions
-from seamark.offsets.write.shared_groups import SharedGroups, read_shared
+from seamark.offsets.write.preview import DEFAULT_SAFETY, SafetyOptions
+from seamark.offsets.write.rights import SharedGroups, read_shared
 from seamark.report.words import render_count, render_time
 
 if TYPE_CHECKING:

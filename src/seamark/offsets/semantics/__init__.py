@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seamark.offsets.semantics.meaning import Meaning
 from seamark.offsets.semantics.registry import Registry, find_meaning
+from seamark.offsets.semantics.semantics import Meaning
 
 __all__ = ["Meaning", "Registry", "find_meaning"]

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from seamark.core.offset import OffsetMap
+from seamark.core.offsets import OffsetMap
 from seamark.offsets.semantics.fields import is_set, read_integer, read_text
 from seamark.offsets.semantics.file_stream import FILENAME, POSITION, FileStreamMeaning
-from seamark.offsets.semantics.jdbc_config import JdbcConfig, JdbcMode
-from seamark.offsets.semantics.jdbc_position import NANOS, NUMBER, TIME, read_nanos
+from seamark.offsets.semantics.jdbc_config import NANOS, NUMBER, TIME, JdbcConfig, JdbcMode, read_nanos
 from seamark.offsets.semantics.jdbc_source import PROTOCOL, TABLE, JdbcSourceMeaning
-from seamark.offsets.semantics.meaning import Meaning
 from seamark.offsets.semantics.mirror import MirrorSourceMeaning
+from seamark.offsets.semantics.semantics import Meaning
 
 _SECOND = 1_000_000_000
 # The config that names what a partition's field names: whoever takes offsets over has another value there.

@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
-from seamark.core.distance import Certainty, Distance, Fixed, Unit, WalBytes
-from seamark.core.finding import Finding
-from seamark.core.offset import OffsetMap
-from seamark.core.offsets import Order, order_of
-from seamark.offsets.semantics.consequences import Consequence, Harm
+from seamark.core.offsets import Certainty, Distance, Fixed, OffsetMap, Order, Unit, WalBytes, order_of
+from seamark.core.readings import Finding
 from seamark.offsets.semantics.fields import Notes, read_integer, read_text, show_fields
-from seamark.offsets.semantics.generic import GenericMeaning
+from seamark.offsets.semantics.semantics import Consequence, GenericMeaning, Harm
 
 LSN, PROCESSED, COMMIT, TIME = "lsn", "lsn_proc", "lsn_commit", "ts_usec"
 _INTEGERS = (LSN, PROCESSED, COMMIT, TIME, "txId", "xmin")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from seamark.core.finding import Finding, Severity
-from seamark.core.offset import OffsetMap, OffsetValue
+from seamark.core.offsets import OffsetMap, OffsetValue
+from seamark.core.readings import Finding, Severity
 
 CHECK = "offset-meaning"
 # What Connect reads as a Long; a larger number wraps without a word.

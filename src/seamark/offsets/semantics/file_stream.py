@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from seamark.core.distance import Certainty, Distance, FileBytes, Unit
-from seamark.core.finding import Finding
-from seamark.core.offset import OffsetMap
-from seamark.core.offsets import Order, order_of
+from seamark.core.offsets import Certainty, Distance, FileBytes, OffsetMap, Order, Unit, order_of
+from seamark.core.readings import Finding
 from seamark.offsets.semantics.fields import Notes, read_integer, read_text, show_fields
-from seamark.offsets.semantics.generic import GenericMeaning
+from seamark.offsets.semantics.semantics import GenericMeaning
 
 FILENAME, POSITION = "filename", "position"
 # Seen on a real worker: a line with an é moves the position by one less than the file grows.

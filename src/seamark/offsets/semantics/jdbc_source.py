@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from seamark.core.distance import Certainty, Count, Distance, Fixed, TableRows, Unit
-from seamark.core.finding import Finding
-from seamark.core.offset import OffsetMap
-from seamark.core.offsets import Order, order_of
-from seamark.offsets.semantics.consequences import Consequence, Harm
+from seamark.core.offsets import Certainty, Count, Distance, Fixed, OffsetMap, Order, TableRows, Unit, order_of
+from seamark.core.readings import Finding
 from seamark.offsets.semantics.fields import Notes, read_integer, read_text, show_fields
-from seamark.offsets.semantics.generic import GenericMeaning
-from seamark.offsets.semantics.jdbc_config import AIVEN, CONFLUENT, JdbcConfig, JdbcMode, read_jdbc_config
-from seamark.offsets.semantics.jdbc_position import (
+from seamark.offsets.semantics.jdbc_config import (
+    AIVEN,
+    CONFLUENT,
     HIGHEST_NANOS,
     NANOS,
     NUMBER,
     TIME,
+    JdbcConfig,
+    JdbcMode,
     build_mark,
+    read_jdbc_config,
     read_nanos,
     read_order,
     show_time,
 )
+from seamark.offsets.semantics.semantics import Consequence, GenericMeaning, Harm
 
 PROTOCOL, TABLE, QUERY = "protocol", "table", "query"
 _EXAMPLE = '{"protocol": "1", "table": "db.schema.table"}'

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from seamark.core.distance import Certainty, Distance, Fixed, LogRange, Unit
-from seamark.core.finding import Finding
-from seamark.core.offset import OffsetMap
-from seamark.core.offsets import Order, order_of
-from seamark.offsets.semantics.consequences import Consequence, Harm
+from seamark.core.offsets import Certainty, Distance, Fixed, LogRange, OffsetMap, Order, Unit, order_of
+from seamark.core.readings import Finding
 from seamark.offsets.semantics.fields import Notes, read_integer, read_text, show, show_fields
-from seamark.offsets.semantics.generic import GenericMeaning
-from seamark.offsets.semantics.sink import BOUND
+from seamark.offsets.semantics.semantics import Consequence, GenericMeaning, Harm
+from seamark.offsets.semantics.sinks import BOUND
 
 _PACKAGE = "org.apache.kafka.connect.mirror."
 _UNUSED = "MirrorMaker writes 0 and never reads it"

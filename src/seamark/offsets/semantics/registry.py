@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
 
+from seamark.connect.model import Connector
+from seamark.connect.plugins import find_class
 from seamark.offsets.semantics.debezium_postgres import DebeziumPostgresMeaning
 from seamark.offsets.semantics.file_stream import FileStreamMeaning
-from seamark.offsets.semantics.generic import GenericMeaning
 from seamark.offsets.semantics.jdbc_source import JdbcSourceMeaning
-from seamark.offsets.semantics.meaning import Meaning
 from seamark.offsets.semantics.mirror import MirrorCheckpointMeaning, MirrorHeartbeatMeaning, MirrorSourceMeaning
-from seamark.offsets.semantics.sink import SinkMeaning
-from seamark.offsets.semantics.target_sinks import FileSinkMeaning, JdbcSinkMeaning, S3SinkMeaning
+from seamark.offsets.semantics.semantics import GenericMeaning, Meaning
+from seamark.offsets.semantics.sinks import FileSinkMeaning, JdbcSinkMeaning, S3SinkMeaning, SinkMeaning
+
+if TYPE_CHECKING:
+    from seamark.connect.api import ConnectPort
+
 
 GROUP = "seamark.meanings"
 OWN: tuple[type[Meaning], ...] = (
@@ -87,3 +92,11 @@ def _check_family(found: object) -> None:
     missing = [name for name in _NEEDED if not callable(getattr(found, name, None))]
     if not isinstance(found, type) or missing or not isinstance(getattr(found, "family", None), str):
         raise TypeError(f"it is no meaning: {', '.join(missing) or 'a class with the text family is needed'}")
+
+
+def read_meaning(connector: Connector, client: ConnectPort) -> Meaning:
+    """Connect takes a class by a part of its name too: `FileStreamSource`. Then the workers are asked what it is."""
+    name = connector.plugin
+    if "." not in name:
+        name = find_class(client.read_plugins(), name)
+    return find_meaning(name, connector.config)

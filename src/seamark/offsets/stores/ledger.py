@@ -11,20 +11,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from seamark.core.reading import Reading
+from seamark.core.readings import Reading
 from seamark.core.refs import build_pipeline_owner, is_pipeline
 from seamark.errors import FormatVersionError, NotFoundError, RefusedError, SeamarkError, UnreachableError
 from seamark.kafka.groups import Committed, Group, GroupOffsets, GroupStatus, GroupType
-from seamark.kafka.spot import Spot
-from seamark.tables.lakes import find_landing
-from seamark.tables.ledger_entry import Entry
-from seamark.tables.ledger_owners import list_owners
+from seamark.kafka.model import Spot
+from seamark.tables.model import Entry
+from seamark.tables.owners import find_landing, list_owners
 
 if TYPE_CHECKING:
     from seamark.context import Context
-    from seamark.context.settings import DatabaseSettings
+    from seamark.context.context import DatabaseSettings
     from seamark.kafka.api import BrokersPort
-    from seamark.tables.postgres.landing import LandingDatabase
+    from seamark.tables.postgres.writer import LandingDatabase
 
 # A ledger has no coordinator that would forbid anything; its store does, when it is asked.
 _RIGHTS = frozenset({"READ", "DESCRIBE", "DELETE"})
@@ -148,8 +147,8 @@ def _read_database_place(settings: DatabaseSettings) -> str:
 
 
 def _open_database(settings: DatabaseSettings, owner: str) -> LandingDatabase:
-    from seamark.tables.postgres.landing import LandingDatabase  # noqa: PLC0415
-    from seamark.tables.postgres.landing_table import LandingTable  # noqa: PLC0415
+    from seamark.tables.postgres.table import LandingTable  # noqa: PLC0415
+    from seamark.tables.postgres.writer import LandingDatabase  # noqa: PLC0415
 
     return LandingDatabase(settings.dsn.reveal(), LandingTable(settings.name, ()), owner=owner)
 

@@ -2,34 +2,214 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from seamark.connect.clusters import Clusters
 from seamark.connect.config import OWN_OFFSETS_TOPIC, find_group
-from seamark.connect.connector import Connector
-from seamark.core.refs import ConnectorType, build_group_owner
-from seamark.errors import NotFoundError
-from seamark.kafka.key_hash import choose_partition
-from seamark.kafka.records_held import HeldRecord
+from seamark.connect.model import Connector
+from seamark.core.offsets import OffsetKey
+from seamark.core.readings import Reading
+from seamark.core.refs import ConnectorType, build_group_owner, is_pipeline
+from seamark.errors import NotFoundError, UnsupportedError
+from seamark.kafka.groups import GroupOffsets
+from seamark.kafka.model import HeldRecord, RawRecord, ScanResult, Spot
+from seamark.kafka.partitioner import choose_partition
+from seamark.kafka.topic_scan import Accept
 from seamark.offsets.codec.codec import decode_key
-from seamark.offsets.held_offset import TopicHolding
-from seamark.offsets.stored_offset import StoreReading
-from seamark.offsets.stores.file_store import FileStore
-from seamark.offsets.stores.group_store import GroupStore
-from seamark.offsets.stores.key_filter import build_key_filter
-from seamark.offsets.stores.override_config import build_override_config
-from seamark.offsets.stores.store import Store
-from seamark.offsets.stores.topic_store import Scan, TopicStore
+from seamark.offsets.model import Evidence, StoredOffset, StoreReading, TopicHolding
+from seamark.offsets.stores.file import FileStore
+from seamark.offsets.stores.topic import KeyFilter, Scan, TopicStore, build_key_filter
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context
     from seamark.kafka.api import BrokersPort
 
+
+TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
+
+
+class Coordinator(Protocol):
+    """What is asked of the brokers. `seamark.kafka.Brokers` is the real one."""
+
+    def read_committed(
+        self, groups: Mapping[str, Collection[Spot] | None], *, only_stable: bool = False
+    ) -> Reading[GroupOffsets]: ...
+
+
+class GroupStore:
+    """What one group has committed, in the words of Connect's sinks. `owner` is whose offsets they are."""
+
+    def __init__(self, brokers: Coordinator, group: str, *, owner: str) -> None:
+        self._brokers = brokers
+        self._group = group
+        self._owner = owner
+
+    @property
+    def name(self) -> str:
+        """`group NAME`, or `ledger pipeline/NAME`."""
+        return f"ledger {self._group}" if is_pipeline(self._group) else f"group {self._group}"
+
+    def read(self, owners: Collection[str] | None = None) -> StoreReading:
+        """Its commits; a group that never committed holds nothing."""
+        if owners is not None and self._owner not in owners:
+            return StoreReading(self.name)
+        # What waits for the end of a transaction is not there yet for a sink either.
+        reading = self._brokers.read_committed({self._group: None}, only_stable=True)
+        for error in reading.failures.values():
+            if isinstance(error, NotFoundError):
+                return StoreReading(self.name)
+            raise error
+        committed = reading.items[0].offsets if reading.items else {}
+        stored = []
+        for (topic, number), found in sorted(committed.items()):
+            offset = {OFFSET: found.offset}
+            key = OffsetKey(self._owner, {TOPIC: topic, PARTITION: number})
+            stored.append(StoredOffset(key, offset, Evidence(self.name, offset=offset)))
+        return StoreReading(self.name, tuple(stored), scanned=len(stored))
+
+
+CONSUMER = "consumer.override."
+_BOOTSTRAP = "bootstrap.servers"
+_CONNECTION = (_BOOTSTRAP, "security.protocol", "sasl.", "ssl.")
+
+
+def build_override_config(
+    config: Mapping[str, str], context: Context, *, prefix: str, name: str
+) -> dict[str, str] | None:
+    """How to reach the brokers that a connector's overrides name; None where it names none.
+
+    The login of the context is never sent there: whoever may write a connector's config could have it sent to a server
+    of their own. What the overrides do not say themselves is not said.
+
+    Raises:
+        UnsupportedError: a value is a reference that only the workers can resolve, or the connector's clients log in
+            with what the workers' file says.
+    """
+    overrides = {
+        key.removeprefix(prefix): value
+        for key, value in config.items()
+        if key.startswith(prefix) and key.removeprefix(prefix).startswith(_CONNECTION)
+    }
+    if not overrides.get(_BOOTSTRAP):
+        return None
+    for key, value in overrides.items():
+        if "${" in value:
+            raise UnsupportedError(
+                f"the offsets of {name} are in another Kafka cluster, which seamark can't reach",
+                cause=f"{prefix}{key} is a reference that only the workers can resolve",
+                hint="make a context for that cluster, with this topic as offsets_topic",
+            )
+    ours = context.kafka.client_config()
+    protocol = overrides.get("security.protocol", ours.get("security.protocol", "PLAINTEXT")).upper()
+    if protocol.startswith("SASL_") and not any(key.startswith("sasl.") for key in overrides):
+        raise UnsupportedError(
+            f"the offsets of {name} are in another Kafka cluster, which seamark can't reach",
+            cause=f"its config names {overrides[_BOOTSTRAP]} and no login; the context's is not sent to servers "
+            "that a connector's config names",
+            hint="make a context for that cluster, with this topic as offsets_topic",
+        )
+    from seamark.context.java_client import build_client_config, check_kafka_transport  # noqa: PLC0415
+
+    origins = {key: f"{prefix}{key} of {name}" for key in overrides}
+    wanted = {"security.protocol": protocol, **overrides}
+    check_kafka_transport(wanted, origins=origins, is_allowed=context.insecure)
+    return build_client_config(wanted, origins=origins)
+
+
+def reads_elsewhere(connector: Connector) -> bool:
+    """Whether a sink reads from brokers that its own config names: our topics of those names are not the same then."""
+    return bool(connector.config.get(f"{CONSUMER}{_BOOTSTRAP}"))
+
+
+# Planning looks at the same offsets several times: to find the new ones, to count what is between, to tell what a
+# step will find. Steps never read through this cache: what they read after a stop must be what the topic holds then.
+
 OpenScan = Callable[[Mapping[str, str], str, bool], Scan]
 """Opens the scan of a topic: the client's settings, the topic, and whether only committed records count."""
+
+
+class ScanCache:
+    """Opens scans that read each topic once for all the connectors that were announced."""
+
+    def __init__(self, open_scan: OpenScan) -> None:
+        self._open_scan = open_scan
+        self._lock = threading.Lock()
+        self._scans: dict[tuple[frozenset[tuple[str, str]], str, bool], _CachedScan] = {}
+        self._owners: set[str] = set()
+
+    def expect(self, owners: Collection[str]) -> None:
+        """Announce the connectors that the plan is about: the first scan reads the records of all of them."""
+        with self._lock:
+            self._owners |= set(owners)
+
+    def open(self, config: Mapping[str, str], topic: str, committed: bool) -> Scan:
+        """Return the scan of a topic; equal arguments give the same one."""
+        key = frozenset(config.items()), topic, committed
+        with self._lock:
+            if key not in self._scans:
+                self._scans[key] = _CachedScan(self._open_scan(config, topic, committed), self._owners)
+            return self._scans[key]
+
+
+class _CachedScan:
+    """One topic. It holds the newest records of the connectors that were asked for so far, and no others."""
+
+    def __init__(self, scan: Scan, expected: set[str]) -> None:
+        self._scan = scan
+        self._expected = expected
+        self._lock = threading.Lock()
+        self._result: ScanResult | None = None
+        self._owners: frozenset[str] | None = frozenset()
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self._scan.topic
+
+    def read_newest(self, accept: Accept | None = None) -> ScanResult:
+        """Return the newest record of every key that is accepted."""
+        if accept is not None and not isinstance(accept, KeyFilter):
+            return self._scan.read_newest(accept)
+        with self._lock:
+            result = self._read(accept)
+        if accept is None:
+            return result
+        return replace(result, records=tuple(one for one in result.records if one.key is None or accept(one.key)))
+
+    def read_all(self, accept: Accept | None = None) -> Iterator[RawRecord]:
+        """Return every record; a history is read once per plan anyway."""
+        return self._scan.read_all(accept)
+
+    def _read(self, accept: KeyFilter | None) -> ScanResult:
+        if self._result is not None and (
+            self._owners is None or (accept is not None and accept.owners <= self._owners)
+        ):
+            return self._result
+        if accept is None:
+            self._owners = None
+            self._result = self._scan.read_newest(None)
+        else:
+            self._owners = accept.owners | frozenset(self._expected) | (self._owners or frozenset())
+            self._result = self._scan.read_newest(KeyFilter(self._owners))
+        return self._result
+
+
+class Store(Protocol):
+    """One place: an offsets topic, a standalone worker's file, a consumer group."""
+
+    @property
+    def name(self) -> str:
+        """What it is called: `topic connect-offsets`, `file /var/lib/connect.offsets`, `group connect-lake`."""
+        ...
+
+    def read(self, owners: Collection[str] | None = None) -> StoreReading:
+        """What it holds of these connectors, or of everybody."""
+        ...
+
 
 _PRODUCER, _CONSUMER = "producer.override.", "consumer.override."
 _ISOLATION = "consumer.override.isolation.level"
@@ -185,7 +365,7 @@ class OffsetStores:
         """Whether the workers' file gives producers a partitioner of their own: then nobody knows a key's home."""
         if settings.worker_config is None or not settings.worker_config.is_file():
             return False
-        from seamark.context.origin import Origin, OriginKind  # noqa: PLC0415
+        from seamark.context.layer import Origin, OriginKind  # noqa: PLC0415
         from seamark.context.properties import read_properties  # noqa: PLC0415
 
         place = Origin(OriginKind.WORKER, str(settings.worker_config), path=settings.worker_config)

@@ -7,22 +7,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from seamark.changes.identity import merge_identities
-from seamark.changes.planned import Planned
-from seamark.changes.prepare import merge_needs
-from seamark.connect.connector import Connector
-from seamark.core.finding import Severity
-from seamark.core.offset import Offset, spell_identity
+from seamark.changes.plan import Planned
+from seamark.changes.planner import merge_needs
+from seamark.connect.model import Connector
+from seamark.core.offsets import Offset, spell_identity
+from seamark.core.readings import Severity
 from seamark.core.refs import ConnectorType
 from seamark.errors import RefusedError, UsageError
-from seamark.offsets.read.rest_offsets import build_rest_mode_notes
+from seamark.offsets.quiesce import choose_standing
+from seamark.offsets.read.rest import build_rest_mode_notes
 from seamark.offsets.semantics import Meaning
-from seamark.offsets.standing import choose_standing
-from seamark.offsets.write.access import build_rights_notes
-from seamark.offsets.write.actions import ChangeOffsets, is_same
-from seamark.offsets.write.preview_totals import DEFAULT_SAFETY, SafetyOptions, sum_previews
-from seamark.offsets.write.route import choose_route
-from seamark.offsets.write.shared_groups import SharedGroups, read_shared
-from seamark.offsets.write.stopped import build_config_pin
+from seamark.offsets.write.action import ChangeOffsets, choose_route, is_same
+from seamark.offsets.write.guards import build_config_pin
+from seamark.offsets.write.preview import DEFAULT_SAFETY, SafetyOptions, sum_previews
+from seamark.offsets.write.rights import SharedGroups, build_rights_notes, read_shared
 
 if TYPE_CHECKING:
     from seamark.offsets.port import OffsetDependencies

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from seamark.changes.look import Look
+from seamark.changes.action import Look
+from seamark.changes.environment import World
 from seamark.changes.step import Intent, Observed, step_kind
-from seamark.changes.world import World
-from seamark.connect.connector import State
-from seamark.connectors.healing import describe_failure
+from seamark.connect.model import State
+from seamark.connectors.heal import describe_failure
 from seamark.connectors.read import read_status
-from seamark.core.offset import Offset, OffsetMap, spell_identity, spell_offset
-from seamark.core.offsets import Order
+from seamark.core.offsets import Offset, OffsetMap, Order, spell_identity, spell_offset
 from seamark.errors import RefusedError, SeamarkError
-from seamark.offsets.held_offset import OffsetWrite
+from seamark.offsets.model import OffsetWrite
 from seamark.offsets.port import OFFSETS
 
 # A look reads the offsets topic, so it is not taken all the time.

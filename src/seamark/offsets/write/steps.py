@@ -8,20 +8,79 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from seamark.changes.comparison import compare_places
-from seamark.changes.precondition import POSITION
-from seamark.changes.step import CanNotUndo, Intent, Observed, Step, step_kind
-from seamark.changes.world import World
-from seamark.core.offset import Offset, OffsetMap, spell_identity, spell_offset
+from seamark.changes.action import Look
+from seamark.changes.environment import World
+from seamark.changes.preconditions import POSITION
+from seamark.changes.step import CanNotUndo, Intent, Observed, Step, compare_places, step_kind
+from seamark.core.offsets import Offset, OffsetMap, spell_identity, spell_offset
 from seamark.errors import RefusedError
-from seamark.kafka.records_held import HeldRecord
+from seamark.kafka.model import HeldRecord
 from seamark.offsets.codec.codec import decode_key, decode_value
-from seamark.offsets.held_offset import HeldOffset, WriteRoute
-from seamark.offsets.stillness import Kept, open_offsets, refuse_moving
+from seamark.offsets.model import HeldOffset, WriteRoute
+from seamark.offsets.port import OFFSETS
+from seamark.offsets.quiesce import Kept, open_offsets, refuse_moving
+from seamark.offsets.write.preview import DEFAULT_TOLERANCE, Tolerance, Total, sum_previews
 
-# A worker reads its offsets topic to the end for each answer, and a group's commit is seen at once. A minute is for a
-# topic whose leader moves.
+# A count may run into the time limit of the database for each of many tables; the budget of all is half of this.
 _SETTLE_SECONDS = 60.0
+
+
+@step_kind("check-preview")
+@dataclass(frozen=True, slots=True)
+class CheckPreview(Look):
+    """A stopped connector's way from where it stands to `offsets` is counted, and held against what the plan said.
+
+    A source that ran until the stop has moved on. Beyond the tolerance it is not what somebody said yes to.
+    """
+
+    aspect: ClassVar[str] = "preview"
+    settle_seconds: ClassVar[float] = _SETTLE_SECONDS
+
+    cluster: str
+    name: str
+    offsets: tuple[Offset, ...]
+    planned: Total
+    tolerance: Tolerance = DEFAULT_TOLERANCE
+
+    @property
+    def subject(self) -> str:
+        return f"connector/{self.cluster}/{self.name}"
+
+    def describe(self) -> str:
+        return f"count again what the new offsets of {self.subject} mean"
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del intent
+        found = self._count(world)
+        trouble = self._find_trouble(found)
+        if trouble:
+            raise RefusedError(
+                f"the new offsets of {self.subject} mean something else than when the plan was made",
+                cause=trouble,
+                hint="its run state is restored; make the plan anew, or allow more: --tolerance N or N%",
+            )
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        del intent
+        return Observed.BEFORE if self._find_trouble(self._count(world)) else Observed.AFTER
+
+    def _count(self, world: World) -> Total:
+        return sum_previews(world.use(OFFSETS)(self.cluster, self.name).preview(self.offsets))
+
+    def _find_trouble(self, found: Total) -> str:
+        """What is beyond the tolerance; "" where nothing is."""
+        for words, planned, now in (
+            ("read again", self.planned.again, found.again),
+            ("skipped", self.planned.skipped, found.skipped),
+        ):
+            allowed = self.tolerance.allow(planned, self.planned.unit)
+            if now > allowed:
+                return f"{now} {found.unit} would be {words}; the plan said {planned}, and up to {allowed} is allowed"
+        if found.unknown > self.planned.unknown:
+            return f"{found.unknown - self.planned.unknown} partitions that were counted for the plan can't be any more"
+        return ""
+
+
 # The quiet before the write: a task that ends may still flush what it holds for `task.shutdown.graceful.timeout.ms`,
 # 5 s by default, after Connect has called its connector stopped.
 QUIET_SECONDS = 6.0
@@ -163,3 +222,112 @@ def _values(image: Any) -> Mapping[str, Any]:
 
 def _count(number: int) -> str:
     return f"{number} offset" + ("s" if number != 1 else "")
+
+
+@step_kind("copy-offsets")
+@dataclass(frozen=True, slots=True)
+class CopyOffsets(Step):
+    """The connector `name` gets every offset of `source`, which has stopped. Both are of one cluster and one config.
+
+    What is copied is read when it is done, not when the plan is made: a running source moves on until its stop.
+    """
+
+    aspect: ClassVar[str] = POSITION
+    repeats: ClassVar[bool] = True
+
+    cluster: str
+    source: str
+    name: str
+
+    @property
+    def subject(self) -> str:
+        return f"connector/{self.cluster}/{self.name}"
+
+    def describe(self) -> str:
+        return f"give {self.subject} the offsets of connector/{self.cluster}/{self.source}"
+
+    def intend(self, world: World) -> Intent:
+        held = read_copied(world, self.cluster, self.source)
+        after = build_image(held)
+        return Intent(before=self._read_image(world, after["offsets"]), after=after)
+
+    def perform(self, world: World, intent: Intent) -> None:
+        refuse_moving(world, self.cluster, self.source)
+        refuse_moving(world, self.cluster, self.name, is_checked=True)
+        world.use(OFFSETS)(self.cluster, self.name).alter(_build_offsets(intent.after["offsets"]))
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        return compare_places(self._read_image(world, intent.after["offsets"]), intent, "offsets")
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        return WriteOffsets(self.cluster, self.name, _build_offsets(intent.before["offsets"]))
+
+    def _read_image(self, world: World, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        held = world.use(OFFSETS)(self.cluster, self.name).read([json.loads(name) for name in wanted])
+        return build_image(held)
+
+
+@step_kind("verify-copied")
+@dataclass(frozen=True, slots=True)
+class VerifyCopied(Look):
+    """Right before the new connector may run, it holds what the other one does."""
+
+    aspect: ClassVar[str] = "verified"
+
+    cluster: str
+    source: str
+    name: str
+
+    @property
+    def subject(self) -> str:
+        return f"connector/{self.cluster}/{self.name}"
+
+    def describe(self) -> str:
+        return f"read back and verify the offsets of {self.subject}"
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del intent
+        if wrong := self._find_wrong(world):
+            raise RefusedError(
+                f"{self.subject} does not hold what connector/{self.cluster}/{self.source} does",
+                cause=f"they differ in {', '.join(wrong[:5])}",
+                hint="find out who writes them",
+            )
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        del intent
+        return Observed.BEFORE if self._find_wrong(world) else Observed.AFTER
+
+    def _find_wrong(self, world: World) -> list[str]:
+        wanted = read_copied(world, self.cluster, self.source)
+        held = world.use(OFFSETS)(self.cluster, self.name).read([found.partition for found in wanted])
+        return [
+            spell_identity(one.partition)
+            for one, other in zip(wanted, held, strict=True)
+            if spell_offset(one.offset) != spell_offset(other.offset) or other.doubt
+        ]
+
+
+def read_copied(world: World, cluster: str, source: str) -> Sequence[HeldOffset]:
+    """What a connector holds, where REST can give the same to another one; else a refusal."""
+    held = [
+        found for found in world.use(OFFSETS)(cluster, source).read_all() if found.offset is not None or found.doubt
+    ]
+    doubts = [found.doubt for found in held if found.doubt]
+    # A task that spells its keys in another way than REST does would not find what REST writes under its new name.
+    odd = [
+        f"{spell_identity(found.partition)} has a key that REST spells in another way"
+        for found in held
+        if not all(decode_key(record.key).is_rest_spelling for record in found.records)
+    ]
+    if doubts or odd:
+        raise RefusedError(
+            f"the offsets of connector/{cluster}/{source} can't be given to another one; nothing was changed",
+            cause="; ".join([*doubts, *odd]),
+            hint=f"seamark offsets show {cluster}/{source} shows all of them",
+        )
+    return held
+
+
+def _build_offsets(spelled: Mapping[str, str | None]) -> tuple[Offset, ...]:
+    return tuple(Offset(json.loads(partition), read_spelled(offset)) for partition, offset in spelled.items())

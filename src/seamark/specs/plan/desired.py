@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from seamark.connect.clusters import Clusters
-from seamark.connectors.spec import DesiredConnector
+from seamark.connectors.config import DesiredConnector, build_config
+from seamark.connectors.policy import build_breaches, build_refusal, find_violations
 from seamark.core.refs import parse_owner
 from seamark.errors import NotFoundError, UsageError
-from seamark.specs.spec import Spec
+from seamark.pipelines.declared import check_landings
+from seamark.policy.check import SECRET_SCHEME, check_secret_reference
+from seamark.specs.model import Spec
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+
 
 _STATES = ("", "RUNNING", "PAUSED", "STOPPED")
 _GLOB = frozenset("*?[")
@@ -105,3 +115,62 @@ def _check(connector: DesiredConnector) -> None:
 
 def _fits(owner: str, name: str) -> bool:
     return fnmatchcase(owner, name) or fnmatchcase(split_owner(owner)[1], name)
+
+
+def check_spec(
+    spec: Spec, context: Context, clusters: Clusters, *, names: Sequence[str] = ()
+) -> tuple[DesiredConnector, ...]:
+    """The connectors that a spec wants, each with its cluster, held against the policy. No secret is looked up.
+
+    Pipelines are checked too, and not given.
+    """
+    desired = build_desired(spec, clusters)
+    check_landings(context, spec.landings)
+    chosen = select_owners(desired, names)
+    found = tuple(connector for owner, connector in desired.items() if owner in chosen)
+    for connector in found:
+        build_config(connector.name, connector.config)
+    wanted = ((connector.name, connector.cluster, connector.config) for connector in found)
+    if breaches := find_violations(wanted, context, reveal=False):
+        raise build_refusal(breaches, context=context.name)
+    return found
+
+
+def refuse_references(connectors: Iterable[DesiredConnector], context: Context) -> None:
+    """Refuse references that the policy does not allow, before anybody looks behind them."""
+    found = [
+        (connector.name, connector.cluster, violation, connector.config)
+        for connector in connectors
+        for key, value in connector.config.items()
+        if value.startswith(SECRET_SCHEME)
+        for violation in check_secret_reference(key, value, context.policy_of(connector.cluster))
+    ]
+    if found:
+        raise build_refusal(build_breaches(found, context), context=context.name)
+
+
+SpecSource = Spec | str | Path | Sequence[str | Path]
+"""What a plan is made from: a spec, a file or folder, or several of them."""
+
+
+def read_spec(what: SpecSource, *, allow_python: bool = False) -> Spec:
+    """The spec itself, or what the files say."""
+    if isinstance(what, Spec):
+        return what
+    from seamark.specs import load_spec  # noqa: PLC0415
+
+    return load_spec(_build_paths(what), environ=os.environ, allow_python=allow_python)
+
+
+def build_title(verb: str, what: SpecSource) -> str:
+    """The title of the plan, by which the journal's reader knows it."""
+    named = f"spec {what.id}" if isinstance(what, Spec) else ", ".join(str(path) for path in _build_paths(what))
+    return f"{verb} {named}"
+
+
+def _build_paths(what: str | Path | Sequence[str | Path]) -> list[Path]:
+    given = [what] if isinstance(what, str | Path) else what
+    paths = [Path(path).expanduser() for path in given]
+    if not paths:
+        raise UsageError("no file is named", hint="give files or folders of a spec")
+    return paths

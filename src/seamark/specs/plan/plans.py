@@ -6,33 +6,36 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from seamark.changes.environment import SnapshotWorld, World
 from seamark.changes.journal import Journal
-from seamark.changes.patience import plan_patiently
-from seamark.changes.planned import Planned
+from seamark.changes.plan import Planned
 from seamark.changes.planner import Planner
-from seamark.changes.snapshot import SnapshotWorld
-from seamark.changes.world import World
+from seamark.changes.timing import plan_patiently
 from seamark.connect.clusters import Clusters
+from seamark.connectors.config import DesiredConnector, check_configs
 from seamark.connectors.policy import refuse_violations
-from seamark.connectors.spec import DesiredConnector
-from seamark.connectors.validation import check_configs
 from seamark.core.refs import is_pipeline
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka.api import KafkaPort
 from seamark.pipelines.declared import check_landings
+from seamark.specs.model import Spec
 from seamark.specs.ownership import Claims, ClusterNames, read_claims
 from seamark.specs.plan.assembly import WAIT_SECONDS, Assembly
-from seamark.specs.plan.desired import build_desired, group_owners, select_owners, split_owner
-from seamark.specs.plan.difference import Difference, find_differences, find_surplus
-from seamark.specs.plan.offline import refuse_references
-from seamark.specs.plan.pipelines import PipelinePart, plan_pipelines
-from seamark.specs.plan.survey import Readings, build_survey, read_clusters, shorten
-from seamark.specs.plan.topics import TopicPart, plan_topics
-from seamark.specs.spec import Spec
+from seamark.specs.plan.desired import build_desired, group_owners, refuse_references, select_owners, split_owner
+from seamark.specs.plan.sections import PipelinePart, TopicPart, plan_pipelines, plan_topics
+from seamark.specs.plan.survey import (
+    Difference,
+    Readings,
+    build_survey,
+    find_differences,
+    find_surplus,
+    read_clusters,
+    shorten,
+)
 
 if TYPE_CHECKING:
     from seamark.context import Context
-    from seamark.offsets.read.former import FormerOffsets
+    from seamark.offsets.read.export import FormerOffsets
 
 
 class SpecPlans:

@@ -4,15 +4,134 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from seamark.changes.effect import ClusterSurvey
+from seamark.changes.effect import ClusterSurvey, Drift, DriftField
+from seamark.changes.environment import World
+from seamark.changes.images import (
+    build_config_image,
+    build_sealed_like,
+    find_key_names,
+    find_sealed,
+    find_typed,
+    is_sealed,
+    reveal_config,
+)
 from seamark.connect.api import ConnectPort
 from seamark.connect.clusters import Clusters
-from seamark.connect.connector import Connector
-from seamark.connect.worker import Worker
+from seamark.connect.model import Connector, Worker
+from seamark.connectors.config import DesiredConnector, restore_masked
+from seamark.connectors.steps import is_hidden, show_value
+from seamark.core.secrets import MASK
 from seamark.errors import NotFoundError, SeamarkError, UnreachableError
-from seamark.specs.plan.desired import group_owners
+from seamark.specs.plan.desired import group_owners, split_owner
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One connector that is not as it should be: it is missing, it is another, or it should not be there.
+
+    `wanted` is None where it shall go, `present` where it is not there. `config` is what the spec says, with its
+    references; `revealed` is what Connect shall get, secrets and all.
+    """
+
+    owner: str
+    present: Connector | None = field(repr=False)
+    wanted: DesiredConnector | None
+    config: Mapping[str, str] = field(default_factory=dict, repr=False)
+    revealed: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def cluster(self) -> str:
+        """The Connect cluster."""
+        return split_owner(self.owner)[0]
+
+    @property
+    def name(self) -> str:
+        """The connector's own name."""
+        return split_owner(self.owner)[1]
+
+    @property
+    def subject(self) -> str:
+        """As plans name it."""
+        return f"connector/{self.owner}"
+
+
+def find_differences(
+    desired: Mapping[str, DesiredConnector], live: Mapping[str, Connector], world: World
+) -> tuple[Difference, ...]:
+    """What must be created or changed, in the order of the spec. What is equal is left out: a PUT would restart it."""
+    found = []
+    for owner, wanted in desired.items():
+        present = live.get(owner)
+        held = present.config if present else {}
+        if present is not None and any(MASK in value for value in wanted.config.values()):
+            # What `connectors show` hides depends on the types.
+            find_typed(world, present.cluster, held)
+        config = restore_masked({key: value for key, value in wanted.config.items() if key != "name"}, held)
+        revealed = reveal_config(config, world)
+        if present is None or not _is_equal(revealed, held):
+            found.append(Difference(owner, present, wanted, config, revealed))
+    return tuple(found)
+
+
+def find_surplus(owners: Collection[str], live: Mapping[str, Connector]) -> tuple[Difference, ...]:
+    """What must go, of those owners."""
+    return tuple(Difference(owner, live[owner], None) for owner in sorted(owners) if owner in live)
+
+
+def _is_equal(config: Mapping[str, str], present: Mapping[str, str]) -> bool:
+    # Connect adds the name to what it is given.
+    return config == {key: value for key, value in present.items() if key != "name"}
+
+
+_CHANGED = "changed outside this spec"
+_GONE = "deleted outside this spec"
+
+
+def build_drift(
+    subject: str,
+    applied: Mapping[str, Any],
+    *,
+    live: Mapping[str, str],
+    wanted: Mapping[str, str],
+    change: str,
+    cluster: str,
+    world: World,
+) -> Drift | None:
+    """The drift of one connector, or None where it is as the spec left it. `wanted` may be empty: it shall go."""
+    hidden = find_sealed(applied)
+    held = {key: value for key, value in live.items() if key != "name"}
+    now = build_config_image(held, world, cluster=cluster, secret=hidden)
+    then = build_config_image(wanted, world, cluster=cluster, secret=hidden)
+    # An image in the journal may be older than what is known of its types.
+    applied = build_sealed_like(applied, now, world)
+    fields = tuple(
+        DriftField(
+            key,
+            applied=show_value(key, applied.get(key)),
+            live=show_value(key, now.get(key)),
+            wanted=show_value(key, then.get(key)),
+            is_sensitive=any(is_hidden(key, image.get(key)) for image in (applied, now)),
+        )
+        for key in sorted(applied.keys() | now.keys())
+        if _differs(applied.get(key), now.get(key))
+    )
+    return Drift(subject, _CHANGED, change, fields) if fields else None
+
+
+def build_gone(subject: str, *, change: str) -> Drift:
+    """A connector that the spec made and that is not there any more."""
+    return Drift(subject, _GONE, change)
+
+
+def _differs(applied: Any, live: Any) -> bool:
+    if applied == live:
+        return False
+    # Two seals of different keys tell nothing of the secrets behind them.
+    return not (is_sealed(applied) and is_sealed(live) and find_key_names(applied) != find_key_names(live))
+
 
 # Enough to recognise what is left out; the number says the rest.
 _SHOWN_NAMES = 5

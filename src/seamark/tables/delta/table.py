@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,21 +23,122 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction
 
 from seamark.core.refs import find_mirror
-from seamark.errors import (
-    FencedError,
-    NotFoundError,
-    RefusedError,
-    SeamarkError,
-    StalePlanError,
-    UnreachableError,
-)
+from seamark.core.strict_json import StoredFormat, check_format
+from seamark.errors import FencedError, NotFoundError, RefusedError, SeamarkError, StalePlanError, UnreachableError
 from seamark.tables.delta.files import DataFile
-from seamark.tables.delta.layout import build_layout
-from seamark.tables.delta.place import LakePlace
-from seamark.tables.delta.retention import find_renewal_ms
-from seamark.tables.delta.vector import Vector, read_vector
-from seamark.tables.ledger_entry import Entry
-from seamark.tables.table_layout import TableLayout
+from seamark.tables.delta.location import LakePlace
+from seamark.tables.model import Entry, TableLayout
+
+# Delta has its own words for whole numbers. All others are the same.
+_WORDS = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+
+
+def build_layout(table: DeltaTable) -> TableLayout:
+    """What the table has."""
+    columns = {field.name: _spell(json.loads(field.type.to_json())) for field in table.schema().fields}
+    return TableLayout(columns, tuple(table.metadata().partition_columns))
+
+
+def _spell(kind: Any) -> str:
+    """A type of Delta's JSON, as Spark spells it."""
+    if isinstance(kind, str):
+        return _WORDS.get(kind, kind)
+    if kind["type"] == "struct":
+        return f"struct<{','.join(one['name'] + ':' + _spell(one['type']) for one in kind['fields'])}>"
+    if kind["type"] == "array":
+        return f"array<{_spell(kind['elementType'])}>"
+    return f"map<{_spell(kind['keyType'])},{_spell(kind['valueType'])}>"
+
+
+_PROPERTY = "delta.logRetentionDuration"
+_INTERVAL = re.compile(r"\s*(?:interval\s+)?(\d+)\s+([a-z]+?)s?\s*", re.IGNORECASE)
+_MS = {
+    "millisecond": 1,
+    "second": 1_000,
+    "minute": 60_000,
+    "hour": 3_600_000,
+    "day": 86_400_000,
+    "week": 7 * 86_400_000,
+}
+_LONGEST_MS = 7 * _MS["day"]
+# Of the retention: there must be time for a run that fails, and for somebody to start it again.
+_SHARE = 4
+
+
+def find_renewal_ms(configuration: Mapping[str, str | None]) -> int:
+    """Find how old the commit with the offsets may become before they are said anew.
+
+    Args:
+        configuration: The properties of the table.
+
+    Returns:
+        Milliseconds: a quarter of the retention, at most seven days. A retention that can't be read counts as a day.
+    """
+    value = configuration.get(_PROPERTY)
+    if value is None:
+        return _LONGEST_MS
+    found = _INTERVAL.fullmatch(value)
+    unit = _MS.get(found[2].lower()) if found else None
+    retention = int(found[1]) * unit if found and unit else _MS["day"]
+    return min(_LONGEST_MS, retention // _SHARE)
+
+
+FORMAT = StoredFormat("Delta commit", 1)
+
+_OWNER, _RUN, _OFFSETS, _TOPIC, _NEXT = "owner", "run", "offsets", "topic", "next"
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """What a commit says of its landing. `run` tells the commit from every other one: each try has its own."""
+
+    owner: str
+    run: str
+    entries: tuple[Entry, ...] = ()
+
+    def by_key(self) -> dict[tuple[str, int], Entry]:
+        """The entries by the topic's id and the partition."""
+        return {entry.key: entry for entry in self.entries}
+
+    def to_json(self) -> str:
+        """As it stands in `userMetadata`, where DESCRIBE HISTORY shows it."""
+        topics: dict[str, dict[str, Any]] = {}
+        for entry in self.entries:
+            topic = topics.setdefault(entry.topic_id, {_TOPIC: entry.topic, _NEXT: {}})
+            topic[_NEXT][str(entry.partition)] = entry.next_offset
+        return json.dumps({**FORMAT.field, _OWNER: self.owner, _RUN: self.run, _OFFSETS: topics})
+
+
+def read_vector(text: object, *, place: str) -> Vector:
+    """Read what `to_json` gave.
+
+    Raises:
+        FormatVersionError: it has another format version, or none.
+        RefusedError: it is nothing of ours.
+    """
+    try:
+        found = json.loads(text) if isinstance(text, str) else {}
+        check_format(FORMAT, found, where=f"the commit {place}")
+        return Vector(str(found[_OWNER]), str(found[_RUN]), tuple(_read_entries(found[_OFFSETS])))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RefusedError(
+            f"the commit {place} can't be read",
+            cause=f"its userMetadata should hold the offsets of a landing: {error}",
+            hint="nobody but seamark may commit with the application id of a landing",
+        ) from None
+
+
+def _read_entries(topics: Mapping[str, Mapping[str, Any]]) -> Iterable[Entry]:
+    for topic_id, topic in topics.items():
+        for number, offset in topic[_NEXT].items():
+            _check(isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0, f"{offset!r} is no offset")
+            yield Entry(str(topic[_TOPIC]), topic_id, int(number), next_offset=offset)
+
+
+def _check(is_so: bool, problem: str) -> None:
+    if not is_so:
+        raise ValueError(problem)
+
 
 _TRIES = 40
 _PAUSE_SECONDS = 0.1

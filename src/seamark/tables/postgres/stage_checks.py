@@ -6,15 +6,123 @@ Everything here is part of the caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
-from seamark.tables.ledger_entry import DELETED, OFFSET
-from seamark.tables.postgres.constraints import Constraints, UniqueIndex, build_rows
-from seamark.tables.postgres.refusals import Refusals
+from seamark.tables.model import DELETED, OFFSET
+from seamark.tables.postgres.table import Constraints, UniqueIndex, build_rows
+
+
+def find_refused(count: int, take: Callable[[int, int], str | None]) -> Iterator[tuple[int, str]]:
+    """The places of the rows that are refused, each with why; all others are taken.
+
+    `take` takes the rows from one place to before another, all or none, and gives why it refuses them.
+    """
+    return _find(0, count, take) if count else iter(())
+
+
+def _find(first: int, end: int, take: Callable[[int, int], str | None]) -> Iterator[tuple[int, str]]:
+    reason = take(first, end)
+    if reason is None:
+        return
+    if end - first == 1:
+        yield first, reason
+        return
+    middle = (first + end) // 2
+    yield from _find(first, middle, take)
+    yield from _find(middle, end, take)
+
+
+class Refusals:
+    """Offsets and reasons. Iterating gives both, in the order of the offsets."""
+
+    def __init__(self) -> None:
+        self._offsets = array("q")
+        self._reasons = array("i")
+        self._words: dict[str, int] = {}
+        self._is_sorted = True
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        self._sort()
+        words = list(self._words)
+        return ((offset, words[reason]) for offset, reason in zip(self._offsets, self._reasons, strict=True))
+
+    def add(self, offset: int, reason: str) -> None:
+        """Add a record. An offset is added once."""
+        if self._offsets and offset < self._offsets[-1]:
+            self._is_sorted = False
+        self._offsets.append(offset)
+        self._reasons.append(self._words.setdefault(reason, len(self._words)))
+
+    def add_all(self, others: Refusals) -> None:
+        """Add the records of another one."""
+        for offset, reason in others:
+            self.add(offset, reason)
+
+    def find(self, first: int, last: int) -> dict[int, str]:
+        """Find the records from one offset to another, both included."""
+        self._sort()
+        words = list(self._words)
+        begin, end = bisect_left(self._offsets, first), bisect_left(self._offsets, last + 1)
+        return {self._offsets[place]: words[self._reasons[place]] for place in range(begin, end)}
+
+    def _sort(self) -> None:
+        if self._is_sorted:
+            return
+        pairs = sorted(zip(self._offsets, self._reasons, strict=True))
+        self._offsets = array("q", (offset for offset, _ in pairs))
+        self._reasons = array("i", (reason for _, reason in pairs))
+        self._is_sorted = True
+
+
+# PostgreSQL keeps 64 subtransactions of a transaction in shared memory (PGPROC_MAX_CACHED_SUBXIDS). With more of
+# them, every snapshot of every session has to look transactions up in pg_subtrans, until the transaction ends.
+
+MOST = 64
+
+
+class SavepointsSpentError(Exception):
+    """The transaction can't have one more savepoint. `reason` is the last one for which PostgreSQL refused rows."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Savepoints:
+    """Opens and counts them."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+        self.used = 0
+        self._reason = ""
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Run the block in a savepoint, to which the transaction returns if the block raises.
+
+        Raises:
+            SavepointsSpentError: The transaction has had 64.
+        """
+        if self.used >= MOST:
+            raise SavepointsSpentError(self._reason)
+        self.used += 1
+        try:
+            with self._connection.transaction():
+                yield
+        except psycopg.Error as error:
+            self._reason = error.diag.message_primary or ""
+            raise
+
 
 STAGE = sql.Identifier("seamark_stage")
 _OFFSET, _DELETED = sql.Identifier(OFFSET), sql.Identifier(DELETED)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.core.distance import Certainty, Counted, FileBytes, Fixed, LogRange, Unit, WalBytes, settle
-from seamark.core.finding import Severity
-from seamark.core.offsets import Order
-from seamark.offsets.read.behind import database_url
+from seamark.core.offsets import Certainty, Counted, FileBytes, Fixed, LogRange, Order, Unit, WalBytes, settle
+from seamark.core.readings import Severity
+from seamark.offsets.read.lag import database_url
 from seamark.offsets.semantics import find_meaning
-from seamark.offsets.semantics.consequences import Harm
 from seamark.offsets.semantics.debezium_postgres import show_lsn
+from seamark.offsets.semantics.semantics import Harm
 
 FILE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 FILE_SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"

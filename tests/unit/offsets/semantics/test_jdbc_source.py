@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from seamark.core.distance import Certainty, Fixed, Mark, TableRows
-from seamark.core.finding import Severity
-from seamark.core.offsets import Order
+from seamark.core.offsets import Certainty, Fixed, Mark, Order, TableRows
+from seamark.core.readings import Severity
 from seamark.offsets.semantics import find_meaning
-from seamark.offsets.semantics.consequences import Harm
+from seamark.offsets.semantics.semantics import Harm
 
 AIVEN = "io.aiven.connect.jdbc.JdbcSourceConnector"
 CONFLUENT = "io.confluent.connect.jdbc.JdbcSourceConnector"

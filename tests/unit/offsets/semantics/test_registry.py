@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from seamark.core.offsets import Order
 from seamark.offsets.semantics import Registry, registry
-from seamark.offsets.semantics.generic import GenericMeaning
+from seamark.offsets.semantics.semantics import GenericMeaning
 
 VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 KEYS = st.sampled_from(
@@ -83,7 +83,7 @@ def test_an_entry_point_is_loaded(monkeypatch):
 
 @pytest.mark.parametrize("value", ["no.such.module:Thing", "json:dumps", "json:nothing", "seamark.core.offsets:Order"])
 def test_one_that_can_not_be_loaded_is_named_and_the_rest_works(monkeypatch, value):
-    loaded = points(monkeypatch, bad=value, good="seamark.offsets.semantics.sink:SinkMeaning")
+    loaded = points(monkeypatch, bad=value, good="seamark.offsets.semantics.sinks:SinkMeaning")
     assert list(loaded.failures) == ["bad"]
     assert loaded.find("com.example.Sink", {"topics": "t"}).family == "sink"
 

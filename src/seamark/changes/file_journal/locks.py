@@ -1,0 +1,182 @@
+"""Lock files: held by `flock` as long as their process lives. They tell a living holder from one that ended.
+
+What excludes two changes from each other is the open change in the journal, dead holder or not; see `journal.py`.
+Everything here is done by the holder of the gate.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from seamark.changes.file_journal.files import FILE_MODE, Layout, open_new, write_all
+from seamark.changes.locks import base_name
+from seamark.errors import LockedError
+
+# Appending does not pass the gate. A holder that was stopped (SIGSTOP) in the middle of its change holds nobody up.
+
+# A begin is about ten fsyncs. At 100 ms each, on a busy disk, that is one second; ten may stand in line.
+GATE_WAIT_SECONDS = 10.0
+_POLL_SECONDS = 0.005
+
+
+@contextmanager
+def hold_gate(layout: Layout, *, wait_seconds: float = GATE_WAIT_SECONDS) -> Iterator[None]:
+    """Hold the gate. The kernel opens it when this process ends, however it ends."""
+    fd = os.open(layout.gate, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+    try:
+        _wait_for(fd, wait_seconds=wait_seconds)
+        os.ftruncate(fd, 0)
+        os.lseek(fd, 0, os.SEEK_SET)
+        write_all(fd, f"{os.getpid()} on {socket.gethostname()}\n".encode())
+        _sweep_drafts(layout)
+        yield
+    finally:
+        os.close(fd)
+
+
+def try_flock(fd: int) -> bool:
+    """Lock a file without waiting; False if somebody else has it."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _wait_for(fd: int, *, wait_seconds: float) -> None:
+    deadline = time.monotonic() + wait_seconds
+    while not try_flock(fd):
+        if time.monotonic() >= deadline:
+            holder = os.pread(fd, 200, 0).decode(errors="replace").strip()
+            process = holder.partition(" ")[0]
+            raise LockedError(
+                f"another seamark has been beginning a change for more than {wait_seconds:g} s",
+                cause=f"it is process {holder}; it may be stopped, or its disk may hang",
+                hint=f"let it go on (kill -CONT {process}) or end it (kill -9 {process}); nothing is lost by either",
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def _sweep_drafts(layout: Layout) -> None:
+    """Drafts are made by the holder of the gate only, so these are of one that ended before it renamed them."""
+    for path in layout.drafts.iterdir():
+        path.unlink(missing_ok=True)
+
+
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(slots=True)
+class Hold:
+    """The lock files that one writer holds."""
+
+    fds: list[int]
+
+    def release(self) -> None:
+        """Let them go. The files stay: removing one that somebody is opening would give two of it."""
+        while self.fds:
+            os.close(self.fds.pop())
+
+    @contextmanager
+    def released_on_error(self) -> Iterator[None]:
+        """Let them go if what follows fails."""
+        try:
+            yield
+        except BaseException:
+            self.release()
+            raise
+
+
+def take_locks(layout: Layout, locks: Iterable[str], *, change: str, by: str, nonce: str) -> Hold:
+    """Take lock files in sorted order, without waiting.
+
+    Raises:
+        LockedError: a living process holds one. The caller has looked for open changes before, so it is one that
+            has closed its change and not yet let go.
+    """
+    hold = Hold([])
+    with hold.released_on_error():
+        for name in _sorted_names(locks):
+            fd = os.open(layout.lock_file(name), _FLAGS, FILE_MODE)
+            hold.fds.append(fd)
+            if not try_flock(fd):
+                raise _still_held(name, fd)
+            _write_holder(fd, name, change=change, by=by, nonce=nonce)
+    return hold
+
+
+def replace_locks(layout: Layout, locks: Iterable[str], *, change: str, by: str, nonce: str) -> Hold:
+    """Take lock files over from a holder that may be alive: new files in their place, locked before they stand there.
+
+    The former holder keeps its lock on a file without a name, where it is in nobody's way.
+    """
+    hold = Hold([])
+    with hold.released_on_error():
+        for name in _sorted_names(locks):
+            target = layout.lock_file(name)
+            draft = layout.draft(target)
+            fd = open_new(draft)
+            hold.fds.append(fd)
+            # The file is new and only the holder of the gate knows its name, so nobody else can have it.
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            _write_holder(fd, name, change=change, by=by, nonce=nonce)
+            draft.replace(target)
+    return hold
+
+
+def find_living_holder(layout: Layout, locks: Iterable[str]) -> str | None:
+    """Who holds a change's lock files, if its process is alive; None if it ended."""
+    for name in _sorted_names(locks):
+        try:
+            fd = os.open(layout.lock_file(name), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        try:
+            if not try_flock(fd):
+                return _read_holder(fd)
+        finally:
+            os.close(fd)
+    return None
+
+
+def _still_held(name: str, fd: int) -> LockedError:
+    return LockedError(
+        f"{name} is still locked by a change that has just ended",
+        cause=f"held by {_read_holder(fd)}",
+        hint="run the command again; if this stays, that process is stopped: let it go on, or end it",
+        context={"lock": name},
+    )
+
+
+def _sorted_names(locks: Iterable[str]) -> list[str]:
+    return sorted({base_name(lock) for lock in locks})
+
+
+def _write_holder(fd: int, lock: str, *, change: str, by: str, nonce: str) -> None:
+    """Say whose it is. Not synced: a lock does not outlive its process, so this need not either."""
+    holder = {
+        "lock": lock,
+        "change": change,
+        "by": by,
+        "nonce": nonce,
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+    }
+    os.ftruncate(fd, 0)
+    os.lseek(fd, 0, os.SEEK_SET)
+    write_all(fd, json.dumps(holder, ensure_ascii=False).encode() + b"\n")
+
+
+def _read_holder(fd: int) -> str:
+    try:
+        holder = json.loads(os.pread(fd, 10_000, 0))
+        return f"{holder['by']}, process {holder['pid']} on {holder['host']}"
+    except (ValueError, KeyError, TypeError):
+        return "a process that has not said who it is"

@@ -1,0 +1,351 @@
+"""A plan: what will be done, what it means in operation, and what to know before saying yes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Protocol
+
+from seamark.changes.effect import ClusterSurvey, Drift, DriftField, Effect, FieldChange, Sign
+from seamark.changes.journal import Ending
+from seamark.changes.outcome import ChangeResult, Outcome, StepResult
+from seamark.changes.step import StepData
+from seamark.core.secrets import MASK, mask_config, mask_text
+from seamark.report.data import render_compact
+from seamark.report.listing import Column, Listing, View
+from seamark.report.table import cut
+from seamark.report.terminal import build_error_body
+from seamark.report.text import Line, Screen, Span, Style, line
+from seamark.report.words import render_count, render_duration, render_number
+
+_STYLES = {Sign.CREATE: Style.GOOD, Sign.CHANGE: Style.WARN, Sign.DELETE: Style.BAD}
+_WORDS = {Sign.CREATE: "create", Sign.CHANGE: "change", Sign.DELETE: "delete"}
+_INDENT = " " * 6
+# Nobody reads every field of a hundred connectors; every connector has its line all the same.
+_LARGE_PLAN = 50
+_SHOWN_FIELDS = 3
+# A longer value is a file's content or hundreds of records: its hash still shows that it is another one.
+_LONGEST_SETTING = 2000
+
+
+class ShownAction(Protocol):
+    """What the view shows of an action beside its effects."""
+
+    kind: ClassVar[str]
+
+    @property
+    def subject(self) -> str: ...
+    def find_settings(self) -> Mapping[str, Any]: ...
+
+
+class ShownPlan(Protocol):
+    """What the view shows of a plan."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def context(self) -> str: ...
+    @property
+    def actions(self) -> Sequence[ShownAction]: ...
+    @property
+    def steps(self) -> tuple[StepData, ...]: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+    @property
+    def undoes(self) -> str: ...
+    @property
+    def spec(self) -> Mapping[str, Any]: ...
+    @property
+    def is_empty(self) -> bool: ...
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+EFFECT_LISTING: Listing[Effect] = Listing(
+    kind="Plan",
+    noun="effect",
+    name=lambda effect: effect.subject,
+    columns=(
+        Column("action", "ACTION", lambda effect: _WORDS[effect.sign]),
+        Column("subject", "SUBJECT", lambda effect: effect.subject),
+        Column("effect", "EFFECT", lambda effect: effect.words),
+        Column("tasks", "TASKS", lambda effect: effect.tasks, right=True),
+        Column("fields", "", lambda effect: [_build_field(found) for found in effect.fields]),
+    ),
+)
+
+
+def build_plan_view(
+    plan: ShownPlan,
+    effects: Sequence[Effect],
+    *,
+    drifts: Sequence[Drift] = (),
+    survey: Sequence[ClusterSurvey] = (),
+    is_complete: bool = False,
+) -> View[Effect]:
+    """Return the plan with the effects of its steps; for one from a spec also what drifted and what was examined.
+
+    Text in the wide format shows all that the plan does. With `is_complete`, text in any format does.
+    """
+    more = {"drift": [_build_drift(drift) for drift in drifts], "clusters": [_build_survey(found) for found in survey]}
+    return View(
+        EFFECT_LISTING,
+        effects,
+        body=lambda: {**_build_plan_body(plan), "effects": _build_items(effects), **(more if plan.spec else {})},
+        lines=lambda screen: _build_lines(
+            plan, effects, replace(screen, wide=screen.wide or is_complete), drifts=drifts, survey=survey
+        ),
+    )
+
+
+def _build_items(effects: Sequence[Effect]) -> list[dict[str, Any]]:
+    """The effects for programs; what becomes of the data only where positions move."""
+    return [
+        {**item, **({"outlook": list(effect.outlook)} if effect.outlook else {})}
+        for effect, item in zip(effects, EFFECT_LISTING.build_items(effects), strict=True)
+    ]
+
+
+def _build_plan_body(plan: ShownPlan) -> dict[str, Any]:
+    body = {**plan.to_dict(), "steps": [_build_step(step) for step in plan.steps]}
+    # Who owns ten thousand connectors is for the journal; readers need to know the spec.
+    return {**body, "spec": {"id": plan.spec.get("id", "")}} if plan.spec else body
+
+
+def _build_step(step: StepData) -> dict[str, Any]:
+    """A step without the secrets that only the look of a value tells, such as a password in a URL."""
+    config = step.arguments.get("config")
+    shown = {"config": mask_config(config)} if isinstance(config, Mapping) else {}
+    return {**step.to_dict(), "arguments": {**step.arguments, **shown}}
+
+
+def _build_field(field: FieldChange) -> dict[str, Any]:
+    note: dict[str, Any] = {"note": field.note} if field.note else {}
+    if field.preview is not None:
+        note["preview"] = dict(field.preview.as_dict())
+    return {"key": field.key, "before": field.before, "after": field.after, "sensitive": field.is_sensitive, **note}
+
+
+def _build_drift(drift: Drift) -> dict[str, Any]:
+    fields = [
+        {
+            "key": field.key,
+            "applied": field.applied,
+            "live": field.live,
+            "wanted": field.wanted,
+            "sensitive": field.is_sensitive,
+        }
+        for field in drift.fields
+    ]
+    return {"subject": drift.subject, "words": drift.words, "change": drift.change, "fields": fields}
+
+
+def _build_survey(found: ClusterSurvey) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "version": found.version,
+        "workers": found.workers,
+        "connectors": found.connectors,
+        "unchanged": found.unchanged,
+        "foreign": found.foreign,
+    }
+
+
+def _build_lines(
+    plan: ShownPlan,
+    effects: Sequence[Effect],
+    screen: Screen,
+    *,
+    drifts: Sequence[Drift],
+    survey: Sequence[ClusterSurvey],
+) -> list[Line]:
+    lines = [_build_head(plan, survey), *([line(f"  takes back change {plan.undoes}")] if plan.undoes else [])]
+    subjects = [*(effect.subject for effect in effects), *(drift.subject for drift in drifts)]
+    width = max(map(len, subjects), default=0)
+    for drift in drifts:
+        lines += _build_drift_lines(drift, width=width, screen=screen)
+    for effect in effects:
+        lines += _build_effect(effect, width=width, screen=screen, is_large=len(effects) > _LARGE_PLAN)
+    if screen.wide:
+        lines += _build_settings(plan)
+    lines += [line(Span("! ", Style.WARN), note) for note in plan.notes]
+    if plan.is_empty:
+        return [*lines, line("No changes. Everything is as it should be.")]
+    summary = _build_summary(effects, is_whole=bool(plan.spec) and not plan.undoes)
+    return [*lines, line(summary), line(Span(_build_legend(effects), Style.MUTED))]
+
+
+def _build_head(plan: ShownPlan, survey: Sequence[ClusterSurvey]) -> Line:
+    if not survey:
+        return line(Span(f"Plan for context {plan.context}: ", Style.STRONG), plan.title)
+    read, unchanged = (sum(getattr(found, key) for found in survey) for key in ("connectors", "unchanged"))
+    foreign = sum(found.foreign for found in survey)
+    workers = render_count(sum(found.workers for found in survey), "worker")
+    where = f'Connect "{survey[0].name}" {survey[0].version}'.rstrip()
+    if len(survey) > 1:
+        where = f"{render_number(len(survey))} Connect clusters"
+    beside = f", {render_number(foreign)} not in this spec" if foreign else ""
+    counts = f"{render_count(read, 'connector')} read, {render_number(unchanged)} unchanged{beside}"
+    return line(Span(f"Context {plan.context}", Style.STRONG), f" · {where}, {workers} · {counts}")
+
+
+def _build_settings(plan: ShownPlan) -> list[Line]:
+    """Return what a plan does beyond its effects: the fields of its actions, and the spec that it is recorded for."""
+    rows = [(f"{action.subject} ({action.kind})", action.find_settings()) for action in plan.actions]
+    shown = [
+        line(f"{_INDENT}{name}  {'  '.join(f'{key}={_render_setting(value)}' for key, value in found.items())}")
+        for name, found in rows
+        if found
+    ]
+    spec = [line(f"{_INDENT}spec {plan.spec.get('id', '')}")] if plan.spec else []
+    return [line(Span("  settings:", Style.MUTED)), *spec, *shown] if spec or shown else []
+
+
+def _render_setting(value: Any) -> str:
+    text = render_compact(value)
+    if len(text) > _LONGEST_SETTING:
+        return f"({render_number(len(text))} characters, SHA-256 {hashlib.sha256(text.encode()).hexdigest()})"
+    return mask_text(text)
+
+
+def _build_drift_lines(drift: Drift, *, width: int, screen: Screen) -> list[Line]:
+    said = f" {drift.subject:<{width}}   {drift.words} since change {drift.change}"
+    lines = [line("  ", Span("drift", Style.WARN), said)]
+    keys = max((len(found.key) for found in drift.fields), default=0)
+    return [*lines, *(_build_row(found.key, _render_drift(found), keys, screen) for found in drift.fields)]
+
+
+def _render_drift(field: DriftField) -> str:
+    if field.is_sensitive:
+        return f"{MASK} changed"
+    shown = f"{_quote(field.applied, absent='(not set)')} → {_quote(field.live, absent='(taken out)')}"
+    if field.wanted == field.live:
+        return f"{shown}, as the spec says now"
+    if field.wanted is None:
+        return f"{shown}; apply would take it out"
+    back = " back" if field.wanted == field.applied else ""
+    return f'{shown}; apply would put "{field.wanted}"{back}'
+
+
+def _build_effect(effect: Effect, *, width: int, screen: Screen, is_large: bool) -> list[Line]:
+    lines = [line("  ", Span(effect.sign, _STYLES[effect.sign]), f" {effect.subject:<{width}}   ", effect.words)]
+    outlook = [line(f"{_INDENT}{words}") for words in effect.outlook]
+    # A new connector has nothing to be compared with; who wants its whole config says so.
+    if effect.sign is Sign.CREATE and not screen.wide:
+        return [*lines, *outlook]
+    fields = effect.fields[:_SHOWN_FIELDS] if is_large and not screen.wide else effect.fields
+    keys = max((len(found.key) for found in fields), default=0)
+    lines += [_build_row(found.key, render_field(found), keys, screen) for found in fields]
+    if len(fields) < len(effect.fields):
+        lines.append(line(f"{_INDENT}… {render_count(len(effect.fields) - len(fields), 'field')} more: -o wide"))
+    return [*lines, *outlook]
+
+
+def _build_row(key: str, value: str, width: int, screen: Screen) -> Line:
+    text = f"{_INDENT}{key:<{width}}  {value}"
+    return line(text if screen.width is None or screen.wide else cut(text, screen.width))
+
+
+def render_field(field: FieldChange) -> str:
+    """What becomes of one value: `"6" → "4"`, or for a secret that it changes."""
+    if field.is_sensitive:
+        return f"{MASK} {'added' if field.before is None else 'removed' if field.after is None else 'changed'}"
+    note = f", {field.note}" if field.note else ""
+    return f"{_quote(field.before, absent='(not set)')} → {_quote(field.after, absent='(taken out)')}{note}"
+
+
+def _quote(value: str | None, *, absent: str) -> str:
+    return absent if value is None else f'"{value}"'
+
+
+def _build_summary(effects: Sequence[Effect], *, is_whole: bool) -> str:
+    """The counts. A plan from a spec says of everything how much there is, also where there is none."""
+    found = {sign: sum(effect.sign is sign for effect in effects) for sign in _WORDS}
+    counts = [f"{render_number(found[sign])} to {word}" for sign, word in _WORDS.items() if found[sign] or is_whole]
+    tasks = sum(effect.tasks for effect in effects)
+    # How many tasks a new connector really makes is its plugin's decision.
+    bound = "Up to " if any(effect.sign is Sign.CREATE and effect.tasks > 1 for effect in effects) else ""
+    moved = (
+        f" {bound}{render_count(tasks, 'task')} start{'s' if tasks == 1 else ''} or restart{'s' if tasks == 1 else ''}."
+    )
+    return f"Plan: {', '.join(counts)}.{moved if tasks else ''} Nothing was changed yet."
+
+
+def _build_legend(effects: Sequence[Effect]) -> str:
+    used = [sign for sign in Sign if any(effect.sign is sign for effect in effects)]
+    return "  ".join(f"{sign} {_WORDS[sign]}" for sign in used)
+
+
+_OUTCOMES = {
+    Outcome.DONE: ("✓", Style.GOOD),
+    Outcome.NOTHING_TO_DO: ("=", Style.MUTED),
+    Outcome.DID_NOT_HAPPEN: ("✗", Style.BAD),
+    Outcome.UNKNOWN: ("?", Style.WARN),
+    Outcome.FOREIGN: ("▲", Style.WARN),
+}
+
+# Steps that nobody can take back, and with them the whole change.
+_FOR_GOOD = frozenset({"delete-topic", "grow-topic"})
+
+STEP_LISTING: Listing[StepResult] = Listing(
+    kind="Change",
+    noun="step",
+    name=lambda step: step.subject,
+    columns=(
+        Column("number", "STEP", lambda step: step.number, right=True),
+        Column("kind", "KIND", lambda step: step.kind),
+        Column("subject", "SUBJECT", lambda step: step.subject),
+        Column("outcome", "OUTCOME", lambda step: step.outcome.value),
+        Column("error", "ERROR", lambda step: build_error_body(step.error) if step.error else None),
+        Column("note", "NOTE", lambda step: step.note or None),
+    ),
+)
+
+
+def build_change_view(result: ChangeResult, *, seconds: float) -> View[StepResult]:
+    """How a change ended, after so many seconds."""
+    return View(
+        STEP_LISTING,
+        result.steps,
+        body=lambda: _build_result_body(result, seconds),
+        lines=lambda _screen: [build_result_line(result, seconds=seconds)],
+    )
+
+
+def build_step_line(step: StepResult) -> Line:
+    """One step as it ended: `✓ pause connector/game/a: its tasks stay and wait`."""
+    symbol, style = _OUTCOMES[step.outcome]
+    words = "" if step.outcome is Outcome.DONE else f": {step.outcome}"
+    if step.note:
+        words += f": {step.note}"
+    return line("  ", Span(symbol, style), f" {step.words}{words}")
+
+
+def build_result_line(result: ChangeResult, *, seconds: float) -> Line:
+    """The last line: how it ended, and the way back."""
+    is_final = any(step.kind in _FOR_GOOD and step.outcome is Outcome.DONE for step in result.steps)
+    undo = "" if is_final else f" Undo: seamark journal undo {result.change}"
+    took = f"in {render_duration(seconds)}"
+    done = sum(step.outcome is Outcome.DONE for step in result.steps)
+    if not result.change:
+        return line("Nothing to do.")
+    if result.ending is Ending.DONE:
+        return line(Span("✓", Style.GOOD), f" Change {result.change} done {took}.{undo if done else ''}")
+    if result.ending is Ending.PARTLY:
+        of = f"{done} of {render_count(len(result.steps) + len(result.left), 'step')}"
+        return line(Span("▲", Style.WARN), f" Change {result.change} partly done {took}: {of}.{undo}")
+    if result.ending is None:
+        return line(Span("?", Style.WARN), f" Change {result.change} is still open.")
+    return line(Span("✗", Style.BAD), f" Change {result.change} failed {took}; nothing was changed.")
+
+
+def _build_result_body(result: ChangeResult, seconds: float) -> dict[str, Any]:
+    return {
+        "change": result.change,
+        "title": result.title,
+        "ending": result.ending.value if result.ending else None,
+        "seconds": round(seconds, 3),
+        "steps": STEP_LISTING.build_items(result.steps),
+        "left": list(result.left),
+        "interrupted": result.interrupted,
+    }

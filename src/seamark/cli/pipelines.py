@@ -1,0 +1,331 @@
+"""`seamark land`."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from seamark.cli.answer import Answer, build_answer
+from seamark.cli.confirm import confirm, consent_options
+from seamark.cli.copy_options import spark_options
+from seamark.cli.options import global_options, option, pass_session
+from seamark.cli.session import Session
+from seamark.cli.spec_options import file_options
+from seamark.errors import SeamarkError, UsageError
+from seamark.pipelines.submission import DEFAULT_IMAGE, SubmitForm
+from seamark.report.words import render_count, render_number
+
+if TYPE_CHECKING:
+    from seamark.pipelines.binding import RetryWait
+    from seamark.pipelines.definition import BatchLanded
+    from seamark.pipelines.progress import LandMetrics
+    from seamark.pipelines.status import LandPlan
+    from seamark.spark.settings import SparkOptions
+
+
+@click.command("compact")
+@click.argument("name")
+@file_options(required=False)
+@option("--dry-run", is_flag=True, help="Show the files of each date, and change nothing.")
+@consent_options
+@global_options
+@pass_session
+def compact_landing(
+    session: Session, *, name: str, file: tuple[Path, ...], allow_python: bool, dry_run: bool, yes: bool
+) -> None:
+    """Write small files of a lake's table together, date by date. Rows and offsets stay as they are.
+
+    A landing of it may be under way. It is done on this machine, and committed as one change of the table. The old
+    files stay for those who read them, until Delta's VACUUM.
+    """
+    from seamark.pipelines.service import build_files_view, compact_table, list_table_files  # noqa: PLC0415
+
+    with session.fleet() as fleet:
+        (declared,) = fleet.landings.declared(file, names=[name], allow_python=allow_python)
+        before = list_table_files(declared)
+        session.give(Answer(build_files_view(before)))
+        if dry_run:
+            return
+        if all(part.files <= part.fewest for part in before):
+            session.reporter.note("there is nothing to write together")
+            return
+        is_protected = fleet.context.protected
+        confirm(session, yes=yes, word=name if is_protected else "yes", is_protected=is_protected)
+        removed, added = compact_table(declared, fleet.access)
+        session.reporter.note(f"{render_number(removed)} files became {render_number(added)}")
+
+
+_EVERY_SECONDS = 10.0
+
+
+class LandLines:
+    """Tells the terminal what the metrics say."""
+
+    def __init__(self, session: Session, metrics: LandMetrics) -> None:
+        self._session = session
+        self._metrics = metrics
+        self._said_at: float | None = None
+
+    def landed(self, batch: BatchLanded) -> None:
+        """Count a batch, and say how it goes where nothing was said for a while."""
+        self._metrics.landed(batch)
+        now = time.monotonic()
+        if self._said_at is None or now - self._said_at >= _EVERY_SECONDS:
+            self._said_at = now
+            self._session.reporter.note(f"  {self.say()}")
+
+    def waiting(self, wait: RetryWait) -> None:
+        """Say that something can't be reached, and when it is tried again."""
+        self._metrics.waiting(wait)
+        self._session.reporter.note(f"  {wait.reason}; next try in {wait.seconds:g} s")
+
+    def close(self) -> None:
+        """Say what was done in all."""
+        self._session.reporter.note(self.say())
+
+    def say(self) -> str:
+        """The line."""
+        found = self._metrics
+        beside = f", {render_number(found.deleted)} deleted" if found.deleted else ""
+        beside += f", {render_number(found.dead)} dead letters" if found.dead else ""
+        line = f"batch {found.batches} · {render_number(found.rows)} rows{beside}"
+        # Spark tells of a batch after it: it is the one before that is known here. The time in which Spark started
+        # is no part of it.
+        if (last := found.last) is not None:
+            line += f" · {render_number(round(last.rate))} records/s · {last.seconds:.1f} s a batch"
+            line += "" if last.behind is None else f" · {render_number(last.behind)} behind"
+        return line
+
+
+_FORMS = [form.value for form in SubmitForm]
+
+
+@click.command("submit")
+@click.argument("name")
+@file_options()
+@option(
+    "--as",
+    "form",
+    type=click.Choice(_FORMS),
+    default=_FORMS[0],
+    show_default=True,
+    help="For a shell, for a DAG of Airflow, or for Spark's operator on Kubernetes.",
+)
+@option(
+    "--pack",
+    default=".",
+    show_default="this folder",
+    metavar="PLACE",
+    help="The folder that seamark spark pack wrote; for a SparkApplication the URL where it is now.",
+)
+@spark_options
+@option("--image", default=DEFAULT_IMAGE, show_default=True, help="For a SparkApplication: the image of its pods.")
+@option("--once", is_flag=True, help="Land what is there, also where the file says how often.")
+@global_options
+@pass_session
+def submit_landing(
+    session: Session,
+    *,
+    name: str,
+    file: tuple[Path, ...],
+    allow_python: bool,
+    form: str,
+    pack: str,
+    spark: SparkOptions,
+    image: str,
+    once: bool,
+) -> None:
+    """Print what runs a landing elsewhere: a line of spark-submit, a task of Airflow, or a SparkApplication.
+
+    No secret stands in it. Driver and executors take seamark from the archive of seamark spark pack.
+    """
+    from seamark.pipelines.submission import SubmitOptions, build_submission  # noqa: PLC0415
+    from seamark.pipelines.views import build_submission_view  # noqa: PLC0415
+
+    options = SubmitOptions(
+        SubmitForm(form),
+        file,
+        pack=pack,
+        spark=spark,
+        image=image,
+        is_once=once,
+        allow_python=allow_python,
+    )
+    with session.fleet() as fleet:
+        (declared,) = fleet.landings.declared(file, names=[name], allow_python=allow_python)
+        run = build_submission(fleet.context, declared, options)
+    session.give(Answer(build_submission_view(run, options.form)))
+
+
+@click.group
+def land() -> None:
+    """Land a topic in a table of PostgreSQL or of a lake, each record once, on Spark."""
+
+
+@land.command("plan")
+@click.argument("name")
+@file_options(required=False)
+@global_options
+@pass_session
+def plan_landing(session: Session, *, name: str, file: tuple[Path, ...], allow_python: bool) -> None:
+    """Show what a run would do: the table's new columns, and from where to where each partition is landed."""
+    from seamark.pipelines.views import build_landing_view  # noqa: PLC0415
+
+    with session.fleet() as fleet:
+        (declared,) = fleet.landings.declared(file, names=[name], allow_python=allow_python)
+        session.give(Answer(build_landing_view(fleet.landings.plan(declared))))
+
+
+@land.command("run")
+@click.argument("name")
+@file_options(required=False)
+@spark_options
+@option("--once", is_flag=True, help="Land what is there, also where the file says how often.")
+@option(
+    "--metrics",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write how it goes there after each batch, as Prometheus reads it.",
+)
+@consent_options
+@global_options
+@pass_session
+def run_landing(
+    session: Session,
+    *,
+    name: str,
+    file: tuple[Path, ...],
+    allow_python: bool,
+    spark: SparkOptions,
+    once: bool,
+    metrics: Path | None,
+    yes: bool,
+) -> None:
+    """Land what is there; where the file says every: …, go on until Ctrl-C.
+
+    Any machine may run it, and go on where another stopped: the table's own store knows how far it is. Of two runs
+    one ends by itself.
+    """
+    from seamark.pipelines.progress import LandMetrics  # noqa: PLC0415
+    from seamark.pipelines.views import build_landing_view  # noqa: PLC0415
+
+    numbers = LandMetrics(name, file=metrics)
+    with session.fleet() as fleet:
+        landings = fleet.landings
+        (declared,) = landings.declared(file, names=[name], allow_python=allow_python)
+        plan = landings.plan(declared)
+        _agree(session, plan, yes=yes, is_protected=fleet.context.protected)
+        lines = LandLines(session, numbers)
+        with _taking_end() as stop:
+            landings.run(
+                plan,
+                spark=spark,
+                is_endless=not once,
+                on_batch=lines.landed,
+                on_progress=numbers.progressed,
+                on_wait=lines.waiting,
+                stop=stop,
+            )
+        lines.close()
+        session.give(Answer(build_landing_view(landings.plan(declared))))
+
+
+@land.command("status")
+@click.argument("name", required=False)
+@file_options(required=False)
+@global_options
+@pass_session
+def show_landings(session: Session, *, name: str | None, file: tuple[Path, ...], allow_python: bool) -> None:
+    """Show how far landings are, told by the tables' stores and the brokers; with a NAME one of them."""
+    from seamark.pipelines.views import build_landing_view, build_landings_view  # noqa: PLC0415
+
+    with session.fleet() as fleet:
+        found = fleet.landings.declared(file, names=[name] if name else (), allow_python=allow_python)
+        if name:
+            session.give(Answer(build_landing_view(fleet.landings.plan(found[0]))))
+            return
+        plans, failures = [], {}
+        for one in found:
+            try:
+                plans.append(fleet.landings.plan(one))
+            except SeamarkError as error:
+                failures[one.landing.name] = error
+        session.give(build_answer(build_landings_view(plans, failures), failures, asked=len(found)))
+
+
+land.add_command(compact_landing)
+land.add_command(submit_landing)
+
+
+def _agree(session: Session, plan: LandPlan, *, yes: bool, is_protected: bool) -> None:
+    """Ask before the first run, and before a table is changed; who goes on with a landing was asked already."""
+    from seamark.pipelines.status import LandState  # noqa: PLC0415
+
+    landing = plan.declared.landing
+    plan.require_whole()
+    if plan.state is not LandState.NEW and not plan.statements:
+        return
+    session.reporter.note(
+        f"{landing.topic} ({render_count(len(plan.partitions), 'partition')}, at most "
+        f"{render_count(plan.behind, 'record')}) is landed "
+        f"in {landing.table} of {plan.declared.where}"
+    )
+    for statement in plan.statements:
+        session.reporter.note(f"  first: {statement}")
+    try:
+        confirm(session, yes=yes, word=landing.name if is_protected else "yes", is_protected=is_protected)
+    except UsageError as error:
+        error.hint = "say it with --yes, after a look at: seamark land plan"
+        raise
+
+
+@contextmanager
+def _taking_end() -> Iterator[threading.Event]:
+    """An event that SIGTERM sets: between two batches the landing ends. Ctrl-C ends it at once, as safely."""
+    stop = threading.Event()
+    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    try:
+        yield stop
+    except KeyboardInterrupt:
+        stop.set()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@click.group
+def spark() -> None:
+    """Bring seamark to a Spark cluster."""
+
+
+@spark.command("pack")
+@option(
+    "--out",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=".",
+    show_default="this folder",
+    help="Write the archive there.",
+)
+@option(
+    "--jars",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Name the jars of this folder too, for Spark's own Kafka source.",
+)
+@global_options
+@pass_session
+def pack(session: Session, *, folder: Path, jars: Path | None) -> None:
+    """Write an archive of what executors need, and the options of spark-submit for it.
+
+    The executors' Python must be of the same version and platform as this one; nothing need be installed there.
+    """
+    from seamark.pipelines.views import build_pack_view  # noqa: PLC0415
+    from seamark.spark.packing import pack_for_spark  # noqa: PLC0415
+
+    session.give(Answer(build_pack_view(pack_for_spark(folder, jars=jars))))

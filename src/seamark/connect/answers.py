@@ -1,0 +1,350 @@
+"""The table of what answers mean. The first row that fits decides.
+
+Texts are those of Connect 3.5 to 4.3. Matching them is ugly and without an alternative: four different 409s and a
+dozen 500s differ in nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from seamark.connect.requests import Request, RequestKind
+from seamark.core.secrets import hide_values
+from seamark.errors import (
+    AlreadyExistsError,
+    AuthenticationError,
+    AuthorizationError,
+    DeadlineError,
+    NotFoundError,
+    RefusedError,
+    RejectedError,
+    SeamarkError,
+    UnreachableError,
+    UnsupportedError,
+)
+
+
+class Verdict(StrEnum):
+    """What an answer means."""
+
+    DONE = "done"
+    DID_NOT_HAPPEN = "did not happen"
+    UNKNOWN = "unknown"
+    TRY_AGAIN = "try again"
+
+
+class Shape(StrEnum):
+    """What kind of body came: Connect's own error, other JSON, nothing, or a page for people."""
+
+    CONNECT = "connect"
+    JSON = "json"
+    EMPTY = "empty"
+    PAGE = "page"
+
+
+class Phase(StrEnum):
+    """How far a request had gone when it failed without an answer."""
+
+    TOO_LATE = "too late"
+    CONNECTING = "connecting"
+    SENT = "sent"
+    TOO_LARGE = "too large"
+
+
+DONE, NO, UNKNOWN, AGAIN = Verdict.DONE, Verdict.DID_NOT_HAPPEN, Verdict.UNKNOWN, Verdict.TRY_AGAIN
+_NOT_CONNECT = frozenset(Shape) - {Shape.CONNECT}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row: which answers it fits, and what they mean for a read and for a write.
+
+    `error` is raised where the verdict is "did not happen". `elsewhere` asks another worker next. `once` tries again a
+    single time and then raises `error`. `is_partial` marks a "try again" that may have changed something each time.
+    """
+
+    name: str
+    status: int | range
+    text: str
+    read: Verdict
+    write: Verdict
+    error: type[SeamarkError] = RejectedError
+    hint: str = ""
+    kinds: frozenset[RequestKind] = frozenset(RequestKind)
+    shapes: frozenset[Shape] = frozenset(Shape)
+    elsewhere: bool = False
+    once: bool = False
+    is_partial: bool = False
+
+    def matches(self, *, status: int, kind: RequestKind, shape: Shape, text: str) -> bool:
+        """Whether an answer is of this row. `text` of the row is a pattern searched in what Connect says."""
+        fits = status in self.status if isinstance(self.status, range) else status == self.status
+        return (
+            fits and kind in self.kinds and shape in self.shapes and re.search(self.text, text, re.DOTALL) is not None
+        )
+
+
+_HEALTH = frozenset({RequestKind.HEALTH})
+_OFFSETS = frozenset({RequestKind.OFFSETS})
+_JSON = frozenset({Shape.JSON, Shape.EMPTY})
+_PAGE = frozenset({Shape.PAGE})
+_EMPTY = frozenset({Shape.EMPTY})
+_CONNECT = frozenset({Shape.CONNECT})
+
+# A follower that could not even open a connection to the leader has handed nothing on.
+_LEADER_NOT_REACHED = (
+    r"^IO Error trying to forward REST request: .*"
+    r"(Connection refused|UnknownHost|UnresolvedAddress|No route to host|Connect Timeout|Network is unreachable)"
+)
+# The wordings of "there is no such connector": info, config, offsets, delete; stop, pause, resume; restart; status.
+_MISSING = (
+    r"^(Connector .* not found|Unknown connector:? .*|No status found for .*|Status for connector .* not found"
+    r"|Unknown task: .*|Unknown plugin .*|Logger .* not found)"
+)
+_MALFORMED = (
+    r"^(Unrecognized (field|token)|Cannot (deserialize|construct|coerce)|Unexpected (end-of-input|character)"
+    r"|Invalid UTF-8|No content to map|Cannot invoke .* because \"(offsets|connectorConfig|createRequest)\" is null)"
+)
+_HINT_NOT_CONNECT = "check the URL: it must lead to a Connect worker, not to a proxy, a login page or another service"
+_HINT_OTHER_URL = "name every worker's URL in the context, the leader's too, and check rest.advertised.host.name"
+_HINT_LIST = "seamark connectors list shows what is there"
+
+ANSWER_RULES: tuple[Rule, ...] = (
+    # Health is told by status and body together; 500 and 503 are answers.
+    Rule("health", range(200, 600), "", DONE, DONE, kinds=_HEALTH, shapes=frozenset({Shape.JSON})),
+    Rule("done", range(200, 300), "", DONE, DONE, shapes=_JSON),
+    Rule("page for an answer", range(200, 300), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT),
+    # Connect never redirects. Following one would hand credentials and bodies to whoever wrote the header.
+    Rule("redirect", range(100, 400), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT),
+    Rule("unauthenticated", 401, "", NO, NO, AuthenticationError, "check username and password of the context"),
+    Rule(
+        "topic tracking off",
+        403,
+        "^Topic tracking (reset )?is disabled",
+        NO,
+        NO,
+        UnsupportedError,
+        "topic.tracking.enable and topic.tracking.allow.reset in the worker's config switch it on",
+    ),
+    Rule("unauthorized", 403, "", NO, NO, AuthorizationError, "ask whoever runs this Connect cluster for access"),
+    # While a worker starts, Jetty answers before Connect's resources are there: a page, or Jetty's own JSON.
+    Rule("starting", 404, "", AGAIN, AGAIN, UnreachableError, _HINT_NOT_CONNECT, shapes=_NOT_CONNECT, elsewhere=True),
+    Rule("no such path", 404, "^HTTP 404 Not Found", NO, NO, UnsupportedError, "this worker does not have the call"),
+    Rule("no such level", 404, "^invalid log level", NO, NO, RejectedError, "TRACE, DEBUG, INFO, WARN, ERROR, FATAL"),
+    # A worker that lags behind the config topic says the same as one that knows: asked twice, believed.
+    Rule("missing", 404, "", AGAIN, AGAIN, NotFoundError, _HINT_LIST, shapes=_CONNECT, elsewhere=True, once=True),
+    Rule("too old", 405, "", NO, NO, UnsupportedError, "this worker is too old for the call"),
+    # Four 409s. Three are a rebalance and pass; the fourth is a fact.
+    Rule("exists", 409, "^Connector .* already exists", NO, NO, AlreadyExistsError, "change it instead of creating it"),
+    Rule("no leader known", 409, "no known leader URL", AGAIN, AGAIN),
+    Rule("two hops", 409, "because of a conflicting operation", AGAIN, AGAIN, hint=_HINT_OTHER_URL, elsewhere=True),
+    Rule("stale configuration", 409, "due to stale configuration", AGAIN, AGAIN),
+    Rule(
+        "not stopped",
+        400,
+        "^Connectors must be in the STOPPED state",
+        NO,
+        NO,
+        RejectedError,
+        "stop it, wait until its status says STOPPED with no task left, then repeat",
+    ),
+    # Jetty 12 came with Connect 4.0 and refuses paths that are quoted well.
+    Rule(
+        "unaddressable",
+        400,
+        "(Ambiguous URI|Suspicious Path|Bad Message|Bad Request)",
+        NO,
+        NO,
+        RejectedError,
+        "this Connect can't be asked for a name with a slash, a percent sign, a backslash or a control character",
+        shapes=_PAGE,
+    ),
+    Rule("request timeout", 408, "", AGAIN, UNKNOWN, UnreachableError),
+    Rule("too many requests", 429, "", AGAIN, AGAIN, UnreachableError),
+    Rule("rejected", range(400, 500), "", NO, NO),
+    # From here on a write is unknown unless the text proves that nothing was begun.
+    Rule("rebalance on a read", 500, "because a rebalance is expected", AGAIN, AGAIN),
+    Rule("forwarded: later", 500, "^Cannot complete request (momentarily|because)", AGAIN, AGAIN),
+    Rule("forwarded: missing", 500, _MISSING, AGAIN, AGAIN, NotFoundError, _HINT_LIST, elsewhere=True, once=True),
+    Rule("forwarded: exists", 500, "^Connector .* already exists", NO, NO, AlreadyExistsError, "change it instead"),
+    Rule("timed out", 500, "^Request timed out", AGAIN, UNKNOWN, UnreachableError),
+    Rule(
+        "leader not reached", 500, _LEADER_NOT_REACHED, AGAIN, AGAIN, UnreachableError, _HINT_OTHER_URL, elsewhere=True
+    ),
+    Rule(
+        "forwarding broke",
+        500,
+        "^IO Error trying to forward",
+        AGAIN,
+        UNKNOWN,
+        UnreachableError,
+        _HINT_OTHER_URL,
+        elsewhere=True,
+    ),
+    # Connect says itself that this one can be repeated. It is not atomic: some partitions may have moved.
+    Rule(
+        "zombie sink task",
+        500,
+        "^Failed to (alter|reset) consumer group offsets .* can be safely retried",
+        AGAIN,
+        AGAIN,
+        hint="if it never ends, a worker holds a sink task that should be gone: restart that worker",
+        kinds=_OFFSETS,
+        is_partial=True,
+    ),
+    Rule(
+        "offsets not modifiable",
+        500,
+        "doesn't support external modification of offsets",
+        NO,
+        NO,
+        UnsupportedError,
+        "this plugin refuses changes of its offsets",
+        kinds=_OFFSETS,
+    ),
+    Rule("offsets not primitive", 500, "^Offsets may only contain primitive types", NO, NO, kinds=_OFFSETS),
+    # Jackson could not read the body, so nobody acted on it.
+    Rule("malformed body", 500, _MALFORMED, NO, NO),
+    Rule(
+        "plugin missing",
+        500,
+        "Failed to find any class that implements Connector",
+        NO,
+        NO,
+        RejectedError,
+        "install the plugin on every worker; seamark doctor shows where it is missing",
+    ),
+    Rule("empty 500", 500, "", AGAIN, UNKNOWN, UnreachableError, shapes=_EMPTY),
+    Rule("gateway", range(502, 505), "", AGAIN, UNKNOWN, UnreachableError, elsewhere=True),
+    Rule("page for an error", range(500, 600), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT, shapes=_PAGE),
+    Rule("server error", range(500, 600), "", NO, UNKNOWN, RejectedError, "the worker's log has the cause"),
+    Rule("unknown status", range(1000), "", NO, UNKNOWN, UnreachableError, _HINT_NOT_CONNECT),
+)
+
+FAILURE_RULES: dict[Phase, Rule] = {
+    # The deadline passed before the first byte.
+    Phase.TOO_LATE: Rule("too late", range(0), "", NO, NO, DeadlineError),
+    # Nothing was sent, so a write may go to the next worker as well.
+    Phase.CONNECTING: Rule(
+        "not connected",
+        range(0),
+        "",
+        AGAIN,
+        AGAIN,
+        UnreachableError,
+        "check the URLs of the context, and that a worker runs",
+        elsewhere=True,
+    ),
+    Phase.SENT: Rule("no answer", range(0), "", AGAIN, UNKNOWN, UnreachableError, elsewhere=True),
+    Phase.TOO_LARGE: Rule("answer too large", range(0), "", NO, UNKNOWN, RefusedError, _HINT_NOT_CONNECT),
+}
+
+
+# Two rules stand over the table in `rules.py`:
+#
+# * Connect decides 400, 404 and 409 before it changes anything: the attempt did not happen.
+# * A write without an answer that proves either is *unknown*, and an unknown write is never repeated. A call is
+#   unknown as soon as one of its attempts may have acted, whatever the last answer was (`Caller`).
+
+# Connect puts whole stack traces and config definitions into messages; a person reads the beginning.
+_LONGEST_TEXT = 2000
+# A follower of an older version wraps the leader's answer in a 500 of its own.
+_FORWARDED = re.compile(r"^(?:Error trying to forward REST request: )+")
+_JSON_STARTS = (b"{", b"[", b'"')
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back over HTTP. `location_host` is where a redirect wanted to lead, `date` what its clock said."""
+
+    status: int
+    content_type: str = ""
+    body: bytes = b""
+    location_host: str = ""
+    date: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What came instead of an answer, and how far the request had gone."""
+
+    phase: Phase
+    reason: str
+    # Nobody said anything in time, not even that nobody is there.
+    is_silence: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What an answer means for one request, by which rule, and what the other side said."""
+
+    verdict: Verdict
+    rule: Rule
+    text: str
+    status: int = 0
+
+
+def judge(request: Request, outcome: Answer | Failure) -> Judgement:
+    """What an outcome means for the request."""
+    if isinstance(outcome, Failure):
+        rule = FAILURE_RULES[outcome.phase]
+        return Judgement(_verdict(request, rule), rule, outcome.reason)
+    return _judge_answer(request, outcome)
+
+
+def is_unknown(request: Request, judgement: Judgement) -> bool:
+    """Return whether the attempt with this judgement may have changed something."""
+    return request.writes and (judgement.verdict is Verdict.UNKNOWN or judgement.rule.is_partial)
+
+
+def _judge_answer(request: Request, answer: Answer) -> Judgement:
+    shape, text = _read_body(answer)
+    text = _FORWARDED.sub("", hide_values(text, request.secrets))
+    for rule in ANSWER_RULES:
+        if rule.matches(status=answer.status, kind=request.kind, shape=shape, text=text):
+            if answer.location_host:
+                text = f"redirect to {answer.location_host}"
+            return Judgement(_verdict(request, rule), rule, _shorten(text), answer.status)
+    raise AssertionError(f"no rule for status {answer.status}")  # the table ends with rules for every status
+
+
+def _verdict(request: Request, rule: Rule) -> Verdict:
+    return rule.write if request.writes else rule.read
+
+
+def _read_body(answer: Answer) -> tuple[Shape, str]:
+    body = answer.body
+    if not body.strip():
+        return Shape.EMPTY, ""
+    if answer.status < 300:
+        # A fleet's body is large and is decoded once, by wire.py; here its first byte is enough.
+        is_json = "json" in answer.content_type or body.lstrip()[:1] in _JSON_STARTS
+        return (Shape.JSON, "") if is_json else (Shape.PAGE, _page_text(body))
+    value = _parse_error(body)
+    if value is None:
+        return Shape.PAGE, _page_text(body)
+    # Only Connect's own errors have an error_code. Jetty's, from before Connect's resources are up, do not.
+    shape = Shape.CONNECT if "error_code" in value else Shape.JSON
+    return shape, str(value.get("message") or "")
+
+
+def _parse_error(body: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _page_text(body: bytes) -> str:
+    """The words of an HTML page or whatever else came, on one line."""
+    text = re.sub(r"<[^>]*>", " ", body[:_LONGEST_TEXT].decode(errors="replace"))
+    return " ".join(text.split())
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + " …"

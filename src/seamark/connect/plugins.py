@@ -1,0 +1,79 @@
+"""Which plugins the workers of a cluster have, and where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from seamark.connect.model import Plugin
+from seamark.core.refs import ConnectorType
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPlugin:
+    """One version of a plugin in one Connect cluster.
+
+    `workers` have it. `missing` have no version of it, so a connector that lands there fails. `others` have it in the
+    versions named. A worker that did not answer is in none of them.
+    """
+
+    cluster: str
+    class_name: str
+    type: str
+    version: str
+    workers: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+    others: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether every worker that answered has it in this version."""
+        return not self.missing and not self.others
+
+
+def build_fleet_plugins(cluster: str, told: Mapping[str, Iterable[Plugin]]) -> tuple[FleetPlugin, ...]:
+    """The plugins of a cluster by what each worker told, sorted by class and version."""
+    by_worker = {url: tuple(plugins) for url, plugins in told.items()}
+    known = sorted({(found.class_name, found.type, found.version) for one in by_worker.values() for found in one})
+    return tuple(_build_plugin(cluster, by_worker, *key) for key in known)
+
+
+def _build_plugin(
+    cluster: str, by_worker: Mapping[str, tuple[Plugin, ...]], class_name: str, kind: str, version: str
+) -> FleetPlugin:
+    # From 4.1 on a worker may have several versions of one plugin.
+    versions = {url: _list_versions(plugins, class_name) for url, plugins in by_worker.items()}
+    return FleetPlugin(
+        cluster,
+        class_name=class_name,
+        type=kind,
+        version=version,
+        workers=tuple(url for url, found in versions.items() if version in found),
+        missing=tuple(url for url, found in versions.items() if not found),
+        others=tuple((url, "+".join(found)) for url, found in versions.items() if found and version not in found),
+    )
+
+
+def _list_versions(plugins: Iterable[Plugin], class_name: str) -> list[str]:
+    return sorted({plugin.version for plugin in plugins if plugin.class_name == class_name})
+
+
+def find_type(plugins: Iterable[Plugin], plugin_class: str) -> ConnectorType:
+    """The type of the plugin that Connect would take for this `connector.class`; UNKNOWN where none fits.
+
+    Connect takes the whole name of a class, its last part, and that without "Connector" at its end.
+    """
+    found = {ConnectorType.of(plugin.type) for plugin in plugins if plugin_class in _names(plugin.class_name)}
+    found.discard(ConnectorType.UNKNOWN)
+    return found.pop() if len(found) == 1 else ConnectorType.UNKNOWN
+
+
+def _names(class_name: str) -> tuple[str, str, str]:
+    simple = class_name.rpartition(".")[2]
+    return class_name, simple, simple.removesuffix("Connector")
+
+
+def find_class(plugins: Iterable[Plugin], plugin_class: str) -> str:
+    """The whole name of the class that Connect would take for this `connector.class`; itself where none fits."""
+    found = {plugin.class_name for plugin in plugins if plugin_class in _names(plugin.class_name)}
+    return found.pop() if len(found) == 1 else plugin_class

@@ -1,0 +1,444 @@
+"""A connector comes, changes, and goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Annotated, Any, ClassVar, Self
+
+from seamark.changes.action import (
+    LOCKS,
+    ConfigWrite,
+    NewName,
+    Reads,
+    StandaloneStep,
+    StepSeen,
+    action_kind,
+    needs_permission,
+    take_last_look,
+)
+from seamark.changes.codec import Secret, Transient
+from seamark.changes.effect import Effect, FieldChange, Sign
+from seamark.changes.environment import World
+from seamark.changes.images import (
+    build_config_image,
+    find_references,
+    find_sealed,
+    find_typed,
+    is_same_image,
+    is_sealed,
+    reveal_config,
+)
+from seamark.changes.step import SETTLE_SECONDS, CanNotUndo, Intent, Observed, Step, step_kind
+from seamark.connect.api import CONNECT
+from seamark.connect.model import Connector
+from seamark.connectors.read import (
+    compare_config,
+    read_config,
+    read_config_image,
+    read_run_state,
+    read_status,
+    refuse_hidden,
+)
+from seamark.core.readings import read_all
+from seamark.core.refs import ConnectorType, Port
+from seamark.core.secrets import MASK, is_sensitive, mask_value
+from seamark.errors import DeadlineError, NotFoundError, RefusedError
+from seamark.policy.permissions import Permission
+from seamark.report.words import render_count
+
+
+@dataclass(frozen=True, slots=True)
+class EditConfig(Step):
+    """What the steps share that change some keys. None takes a key out.
+
+    The connector should be stopped: from 3.9 on Connect restarts tasks for a key that is not theirs, before it does
+    not.
+    """
+
+    aspect: ClassVar[str] = "config"
+    settle_seconds: ClassVar[float] = SETTLE_SECONDS
+
+    cluster: str
+    name: str
+    values: Mapping[str, str | None]
+
+    @property
+    def subject(self) -> str:
+        return f"connector/{self.cluster}/{self.name}"
+
+    def intend(self, world: World) -> Intent:
+        self.refuse_keys()
+        before = read_config_image(world, self.cluster, self.name, secret=())
+        if before is not None:
+            self._check_types(world, before["config"])
+        return Intent(before=before, after=None if before is None else {"config": self._merge(before["config"])})
+
+    def perform(self, world: World, intent: Intent) -> None:
+        config = take_last_look(world, self.subject, lambda: read_config(world, self.cluster, self.name))
+        if config is None:
+            raise RefusedError(f"{self.subject} is not there", hint="seamark connectors list shows what is there")
+        # The journal holds no secrets, so the rest is sent as it is read now; it must be what was seen.
+        image = build_config_image(config, world, cluster=self.cluster)
+        if intent.before is None or not is_same_image(image, intent.before["config"], world):
+            raise RefusedError(f"{self.subject} was changed a moment ago by somebody else; nothing was sent")
+        world.use(CONNECT)(self.cluster).put_config(self.name, self._merge(config))
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        return compare_config(read_config_image(world, self.cluster, self.name, secret=()), intent, world)
+
+    def refuse_keys(self) -> None:
+        """Refuse keys that this step must not touch."""
+
+    def _check_types(self, world: World, image: Mapping[str, Any]) -> None:
+        """Refuse keys that the connector's plugins type as PASSWORD: a step holds its values in clear."""
+        plain = {key: value for key, value in self._merge(image).items() if isinstance(value, str)}
+        if secret := sorted(find_typed(world, self.cluster, plain).intersection(self.values)):
+            raise RefusedError(
+                f"can't change {', '.join(secret)} of {self.subject}; no changes were made",
+                cause="their type is PASSWORD or unknown, and a plan holds no secrets",
+                hint="change these keys with `seamark connectors change`",
+            )
+
+    def find_former(self, intent: Intent) -> dict[str, str | None] | CanNotUndo:
+        """Return the values that the keys had before, as far as the journal holds them."""
+        before: Mapping[str, Any] = (intent.before or {}).get("config", {})
+        former = {key: before.get(key) for key in self.values}
+        if lost := [key for key, value in former.items() if is_sealed(value)]:
+            return CanNotUndo(f"the former value of {', '.join(lost)} is a secret, and the journal holds no secrets")
+        return former
+
+    def say_values(self) -> str:
+        """The values in words."""
+        return ", ".join(f"no {key}" if value is None else f"{key}={value}" for key, value in self.values.items())
+
+    def _merge(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        merged = {**config, **self.values}
+        return {key: value for key, value in merged.items() if value is not None}
+
+
+LEFTOVERS: Port[Callable[[str, str], tuple[str, ...]]] = Port("leftovers")
+"""Tells for a Connect cluster and a connector what stays behind when the connector is deleted."""
+
+PLUGIN_TYPES: Port[Callable[[str, str], ConnectorType]] = Port("plugin types")
+"""Tells for a Connect cluster and a plugin's class whether its connectors are sources or sinks."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorAction(StandaloneStep):
+    """A step on one connector."""
+
+    cluster: str
+    name: str
+
+    @property
+    def subject(self) -> str:
+        return f"connector/{self.cluster}/{self.name}"
+
+    @classmethod
+    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[StepSeen]:
+        return read_all((action.subject, partial(action.see, reads)) for action in actions)
+
+    @classmethod
+    def find_locks(cls, actions: Sequence[Self], reads: Reads) -> Sequence[frozenset[str]]:
+        return [
+            find_locks(
+                reads,
+                action.cluster,
+                action.name,
+                find_connector(reads, action.cluster, action.name),
+                action.list_configs(),
+            )
+            for action in actions
+        ]
+
+    def list_configs(self) -> tuple[Mapping[str, str], ...]:
+        """Return the configs that the step writes: they may name other topics and groups."""
+        return ()
+
+    def see(self, reads: Reads) -> StepSeen:
+        """Return what the step finds, the connector's locks and its tasks."""
+        found = find_connector(reads, self.cluster, self.name)
+        tasks = 0 if found is None or found.status is None else len(found.status.tasks)
+        return StepSeen(
+            self.intend(reads.world), find_locks(reads, self.cluster, self.name, found, self.list_configs()), tasks
+        )
+
+
+def find_locks(
+    reads: Reads, cluster: str, name: str, present: Connector | None, written: Sequence[Mapping[str, str]]
+) -> frozenset[str]:
+    """Return the locks of a connector with the config that it has and those that are written."""
+    configs = [*([] if present is None else [present.config]), *written]
+    if present is not None:
+        kind = present.type
+    else:
+        plugins = [config["connector.class"] for config in configs if "connector.class" in config]
+        kind = reads.use(PLUGIN_TYPES)(cluster, plugins[0]) if plugins else ConnectorType.UNKNOWN
+    return reads.use(LOCKS).find_connector(cluster, name, configs or [{}], kind=kind)
+
+
+def find_connector(reads: Reads, cluster: str, name: str) -> Connector | None:
+    """Return a connector with its status; None where there is none of that name."""
+    try:
+        return reads.world.use(CONNECT)(cluster).read_connector(name)
+    except NotFoundError:
+        return None
+
+
+def say_tasks(tasks: int, one: str, many: str) -> str:
+    """Return what becomes of running tasks: `3 tasks end`."""
+    return f"{render_count(tasks, 'task')} {one if tasks == 1 else many}" if tasks else "no task runs now"
+
+
+def build_config_fields(intent: Intent) -> tuple[FieldChange, ...]:
+    """Return the keys of a config that change, with secrets masked."""
+    before, after = _find_config(intent.before), _find_config(intent.after)
+    changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    return tuple(
+        FieldChange(
+            key,
+            before=show_value(key, before.get(key)),
+            after=show_value(key, after.get(key)),
+            is_sensitive=is_hidden(key, before.get(key)) or is_hidden(key, after.get(key)),
+        )
+        for key in changed
+    )
+
+
+def show_value(key: str, value: Any) -> str | None:
+    """A value of an image as people may see it; None where there is none."""
+    if value is None:
+        return None
+    return MASK if is_sealed(value) else mask_value(key, str(value))
+
+
+def is_hidden(key: str, value: Any) -> bool:
+    """Whether people may not see a value of an image."""
+    return is_sealed(value) or (value is not None and is_sensitive(key) and mask_value(key, str(value)) == MASK)
+
+
+def _find_config(image: Any) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = image["config"] if image else {}
+    return found
+
+
+# What is read before a request is sent counts as time of the act; as long as `ChangeTiming.begin_seconds`, which knows.
+_READ_SECONDS = 5.0
+
+
+@action_kind("create-connector")
+@needs_permission(Permission.CHANGE_CONFIG)
+@step_kind("create-connector")
+@dataclass(frozen=True, slots=True)
+class CreateConnector(ConnectorAction):
+    """A connector that is not there yet is created. `secret` are keys that hold secrets, though their names don't say.
+
+    The same field of the other steps of this module makes their images comparable.
+    """
+
+    aspect: ClassVar[str] = "config"
+    declares: ClassVar[bool] = True
+    settle_seconds: ClassVar[float] = SETTLE_SECONDS
+    shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name", "config"})
+
+    config: Annotated[Mapping[str, str], Secret()] = field(repr=False)
+    state: str = "RUNNING"
+    secret: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        start = "and start it" if self.state == "RUNNING" else f"as {self.state}"
+        return f"create {self.subject} {start}"
+
+    def list_configs(self) -> tuple[Mapping[str, str], ...]:
+        return (self.config,)
+
+    def find_configs(self) -> tuple[ConfigWrite, ...]:
+        return (ConfigWrite(self.cluster, self.name, self.config),)
+
+    def find_new_names(self) -> tuple[NewName, ...]:
+        return (NewName(self.cluster, self.name),)
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        return Effect(Sign.CREATE, self.subject, f"create, {self.state}", build_config_fields(seen.intent))
+
+    def intend(self, world: World) -> Intent:
+        refuse_hidden(self.config, self.subject)
+        revealed = reveal_config(self.config, world)
+        image = build_config_image(revealed, world, cluster=self.cluster, secret=self._secret())
+        return Intent(
+            before=read_config_image(world, self.cluster, self.name, secret=self._secret()), after={"config": image}
+        )
+
+    def perform(self, world: World, intent: Intent) -> None:
+        if intent.before is not None:
+            raise RefusedError(
+                f"{self.subject} is there already", hint="change it instead of creating it, or choose another name"
+            )
+        state = None if self.state == "RUNNING" else self.state
+        world.use(CONNECT)(self.cluster).create_connector(
+            self.name, reveal_config(self.config, world), initial_state=state
+        )
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        image = read_config_image(world, self.cluster, self.name, secret=self._secret())
+        seen = compare_config(image, intent, world)
+        if seen is not Observed.AFTER:
+            return seen
+        # Until the status is there, nobody could tell what state a step after this one finds.
+        return Observed.BETWEEN if read_status(world, self.cluster, self.name) is None else Observed.AFTER
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        return DeleteConnector(self.cluster, self.name, secret=find_sealed(intent.after["config"]))
+
+    def _secret(self) -> tuple[str, ...]:
+        return self.secret + find_references(self.config)
+
+
+@action_kind("put-config")
+@needs_permission(Permission.CHANGE_CONFIG)
+@step_kind("put-config")
+@dataclass(frozen=True, slots=True)
+class PutConfig(ConnectorAction):
+    """A connector's config is replaced. The values of `keep` stay as Connect holds them.
+
+    `hidden` are keys of the config whose literal values no plan may hold, though neither their names nor their looks
+    say so: what was given as a reference before.
+    """
+
+    aspect: ClassVar[str] = "config"
+    declares: ClassVar[bool] = True
+    settle_seconds: ClassVar[float] = SETTLE_SECONDS
+    shown: ClassVar[frozenset[str]] = frozenset({"cluster", "name", "config"})
+
+    config: Annotated[Mapping[str, str], Secret(hidden="hidden")] = field(repr=False)
+    keep: tuple[str, ...] = ()
+    secret: tuple[str, ...] = ()
+    # A plan doesn't hold it: there, the values are masked already.
+    hidden: Annotated[tuple[str, ...], Transient()] = ()
+
+    def describe(self) -> str:
+        return f"change the config of {self.subject}, which restarts it"
+
+    def list_configs(self) -> tuple[Mapping[str, str], ...]:
+        return (self.config,)
+
+    def find_configs(self) -> tuple[ConfigWrite, ...]:
+        return (ConfigWrite(self.cluster, self.name, self.config, self.keep),)
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        words = f"restarts {render_count(seen.tasks, 'task')}" if seen.tasks else "no task runs now"
+        return Effect(Sign.CHANGE, self.subject, words, build_config_fields(seen.intent), tasks=seen.tasks)
+
+    def intend(self, world: World) -> Intent:
+        refuse_hidden(self.config, self.subject)
+        present, revealed = read_config(world, self.cluster, self.name), reveal_config(self.config, world)
+        secret = find_typed(world, self.cluster, present, revealed).union(self._secret())
+        after = build_config_image(revealed, world, cluster=self.cluster, secret=secret)
+        if present is None:
+            return Intent(before=None, after={"config": after})
+        before = build_config_image(present, world, cluster=self.cluster, secret=secret)
+        return Intent(before={"config": before}, after={"config": after | self._find_kept(before)})
+
+    def perform(self, world: World, intent: Intent) -> None:
+        if intent.before is None:
+            raise RefusedError(f"{self.subject} is not there", hint="seamark connectors list shows what is there")
+        config = reveal_config(self.config, world)
+        if self.keep:
+            config |= self._read_kept(world, intent)
+        world.use(CONNECT)(self.cluster).put_config(self.name, config)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        return compare_config(read_config_image(world, self.cluster, self.name, secret=self._secret()), intent, world)
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        if intent.before is None:
+            return None
+        before: Mapping[str, Any] = intent.before["config"]
+        after: Mapping[str, Any] = intent.after["config"]
+        sealed = find_sealed(before)
+        if lost := [key for key in sealed if after.get(key) != before[key]]:
+            return CanNotUndo(f"the former value of {', '.join(lost)} is a secret, and the journal holds no secrets")
+        config = {key: value for key, value in before.items() if key not in sealed}
+        return PutConfig(self.cluster, self.name, config, keep=sealed, secret=find_sealed(after))
+
+    def _secret(self) -> tuple[str, ...]:
+        return self.secret + self.keep + self.hidden + find_references(self.config)
+
+    def _find_kept(self, image: Mapping[str, Any]) -> dict[str, Any]:
+        if lost := sorted(key for key in self.keep if key not in image):
+            raise RefusedError(
+                f"{self.subject} has no {', '.join(lost)} any more, and the plan keeps what Connect holds",
+                hint="make the plan anew, with the values",
+            )
+        return {key: image[key] for key in self.keep}
+
+    def _read_kept(self, world: World, intent: Intent) -> dict[str, str]:
+        """The kept values, in clear. The journal does not hold them, so they are read at the last moment."""
+        began_at = world.clock.now()
+        present = world.use(CONNECT)(self.cluster).read_config(self.name)
+        held = {key: value for key, value in present.items() if key != "name"}
+        image = build_config_image(held, world, cluster=self.cluster, secret=self._secret())
+        if not is_same_image(image, intent.before["config"], world):
+            raise RefusedError(f"{self.subject} was changed a moment ago by somebody else; nothing was sent")
+        if world.clock.now() - began_at > _READ_SECONDS:
+            raise DeadlineError(f"reading the config of {self.subject} took too long; nothing was sent")
+        return {key: present[key] for key in self.keep}
+
+
+@action_kind("delete-connector")
+@needs_permission(Permission.DELETE)
+@step_kind("delete-connector")
+@dataclass(frozen=True, slots=True)
+class DeleteConnector(ConnectorAction):
+    """A connector is deleted. Its offsets or its group stay behind; Connect never removes them."""
+
+    aspect: ClassVar[str] = "config"
+    declares: ClassVar[bool] = True
+    settle_seconds: ClassVar[float] = SETTLE_SECONDS
+
+    secret: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        return f"delete {self.subject}; its positions stay behind"
+
+    @classmethod
+    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[StepSeen]:
+        read = reads.use(LEFTOVERS)
+        return [
+            replace(seen, read_leftovers=partial(read, action.cluster, action.name))
+            for action, seen in zip(actions, super(DeleteConnector, cls).inspect(actions, reads), strict=True)
+        ]
+
+    def undo_notes(self, seen: StepSeen) -> tuple[str, ...]:
+        return seen.read_leftovers()
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        return Effect(Sign.DELETE, self.subject, f"delete: {say_tasks(seen.tasks, 'ends', 'end')}")
+
+    def intend(self, world: World) -> Intent:
+        before = read_config_image(world, self.cluster, self.name, secret=self.secret)
+        if before is None:
+            return Intent(before=None, after=None)
+        state = read_run_state(world, self.cluster, self.name) or "RUNNING"
+        return Intent(before=before, after=None, extra={"state": state})
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del intent
+        world.use(CONNECT)(self.cluster).delete_connector(self.name)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        seen = compare_config(read_config_image(world, self.cluster, self.name, secret=self.secret), intent, world)
+        if seen is Observed.AFTER and read_status(world, self.cluster, self.name) is not None:
+            # The status outlives the config for a moment; a create in that moment would mix old and new tasks.
+            return Observed.BETWEEN
+        return seen
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        if intent.before is None:
+            return None
+        config: Mapping[str, Any] = intent.before["config"]
+        if lost := find_sealed(config):
+            return CanNotUndo(f"the value of {', '.join(lost)} was a secret, and the journal holds no secrets")
+        return CreateConnector(self.cluster, self.name, dict(config), state=intent.extra["state"])

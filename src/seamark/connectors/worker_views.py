@@ -1,0 +1,129 @@
+"""Plugins: the listing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seamark.connect.loggers import FleetLogger
+from seamark.connect.model import Worker
+from seamark.connect.plugins import FleetPlugin
+from seamark.core.readings import Reading
+from seamark.report.listing import Column, Listing, View
+from seamark.report.terminal import build_failures
+from seamark.report.text import Style
+
+
+def _format_logger_location(logger: FleetLogger) -> str:
+    if not logger.is_everywhere:
+        return ", ".join(logger.workers)
+    return f"all {logger.asked}" if logger.asked > 1 else "1"
+
+
+LOGGER_LISTING: Listing[FleetLogger] = Listing(
+    kind="LoggerList",
+    noun="logger",
+    name=lambda logger: logger.name,
+    columns=(
+        Column("cluster", "CLUSTER", lambda logger: logger.cluster),
+        Column("name", "LOGGER", lambda logger: logger.name),
+        Column("level", "LEVEL", lambda logger: logger.level),
+        Column("workers", "WORKERS", lambda logger: list(logger.workers), text=_format_logger_location),
+    ),
+)
+
+
+def build_loggers_view(loggers: Sequence[FleetLogger], reading: Reading[FleetLogger]) -> View[FleetLogger]:
+    """Loggers, and the workers that did not answer."""
+    return View(
+        LOGGER_LISTING,
+        loggers,
+        body=lambda: {"items": LOGGER_LISTING.build_items(loggers), "failures": build_failures(reading.failures)},
+        empty="no loggers",
+    )
+
+
+def _format_plugin_location(plugin: FleetPlugin) -> str:
+    total = len(plugin.workers) + len(plugin.missing) + len(plugin.others)
+    if plugin.is_everywhere:
+        return f"✓ all {total}" if total > 1 else "✓ 1"
+    return f"▲ {len(plugin.workers)} of {total}"
+
+
+def _trouble(plugin: FleetPlugin) -> str:
+    parts = [f"missing on {', '.join(plugin.missing)}"] if plugin.missing else []
+    parts += [f"{versions} on {url}" for url, versions in plugin.others]
+    return "; ".join(parts) or "-"
+
+
+PLUGIN_LISTING: Listing[FleetPlugin] = Listing(
+    kind="PluginList",
+    noun="plugin",
+    name=lambda plugin: plugin.class_name,
+    columns=(
+        Column("cluster", "CLUSTER", lambda plugin: plugin.cluster),
+        Column("class", "CLASS", lambda plugin: plugin.class_name),
+        Column("type", "TYPE", lambda plugin: plugin.type),
+        Column("version", "VERSION", lambda plugin: plugin.version),
+        Column(
+            "workers",
+            "WORKERS",
+            lambda plugin: list(plugin.workers),
+            text=_format_plugin_location,
+            style=lambda plugin: Style.PLAIN if plugin.is_everywhere else Style.WARN,
+        ),
+        Column("missing", "", lambda plugin: list(plugin.missing)),
+        Column("other_versions", "", lambda plugin: dict(plugin.others)),
+        Column("trouble", "TROUBLE", lambda plugin: "" if plugin.is_everywhere else _trouble(plugin), text=_trouble),
+    ),
+)
+
+
+def build_plugins_view(plugins: Sequence[FleetPlugin], reading: Reading[FleetPlugin]) -> View[FleetPlugin]:
+    """Plugins, and the workers that did not answer."""
+    return View(
+        PLUGIN_LISTING,
+        plugins,
+        body=lambda: {"items": PLUGIN_LISTING.build_items(plugins), "failures": build_failures(reading.failures)},
+        empty="no plugins",
+    )
+
+
+def _skew(worker: Worker) -> str:
+    if worker.clock_skew_seconds is None:
+        return "-"
+    return f"{worker.clock_skew_seconds:+.1f} s"
+
+
+WORKER_LISTING: Listing[Worker] = Listing(
+    kind="WorkerList",
+    noun="worker",
+    name=lambda worker: worker.url,
+    columns=(
+        Column("cluster", "CLUSTER", lambda worker: worker.cluster),
+        Column("url", "URL", lambda worker: worker.url),
+        Column(
+            "up",
+            "STATE",
+            lambda worker: worker.is_up,
+            text=lambda worker: "✓ UP" if worker.is_up else "✗ DOWN",
+            style=lambda worker: Style.GOOD if worker.is_up else Style.BAD,
+        ),
+        Column("version", "VERSION", lambda worker: worker.version),
+        Column("connectors", "CONNECTORS", lambda worker: worker.connectors if worker.is_up else None, right=True),
+        Column("tasks", "TASKS", lambda worker: worker.tasks if worker.is_up else None, right=True),
+        Column("commit", "COMMIT", lambda worker: worker.commit, wide=True),
+        Column("kafka_cluster_id", "KAFKA CLUSTER", lambda worker: worker.kafka_cluster_id, wide=True),
+        Column("clock_skew_seconds", "CLOCK", lambda worker: worker.clock_skew_seconds, text=_skew, wide=True),
+        Column("error", "ERROR", lambda worker: worker.error),
+    ),
+)
+
+
+def build_workers_view(reading: Reading[Worker]) -> View[Worker]:
+    """Workers, and the clusters none of whose workers could be asked."""
+    return View(
+        WORKER_LISTING,
+        reading.items,
+        body=lambda: {"items": WORKER_LISTING.build_items(reading.items), "failures": build_failures(reading.failures)},
+        empty="no workers",
+    )

@@ -1,0 +1,216 @@
+"""The partitions that a consumer holds, and how far each has come: read, and saved. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from seamark.errors import FormatVersionError, NotFoundError, UsageError
+from seamark.kafka.model import Spot
+from seamark.tables.model import Entry
+from seamark.tables.postgres.ledger import Ledger, Runner
+
+
+@dataclass(slots=True)
+class Held:
+    """One partition. `entry` is what the ledger said last; `position` is the record that comes next.
+
+    `saved` is what the ledger says if the last transaction was committed, which is not known yet.
+    """
+
+    entry: Entry
+    position: int
+    saved: Entry | None = None
+    # Where the caller wants to go on, whatever the ledger says.
+    sought: int | None = None
+    # Whether the ledger has that place if the last save was committed, now or later.
+    is_sought_saved: bool = False
+    # Whether the client reads on from `position`. If not, or if nobody knows, it must be sent there.
+    is_placed: bool = False
+
+    @property
+    def is_read(self) -> bool:
+        """Whether records of it were given to the caller since the ledger was looked at."""
+        return self.position != self.start
+
+    @property
+    def is_to_save(self) -> bool:
+        """Whether the ledger is to follow: records were given, or the caller has sought another place."""
+        return self.is_read or self.sought is not None
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether the ledger must be looked at before more of it is given."""
+        return self.is_read or self.saved is not None or not self.is_placed
+
+    @property
+    def start(self) -> int:
+        """Where its next records are, as far as the ledger is known."""
+        return self.entry.next_offset if self.sought is None else self.sought
+
+    def seek(self, offset: int) -> None:
+        """The caller wants to go on there."""
+        self.sought = self.position = offset
+        # No save of before has it.
+        self.is_sought_saved = self.is_placed = False
+
+    def save(self, saved: Entry) -> None:
+        """What was given, and where the caller wants to go on, is in a transaction."""
+        self.saved, self.is_sought_saved = saved, True
+
+
+class Holdings:
+    """All partitions of one consumer."""
+
+    def __init__(self) -> None:
+        self._held: dict[Spot, Held] = {}
+
+    def __iter__(self) -> Iterator[tuple[Spot, Held]]:
+        return iter(list(self._held.items()))
+
+    def __contains__(self, spot: Spot) -> bool:
+        return spot in self._held
+
+    def take(self, spot: Spot, entry: Entry) -> None:
+        """A partition was claimed."""
+        self._held[spot] = Held(entry, position=entry.next_offset)
+
+    def drop(self, spots: Iterable[Spot]) -> None:
+        """Partitions are gone."""
+        for spot in spots:
+            self._held.pop(spot, None)
+
+    def find(self, spot: Spot) -> Held:
+        """A partition that is held."""
+        if spot not in self._held:
+            topic, partition = spot
+            raise NotFoundError(
+                f"{topic}-{partition} is not held by this consumer",
+                hint="it may be another's, or not yet claimed: consume first",
+            )
+        return self._held[spot]
+
+    def accept(self, spot: Spot, offset: int) -> bool:
+        """Whether a record is the next of its partition; it is given to the caller then."""
+        held = self._held.get(spot)
+        # What was on its way when the partition was taken or set back is not.
+        if held is None or offset < held.position:
+            return False
+        held.position = offset + 1
+        return True
+
+    def take_back(self) -> None:
+        """What the client gave last did not reach the caller, and may be lost on the way: all is to be read again."""
+        for held in self._held.values():
+            held.position, held.is_placed = held.start, False
+
+    def settle(self, spot: Spot, found: Entry) -> bool:
+        """The ledger was looked at. Whether the client must be sent back or forth, to `position`."""
+        held = self._held[spot]
+        is_committed = found == held.saved
+        # In one epoch only our own saves move it; one whose COMMIT was in doubt may be seen only now.
+        if held.is_sought_saved and (is_committed or found.moves != held.entry.moves):
+            held.sought = None
+        held.entry, held.saved = found, None
+        if not is_committed:
+            # The ledger is right, unless the caller has sought another place.
+            held.position, held.is_placed = held.start, False
+        return not held.is_placed
+
+
+# A process that was stopped in its transaction holds its rows until the database ends it.
+_LOCK_SECONDS = 10
+
+
+class Housekeeping:
+    """Claims partitions and looks at them. The connection is opened when it is needed, and anew where it broke."""
+
+    def __init__(self, ledger: Ledger, connect: Callable[[], Any]) -> None:
+        self._ledger = ledger
+        self._connect = connect
+        self._connection: Any = None
+        self._is_created = False
+
+    def read(self) -> dict[tuple[str, int], Entry]:
+        """What stands in the ledger now."""
+        with self._transaction() as runner:
+            return self._ledger.read(runner)
+
+    def claim(self, entry: Entry, *, find_start: Callable[[], int]) -> Entry:
+        """Take a partition. One that has no entry gets one, with where it shall begin."""
+        # In a transaction of its own, so that an entry of another format version is refused before any row is locked.
+        self.read()
+        with self._transaction() as runner:
+            found = self._ledger.claim(runner, entry)
+        if found is not None:
+            return found
+        first = Entry(entry.topic, entry.topic_id, entry.partition, next_offset=find_start())
+        try:
+            with self._transaction() as runner:
+                self._ledger.add(runner, first)
+        except Exception:
+            # Another process may have entered it in the same moment. If not, this says it again.
+            if entry.key not in self.read():
+                raise
+        return self.claim(entry, find_start=find_start)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Runner]:
+        if self._connection is None:
+            self._connection = self._connect()
+        try:
+            runner = Runner(self._connection)
+            _expect_transactions(runner)
+            self._create(runner)
+            if runner.is_postgres:
+                runner.change(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
+            yield runner
+            self._connection.commit()
+        except BaseException:
+            # Nobody knows the state of a connection that failed; the next use opens another.
+            broken, self._connection = self._connection, None
+            broken.close()
+            raise
+
+    def _create(self, runner: Runner) -> None:
+        """Make the table, unless it is there: to make one may take a right that nobody needs afterwards."""
+        if self._is_created or self._is_readable(runner):
+            return
+        try:
+            self._ledger.create(runner)
+            self._connection.commit()
+        except Exception:
+            # Another process may make it in the same moment; one of the two then fails, and both find it.
+            self._connection.rollback()
+            if not self._is_readable(runner):
+                raise
+        self._is_created = True
+
+    def _is_readable(self, runner: Runner) -> bool:
+        try:
+            self._ledger.read(runner)
+            self._connection.commit()
+        except FormatVersionError:
+            raise
+        except Exception:  # noqa: BLE001 - drivers have errors of their own for a table that is missing
+            self._connection.rollback()
+            return False
+        self._is_created = True
+        return True
+
+
+def _expect_transactions(runner: Runner) -> None:
+    if runner.is_alone:
+        raise UsageError(
+            "connect gives a connection that commits each statement by itself",
+            cause="a partition is claimed and read in one transaction",
+            hint="open it without autocommit",
+        )

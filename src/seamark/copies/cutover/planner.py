@@ -1,0 +1,378 @@
+"""The plan of a cut-over: who stops, what each reader will read again, who is turned to the new topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from seamark.changes.plan import Planned
+from seamark.connect.config import switch_sink, switch_source
+from seamark.connectors.policy import check_config_writes
+from seamark.copies.cutover.action import CutOver, CutoverGroup, RecreatedTopic
+from seamark.copies.cutover.undo import CutoverConnector
+from seamark.copies.plan.endpoints import find_topic, read_stable_bounds
+from seamark.copies.plan.plan import build_back_name
+from seamark.copies.plan.users import (
+    CopyReader,
+    CopyUsers,
+    ReaderKind,
+    leave_mirrors_out,
+    read_copy_users,
+    read_landings,
+    say_file,
+)
+from seamark.core.refs import parse_owner
+from seamark.errors import NotFoundError, RefusedError, UsageError
+from seamark.offsets.write.guards import require_run_state
+from seamark.offsets.write.rights import build_rights_notes
+from seamark.tables.owners import list_consumers
+from seamark.topics.users import Use
+
+if TYPE_CHECKING:
+    from seamark.changes.environment import World
+    from seamark.connect.clusters import Clusters
+    from seamark.connect.model import Connector
+    from seamark.context import Context
+    from seamark.copies.cutover.operations import CutoverOperations
+    from seamark.copies.plan.endpoints import CopyEndpoint
+    from seamark.copies.plan.plan import CopyPlan
+    from seamark.kafka.api import BrokersPort
+    from seamark.kafka.model import TopicStatus
+
+
+def find_leftover(
+    plan: CopyPlan, *, name: str, kafka: BrokersPort, operations: CutoverOperations, abandon: Sequence[str] = ()
+) -> str:
+    """The topic to delete: the source; or the temporary copy, where the source was made anew under its name.
+
+    `name` is how `operations` name the copy.
+
+    Raises:
+        RefusedError: it is gone already, or a group has a position in it and none in the other one, or it holds what
+            was never copied to that.
+    """
+    source, target = find_topic(kafka, plan.source.topic), find_topic(kafka, plan.target.topic)
+    if source is None or target is None:
+        gone = plan.source.topic if source is None else plan.target.topic
+        raise RefusedError(f"the copy {plan.id} is finished: {gone} is gone")
+    is_anew = bool(plan.source.topic_id) and source.topic_id != plan.source.topic_id
+    left, kept = (target, source) if is_anew else (source, target)
+    _refuse_stranded(left, kept, kafka=kafka, abandon=abandon)
+    _refuse_uncopied(left, kept, copy=build_back_name(name) if is_anew else name, operations=operations)
+    return left.name
+
+
+def _refuse_uncopied(left: TopicStatus, kept: TopicStatus, *, copy: str, operations: CutoverOperations) -> None:
+    """Refuse to delete what somebody has written since, as a producer may that nobody has turned."""
+    try:
+        behind = operations.list_left(copy)
+    except NotFoundError as error:
+        raise RefusedError(
+            f"{left.name} was never copied to {kept.name}; nothing was deleted",
+            cause=error.message,
+            hint="seamark copy status lists what was copied, and seamark journal list which cut-over is open",
+        ) from None
+    if behind:
+        plan, count = copy.partition("@")[0], sum(behind.values())
+        raise RefusedError(
+            f"{left.name} holds {count} offsets that were never copied to {kept.name}; nothing was deleted",
+            cause=f"behind what was copied: {', '.join(f'partition {at} has {n}' for at, n in behind.items())}",
+            hint=f"stop who writes there, then copy them: seamark copy run {plan} --follow --lag 0; or, if nobody "
+            f"misses them: seamark topics delete {left.name}",
+        )
+
+
+def _refuse_stranded(left: TopicStatus, kept: TopicStatus, *, kafka: BrokersPort, abandon: Sequence[str]) -> None:
+    names = [found.name for found in kafka.read_all_groups().items if found.has_offsets]
+    spots = (*left.spots, *kept.spots)
+    committed = kafka.read_committed(dict.fromkeys(names, spots), with_metadata=False)
+    landings = read_landings(kafka, spots)
+    held = [
+        *committed.require_complete(what="the positions of the readers"),
+        *landings.require_complete(what="the ledgers of landings"),
+    ]
+    alone = [found.group for found in held if {spot[0] for spot in found.offsets} == {left.name}]
+    stranded = [group for group in leave_mirrors_out(alone, landings) if group not in abandon]
+    if stranded:
+        raise RefusedError(
+            f"{left.name} is still needed; nothing was deleted",
+            cause=f"{', '.join(stranded)} has positions in it, and none in {kept.name}",
+            hint=f"cut over first: seamark copy cutover; or, if nobody misses it: --abandon {stranded[0]}",
+        )
+
+
+ISOLATION, COMMITTED = "consumer.override.isolation.level", "read_committed"
+_CONNECTOR = "connector/"
+_ELSEWHERE = ("consumer.override.bootstrap.servers", "producer.override.bootstrap.servers")
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorRole:
+    """A connector that takes part, as it is now and as the plan switches it."""
+
+    connector: Connector
+    planned: CutoverConnector
+
+    @property
+    def config(self) -> Mapping[str, str | None]:
+        """Its config after the switch; None where a key is removed."""
+        return {**self.connector.config, **self.planned.values}
+
+
+@dataclass(frozen=True, slots=True)
+class CutoverOptions:
+    """The options of a cutover.
+
+    `leave` are groups that stay with the source. `sources` are connectors that write to it, though nothing tells so.
+    With `read_committed` sinks are told to read committed records only, so that debris is nothing to them;
+    `accept_debris` takes the repeats. With `in_place` the source is made anew under its own name from the target.
+    """
+
+    missing: str = ""
+    level: str = "standard"
+    leave: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    read_committed: bool = False
+    accept_debris: bool = False
+    accept_zombies: bool = False
+    in_place: bool = False
+
+
+class CutoverParticipants:
+    """Finds who takes part in the cut-over from one topic to another."""
+
+    def __init__(
+        self, source: str, target: str, *, options: CutoverOptions, clusters: Clusters, world: World, users: CopyUsers
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._options = options
+        self._clusters = clusters
+        self._world = world
+        self._users = users
+
+    def list_sinks(self) -> tuple[ConnectorRole, ...]:
+        """The sinks that read the source. Sinks of one group are named together."""
+        readers = [reader for reader in self._users.readers if reader.kind is ReaderKind.SINK]
+        names = dict.fromkeys(name for reader in readers for name in reader.name.split(", "))
+        return tuple(self._build_sink(name) for name in names)
+
+    def list_sources(self) -> tuple[ConnectorRole, ...]:
+        """The sources that write to it: those of which it is known, and those that were named."""
+        known = [user.subject for user in self._users.writers if user.use is Use.WRITES]
+        names = [one.removeprefix(_CONNECTOR) for one in known if one.startswith(_CONNECTOR)]
+        return tuple(self._build_source(name) for name in dict.fromkeys((*names, *self._options.sources)))
+
+    def list_groups(self, sinks: Sequence[ConnectorRole]) -> tuple[CutoverGroup, ...]:
+        """Every group that is carried over.
+
+        Raises:
+            RefusedError: somebody is in one that is no sink's.
+        """
+        chosen = [reader for reader in self._users.readers if reader.group and reader.group not in self._options.leave]
+        self._refuse_active(chosen)
+        by_name = {role.connector.owner: role for role in sinks}
+        return tuple(
+            CutoverGroup(reader.group, sees_debris=self._sees_debris(reader, by_name))
+            for reader in {reader.group: reader for reader in chosen}.values()
+        )
+
+    def list_notes(self) -> tuple[str, ...]:
+        """What is not done for anybody, by name."""
+        notes = [f"{group} stays with {self._source}: it is left as it is" for group in self._options.leave]
+        named = {f"{_CONNECTOR}{name}" for name in self._options.sources}
+        for user in self._users.writers:
+            if user.use is Use.MAY_WRITE and user.subject not in named:
+                name = user.subject.removeprefix(_CONNECTOR)
+                notes.append(f"{user.subject} may write to {self._source}; if it does: --source {name}")
+        return tuple(notes)
+
+    def _build_sink(self, name: str) -> ConnectorRole:
+        connector = self._read(name)
+        if self._options.in_place:
+            return self._build(connector, {})
+        values = dict(switch_sink(connector.owner, connector.config, source=self._source, target=self._target))
+        if self._options.read_committed and connector.config.get(ISOLATION) != COMMITTED:
+            values[ISOLATION] = COMMITTED
+        return self._build(connector, values)
+
+    def _build_source(self, name: str) -> ConnectorRole:
+        connector = self._read(name)
+        if self._options.in_place:
+            return self._build(connector, {})
+        return self._build(connector, switch_source(connector.config, source=self._source, target=self._target))
+
+    def _build(self, connector: Connector, values: Mapping[str, str | None]) -> ConnectorRole:
+        if elsewhere := [key for key in _ELSEWHERE if connector.config.get(key)]:
+            raise RefusedError(
+                f"{connector.owner} uses another Kafka cluster than this copy, and can't be turned over",
+                cause=f"its config has {', '.join(elsewhere)}",
+                hint="stop it and turn it yourself; or copy the topic where it is",
+            )
+        state = require_run_state(connector, self._world)
+        return ConnectorRole(connector, CutoverConnector(connector.cluster, connector.name, state, values))
+
+    def _read(self, name: str) -> Connector:
+        ref = parse_owner(name)
+        cluster = ref.cluster
+        if not cluster:
+            (cluster,) = self._clusters.names
+        return self._clusters.client(cluster).read_connector(ref.name)
+
+    def _refuse_active(self, readers: Sequence[CopyReader]) -> None:
+        busy = [reader for reader in readers if reader.kind is ReaderKind.GROUP and reader.is_active]
+        if busy:
+            raise RefusedError(
+                f"somebody reads {self._source} that seamark can't stop; nothing was changed",
+                cause=", ".join(f"group {reader.group} is {reader.state}" for reader in busy),
+                hint=f"stop its members, or leave it with the source: --leave {busy[0].group}",
+            )
+
+    def _sees_debris(self, reader: CopyReader, sinks: Mapping[str, ConnectorRole]) -> bool:
+        # A landing reads committed records only.
+        if self._options.accept_debris or reader.kind is ReaderKind.LANDING:
+            return False
+        own = [sinks[name] for name in reader.name.split(", ") if name in sinks]
+        if not own:
+            # Nobody can tell how a consumer reads; most read all.
+            return True
+        return any(role.config.get(ISOLATION) != COMMITTED for role in own)
+
+
+_UNTIL = "it can be undone until somebody writes to the new topic"
+_FORWARD = (
+    "can't be undone once the topic is deleted: from there on it only goes forward, and the copy holds every record "
+    "until seamark copy finish"
+)
+_OTHERS = (
+    "producers that are no connectors must be stopped before and turned by you; so must consumers and the checkpoints "
+    "of Spark and Flink, which no group tells of"
+)
+
+
+class CutoverPlanner:
+    """Makes the plans of cut-overs in one context."""
+
+    def __init__(self, endpoint: CopyEndpoint, *, clusters: Clusters) -> None:
+        self._context = endpoint.context
+        self._world = endpoint.world
+        self._open_kafka = endpoint.open_kafka
+        self._planner = endpoint.planner()
+        self._clusters = clusters
+
+    def plan(self, copy: CopyPlan, options: CutoverOptions, *, name: str) -> Planned:
+        """Plan to turn everybody from the source of a copy to its target. `name` is what steps call the copy.
+
+        Raises:
+            NotFoundError: source or target is not there.
+            RefusedError: somebody can't be turned over.
+        """
+        cutover, notes = self._gather(copy, options, name=name)
+        reads = self._planner.open_reads(1)
+        seen = cutover.read(reads)
+        needs = cutover.needs(seen)
+        check_config_writes(needs.configs, self._clusters, self._context)
+        access = build_rights_notes(needs.rights, context=self._context, brokers=self._open_kafka)
+        return self._planner.plan(
+            _build_title(cutover),
+            [cutover],
+            notes=(*notes, *self._build_notes(cutover), *access, _OTHERS, _say_end(cutover)),
+            reads=reads,
+            known={0: seen},
+        )
+
+    def _gather(self, copy: CopyPlan, options: CutoverOptions, *, name: str) -> tuple[CutOver, tuple[str, ...]]:
+        source, target, kafka = copy.source.topic, copy.target.topic, self._open_kafka()
+        status = find_topic(kafka, source)
+        if status is None or find_topic(kafka, target) is None:
+            gone = source if status is None else target
+            raise NotFoundError(f"there is no topic {gone}", hint=f"seamark copy status {copy.id} says what was done")
+        bounds = read_stable_bounds(kafka, status)
+        left_out = sum(max(0, one.begin - bounds[one.partition].earliest) for one in copy.ranges)
+        if options.in_place:
+            _refuse_loss(copy, options, left_out=left_out)
+        users = read_copy_users(status, bounds, clusters=self._clusters, kafka=kafka, now=self._world.clock.now())
+        participants = CutoverParticipants(
+            source, target, options=options, clusters=self._clusters, world=self._world, users=users
+        )
+        sinks = participants.list_sinks()
+        changed = [choice for choice in copy.configs if choice.value != choice.final]
+        new = RecreatedTopic(
+            status.topic_id,
+            copy.target.partitions,
+            copy.target.replication_factor,
+            {choice.key: choice.value for choice in copy.configs},
+        )
+        cutover = CutOver(
+            name,
+            source,
+            target,
+            sinks=tuple(one.planned for one in sinks),
+            sources=tuple(one.planned for one in participants.list_sources()),
+            groups=participants.list_groups(sinks),
+            configs={choice.key: choice.final for choice in changed},
+            held={choice.key: choice.value for choice in changed},
+            missing=options.missing,
+            level=options.level,
+            accepts_zombies=options.accept_zombies,
+            recreated=new if options.in_place else None,
+        )
+        gap = (f"{left_out} offsets of {source} before the copy's begin are not in {target}",) if left_out else ()
+        return cutover, (*gap, *users.notes, *participants.list_notes())
+
+    def _build_notes(self, cutover: CutOver) -> Iterator[str]:
+        if cutover.sinks and not cutover.recreated:
+            names = ", ".join(f"{one.cluster}/{one.name}" for one in cutover.sinks)
+            yield f"what {names} writes may be named after the topic: from then on after {cutover.target}"
+        yield from _describe_pipelines(cutover)
+        yield from _describe_exact_consumers(cutover, self._context)
+
+
+def _refuse_loss(copy: CopyPlan, options: CutoverOptions, *, left_out: int) -> None:
+    """Refuse to delete a topic that holds what the copy does not, or that somebody is to stay with."""
+    if left_out:
+        raise RefusedError(
+            f"{copy.source.topic} can't be made anew from this copy; nothing was changed",
+            cause=f"{left_out} offsets before its begin were left out, and would be gone with the topic",
+            hint="make a plan without --from; or cut over to the copy's own name",
+        )
+    if options.leave:
+        raise UsageError(
+            f"nobody can be left with {copy.source.topic}: it is deleted and made anew",
+            hint="cut over without --in-place; or let the group be carried over",
+        )
+
+
+def _build_title(cutover: CutOver) -> str:
+    if cutover.recreated:
+        return f"make {cutover.source} anew with {cutover.recreated.partitions} partitions, from {cutover.target}"
+    return f"cut over {cutover.source} to {cutover.target}"
+
+
+def _say_end(cutover: CutOver) -> str:
+    return _FORWARD if cutover.recreated else _UNTIL
+
+
+def _describe_pipelines(cutover: CutOver) -> Iterator[str]:
+    """What the owner of each landing has to do: its file is theirs, and nobody here can stop its runs."""
+    for owner in cutover.pipelines:
+        yield (
+            f"nobody can tell from here whether {owner} runs: stop it first; a run that is under way is shut out, and "
+            f"ends with an error"
+        )
+        if not cutover.recreated:
+            yield say_file(owner, cutover.source, target=cutover.target)
+
+
+def _describe_exact_consumers(cutover: CutOver, context: Context) -> Iterator[str]:
+    """What to look at before the group of an exact consumer is carried over: it goes on at what its group says."""
+    groups = [one.group for one in cutover.groups if not one.is_pipeline]
+    known = list_consumers(context) if groups else frozenset()
+    for group in groups:
+        if group in known:
+            yield (
+                f"group {group} is of a consumer that keeps its offsets in a ledger; what it has committed is older, "
+                f"if it was killed, and rows would be there twice: compare seamark groups show {group} with "
+                "seamark_ledger; where they differ, start it once more and close it"
+            )

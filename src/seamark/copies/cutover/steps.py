@@ -1,0 +1,280 @@
+"""A reader of a copied topic gets its positions in the target: the first record of each that it has not had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from seamark.changes.environment import World
+from seamark.changes.preconditions import POSITION
+from seamark.changes.step import CanNotUndo, Intent, Observed, Step, step_kind
+from seamark.connectors.read import read_config
+from seamark.connectors.run_state import SetRunState
+from seamark.connectors.steps import EditConfig
+from seamark.copies.cutover.checks import CopyLook
+from seamark.copies.cutover.port import COPIES
+from seamark.copies.cutover.translation import CarriedReader
+from seamark.copies.plan.plan import build_back_name
+from seamark.core.refs import build_group_owner
+from seamark.core.secrets import is_sensitive
+from seamark.errors import RefusedError
+from seamark.groups.actions import MoveGroup, load_positions, read_commits
+from seamark.kafka.api import BROKERS
+from seamark.kafka.groups import Committed
+from seamark.topics.actions import read_topic, require_topic
+
+
+@step_kind("return-reader")
+@dataclass(frozen=True, slots=True)
+class RestoreGroupOffsets(MoveGroup):
+    """What a group has committed for the target is as it was before. Its positions in the source were never touched.
+
+    `copy` is the copy whose cut-over is taken back, and `ends` are those of its target at the cut-over.
+    """
+
+    # The sink or the consumer has moved on since: nobody can expect where it stands.
+    aspect: ClassVar[str] = POSITION
+
+    copy: str = ""
+    source: str = ""
+    target: str = ""
+    ends: Mapping[int, int] = field(default_factory=dict)
+
+    def describe(self) -> str:
+        return f"let {self.subject} go on in {self.source}, where it stood"
+
+    def undo(self, intent: Intent) -> CanNotUndo:
+        del intent
+        return CanNotUndo(f"{self.source} may have new records by then: seamark copy cutover does it anew")
+
+
+@step_kind("carry-reader")
+@dataclass(frozen=True, slots=True)
+class TranslateGroupOffsets(Step):
+    """A group that stands still gets its positions in the target, told from the copy's control records.
+
+    `readers` are all groups of the cut-over: one recount answers for all. One that `sees_debris` reads what
+    transactions have taken back; that is a refusal, where some lies ahead of it.
+    """
+
+    aspect: ClassVar[str] = POSITION
+    repeats: ClassVar[bool] = True
+    # It looks itself, right before it acts, that nobody is in the group.
+    proves: ClassVar[bool] = True
+    settle_seconds: ClassVar[float] = MoveGroup.settle_seconds
+
+    group: str
+    copy: str
+    source: str
+    target: str
+    readers: tuple[str, ...] = ()
+    missing: str = ""
+    sees_debris: bool = False
+
+    @property
+    def subject(self) -> str:
+        return build_group_owner(self.group)
+
+    def describe(self) -> str:
+        return f"carry {self.subject} over to {self.target}, to the first record that it has not had"
+
+    def intend(self, world: World) -> Intent:
+        readers = self.readers or (self.group,)
+        found = world.use(COPIES)().translate(self.copy, readers, missing=self.missing)[self.group]
+        self._refuse_debris(found)
+        move = MoveGroup(self.group, {self.target: {at: Committed(to) for at, to in found.offsets.items()}})
+        seen = move.intend(world)
+        ends = world.use(COPIES)().read_target_ends(self.copy)
+        extra = {**found.to_dict(), "ends": {str(partition): end for partition, end in sorted(ends.items())}}
+        return Intent(before=seen.before, after=seen.after, extra=extra)
+
+    def perform(self, world: World, intent: Intent) -> str:
+        self._read_move(intent).perform(world, intent)
+        least, most = intent.extra["replayed"]
+        carried = CarriedReader({}, replayed_least=least, replayed_most=most)
+        return f"{intent.extra['to_read']} records to read, {carried.replay_words}"
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        return self._read_move(intent).observe(world, intent)
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        back = self._read_move(intent).undo(intent)
+        if isinstance(back, CanNotUndo):
+            return back
+        ends = {int(partition): end for partition, end in intent.extra["ends"].items()}
+        return RestoreGroupOffsets(back.group, back.positions, self.copy, self.source, self.target, ends)
+
+    def _read_move(self, intent: Intent) -> MoveGroup:
+        return MoveGroup(self.group, load_positions(intent.after))
+
+    def _refuse_debris(self, found: CarriedReader) -> None:
+        if self.sees_debris and found.debris:
+            raise RefusedError(
+                f"{self.subject} would read up to {found.debris} records again that failed attempts have left in "
+                f"{self.target}",
+                cause="it reads records of transactions that were taken back",
+                hint="let it read committed records only: --read-committed does that for sinks; or accept the repeats: "
+                "--accept-debris",
+            )
+
+
+@step_kind("carry-reader-back")
+@dataclass(frozen=True, slots=True)
+class TranslateGroupOffsetsBack(TranslateGroupOffsets):
+    """The same for the second copy of a cut-over in place, back to the old name: another side of the same group."""
+
+    aspect: ClassVar[str] = f"{POSITION} back"
+
+
+@step_kind("begin-back")
+@dataclass(frozen=True, slots=True)
+class RegisterCopyBack(CopyLook):
+    """The way back from the copy to the old name is planned: its offsets are known now."""
+
+    aspect: ClassVar[str] = "back"
+    writes: ClassVar[bool] = True
+
+    @property
+    def subject(self) -> str:
+        return f"topic/{self.source}"
+
+    def intend(self, world: World) -> Intent:
+        del world
+        return Intent(before=None, after=f"copy {build_back_name(self.copy)} is registered")
+
+    def describe(self) -> str:
+        return f"plan the copy of {self.target} back to {self.subject}"
+
+    def perform(self, world: World, intent: Intent) -> str:
+        del intent
+        return world.use(COPIES)().begin_back(self.copy)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        del world, intent
+        return Observed.BEFORE
+
+
+@step_kind("start-restored")
+@dataclass(frozen=True, slots=True)
+class ResumeOnRecreatedTopic(SetRunState):
+    """A connector of a cut-over in place starts. It does not, while the topic is not whole.
+
+    The topic is whole as long as it is the old one, by its id; or when all of the copy is in the new one and each of
+    `groups` has its positions there. Whoever started before would find an empty topic, or make another one.
+    """
+
+    copy: str = ""
+    topic: str = ""
+    topic_id: str = ""
+    groups: tuple[str, ...] = ()
+
+    def intend(self, world: World) -> Intent:
+        if reason := self._find_reason(world):
+            raise RefusedError(
+                f"{self.subject} is not started: {self.topic} is not whole",
+                cause=reason,
+                hint="seamark journal resume finishes it; nothing is lost, the copy holds every record",
+            )
+        return SetRunState.intend(self, world)
+
+    def _find_reason(self, world: World) -> str:
+        topic = read_topic(world, self.topic)
+        if topic is None:
+            return "it was deleted, and is not there yet"
+        if topic.topic_id == self.topic_id:
+            return ""
+        if left := world.use(COPIES)().count_left(build_back_name(self.copy)):
+            return f"{left} offsets of the copy are not in it yet"
+        missing = [group for group in self.groups if len(read_commits(world, group, topic.spots)) < len(topic.spots)]
+        return f"{', '.join(missing)} have no positions in it yet" if missing else ""
+
+
+@step_kind("switch-config")
+@dataclass(frozen=True, slots=True)
+class SwitchConfig(EditConfig):
+    """A stopped connector gets the keys by which it reads or writes another topic."""
+
+    def describe(self) -> str:
+        return f"turn {self.subject} to {self.say_values()}"
+
+    def refuse_keys(self) -> None:
+        if found := [key for key in self.values if is_sensitive(key)]:
+            raise RefusedError(f"{', '.join(found)} of {self.subject} is a secret, and no plan holds it")
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        if intent.before is None:
+            return None
+        former = self.find_former(intent)
+        return former if isinstance(former, CanNotUndo) else SwitchConfig(self.cluster, self.name, former)
+
+    def is_made(self, world: World) -> bool:
+        """Whether the connector has these values now."""
+        config = read_config(world, self.cluster, self.name) or {}
+        return all(config.get(key) == value for key, value in self.values.items())
+
+
+@step_kind("start-switched")
+@dataclass(frozen=True, slots=True)
+class StartSwitched(SetRunState):
+    """A connector of a cut-over starts. It does not, while some connectors are turned to the other topic and some not.
+
+    `switches` are those of all of them, each with its way back: a start after a failure needs all of them undone.
+    """
+
+    switches: tuple[SwitchConfig, ...] = ()
+
+    def intend(self, world: World) -> Intent:
+        made = [one.subject for one in self.switches if one.is_made(world)]
+        if made and len(made) < len(self.switches):
+            rest = [one.subject for one in self.switches if one.subject not in made]
+            raise RefusedError(
+                f"{self.subject} is not started: the cut-over stands halfway",
+                cause=f"{', '.join(made)} is turned to the new topic, and {', '.join(rest)} is not",
+                hint="seamark journal resume finishes it; nothing is read or written before",
+            )
+        return SetRunState.intend(self, world)
+
+
+@step_kind("turn-over")
+@dataclass(frozen=True, slots=True)
+class SwitchToTarget(SwitchConfig):
+    """A connector of a cut-over gets the keys by which it reads or writes the target.
+
+    Its intent keeps where the target ended: nobody of the cut-over writes there before all are turned.
+    """
+
+    copy: str = ""
+    source: str = ""
+    target: str = ""
+
+    def intend(self, world: World) -> Intent:
+        seen = SwitchConfig.intend(self, world)
+        # Asked of the brokers, and not of the copy: each connector of a cut-over asks, while all stand still.
+        spots = require_topic(world, self.target).spots
+        bounds = world.use(BROKERS)().read_bounds(spots).require_complete(what=f"the bounds of {self.target}")
+        return replace(seen, extra={"ends": {str(spot[1]): found.latest for spot, found in sorted(bounds.items())}})
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        back = SwitchConfig.undo(self, intent)
+        if not isinstance(back, SwitchConfig):
+            return back
+        ends = {int(partition): end for partition, end in intent.extra["ends"].items()}
+        return SwitchToSource(self.cluster, self.name, back.values, self.copy, self.source, self.target, ends)
+
+
+@step_kind("turn-back")
+@dataclass(frozen=True, slots=True)
+class SwitchToSource(SwitchConfig):
+    """A connector that was turned over gets its former keys. `ends` are those of the target at the cut-over."""
+
+    copy: str = ""
+    source: str = ""
+    target: str = ""
+    ends: Mapping[int, int] = field(default_factory=dict)
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        over = SwitchConfig.undo(self, intent)
+        if not isinstance(over, SwitchConfig):
+            return over
+        return SwitchToTarget(self.cluster, self.name, over.values, self.copy, self.source, self.target)

@@ -1,0 +1,101 @@
+"""Looks at both ends of a copy that is under way: are they the ones, what has come since, what lies about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from seamark.copies.plan.endpoints import CopyEndpoints, find_topic, read_stable_bounds
+from seamark.copies.plan.plan import CopyPlan, TopicEnd
+from seamark.copies.plan.progress import AbortedRecords, Progress, find_debris
+from seamark.copies.plan.users import leave_mirrors_out, read_landings
+from seamark.errors import NotFoundError, RefusedError
+from seamark.kafka.api import BrokersPort
+from seamark.kafka.model import Edge
+from seamark.kafka.topics import TopicAdmin
+
+
+def check_cluster(plan: CopyPlan, endpoints: CopyEndpoints) -> None:
+    """Refuse a plan that was made for another cluster."""
+    for end, place, option in (
+        (plan.source, endpoints.source, "--context"),
+        (plan.target, endpoints.target, "--to-context"),
+    ):
+        cluster = place.kafka.read_cluster().cluster_id
+        if end.cluster_id != cluster:
+            raise RefusedError(
+                f"the plan {plan.id} was made for another Kafka cluster",
+                cause=f"{end.topic} is in {end.cluster_id}, and context {place.context.name} is for {cluster}",
+                hint=f"choose the context that it was made with: {option} NAME",
+            )
+
+
+def read_ends(kafka: BrokersPort, plan: CopyPlan) -> dict[int, int]:
+    """Where the source ends now for readers of committed records; never before the plan's own end."""
+    status = find_topic(kafka, plan.source.topic)
+    if status is None or (plan.source.topic_id and status.topic_id != plan.source.topic_id):
+        raise RefusedError(
+            f"the source of the copy, {plan.source.topic}, is not there any more, or is another one",
+            hint="what was copied is in the target; make a new plan for what is there now",
+        )
+    bounds = read_stable_bounds(kafka, status)
+    return {one.partition: max(one.end, bounds[one.partition].latest) for one in plan.ranges}
+
+
+def find_readers(kafka: BrokersPort, source: TopicEnd) -> tuple[str, ...]:
+    """Every group, and every landing, that has a position in the source."""
+    names = [found.name for found in kafka.read_all_groups().items if found.has_offsets]
+    spots = [(source.topic, partition) for partition in range(source.partitions)]
+    held = kafka.read_committed(dict.fromkeys(names, spots), with_metadata=False)
+    landings = read_landings(kafka, spots)
+    for reading in (held, landings):
+        reading.require_complete(what="the positions of the readers")
+    groups = leave_mirrors_out((found.group for found in held.items if found.offsets), landings)
+    return tuple(sorted((*groups, *(found.group for found in landings.items))))
+
+
+def count_behind(plan: CopyPlan, ends: Mapping[int, int]) -> int:
+    """How many offsets the source has behind the plan's end."""
+    return sum(ends[one.partition] - one.end for one in plan.ranges)
+
+
+def find_target_debris(kafka: BrokersPort, plan: CopyPlan, progress: Progress) -> tuple[AbortedRecords, ...]:
+    """What lies in the target and is no record of the copy. Refused where the target is not what was copied to."""
+    target = find_topic(kafka, plan.target.topic)
+    if target is None or (plan.target.topic_id and plan.target.topic_id != target.topic_id):
+        raise RefusedError(
+            f"the target of the copy, {plan.target.topic}, is not there any more, or is another one",
+            hint="make a new plan, with a new target",
+        )
+    found = kafka.read_log_offsets(target.spots, at=Edge.LATEST).require_complete(what="the end")
+    ends = {spot[1]: stamp.offset for spot, stamp in found.items() if stamp is not None}
+    progress.check_target(ends)
+    return find_debris(progress.records, ends=ends)
+
+
+def check_topic(admin: TopicAdmin, end: TopicEnd, *, role: str) -> None:
+    """Refuse a topic that is gone, was made anew or has other partitions. `role` is "source" or "target".
+
+    The id of a topic that was yet to be made is not in the plan, and is not compared.
+    """
+    reading = admin.read_topics([end.topic])
+    for error in reading.failures.values():
+        if not isinstance(error, NotFoundError):
+            raise error
+    if not reading.items:
+        raise NotFoundError(
+            f"the {role} of the copy, the topic {end.topic}, is not there",
+            hint="make it with the configs of the plan" if role == "target" else "check the brokers and the name",
+        )
+    found = reading.items[0]
+    if end.topic_id and found.topic_id != end.topic_id:
+        raise RefusedError(
+            f"the {role} of the copy, the topic {end.topic}, was deleted and made anew since the plan was made",
+            cause=f"its id is {found.topic_id}, and the plan is for {end.topic_id}",
+            hint="its offsets are other records now: make a new plan, with a new target",
+        )
+    if len(found.partitions) != end.partitions:
+        raise RefusedError(
+            f"the topic {end.topic} has {len(found.partitions)} partitions, and the plan is for {end.partitions}",
+            cause=f"partitions were added to the {role} since the plan was made: keys lie elsewhere from then on",
+            hint="make the plan anew, with a new target",
+        )

@@ -1,0 +1,456 @@
+"""The plan of a copy: a frozen value that says all that will be done, to be printed, saved and refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from seamark.copies.plan.target_configs import ConfigChoice, TargetBrokers, choose_configs
+from seamark.core import strict_json as strict
+from seamark.core.strict_json import StoredFormat, check_format
+from seamark.errors import RefusedError, UsageError
+from seamark.kafka.model import TopicConfig
+from seamark.kafka_sink.control import CONTROL_TOPIC
+from seamark.kafka_sink.routing import Placement, Probe, Routing, Rule, suggest_routing
+from seamark.spark.slices import OffsetRange, Slice, check_cover
+
+FORMAT = StoredFormat("copy plan", 1)
+
+_KEYS = (
+    "format_version", "id", "made_at", "source", "target", "routing", "evidence",
+    "ranges", "slices", "configs", "notes", "refusals",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TopicEnd:
+    """One end of a copy. `topic_id` tells a topic from another of the same name; "" where it is yet to be made."""
+
+    cluster_id: str
+    topic: str
+    topic_id: str
+    partitions: int
+    replication_factor: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The topic as JSON takes it."""
+        return {
+            "cluster_id": self.cluster_id,
+            "topic": self.topic,
+            "topic_id": self.topic_id,
+            "partitions": self.partitions,
+            "replication_factor": self.replication_factor,
+        }
+
+    @classmethod
+    def from_dict(cls, data: object) -> TopicEnd:
+        """Read what `to_dict` gave."""
+        keys = ("cluster_id", "topic", "topic_id", "partitions", "replication_factor")
+        fields = strict.read_object(data, keys=keys, what="a topic of the plan")
+        return cls(
+            cluster_id=strict.read_text(fields["cluster_id"], what="the cluster of a topic"),
+            topic=strict.read_text(fields["topic"], what="the name of a topic"),
+            topic_id=strict.read_text(fields["topic_id"], what="the id of a topic"),
+            partitions=strict.read_count(fields["partitions"], what="the partitions of a topic"),
+            replication_factor=strict.read_count(fields["replication_factor"], what="the copies of a topic"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPlan:
+    """What is copied, where to, and how.
+
+    `ranges` are the offsets of the source, resolved once: nothing in a run asks for "latest". `routing` is None only in
+    a plan that is refused. `evidence` says how the routing is known. `notes` are for the reader; `refusals` say why it
+    can't be run.
+    """
+
+    id: str
+    made_at: str
+    source: TopicEnd
+    target: TopicEnd
+    routing: Routing | None
+    evidence: str
+    ranges: tuple[OffsetRange, ...]
+    slices: tuple[Slice, ...]
+    configs: tuple[ConfigChoice, ...]
+    notes: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a plan whose parts do not belong together."""
+        shape = (self.source.partitions, self.target.partitions)
+        if self.routing and (self.routing.sources, self.routing.targets) != shape:
+            raise UsageError(f"the routing is for another shape than {shape[0]} to {shape[1]} partitions")
+        check_cover(self.ranges, self.slices)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it can't be run."""
+        return bool(self.refusals)
+
+    @property
+    def is_one_cluster(self) -> bool:
+        """Whether both ends lie in the same cluster."""
+        return bool(self.source.cluster_id) and self.source.cluster_id == self.target.cluster_id
+
+    @property
+    def size(self) -> int:
+        """How many offsets are copied: records at most."""
+        return sum(one.size for one in self.ranges)
+
+    def require_accepted(self) -> Routing:
+        """The routing of a plan that can be run; an error with every reason if it can't."""
+        if self.refusals or self.routing is None:
+            raise RefusedError(
+                f"{self.source.topic} can't be copied to {self.target.topic}",
+                cause="; ".join(self.refusals) or "nobody said how its records are to be placed",
+                hint="change what is named, and make the plan anew",
+            )
+        return self.routing
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON takes it, with its format version and a sum that shows whether it was changed since."""
+        body: dict[str, Any] = {
+            **FORMAT.field,
+            "id": self.id,
+            "made_at": self.made_at,
+            "source": self.source.to_dict(),
+            "target": self.target.to_dict(),
+            "routing": self.routing.to_dict() if self.routing else None,
+            "evidence": self.evidence,
+            "ranges": [one.to_list() for one in self.ranges],
+            "slices": [one.to_dict() for one in self.slices],
+            "configs": [one.to_list() for one in self.configs],
+            "notes": list(self.notes),
+            "refusals": list(self.refusals),
+        }
+        return {**body, "sha256": _sum(body)}
+
+    @classmethod
+    def from_dict(cls, data: object, *, where: str = "the plan of a copy") -> CopyPlan:
+        """Read what `to_dict` gave. Another format is refused, and a plan that was changed by hand.
+
+        `where` is its location, for errors.
+        """
+        check_format(FORMAT, data, where=where)
+        fields = strict.read_object(data, keys=(*_KEYS, "sha256"), what="a plan of a copy")
+        if fields["sha256"] != _sum({key: fields[key] for key in _KEYS}):
+            raise UsageError("this plan of a copy was changed since it was written", hint="make the plan anew")
+        return cls(
+            id=strict.read_text(fields["id"], what="the id of a plan"),
+            made_at=strict.read_text(fields["made_at"], what="made_at of a plan"),
+            source=TopicEnd.from_dict(fields["source"]),
+            target=TopicEnd.from_dict(fields["target"]),
+            routing=None if fields["routing"] is None else Routing.from_dict(fields["routing"]),
+            evidence=strict.read_text(fields["evidence"], what="the evidence of a plan"),
+            ranges=tuple(map(OffsetRange.from_list, strict.read_list(fields["ranges"], what="the ranges of a plan"))),
+            slices=tuple(map(Slice.from_dict, strict.read_list(fields["slices"], what="the slices of a plan"))),
+            configs=tuple(
+                map(ConfigChoice.from_list, strict.read_list(fields["configs"], what="the configs of a plan"))
+            ),
+            notes=strict.read_texts(fields["notes"], what="the notes of a plan"),
+            refusals=strict.read_texts(fields["refusals"], what="the refusals of a plan"),
+        )
+
+
+def dump_plan(plan: CopyPlan) -> str:
+    """The plan as the text of a file."""
+    return json.dumps(plan.to_dict(), indent=1, ensure_ascii=False) + "\n"
+
+
+def load_plan(text: str | bytes) -> CopyPlan:
+    """Read what `dump_plan` gave."""
+    return CopyPlan.from_dict(strict.read_json(text, what="a plan of a copy"))
+
+
+def _sum(body: dict[str, Any]) -> str:
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def build_copy_name(plan: str, control_topic: str) -> str:
+    """Return the name by which steps refer to a copy: `PLAN`, or `PLAN@CONTROL_TOPIC` for another control topic."""
+    return plan if control_topic == CONTROL_TOPIC else f"{plan}@{control_topic}"
+
+
+def parse_copy_name(copy: str) -> tuple[str, str]:
+    """Return the plan ID and the control topic of a copy from the name that steps use."""
+    plan, _, control_topic = copy.partition("@")
+    return plan, control_topic or CONTROL_TOPIC
+
+
+def build_back_name(copy: str) -> str:
+    """Return the name of the copy from the target back to the recreated source."""
+    plan, at, control_topic = copy.partition("@")
+    return f"{plan}-back{at}{control_topic}"
+
+
+# Within a slice the records of one source partition come after those of another, so the target's time order is
+# disturbed by as much time as a slice spans. That is why slices are cut at moments, and not at offsets.
+
+Vector = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeMark:
+    """What the brokers answer for a moment: the first record with that timestamp or a later one is at `offset`.
+
+    None: there is no such record.
+    """
+
+    time_ms: int
+    offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large slices are to be. `offsets` is passed by fewer than there are partitions.
+
+    A slice spans at most `widest_ms`, or one step between two marks where that is longer.
+    """
+
+    offsets: int
+    widest_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse slices without any offset."""
+        if self.offsets < 1:
+            raise UsageError(f"a slice has at least one offset, not {self.offsets}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A moment, and how far it lies in each partition. The first and the last have no moment."""
+
+    time_ms: int | None
+    offsets: Vector
+
+
+def choose_times(first_ms: int, last_ms: int, *, count: int) -> tuple[int, ...]:
+    """So many moments at equal distances between two, to ask the brokers for: the steps that slices are made of."""
+    if count < 1 or first_ms >= last_ms:
+        return ()
+    span = last_ms - first_ms
+    return tuple(sorted({first_ms + span * step // (count + 1) for step in range(1, count + 1)} - {first_ms}))
+
+
+def cut_slices(
+    ranges: Sequence[OffsetRange],
+    index: Mapping[int, Sequence[TimeMark]],
+    *,
+    limits: Limits,
+    first_number: int = 0,
+) -> tuple[Slice, ...]:
+    """Cut ranges, one a partition, into slices. Each offset is in exactly one slice, whatever the timestamps are.
+
+    `first_number` is for what came after: a later round goes on where the slices of the former ended.
+    """
+    known = {one.partition for one in ranges}
+    if len(known) != len(ranges):
+        raise UsageError("a partition has several ranges, and a copy takes one of each")
+    ordered = sorted(ranges, key=lambda one: one.partition)
+    pieces = _cut(_place_cuts(ordered, index), limits)
+    slices: list[Slice] = []
+    for before, after in pieces:
+        taken = tuple(
+            OffsetRange(one.partition, begin, end)
+            for one, begin, end in zip(ordered, before.offsets, after.offsets, strict=True)
+            if begin < end
+        )
+        if taken:
+            number = first_number + len(slices)
+            slices.append(Slice(number, taken, from_ms=before.time_ms, until_ms=after.time_ms))
+    check_cover(ranges, slices)
+    return tuple(slices)
+
+
+def _place_cuts(ranges: Sequence[OffsetRange], index: Mapping[int, Sequence[TimeMark]]) -> list[_Cut]:
+    """Every moment of the index as a vector of offsets, between the begin and the end of all."""
+    times = sorted({mark.time_ms for one in ranges for mark in index.get(one.partition, ())})
+    columns = [_place(one, index.get(one.partition, ()), times) for one in ranges]
+    first = _Cut(None, tuple(one.begin for one in ranges))
+    last = _Cut(None, tuple(one.end for one in ranges))
+    inner = [_Cut(time, tuple(column[row] for column in columns)) for row, time in enumerate(times)]
+    return [first, *inner, last]
+
+
+def _place(whole: OffsetRange, marks: Sequence[TimeMark], times: Sequence[int]) -> list[int]:
+    """How far each moment lies in one partition.
+
+    A partition without a mark of its own there takes the one before: what lies before that is earlier still. Offsets
+    never fall, even if the answers do, as those of a moving log may; so no offset is lost or taken twice.
+    """
+    answers: dict[int, int] = {}
+    for mark in marks:
+        offset = whole.end if mark.offset is None else mark.offset
+        answers[mark.time_ms] = min(offset, answers.get(mark.time_ms, offset))
+    reached = whole.begin
+    column = []
+    for time in times:
+        reached = max(reached, min(answers.get(time, reached), whole.end))
+        column.append(reached)
+    return column
+
+
+def _cut(cuts: Sequence[_Cut], limits: Limits) -> Iterator[tuple[_Cut, _Cut]]:
+    """Join steps until a slice would be too large or too wide; a single step that is too large is split."""
+    start = reached = cuts[0]
+    for cut in cuts[1:]:
+        if reached is not start and _is_beyond(start, cut, limits):
+            yield from _split(start, reached, limits)
+            start = reached
+        reached = cut
+    yield from _split(start, reached, limits)
+
+
+def _is_beyond(start: _Cut, cut: _Cut, limits: Limits) -> bool:
+    wide = limits.widest_ms is not None and (
+        start.time_ms is None or cut.time_ms is None or cut.time_ms - start.time_ms > limits.widest_ms
+    )
+    return wide or _size(start, cut) > limits.offsets
+
+
+def _split(start: _Cut, end: _Cut, limits: Limits) -> Iterator[tuple[_Cut, _Cut]]:
+    """Equal shares of every partition, each with the same bounds in time."""
+    parts = max(1, -(-_size(start, end) // limits.offsets))
+    spans = [(begin, last - begin) for begin, last in zip(start.offsets, end.offsets, strict=True)]
+    rows = [tuple(begin + span * part // parts for begin, span in spans) for part in range(parts + 1)]
+    for before, after in pairwise(rows):
+        yield _Cut(start.time_ms, before), _Cut(end.time_ms, after)
+
+
+def _size(start: _Cut, end: _Cut) -> int:
+    return sum(end.offsets) - sum(start.offsets)
+
+
+TimeIndex = Mapping[int, Sequence[TimeMark]]
+
+# What Kafka gives to a record anew wherever it is written.
+_NOT_COPIED = "offsets, leader epochs, producer ids and the bounds of transactions are not copied"
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRequest:
+    """What is wanted, and what was read of both ends.
+
+    `rule` is a person's word for how records are to be placed; without it the probe decides. `target_offsets` is how
+    many offsets the target has already; None where there is no such topic.
+    """
+
+    id: str
+    made_at: str
+    source: TopicEnd
+    target: TopicEnd
+    probe: Probe
+    ranges: tuple[OffsetRange, ...]
+    source_configs: Mapping[str, TopicConfig]
+    around: TargetBrokers
+    limits: Limits
+    index: TimeIndex = field(default_factory=dict)
+    rule: Rule | None = None
+    target_offsets: int | None = None
+
+
+def plan_copy(request: CopyRequest) -> CopyPlan:
+    """The plan; one that must not be run says why."""
+    routing = _choose_routing(request)
+    chosen = choose_configs(
+        request.source_configs, request.around, replication_factor=request.target.replication_factor
+    )
+    return CopyPlan(
+        id=request.id,
+        made_at=request.made_at,
+        source=request.source,
+        target=request.target,
+        routing=routing,
+        evidence=request.probe.words,
+        ranges=request.ranges,
+        slices=cut_slices(request.ranges, request.index, limits=request.limits),
+        configs=chosen.choices,
+        notes=(*_note(request, routing), *chosen.notes, _NOT_COPIED),
+        refusals=(*_refuse(request, routing), *chosen.refusals),
+    )
+
+
+def extend_plan(plan: CopyPlan, ends: Mapping[int, int], index: TimeIndex, *, limits: Limits) -> CopyPlan:
+    """The same plan with what has come to the source since: its slices stay, and more follow."""
+    known = {one.partition for one in plan.ranges}
+    if set(ends) != known or any(ends[one.partition] < one.end for one in plan.ranges):
+        raise UsageError("the source of a copy has other partitions than before, or ends before it did")
+    later = tuple(OffsetRange(one.partition, one.end, ends[one.partition]) for one in plan.ranges)
+    added = cut_slices(later, index, limits=limits, first_number=len(plan.slices))
+    ranges = tuple(OffsetRange(one.partition, one.begin, ends[one.partition]) for one in plan.ranges)
+    return replace(plan, ranges=ranges, slices=plan.slices + added)
+
+
+def _choose_routing(request: CopyRequest) -> Routing | None:
+    targets = request.target.partitions
+    suggested = suggest_routing(request.probe, targets=targets)
+    if request.rule is None:
+        return suggested
+    if suggested is not None and suggested.rule is request.rule:
+        return suggested
+    # A person's word says where records shall go. Where they lie is known from samples only, and these prove nothing.
+    modulus = 0 if request.rule is Rule.PARTITION else 1
+    return Routing(request.rule, request.source.partitions, targets=targets, modulus=modulus)
+
+
+def _note(request: CopyRequest, routing: Routing | None) -> Iterator[str]:
+    if request.probe.placement is Placement.GROWN:
+        yield (
+            f"the source has grown from {request.probe.grown_from} partitions: keys lie in two of them, and the order "
+            "between those was lost then"
+        )
+    elif request.rule and request.probe.placement.value not in {request.rule.value, Placement.KEYLESS.value}:
+        yield f"records are placed by {request.rule} as was asked, which the samples do not prove"
+    if routing and routing.modulus == 1 < routing.sources:
+        yield "any source partition may feed any target, so records are shuffled"
+    if request.probe.keyless:
+        yield "records without a key stay together: those of partition p go to p modulo the partitions of the target"
+    if not any(one.size for one in request.ranges):
+        yield "the source is empty"
+    if request.target_offsets == 0:
+        yield "the target is there already, and empty: its configs are changed as below"
+
+
+def _refuse(request: CopyRequest, routing: Routing | None) -> Iterator[str]:
+    source, target = request.source, request.target
+    if routing is None:
+        yield f"it is not known how records are to be placed: {request.probe.words}; say it with a rule"
+    if (source.cluster_id, source.topic) == (target.cluster_id, target.topic):
+        yield "source and target are the same topic"
+    for end in (source, target):
+        if end.topic.startswith("__"):
+            yield f"{end.topic} is a topic of Kafka itself"
+    if {one.partition for one in request.ranges} != set(range(source.partitions)):
+        yield "the bounds of some source partitions could not be read"
+    if request.target_offsets:
+        yield f"the target holds {request.target_offsets} offsets already: it must be new or empty"
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTask:
+    """One writer of a slice: the source partitions it may take from, and the targets that nobody else writes to."""
+
+    number: int
+    sources: tuple[int, ...]
+    targets: tuple[int, ...]
+
+
+def build_tasks(routing: Routing) -> tuple[SliceTask, ...]:
+    """The tasks of every slice of a copy.
+
+    Where each target has one source, a task owns a source partition and writes to all targets of it, without a shuffle.
+    Otherwise it owns a target and gathers from all sources of it. Either way one task writes a target, in all slices
+    the same: so one transactional id does, and a new transaction waits until the markers of the last are written.
+    """
+    if routing.needs_shuffle:
+        return tuple(
+            SliceTask(target, routing.sources_of(target), targets=(target,)) for target in range(routing.targets)
+        )
+    return tuple(SliceTask(source, (source,), targets=routing.targets_of(source)) for source in range(routing.sources))

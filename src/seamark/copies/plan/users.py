@@ -1,0 +1,257 @@
+"""Who reads the source of a copy, from where, and who writes to it: all of them are to be moved in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from seamark.connect.clusters import Clusters
+from seamark.connect.config import is_read_by_pattern
+from seamark.core.readings import Reading
+from seamark.core.refs import CONNECTOR, GROUP, ConnectorType, find_mirror, is_mirror, parse_owner, parse_subject
+from seamark.errors import SeamarkError
+from seamark.groups.lag import GroupOwners, read_delays, read_owners
+from seamark.kafka.api import BrokersPort
+from seamark.kafka.groups import GroupOffsets
+from seamark.kafka.model import Bounds, Spot, TopicStatus
+from seamark.offsets.stores.ledger import list_ledgers
+from seamark.topics.users import TopicUser, TopicUsers, Use, read_users
+
+
+def read_landings(kafka: BrokersPort, spots: Sequence[Spot]) -> Reading[GroupOffsets]:
+    """The landings that have a place in one of these partitions, and the databases that did not answer."""
+    known = list_ledgers(kafka)
+    if not known.items:
+        return Reading(failures=known.failures)
+    held = kafka.read_committed(dict.fromkeys(known.items, spots), with_metadata=False)
+    return Reading(tuple(found for found in held.items if found.offsets), failures={**known.failures, **held.failures})
+
+
+def leave_mirrors_out(groups: Iterable[str], landings: Reading[GroupOffsets]) -> list[str]:
+    """These groups without those that only show the lag of landings: whoever has the ledger has them too."""
+    mirrors = {find_mirror(found.group) for found in landings.items}
+    return [group for group in groups if group not in mirrors]
+
+
+def say_lone_mirrors(groups: Iterable[str]) -> tuple[str, ...]:
+    """What to know of groups that show the lag of landings whose ledgers nobody here knows."""
+    return tuple(
+        f"group {group} shows the lag of a landing, whose ledger is in no database of the context that answers: the "
+        "landing itself is not carried over"
+        for group in groups
+        if is_mirror(group)
+    )
+
+
+def say_file(owner: str, source: str, *, target: str) -> str:
+    """What the file of a landing must say from then on."""
+    return (
+        f"the landing {parse_owner(owner).name} reads {source} by its file: set from.topic to {target} before it "
+        "is started again"
+    )
+
+
+# A run that has nothing to land holds nothing, anywhere.
+_UNKNOWN = "UNKNOWN"
+
+
+class ReaderKind(StrEnum):
+    """What reads: a sink of Connect, a landing, or any other consumer group."""
+
+    SINK = "sink"
+    LANDING = "landing"
+    GROUP = "group"
+
+
+_ORDER = tuple(ReaderKind)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyReader:
+    """One reader of the source. `name` is the sink, CLUSTER/NAME, the landing, pipeline/NAME, or the group.
+
+    `offsets` are its positions by partition; on `missing` partitions it has none. `lag` is how many records it is
+    behind, and `delay_seconds` how long the oldest of them has been there; None where nobody could tell.
+    """
+
+    name: str
+    kind: ReaderKind
+    group: str
+    state: str
+    is_active: bool
+    offsets: Mapping[int, int] = field(default_factory=dict)
+    missing: tuple[int, ...] = ()
+    lag: int | None = None
+    delay_seconds: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The reader as JSON takes it."""
+        return {
+            "name": self.name,
+            "kind": self.kind.value,
+            "group": self.group,
+            "state": self.state,
+            "active": self.is_active,
+            "offsets": {str(partition): offset for partition, offset in sorted(self.offsets.items())},
+            "without_offset": list(self.missing),
+            "lag": self.lag,
+            "delay_seconds": self.delay_seconds,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CopyUsers:
+    """Who uses the source. `notes` say what could not be known."""
+
+    readers: tuple[CopyReader, ...] = ()
+    writers: tuple[TopicUser, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def read_copy_users(
+    topic: TopicStatus, bounds: Mapping[int, Bounds], *, clusters: Clusters, kafka: BrokersPort, now: float
+) -> CopyUsers:
+    """Look for readers and writers, everywhere in the context."""
+    users = read_users(topic, clusters=clusters, kafka=kafka)
+    owners = read_owners(clusters)
+    landings = read_landings(kafka, topic.spots)
+    groups = {ref.name: user for user in users.found if (ref := parse_subject(user.subject)).kind == GROUP}
+    names = leave_mirrors_out(groups, landings)
+    committed = kafka.read_committed(dict.fromkeys(names, topic.spots), with_metadata=False)
+    held = {found.group: found for found in (*committed.items, *landings.items)}
+    delays = _read_delays(kafka, topic, held, bounds, now=now)
+    readers = [
+        _build_reader(groups[name], topic, held.get(name), owners=owners, bounds=bounds, delays=delays)
+        for name in names
+    ]
+    readers += [_build_landing(found, topic, bounds=bounds, delays=delays) for found in landings.items]
+    readers += _build_idle_sinks(users, owners, seen={reader.name for reader in readers}, topic=topic, bounds=bounds)
+    failures: dict[str, SeamarkError] = {
+        **users.failures,
+        **owners.failures,
+        **committed.failures,
+        **landings.failures,
+    }
+    notes = [f"its users are not all known: {where}: {error.message}" for where, error in failures.items()]
+    return CopyUsers(
+        tuple(sorted(readers, key=lambda reader: (_ORDER.index(reader.kind), reader.name))),
+        writers=tuple(user for user in users.found if user.use in (Use.WRITES, Use.MAY_WRITE)),
+        notes=(*notes, *users.notes, *say_lone_mirrors(names)),
+    )
+
+
+def _build_reader(
+    user: TopicUser,
+    topic: TopicStatus,
+    held: GroupOffsets | None,
+    *,
+    owners: GroupOwners,
+    bounds: Mapping[int, Bounds],
+    delays: Mapping[str, float],
+) -> CopyReader:
+    group = parse_subject(user.subject).name
+    sink = owners.find(group)
+    offsets = {spot[1]: commit.offset for spot, commit in held.offsets.items()} if held else {}
+    return CopyReader(
+        sink or group,
+        ReaderKind.SINK if sink else ReaderKind.GROUP,
+        group=group,
+        state=user.state,
+        is_active=user.is_active,
+        offsets=offsets,
+        missing=tuple(one.id for one in topic.partitions if one.id not in offsets),
+        lag=_count_lag(offsets, bounds) if held else None,
+        delay_seconds=delays.get(group),
+    )
+
+
+def _build_landing(
+    held: GroupOffsets, topic: TopicStatus, *, bounds: Mapping[int, Bounds], delays: Mapping[str, float]
+) -> CopyReader:
+    offsets = {spot[1]: commit.offset for spot, commit in held.offsets.items()}
+    return CopyReader(
+        held.group,
+        ReaderKind.LANDING,
+        group=held.group,
+        state=_UNKNOWN,
+        is_active=False,
+        offsets=offsets,
+        missing=tuple(one.id for one in topic.partitions if one.id not in offsets),
+        lag=_count_lag(offsets, bounds),
+        delay_seconds=delays.get(held.group),
+    )
+
+
+def _build_idle_sinks(
+    users: TopicUsers, owners: GroupOwners, *, seen: set[str], topic: TopicStatus, bounds: Mapping[int, Bounds]
+) -> list[CopyReader]:
+    """Sinks that are to read the topic and have committed nothing yet."""
+    groups = {sink: group for group, sinks in owners.sinks.items() for sink in sinks}
+    sinks = [
+        (user, ref.owner)
+        for user in users.found
+        if (ref := parse_subject(user.subject)).kind == CONNECTOR and user.use in (Use.READS, Use.MAY_READ)
+    ]
+    return [
+        CopyReader(
+            name,
+            ReaderKind.SINK,
+            group=groups.get(name, ""),
+            state=user.state,
+            is_active=user.is_active,
+            missing=tuple(one.id for one in topic.partitions),
+            lag=sum(found.records for found in bounds.values()),
+        )
+        for user, name in sinks
+        # Sinks may share a group, and are then named together.
+        if not any(name in known.split(", ") for known in seen)
+    ]
+
+
+def _count_lag(offsets: Mapping[int, int], bounds: Mapping[int, Bounds]) -> int:
+    return sum(
+        max(0, bounds[one].latest - max(at, bounds[one].earliest)) for one, at in offsets.items() if one in bounds
+    )
+
+
+def _read_delays(
+    kafka: BrokersPort,
+    topic: TopicStatus,
+    held: Mapping[str, GroupOffsets],
+    bounds: Mapping[int, Bounds],
+    *,
+    now: float,
+) -> dict[str, float]:
+    """How long the record that waits longest for each group has been there, in seconds."""
+    ends: dict[Spot, int] = {spot: bounds[spot[1]].latest for spot in topic.spots}
+    behind: Sequence[tuple[Spot, int]] = [
+        (spot, commit.offset)
+        for found in held.values()
+        for spot, commit in found.offsets.items()
+        if commit.offset < ends.get(spot, 0)
+    ]
+    delays = read_delays(kafka, dict.fromkeys(behind), ends, now_ms=round(now * 1000)) if behind else {}
+    oldest: dict[str, float] = {}
+    for group, found in held.items():
+        known = [
+            delay.seconds
+            for spot, commit in found.offsets.items()
+            if (delay := delays.get((spot, commit.offset))) is not None
+        ]
+        if known:
+            oldest[group] = max(known)
+    return oldest
+
+
+def refuse_strangers(clusters: Clusters, target: str) -> tuple[str, ...]:
+    """Why a name is no good for a target: one sentence for each sink that would read it at once, all of it."""
+    answers = clusters.ask(lambda client: client.read_connectors())
+    return tuple(
+        f"connector/{connector.owner} finds its topics by {connector.config['topics.regex']!r}, and would read "
+        f"{target} while it is filled: give it another name with --to"
+        for connectors in answers.results.values()
+        for connector in connectors
+        if connector.type is not ConnectorType.SOURCE and is_read_by_pattern(connector.config, target)
+    )

@@ -1,0 +1,358 @@
+"""The sink of a copy: `seamark.kafka` whose control records say which offsets went where. For `copy_job` alone.
+
+Its rows have, beside what a record is made of, where they come from: `source_partition`, `source_offset`, and a `hash`.
+Headers come as JSON.
+Each task owns a source partition or a target one (`pipelines.tasks`), which its first row tells.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from seamark.copies.plan.checks import check_topic
+from seamark.copies.plan.plan import CopyPlan, SliceTask, build_tasks
+from seamark.copies.plan.progress import Progress, read_progress
+from seamark.copies.plan.settings import CopyEnds
+from seamark.errors import RefusedError, UsageError
+from seamark.kafka.log import PartitionLog
+from seamark.kafka.topics import TopicAdmin
+from seamark.kafka_sink.control import Amount, Claim
+from seamark.kafka_sink.control_reads import ensure_control_topic, read_known, read_records
+from seamark.kafka_sink.hashing import build_placer, build_target_column
+from seamark.kafka_sink.inputs import SourceSpan
+from seamark.kafka_sink.options import SinkOptions, read_copy_options
+from seamark.kafka_sink.producer import TaskReport
+from seamark.kafka_sink.routing import Routing
+from seamark.kafka_sink.spark import ArrowPiece, BatchLimit, build_piece, tell
+from seamark.kafka_sink.task import ExactTask, take_over
+from seamark.kafka_sink.transaction import CopyTrace, Stretch
+from seamark.spark.sessions import active_session, branch, build_hash, read_ranges, register_sink
+from seamark.spark.settings import build_source_options
+from seamark.spark.slices import Slice
+
+SOURCE_PARTITION, SOURCE_OFFSET, HASH, TARGET = "source_partition", "source_offset", "hash", "partition"
+HEADERS = "headers"
+_OURS = ("plan", "slice", "routing", "control.id")
+
+
+@dataclass(frozen=True, slots=True)
+class CopyMessage(WriterCommitMessage):
+    """What a task tells the driver; None where it had no rows, and so can't know which task it is."""
+
+    report: TaskReport | None
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPiece:
+    """Some rows of a copy, with where they come from."""
+
+    piece: ArrowPiece
+
+    @property
+    def amount(self) -> Amount:
+        """How much it is."""
+        return self.piece.amount
+
+    def rows(self) -> Iterable[tuple[Any, ...]]:
+        """As the producer takes them."""
+        return self.piece.rows()
+
+    def stretches(self) -> Iterator[Stretch]:
+        """The rows by target and, as long as it stays the same, by source."""
+        whole = self.piece.batch.select([TARGET, SOURCE_PARTITION, SOURCE_OFFSET, HASH])
+        targets = pc.unique(whole.column(TARGET)).to_pylist()
+        for target in targets:
+            own, rows = whole, range(whole.num_rows)
+            if len(targets) > 1:
+                found = pc.indices_nonzero(pc.equal(whole.column(TARGET), target))
+                own, rows = whole.take(found), found.to_pylist()
+            sources = pc.run_end_encode(own.column(SOURCE_PARTITION))
+            begin = 0
+            for source, end in zip(sources.values.to_pylist(), sources.run_ends.to_pylist(), strict=True):
+                part = own.slice(begin, end - begin)
+                offsets, hashes = (_read_longs(part, name) for name in (SOURCE_OFFSET, HASH))
+                yield Stretch(target, source, (rows[begin], rows[end - 1]), offsets=offsets, hashes=hashes)
+                begin = end
+
+    def spans(self) -> Iterable[SourceSpan]:
+        """How many rows there are of each source and target partition, and from which offset to which."""
+        table = pa.Table.from_batches([self.piece.batch.select([SOURCE_PARTITION, TARGET, SOURCE_OFFSET])])
+        counted = [(SOURCE_OFFSET, "count"), (SOURCE_OFFSET, "min"), (SOURCE_OFFSET, "max")]
+        grouped = table.group_by([SOURCE_PARTITION, TARGET], use_threads=False).aggregate(counted)
+        names = (SOURCE_PARTITION, TARGET, *(f"{SOURCE_OFFSET}_{word}" for _, word in counted))
+        columns = (grouped.column(name).to_pylist() for name in names)
+        return [SourceSpan(*numbers) for numbers in zip(*columns, strict=True)]
+
+    def split(self, records: int) -> tuple[CopyPiece, CopyPiece]:
+        """The first rows, and the rest."""
+        first, rest = self.piece.split(records)
+        return CopyPiece(first), CopyPiece(rest)
+
+
+def _read_attempt() -> int:
+    """Which attempt of Spark's this is, from 0. The driver's own is the first."""
+    context = TaskContext.get()
+    return 0 if context is None else context.attemptNumber()
+
+
+def _read_longs(batch: pa.RecordBatch, name: str) -> array[int]:
+    """A column of longs as Python's own array, without an object for each."""
+    column = batch.column(name)
+    found = array("q")
+    found.frombytes(memoryview(column.buffers()[1])[8 * column.offset : 8 * (column.offset + len(column))])
+    return found
+
+
+class CopySink(DataSource):
+    """The sink as Spark knows it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for `format`."""
+        return "seamark.copy"
+
+    @tell
+    def schema(self) -> StructType:
+        """Refused: it is a sink."""
+        raise UsageError("seamark.copy is a sink")
+
+    @tell
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """The writer of one slice."""
+        del schema
+        if overwrite:
+            raise UsageError("a topic can't be overwritten", hint='mode("append")')
+        given = dict(self.options)
+        plan, part, routing, control_id = (given.pop(name, "") for name in _OURS)
+        return CopyWriter(
+            read_copy_options(given),
+            plan=plan,
+            part=part,
+            routing=Routing.from_dict(json.loads(routing)),
+            control_id=control_id,
+        )
+
+
+class CopyWriter(DataSourceArrowWriter):
+    """Writes the tasks of one slice."""
+
+    def __init__(self, options: SinkOptions, *, plan: str, part: str, routing: Routing, control_id: str = "") -> None:
+        self._options = options
+        self._plan = plan
+        self._part = part
+        self._routing = routing
+        self._control_id = control_id
+
+    @tell
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> CopyMessage:
+        """Write one task, on an executor."""
+        batches = (self._place(batch) for batch in iterator if batch.num_rows)
+        first = next(batches, None)
+        if first is None:
+            return CopyMessage(None)
+        return CopyMessage(self._write(self._find_task(first), chain([first], batches)))
+
+    @tell
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Write the records of tasks that had no rows: without them nobody would know that they are finished."""
+        reports = [message.report for message in messages if isinstance(message, CopyMessage)]
+        written = {report.claim.task for report in reports if report is not None}
+        for task in build_tasks(self._routing):
+            if task.number not in written:
+                self._write(task, ())
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Nothing is to be done: committed tasks stay, and the next run of the slice goes on from there."""
+
+    def _write(self, task: SliceTask, batches: Iterable[pa.RecordBatch]) -> TaskReport:
+        claim = Claim(self._plan, task=task.number, part=self._part)
+        # A task that failed may have failed for what lies between its records: its reports tell.
+        trace = CopyTrace(len(build_tasks(self._routing)), is_thorough=_read_attempt() > 0)
+        pieces = (CopyPiece(build_piece(_check(batch, task), self._options.topic)) for batch in batches)
+        settings = replace(self._options.build_settings(), control_id=self._control_id)
+        return ExactTask(settings, claim, trace=trace).write(pieces)
+
+    def _find_task(self, first: pa.RecordBatch) -> SliceTask:
+        """The task whose rows these are. Where the source tells, a key that lies elsewhere must not."""
+        routing = self._routing
+        source: int = first.column(SOURCE_PARTITION)[0].as_py()
+        if not routing.needs_shuffle:
+            number = source
+        elif routing.is_told_by_source:
+            number = source % routing.targets
+        else:
+            number = first.column(TARGET)[0].as_py()
+        return build_tasks(routing)[number]
+
+    def _place(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """With target partitions. Where the source tells the task, nobody has asked for them yet."""
+        if batch.schema.get_field_index(TARGET) >= 0:
+            return batch
+        place = build_placer(self._routing)
+        return batch.append_column(TARGET, place(batch.column("key"), batch.column(SOURCE_PARTITION)))
+
+
+def _check(batch: pa.RecordBatch, task: SliceTask) -> pa.RecordBatch:
+    """Stop at a record that the plan does not foresee: another task may be writing to the same partition."""
+    foreseen = {SOURCE_PARTITION: set(task.sources), TARGET: set(task.targets)}
+    if any(not allowed.issuperset(pc.unique(batch.column(name)).to_pylist()) for name, allowed in foreseen.items()):
+        pairs = zip(*(batch.column(name).to_pylist() for name in foreseen), strict=True)
+        place, (source, target) = next(
+            (place, pair)
+            for place, pair in enumerate(pairs)
+            if pair[0] not in foreseen[SOURCE_PARTITION] or pair[1] not in foreseen[TARGET]
+        )
+        raise RefusedError(
+            f"the record at {batch.column(SOURCE_OFFSET)[place].as_py()} of partition {source} does not lie where its "
+            f"key belongs: it would go to partition {target}",
+            cause="the plan took its rule from samples, and this record has another one",
+            hint="make the plan anew, and say that keys may lie anywhere",
+        )
+    return batch
+
+
+# Where each target has one source nothing is shuffled: a source partition is one task. Otherwise records are shuffled
+# to the task of their target, and sorted by where they come from. Either way the target's order is that of the
+# sources.
+
+# A transaction whose owner died is ended by the brokers at their next look after its time, which is 10 s away at most.
+_SLACK_SECONDS = 30.0
+
+OnSlice = Callable[[Slice, int, int], None]
+"""Called after each slice: the slice, how many are done now, and how many there are."""
+
+
+def run_copy(spark: SparkSession, plan: CopyPlan, ends: CopyEnds, *, on_slice: OnSlice | None = None) -> Progress:
+    """Copy what is left of a plan. What an earlier run has done is not done again.
+
+    `on_slice` may wait, to leave the brokers to others, and may raise, to end the run between two slices.
+
+    Raises:
+        RefusedError: the plan can't be run, its topics are not those that it was made for, or its control records
+            contradict each other or the target.
+    """
+    routing = plan.require_accepted()
+    # Refused before anything is made, and not by the first slice.
+    build_source_options(ends.source)
+    options = ends.read_sink_options(plan.target.topic)
+    control_id = _prepare(plan, ends, options)
+    register_sink(spark, CopySink)
+    ends_before = _read_ends(plan, options)
+    if any(ends_before.values()):
+        # Control records of another format version are refused before the process that wrote them is fenced.
+        read_known(options.build_settings().reader, options.control_topic, job=plan.id)
+        take_over(plan.id, options.build_settings(), tasks=len(build_tasks(routing)))
+    before = _read_progress(plan, options)
+    _check_target(plan, before, options)
+    left = before.slices[before.done :]
+    if left:
+        # The limit of bytes per batch is changed while slices are copied: the caller's session keeps its own.
+        spark = branch(spark, {})
+    limit = BatchLimit(spark)
+    if left:
+        begins = {one.partition: one.begin for one in left[0].ranges}
+        limit.look(ends.find_source_client(plan, options), plan.source.topic, begins=begins)
+    for done, part in enumerate(left, start=before.done + 1):
+        limit.run(partial(write_slice, spark, plan, part, ends=ends, routing=routing, control_id=control_id))
+        if on_slice is not None:
+            on_slice(part, done, len(before.slices))
+    return _read_progress(plan, options)
+
+
+def write_slice(
+    spark: SparkSession, plan: CopyPlan, part: Slice, *, ends: CopyEnds, routing: Routing, control_id: str = ""
+) -> None:
+    """Copy one slice. `control_id` is what the control topic was when the run began."""
+    frame = build_frame(spark, plan.source.topic, part, options=ends.source, routing=routing)
+    writer = frame.write.format(CopySink.name()).mode("append").options(**ends.target)
+    writer = writer.option("topic", plan.target.topic).option("control.topic", ends.control_topic)
+    writer = writer.option("plan", plan.id).option("slice", part.id)
+    writer = writer.option("control.id", control_id)
+    writer = writer.option("routing", json.dumps(routing.to_dict()))
+    with active_session(spark):
+        writer.save()
+
+
+def build_frame(
+    spark: SparkSession, topic: str, part: Slice, *, options: Mapping[str, str], routing: Routing
+) -> DataFrame:
+    """The records of a slice, in the tasks that are to write them."""
+    chosen = read_ranges(spark, topic, part.ranges, options=options).select(
+        "key",
+        "value",
+        # As text: most records have none. Where a list is null, Spark counts the bytes of its batch anew for each row.
+        sf.to_json("headers").alias(HEADERS),
+        "timestamp",
+        sf.col("partition").alias(SOURCE_PARTITION),
+        sf.col("offset").alias(SOURCE_OFFSET),
+        build_hash().alias(HASH),
+    )
+    if not routing.needs_shuffle:
+        return chosen
+    if routing.is_told_by_source:
+        # The sink looks at the keys, as it does without a shuffle: one process of Python less for each task.
+        shuffled = chosen.repartitionById(routing.targets, sf.col(SOURCE_PARTITION) % routing.targets)
+    else:
+        target = build_target_column(sf.col("key"), sf.col(SOURCE_PARTITION), routing=routing)
+        shuffled = chosen.withColumn(TARGET, target).repartitionById(routing.targets, TARGET)
+    return shuffled.sortWithinPartitions(SOURCE_PARTITION, SOURCE_OFFSET)
+
+
+def _prepare(plan: CopyPlan, ends: CopyEnds, options: SinkOptions) -> str:
+    """Check both topics before a task starts. Gives the id of the control topic."""
+    with TopicAdmin(ends.find_source_client(plan, options)) as admin:
+        check_topic(admin, plan.source, role="source")
+    with TopicAdmin(options.build_settings().reader) as admin:
+        check_topic(admin, plan.target, role="target")
+        return ensure_control_topic(admin, options.control_topic)
+
+
+def _read_progress(plan: CopyPlan, options: SinkOptions) -> Progress:
+    settings = options.build_settings()
+    patience = settings.transaction_seconds + _SLACK_SECONDS
+    records = read_records(settings.reader, options.control_topic, job=plan.id, patience_seconds=patience)
+    return read_progress(plan.id, plan.slices, records)
+
+
+def _read_ends(plan: CopyPlan, options: SinkOptions) -> dict[int, int]:
+    """Where each partition of the target ends now."""
+    with TopicAdmin(options.build_settings().reader) as admin:
+        found = admin.read_end_offsets((plan.target.topic, number) for number in range(plan.target.partitions))
+    return {partition: end for (_, partition), end in found.items()}
+
+
+def _check_target(plan: CopyPlan, progress: Progress, options: SinkOptions) -> None:
+    """Make sure that the target is the one that the control records tell of, before more is written to it."""
+    settings, topic = options.build_settings(), plan.target.topic
+    ends = _read_ends(plan, options)
+    progress.check_target(ends)
+    if progress.records:
+        return
+    patience = settings.transaction_seconds + _SLACK_SECONDS
+    for partition in (partition for partition, end in ends.items() if end):
+        # What was aborted has offsets too.
+        with PartitionLog(settings.reader, topic, partition=partition, patience_seconds=patience) as log:
+            if next(iter(log.read()), None) is None:
+                continue
+        if _read_progress(plan, options).records:
+            # A task of an earlier run, which nobody has ended, has just been committed.
+            return
+        raise RefusedError(
+            f"the topic {topic} has records, and the control topic {options.control_topic} tells of none of this copy",
+            cause="the copy was begun with another control topic, or somebody else writes to the target",
+            hint="name the control topic that it was begun with; or make a new plan, with a new target",
+        )

@@ -1,0 +1,313 @@
+"""The report of a verification: whether a copy is what its source was, and what is not, with coordinates."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from seamark.copies.plan.registry import PlanLike, find_plan
+from seamark.copies.plan.settings import build_ends
+from seamark.errors import RefusedError, UsageError
+from seamark.report.listing import Column, Listing, View
+from seamark.report.text import Line, Span, Style, line
+from seamark.spark.settings import SparkOptions, build_copy_work, build_source, open_spark, require_spark
+
+if TYPE_CHECKING:
+    from seamark.copies.plan.endpoints import CopyEndpoints
+
+
+EXAMPLES = 20
+"""How many findings a report names one by one. The counts are always those of all."""
+
+
+class Level(StrEnum):
+    """How closely is looked.
+
+    QUICK reads no record: the control records against the ends of the target. STANDARD reads both topics once and
+    compares counts and checksums, and the partition of every key. FULL also compares the order, and names each record.
+    """
+
+    QUICK = "quick"
+    STANDARD = "standard"
+    FULL = "full"
+
+
+class Kind(StrEnum):
+    """What is wrong.
+
+    MOVED records are as they should be, but at another offset than the control records say: a reader would be led
+    astray. DIFFERENT is a run whose checksum differs; which records of it do is not known yet.
+    """
+
+    LOST = "lost"
+    DOUBLED = "doubled"
+    REORDERED = "reordered"
+    WRONG_PARTITION = "wrong partition"
+    WRONG_TIMESTAMP = "wrong timestamp"
+    CHANGED = "changed"
+    CHANGED_HEADER = "changed header"
+    FOREIGN = "foreign record"
+    MISSING_CONTROL = "missing control record"
+    MOVED = "moved"
+    DIFFERENT = "different"
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """An offset of a partition, or all from one to `last`."""
+
+    partition: int
+    offset: int
+    last: int | None = None
+
+    def __post_init__(self) -> None:
+        """One offset is one offset, however it is said."""
+        if self.last == self.offset:
+            object.__setattr__(self, "last", None)
+
+    def __str__(self) -> str:
+        """For people: partition@offset."""
+        until = "" if self.last is None else f"-{self.last}"
+        return f"{self.partition}@{self.offset}{until}"
+
+    def to_dict(self) -> dict[str, int]:
+        """The place as JSON takes it."""
+        last = self.offset if self.last is None else self.last
+        return {"partition": self.partition, "offset": self.offset, "last": last}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: so many records, from where and to where. `words` say what was seen."""
+
+    kind: Kind
+    source: Coordinates | None = None
+    target: Coordinates | None = None
+    count: int = 1
+    words: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The finding as JSON takes it."""
+        return {
+            "kind": self.kind.value,
+            "source": self.source and self.source.to_dict(),
+            "target": self.target and self.target.to_dict(),
+            "count": self.count,
+            "words": self.words,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Records that were copied and that the source has no longer: nobody can compare them with it."""
+
+    source: Coordinates
+    count: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        return {"source": self.source.to_dict(), "count": self.count}
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How much was looked at. A quick look reads no records."""
+
+    control_records: int = 0
+    runs: int = 0
+    told_records: int = 0
+    source_records: int = 0
+    target_records: int = 0
+
+    def to_dict(self) -> dict[str, int]:
+        """As JSON takes it."""
+        return {
+            "control_records": self.control_records,
+            "runs": self.runs,
+            "told_records": self.told_records,
+            "source_records": self.source_records,
+            "target_records": self.target_records,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a verification found.
+
+    `counts` are of all findings, by kind; `findings` are at most some of each. `gone` is what could not be compared, as
+    compaction or retention has taken it from the source since; that is no failure. `notes` say what else to know.
+    """
+
+    plan: str
+    source: str
+    target: str
+    level: Level
+    compared: Compared
+    counts: tuple[tuple[Kind, int], ...] = ()
+    findings: tuple[Finding, ...] = ()
+    gone: tuple[Gone, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.counts
+
+    def count(self, kind: Kind) -> int:
+        """How many records, or control records, are wrong in one way."""
+        return dict(self.counts).get(kind, 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON takes it. It has no times: two looks at the same thing give the same report."""
+        return {
+            "plan": self.plan,
+            "source": self.source,
+            "target": self.target,
+            "level": self.level.value,
+            "passed": self.is_passed,
+            "compared": self.compared.to_dict(),
+            "counts": {kind.value: count for kind, count in self.counts},
+            "findings": [one.to_dict() for one in self.findings],
+            "gone": [one.to_dict() for one in self.gone],
+            "notes": list(self.notes),
+        }
+
+
+def count_findings(findings: Iterable[Finding]) -> tuple[tuple[Kind, int], ...]:
+    """How many records are wrong in each way, in the order of `Kind`."""
+    found: Counter[Kind] = Counter()
+    for one in findings:
+        found[one.kind] += one.count
+    return tuple((kind, found[kind]) for kind in Kind if found[kind])
+
+
+def choose_examples(findings: Sequence[Finding], *, limit: int = EXAMPLES) -> tuple[Finding, ...]:
+    """Some of the findings, the first of each kind before the second of any."""
+    ranks: Counter[Kind] = Counter()
+    ranked: list[tuple[int, int, Finding]] = []
+    order = list(Kind)
+    for one in findings:
+        ranked.append((ranks[one.kind], order.index(one.kind), one))
+        ranks[one.kind] += 1
+    chosen = sorted(ranked, key=lambda entry: entry[:2])[:limit]
+    return tuple(one for _, _, one in sorted(chosen, key=lambda entry: (entry[1], entry[0])))
+
+
+_LOOKED = {
+    Level.QUICK: "control records and the ends of the target; no record was read",
+    Level.STANDARD: "counts and checksums of all records, and the partition of every key; not their order",
+    Level.FULL: "every record, its place and its order",
+}
+
+
+def describe_verification(found: Verification) -> tuple[str, ...]:
+    """The report as lines for a person. Names of topics are as Kafka has them: escape them before a terminal."""
+    return tuple(_describe(found))
+
+
+def _describe(found: Verification) -> Iterator[str]:
+    verdict = "passed" if found.is_passed else "FAILED"
+    yield f"{verdict}: {found.source} to {found.target}, level {found.level}"
+    compared = found.compared
+    yield (
+        f"compared: {_LOOKED[found.level]}. {compared.control_records} control records tell of "
+        f"{compared.told_records} records in {compared.runs} runs"
+    )
+    if found.level is not Level.QUICK:
+        yield f"read: {compared.source_records} records of the source, {compared.target_records} of the target"
+    for kind, count in found.counts:
+        yield f"{kind}: {count}"
+    yield from (f"  {describe_finding(one)}" for one in found.findings)
+    shown, wrong = sum(one.count for one in found.findings), sum(count for _, count in found.counts)
+    if shown < wrong:
+        yield f"  and {wrong - shown} more"
+    if found.gone:
+        total = sum(one.count for one in found.gone)
+        where = ", ".join(str(one.source) for one in found.gone[:5])
+        more = f" and {len(found.gone) - 5} more places" if len(found.gone) > 5 else ""
+        yield (
+            f"not compared with the source: {total} records that compaction or retention has taken from it since, "
+            f"among {where}{more}"
+        )
+    yield from (f"note: {note}" for note in found.notes)
+
+
+def describe_finding(one: Finding) -> str:
+    """One finding in a line."""
+    ends = []
+    if one.source is not None:
+        ends.append(f"source {one.source}")
+    if one.target is not None:
+        ends.append(f"target {one.target}")
+    number = f" ({one.count})" if one.count != 1 else ""
+    said = f": {one.words}" if one.words else ""
+    return f"{one.kind}{number} {', '.join(ends)}".rstrip() + said
+
+
+LISTING: Listing[Finding] = Listing(
+    kind="CopyVerification",
+    noun="finding",
+    name=lambda finding: finding.kind.value,
+    columns=(
+        Column("kind", "KIND", lambda finding: finding.kind.value),
+        Column("source", "SOURCE", lambda finding: str(finding.source) if finding.source else None),
+        Column("target", "TARGET", lambda finding: str(finding.target) if finding.target else None),
+        Column("count", "RECORDS", lambda finding: finding.count, right=True),
+        Column("words", "SEEN", lambda finding: finding.words),
+    ),
+)
+
+
+def build_verification_view(report: Verification) -> View[Finding]:
+    """The report for every output format."""
+    return View(
+        LISTING,
+        report.findings,
+        kind="CopyVerification",
+        body=report.to_dict,
+        lines=lambda _: list(_build_lines(report)),
+    )
+
+
+def _build_lines(report: Verification) -> Iterator[Line]:
+    mark = Span("✓ ", Style.GOOD) if report.is_passed else Span("✗ ", Style.BAD)
+
+    first, *rest = describe_verification(report)
+    yield line(mark, Span(first, Style.STRONG))
+    yield from (line(f"  {words}") for words in rest)
+
+
+def verify(
+    endpoints: CopyEndpoints,
+    what: PlanLike,
+    *,
+    level: str,
+    spark: SparkOptions,
+    control_topic: str,
+    on_stage: Callable[[str], None] | None,
+) -> Verification:
+    """Compare the target of a copy with its source. Differences are in the report, and raise nothing.
+
+    Raises:
+        NotFoundError: there is no such plan.
+        RefusedError: the plan was never run.
+        UsageError: the level is unknown.
+    """
+    require_spark()
+    known = find_plan(endpoints.target.logs, control_topic, what)
+    if level not in list(Level):
+        raise UsageError(f"{level!r} is no level of verification", hint=f"one of {', '.join(Level)}")
+    if known.registration is None:
+        raise RefusedError(
+            f"the copy {known.plan.id} was never run, so there is nothing to verify",
+            hint="seamark copy run PLANFILE",
+        )
+    with open_spark(spark, build_copy_work(known.plan.id)) as session:
+        from seamark.copies.verify.spark_verify import verify_copy  # noqa: PLC0415
+
+        ends = build_ends(endpoints, control_topic=control_topic)
+        far = build_source(endpoints.target.context)
+        return verify_copy(session, known.plan, ends, level=Level(level), on_stage=on_stage, target_source=far)

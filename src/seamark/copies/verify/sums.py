@@ -1,0 +1,264 @@
+"""What two scans counted, held against the control records: which runs are whole, and which must be looked into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from seamark.copies.plan.plan import CopyPlan, build_tasks
+from seamark.copies.plan.progress import find_debris
+from seamark.copies.verify.report import Coordinates, Finding, Gone, Kind
+from seamark.kafka_sink.control import Checksum, ControlRecord, Run
+from seamark.spark.slices import OffsetRange
+
+_NAMED = 5
+
+
+def find_missing_records(plan: CopyPlan, records: Iterable[ControlRecord]) -> Iterator[Finding]:
+    """The tasks of the plan that have no control record: they have not run, or it was lost."""
+    tasks = {task.number for task in build_tasks(plan.require_accepted())}
+    found: dict[str, set[int]] = {}
+    for record in records:
+        found.setdefault(record.claim.part, set()).add(record.claim.task)
+    for one in plan.slices:
+        absent = sorted(tasks - found.get(one.id, set()))
+        if absent:
+            named = ", ".join(map(str, absent[:_NAMED])) + (" and more" if len(absent) > _NAMED else "")
+            words = f"slice {one.id}, task {named}: not copied yet, or the record was lost"
+            yield Finding(Kind.MISSING_CONTROL, count=len(absent), words=words)
+
+
+def find_cut_runs(runs: Iterable[Run], begins: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[Finding]:
+    """Runs that lie outside of what the target has."""
+    for run in runs:
+        begin, end = begins.get(run.target, 0), ends.get(run.target, 0)
+        if run.first_target < begin:
+            last = min(run.last_target, begin - 1)
+            yield _build_missing(
+                run, run.first_target, last, words=f"partition {run.target} of the target begins at {begin}"
+            )
+        if run.last_target >= end:
+            first = max(run.first_target, end, begin)
+            yield _build_missing(
+                run, first, run.last_target, words=f"partition {run.target} of the target ends at {end}"
+            )
+
+
+def describe_debris(records: Iterable[ControlRecord], ends: Mapping[int, int]) -> Iterator[str]:
+    """What a quick look can't tell: offsets of the target that belong to no run."""
+    found = find_debris(records, ends=ends)
+    if found:
+        total = sum(one.size for one in found)
+        first = found[0]
+        yield (
+            f"{total} offsets of the target belong to no run, the first is {first.target}@{first.first}: attempts that "
+            "were taken back, or records of others, which a standard verification tells"
+        )
+
+
+def describe_held(ends: Mapping[int, int], true_ends: Mapping[int, int]) -> Iterator[str]:
+    """Where an open transaction hides what follows."""
+    for partition, end in sorted(ends.items()):
+        if end < true_ends.get(partition, end):
+            yield (
+                f"a transaction is open in partition {partition} of the target: nothing from {end} to "
+                f"{true_ends[partition] - 1} could be read"
+            )
+
+
+def _build_missing(run: Run, first: int, last: int, *, words: str) -> Finding:
+    where = Coordinates(run.target, first, last)
+    # In the source the records between may be of other runs.
+    origin = Coordinates(run.source, run.first_source, run.last_source)
+    return Finding(Kind.LOST, source=origin, target=where, count=last - first + 1, words=words)
+
+
+# A task of its own costs more than reading so many records that nobody asked for.
+_NEAR = 10_000
+
+
+def list_source_ranges(runs: Iterable[Run]) -> list[OffsetRange]:
+    """Where the records of runs come from."""
+    return [OffsetRange(run.source, run.first_source, run.last_source + 1) for run in runs]
+
+
+def list_target_ranges(runs: Iterable[Run]) -> list[OffsetRange]:
+    """Where the records of runs lie."""
+    return [OffsetRange(run.target, run.first_target, run.last_target + 1) for run in runs]
+
+
+def join_ranges(ranges: Iterable[OffsetRange], *, near: int = _NEAR) -> tuple[OffsetRange, ...]:
+    """The same offsets in few ranges, none twice; those that lie near each other become one."""
+    joined: list[OffsetRange] = []
+    for one in sorted(ranges, key=lambda item: (item.partition, item.begin)):
+        if not one.size:
+            continue
+        if joined and joined[-1].partition == one.partition and one.begin <= joined[-1].end + near:
+            joined[-1] = OffsetRange(one.partition, joined[-1].begin, max(joined[-1].end, one.end))
+        else:
+            joined.append(one)
+    return tuple(joined)
+
+
+def clip_ranges(ranges: Iterable[OffsetRange], begins: Mapping[int, int], ends: Mapping[int, int]) -> list[OffsetRange]:
+    """What of the ranges a topic still has, by where its partitions begin and end."""
+    kept = []
+    for one in ranges:
+        begin = max(one.begin, begins.get(one.partition, 0))
+        end = min(one.end, ends.get(one.partition, one.end))
+        if begin < end:
+            kept.append(OffsetRange(one.partition, begin, end))
+    return kept
+
+
+NO_RUN = -1
+"""The run of a record that no control record tells of."""
+
+NOT_YET = -2
+"""The run of a source record that lies where the copy has not come to the end yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What a scan counted of one run on one side, by offsets of that side.
+
+    `ordered` is over hashes that hold the place in the target too. `misplaced` are in another partition than their key
+    says, the first of them at `misplaced_at`.
+    """
+
+    count: int
+    first: int
+    last: int
+    checksum: Checksum
+    ordered: Checksum
+    times: tuple[int, int] = (0, 0)
+    misplaced: int = 0
+    misplaced_at: int | None = None
+
+
+Scan = Mapping[tuple[int, int], Sums]
+"""The sums of one side, by partition and number of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetting:
+    """What a source may have lost since: it is compacted, or its partitions begin here now."""
+
+    is_compacted: bool = False
+    begins: Mapping[int, int] = field(default_factory=dict)
+
+    def explains(self, run: Run) -> bool:
+        """Whether records of a run may be gone."""
+        return self.is_compacted or self.begins.get(run.source, 0) > run.first_source
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A run to be looked into, record by record. `is_told`: the target has what the control records say."""
+
+    number: int
+    run: Run
+    is_told: bool
+    is_gone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SumsComparison:
+    """What the sums tell. Records without a run are suspects too, in `source_strays` and `target_strays`."""
+
+    findings: tuple[Finding, ...]
+    gone: tuple[Gone, ...]
+    suspects: tuple[Suspect, ...]
+    source_strays: tuple[OffsetRange, ...]
+    target_strays: tuple[OffsetRange, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing has to be looked into."""
+        return not (self.suspects or self.source_strays or self.target_strays)
+
+
+def judge_sums(
+    runs: Sequence[Run], source: Scan, target: Scan, *, forgetting: Forgetting, is_ordered: bool
+) -> SumsComparison:
+    """Hold both scans against the runs of the control records. `is_ordered`: the order counts too."""
+    findings: list[Finding] = []
+    gone: list[Gone] = []
+    suspects: list[Suspect] = []
+    for number, run in enumerate(runs):
+        ours, theirs = source.get((run.source, number)), target.get((run.target, number))
+        left = ours.count if ours else 0
+        is_gone = left < run.count and forgetting.explains(run)
+        if is_gone:
+            gone.append(Gone(Coordinates(run.source, run.first_source, run.last_source), run.count - left))
+        found = [*_judge_target(run, theirs, ours), *(() if is_gone else _judge_source(run, ours))]
+        if not found and not is_gone and is_ordered and ours and theirs and ours.ordered != theirs.ordered:
+            found.append(_build_finding(Kind.REORDERED, run, "the records are those of the source, in another order"))
+        findings += found
+        # Of what is left of a run the places are not known by counting: its order takes a closer look.
+        if found or (is_gone and is_ordered and left):
+            suspects.append(Suspect(number, run, is_told=not _judge_target(run, theirs, ours), is_gone=is_gone))
+    strays, foreign = _find_strays(source), _find_strays(target)
+    findings += _judge_strays(source, target)
+    return SumsComparison(tuple(findings), tuple(gone), tuple(suspects), source_strays=strays, target_strays=foreign)
+
+
+def _judge_target(run: Run, found: Sums | None, ours: Sums | None) -> list[Finding]:
+    """The target against the control record."""
+    count = found.count if found else 0
+    if count < run.count:
+        words = f"{run.count} records were written there, and {count} are there"
+        return [_build_finding(Kind.LOST, run, words, count=run.count - count)]
+    if found is not None and found.checksum != run.checksum:
+        words = "the target has other records than were written there"
+        if ours is not None and ours.count == found.count and ours.times != found.times:
+            words += f", stamped {found.times[0]} to {found.times[1]} and not {ours.times[0]} to {ours.times[1]}"
+        return [_build_finding(Kind.DIFFERENT, run, words)]
+    return []
+
+
+def _judge_source(run: Run, found: Sums | None) -> list[Finding]:
+    """The source against the control record, where nothing can be gone."""
+    count = found.count if found else 0
+    if count < run.count:
+        words = f"{run.count} records were written, and the source has {count} there"
+        return [_build_finding(Kind.DIFFERENT, run, words)]
+    if count > run.count:
+        words = f"{run.count} records were written, and the source has {count} there"
+        return [_build_finding(Kind.LOST, run, words, count=count - run.count)]
+    if found is not None and found.checksum != run.checksum:
+        return [_build_finding(Kind.DIFFERENT, run, "the source has other records than were written")]
+    return []
+
+
+def _judge_strays(source: Scan, target: Scan) -> Iterator[Finding]:
+    for (partition, number), sums in sorted(source.items()):
+        if number == NO_RUN:
+            where = Coordinates(partition, sums.first, sums.last)
+            yield Finding(Kind.LOST, source=where, count=sums.count, words="no control record tells of them")
+    for (partition, number), sums in sorted(target.items()):
+        if number == NO_RUN:
+            where = Coordinates(partition, sums.first, sums.last)
+            yield Finding(Kind.FOREIGN, target=where, count=sums.count, words="no control record tells of them")
+        if sums.misplaced and sums.misplaced_at is not None:
+            first = Coordinates(partition, sums.misplaced_at)
+            words = "the key belongs to another partition" + (", the first of them" if sums.misplaced > 1 else "")
+            yield Finding(Kind.WRONG_PARTITION, target=first, count=sums.misplaced, words=words)
+
+
+def _find_strays(scan: Scan) -> tuple[OffsetRange, ...]:
+    return tuple(
+        OffsetRange(partition, sums.first, sums.last + 1)
+        for (partition, number), sums in sorted(scan.items())
+        if number == NO_RUN
+    )
+
+
+def _build_finding(kind: Kind, run: Run, words: str, *, count: int = 1) -> Finding:
+    return Finding(
+        kind,
+        source=Coordinates(run.source, run.first_source, run.last_source),
+        target=Coordinates(run.target, run.first_target, run.last_target),
+        count=count,
+        words=words,
+    )

@@ -1,0 +1,365 @@
+"""The actions about a record that a sink can't process: find it by trying, and skip it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Self
+
+from seamark.changes.action import (
+    Action,
+    ActionHistory,
+    ConfigWrite,
+    Needs,
+    Reads,
+    StepSequence,
+    When,
+    action_kind,
+    needs_permission,
+)
+from seamark.changes.effect import Effect, FieldChange, Sign
+from seamark.changes.locks import topic_lock
+from seamark.changes.step import CanNotUndo, Intent
+from seamark.connect.model import Connector, State, fold_trace
+from seamark.connectors.run_state import SetRunState
+from seamark.core.offsets import Offset
+from seamark.dead_letters.overrides import Lent, tells_truth
+from seamark.dead_letters.search import Poison, build_search
+from seamark.dead_letters.steps import AwaitProgress, LendConfig, MakeParkingTopic, ParkRecord, RunMeanwhile
+from seamark.groups.targets import OFFSET, build_partition
+from seamark.kafka.api import BROKERS
+from seamark.kafka.model import Place
+from seamark.offsets.port import PLANNING
+from seamark.offsets.stores.write_checks import check_record_topic
+from seamark.offsets.write.action import Quiesced, find_unrestored_state, read_quiesced, undo_write
+from seamark.offsets.write.guards import VerifyOffsets
+from seamark.offsets.write.rights import find_offset_rights
+from seamark.offsets.write.steps import WriteOffsets
+from seamark.policy.permissions import Permission, Right
+from seamark.report.words import render_bytes, render_count, render_number, render_time
+
+if TYPE_CHECKING:
+    from seamark.changes.step import Step
+
+
+_MOST_SHOWN = 64
+
+
+def build_skip_effect(
+    connector: Connector, poison: Poison, *, topic: str, is_delivering: bool, is_parked: bool, shown: bytes | None
+) -> Effect:
+    """One line for the sink, one for its position, and what becomes of the record."""
+    place = poison.place
+    before = place.offset - poison.position
+    delivered = f"at most {render_count(before, 'record')} delivered first, 1 skipped" if before else "1 record skipped"
+    field = FieldChange(
+        f"{place.topic}-{place.partition}",
+        f"next record {render_number(poison.position)}",
+        f"next record {render_number(place.offset + 1)}",
+        note=delivered,
+    )
+    tasks = len(connector.status.tasks) if connector.status else 0
+    return Effect(
+        Sign.CHANGE,
+        f"connector/{connector.owner}",
+        f"skips 1 record: task {poison.failure.task} failed with {_shorten(poison.failure.exception)}",
+        (field,),
+        tasks=tasks * 2 if is_delivering else tasks,
+        outlook=tuple(_build_outlook(poison, topic=topic, is_parked=is_parked, shown=shown)),
+    )
+
+
+def _build_outlook(poison: Poison, *, topic: str, is_parked: bool, shown: bytes | None) -> Iterator[str]:
+    size = poison.size
+    key = "no key" if size.key is None else f"key {render_bytes(size.key)}"
+    value = "no value (a tombstone)" if size.value is None else f"value {render_bytes(size.value)}"
+    moment = render_time(datetime.fromtimestamp(size.timestamp_ms / 1000, UTC)) if size.timestamp_ms >= 0 else "no time"
+    yield (
+        f"the record: {poison.place} · {moment} · {key} · {value}"
+        + (f" · {render_count(size.headers, 'header')}" if size.headers else "")
+    )
+    yield f"how it is known: {poison.found_by}" + (f" ({poison.reason})" if poison.reason else "")
+    if shown is not None:
+        more = " …" if len(shown) > _MOST_SHOWN else ""
+        yield f"its value: {shown[:_MOST_SHOWN].hex(' ')}{more}"
+        yield f"the error: {poison.failure.message}"
+    yield (
+        f"it is parked in {topic} already"
+        if is_parked
+        else f"it will be parked in {topic}, with its place and the error"
+    )
+
+
+def build_search_effect(connector: Connector, lent: Lent, *, is_sure: bool) -> Effect:
+    """The line of a plan that only finds the record."""
+    tasks = len(connector.status.tasks) if connector.status else 0
+    fields = tuple(
+        FieldChange(key, connector.config.get(key), value, note="for a while") for key, value in lent.items()
+    )
+    return Effect(
+        Sign.CHANGE,
+        f"connector/{connector.owner}",
+        f"takes record by record until it fails: {say_failure(connector)}",
+        fields,
+        tasks=tasks * 2,
+        outlook=(
+            "good records are delivered; nothing is skipped, and its config is put back",
+            "then the record is known, and the plan to skip it is shown"
+            if is_sure
+            else "then it stands at a record; seamark does not know this class, so it asks whether that is the one",
+        ),
+    )
+
+
+def _shorten(exception: str) -> str:
+    return exception.rpartition(".")[2] or "no trace"
+
+
+def say_failure(connector: Connector) -> str:
+    """Which tasks failed with what, without the words of the trace: they may hold what is in the record."""
+    failed = [task for task in (connector.status.tasks if connector.status else ()) if task.state is State.FAILED]
+    kinds = {fold_trace(task.trace).root.partition(":")[0].rpartition(".")[2] for task in failed} - {""}
+    named = ", ".join(str(task.id) for task in failed)
+    return f"task {named} FAILED" + (f", {', '.join(sorted(kinds))}" if kinds else "")
+
+
+STOPPED, RUNNING = "STOPPED", "RUNNING"
+# Parked records wait for a person, who may be on holiday.
+_KEPT = {"retention.ms": "-1", "cleanup.policy": "delete"}
+
+
+@dataclass(frozen=True, slots=True)
+class _SinkAction(Action):
+    """What the actions about one sink share."""
+
+    cluster: str
+    name: str
+
+    @property
+    def subject(self) -> str:
+        """The sink."""
+        return f"connector/{self.cluster}/{self.name}"
+
+
+@action_kind("find-failing-record")
+@needs_permission(Permission.OPERATE, Permission.CHANGE_CONFIG)
+@dataclass(frozen=True, slots=True)
+class FindFailingRecord(_SinkAction):
+    """Let a failed sink process record by record, until its committed offset tells at which one it fails.
+
+    `lent` are keys of its config that it gets meanwhile; None removes one.
+    """
+
+    lent: Lent
+
+    @classmethod
+    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[Quiesced]:
+        """Read the sinks."""
+        return [read_quiesced(action.cluster, action.name, reads) for action in actions]
+
+    def steps(self, seen: Quiesced) -> StepSequence:
+        """Stop, override the config, process, stop, return the config, start."""
+        return (*build_delivery(seen, self.lent), (_build_start(self), When.ALWAYS))
+
+    def needs(self, seen: Quiesced) -> Needs:
+        """The sink's locks, and a policy that allows the lent config."""
+        return Needs(seen.locks, configs=(build_lent_write(seen, self.lent),))
+
+    def effects(self, seen: Quiesced) -> tuple[Effect, ...]:
+        """One line for the sink."""
+        is_sure = tells_truth(seen.connector, self.lent)
+        return (build_search_effect(seen.connector, self.lent, is_sure=is_sure),)
+
+    def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
+        """Return the action that restores what the search left otherwise: usually nothing."""
+        return build_restore(self, past)
+
+
+@dataclass(frozen=True, slots=True)
+class SkipSeen:
+    """What `SkipRecord` reads: the sink, and whether the dead letter topic is there and has the record."""
+
+    quiesced: Quiesced
+    is_new: bool
+    parking: ParkRecord
+    parked: Intent
+    rights: frozenset[Right]
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether the record is in the dead letter topic already."""
+        return not self.is_new and bool(self.parked.before["parked"])
+
+
+@action_kind("skip-record")
+@needs_permission(Permission.CHANGE_OFFSETS)
+@dataclass(frozen=True, slots=True)
+class SkipRecord(_SinkAction):
+    """Deliver all records before one that a sink can't process, park that one, and continue after it.
+
+    `topic` is the dead letter topic, which is created where it isn't there. `lent` are keys of the sink's config that
+    it gets while it processes record by record; without them nothing is delivered before the record.
+    """
+
+    record: Poison
+    topic: str
+    lent: Lent = field(default_factory=dict)
+    accepts_zombies: bool = False
+
+    @property
+    def write(self) -> WriteOffsets:
+        """The step that commits the offset after the record."""
+        place = self.record.place
+        offset = Offset(build_partition(place.spot), {OFFSET: place.offset + 1})
+        return WriteOffsets(self.cluster, self.name, (offset,))
+
+    @classmethod
+    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[SkipSeen]:
+        """Read the sinks and the dead letter topics."""
+        return [action.read(reads) for action in actions]
+
+    def read(self, reads: Reads) -> SkipSeen:
+        """Read the sink and the dead letter topic."""
+        check_record_topic(self.topic, reads.use(PLANNING).context)
+        quiesced = read_quiesced(self.cluster, self.name, reads)
+        parking = ParkRecord(self.cluster, self.name, self.record.place, self.topic, self.record.failure)
+        return SkipSeen(
+            quiesced,
+            not reads.world.use(BROKERS)().read_topics([self.topic]).items,
+            parking,
+            parking.intend(reads.world),
+            frozenset(find_offset_rights(self.write, quiesced.connector, reads.use(PLANNING))),
+        )
+
+    def steps(self, seen: SkipSeen) -> StepSequence:
+        """Deliver, stop, park, commit, verify, start, and wait until the sink continues."""
+        stopped = (seen.quiesced.stop, seen.quiesced.build_proof(accepts_zombies=self.accepts_zombies))
+        begin = (
+            build_delivery(seen.quiesced, self.lent, self.record.place, accepts_zombies=self.accepts_zombies)
+            if self.lent
+            else _in_turn(stopped)
+        )
+        create = [MakeParkingTopic(self.topic, partitions=1, configs=_KEPT)] if seen.is_new else []
+        write = self.write
+        return (
+            *begin,
+            *_in_turn((*create, seen.parking, write, VerifyOffsets(write))),
+            (_build_start(self), When.ALWAYS),
+            (AwaitProgress(self.cluster, self.name, self.record.place), When.TURN),
+        )
+
+    def needs(self, seen: SkipSeen) -> Needs:
+        """The locks of the sink and of a new topic, the rights to commit, a policy that allows the lent config."""
+        locks = {*seen.quiesced.locks, *((topic_lock(self.topic),) if seen.is_new else ())}
+        configs = (build_lent_write(seen.quiesced, self.lent),) if self.lent else ()
+        return Needs(frozenset(locks), seen.rights, configs)
+
+    def effects(self, seen: SkipSeen) -> tuple[Effect, ...]:
+        """One line for the sink."""
+        return (self.build_effect(seen),)
+
+    def build_effect(self, seen: SkipSeen, *, shown: bytes | None = None) -> Effect:
+        """Return the line for the sink, with what is in the record where that is `shown`."""
+        return build_skip_effect(
+            seen.quiesced.connector,
+            self.record,
+            topic=f"{self.topic} (a new topic)" if seen.is_new else self.topic,
+            is_delivering=bool(self.lent),
+            is_parked=seen.is_parked,
+            shown=shown,
+        )
+
+    def find_intents(self, seen: SkipSeen) -> Mapping[str, Intent]:
+        """Return whether the record is parked: a whole topic is read for that."""
+        return {f"{seen.parking.subject}#{seen.parking.aspect}": seen.parked}
+
+    def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
+        """Return the action that commits the previous offset; the parked record stays."""
+        written = past.undo_all(WriteOffsets, WriteOffsets)
+        return undo_write(written[0], restores=find_unrestored_state(past)) if written else build_restore(self, past)
+
+
+@action_kind("return-config")
+@needs_permission(Permission.CHANGE_CONFIG)
+@dataclass(frozen=True, slots=True)
+class ReturnConfig(_SinkAction):
+    """Give a sink the values back that keys of its config had before they were lent.
+
+    `restores` is the state to restore where it isn't the one that the sink has when the plan is prepared.
+    """
+
+    values: Lent
+    restores: str = ""
+
+    @classmethod
+    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[Quiesced]:
+        """Read the sinks."""
+        return [read_quiesced(action.cluster, action.name, reads) for action in actions]
+
+    def steps(self, seen: Quiesced) -> StepSequence:
+        """Stop, return the config, restore the state: before Connect 3.9 running tasks don't get all new values."""
+        state = self.restores or seen.state
+        restore = SetRunState(self.cluster, self.name, state)
+        if all(seen.connector.config.get(key) == value for key, value in self.values.items()):
+            return () if state == seen.state else ((restore, When.ALWAYS),)
+        back = LendConfig(self.cluster, self.name, self.values, returns=True)
+        return (*_in_turn((seen.stop, back)), *(() if state == STOPPED else ((restore, When.ALWAYS),)))
+
+    def needs(self, seen: Quiesced) -> Needs:
+        """The sink's locks, and a policy that allows the config."""
+        return Needs(seen.locks, configs=(build_lent_write(seen, self.values),))
+
+    def effects(self, seen: Quiesced) -> tuple[Effect, ...]:
+        """One line for each step."""
+        return tuple(Effect(Sign.CHANGE, step.subject, step.describe()) for step, _ in self.steps(seen))
+
+    def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
+        """Return what restores the state: no config is lent again."""
+        return build_restore(self, past)
+
+
+def build_delivery(
+    seen: Quiesced, lent: Lent, place: Place | None = None, *, accepts_zombies: bool = False
+) -> Iterator[tuple[Step, When]]:
+    """Process record by record until the sink fails; then it is stopped, and has its config again.
+
+    It is stopped for each change of the config: before 3.9 running tasks did not hear of a consumer's override.
+    """
+    cluster, name, config = seen.connector.cluster, seen.connector.name, seen.connector.config
+    proof = seen.build_proof(accepts_zombies=accepts_zombies)
+    yield from _in_turn((seen.stop, proof, LendConfig(cluster, name, lent)))
+    yield from _in_turn((RunMeanwhile(cluster, name, RUNNING), *build_search(cluster, name, place)))
+    yield RunMeanwhile(cluster, name, STOPPED), When.ALWAYS
+    yield LendConfig(cluster, name, {key: config.get(key) for key in lent}, returns=True), When.ALWAYS
+    yield seen.build_proof(accepts_zombies=accepts_zombies), When.TURN
+
+
+def build_lent_write(seen: Quiesced, lent: Lent) -> ConfigWrite:
+    """Return the config with the lent keys, for the policy."""
+    connector = seen.connector
+    merged = {**connector.config, **lent}
+    config = {key: value for key, value in merged.items() if value is not None}
+    return ConfigWrite(connector.cluster, connector.name, config, is_validated=False)
+
+
+def build_restore(action: _SinkAction, past: ActionHistory) -> Action | CanNotUndo | None:
+    """Return the action that returns a config which is still lent, and restores a state which isn't restored."""
+    restores = find_unrestored_state(past)
+    lent = past.find_all(LendConfig)
+    is_returned = len(lent) > 1 and lent[-1].is_good
+    if not is_returned and (refusal := past.find_refusal()):
+        return refusal
+    back = past.undo_all(LendConfig, LendConfig)
+    if back and not is_returned:
+        return ReturnConfig(action.cluster, action.name, back[-1].values, restores)
+    return SetRunState(action.cluster, action.name, restores) if restores else None
+
+
+def _build_start(action: _SinkAction) -> SetRunState:
+    """Return the step that starts the sink: a failed one is meant to run."""
+    return SetRunState(action.cluster, action.name, RUNNING)
+
+
+def _in_turn(steps: Iterable[Step]) -> Iterator[tuple[Step, When]]:
+    return ((step, When.TURN) for step in steps)

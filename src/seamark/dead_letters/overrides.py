@@ -1,0 +1,114 @@
+"""What a sink is lent so that it takes record by record, and whether its position then says how far it came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from seamark.connect.model import Connector
+from seamark.core.secrets import mask_text
+from seamark.dead_letters.steps import refuse_lent
+from seamark.errors import RefusedError
+
+if TYPE_CHECKING:
+    from seamark.connect.api import ConnectPort
+    from seamark.context import ConnectSettings
+
+
+Lent = Mapping[str, str | None]
+"""Keys of a config and their values for a while; None takes a key out."""
+
+BATCH = "consumer.override.max.poll.records"
+DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+_TASKS = "tasks.max"
+_TOLERANCE = "errors.tolerance"
+# A task is a consumer, and often a connection to a database, too.
+_MOST_TASKS = 32
+_FLUSH = "flush.size"
+_CONFLUENT = "io.confluent.connect."
+# Sinks of which it is known, from their source, that what they were given is theirs when Connect asks before a commit:
+# they have no preCommit() of their own. Of others a position may lie before records that they hold.
+_TRUE_SINKS = frozenset(
+    {
+        "FileStreamSink",
+        "FileStreamSinkConnector",
+        "org.apache.kafka.connect.file.FileStreamSinkConnector",
+        "io.aiven.connect.jdbc.JdbcSinkConnector",
+        "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector",
+        "io.confluent.connect.jdbc.JdbcSinkConnector",
+    }
+)
+
+
+# Its positions are the names of its files: where a group stands does not matter to it.
+_OWN_POSITIONS = ("io.confluent.connect.hdfs.", "io.confluent.connect.hdfs3.")
+
+
+def refuse_own_positions(connector: Connector) -> None:
+    """Refuse a sink that a position of its group does not move."""
+    if connector.plugin.startswith(_OWN_POSITIONS):
+        raise RefusedError(
+            f"{connector.owner} keeps positions of its own, in the names of its files: nothing was changed",
+            hint="let it tolerate the record: errors.tolerance=all with a dead-letter topic",
+        )
+
+
+def choose_lent(connector: Connector, asked: Mapping[str, str]) -> Lent:
+    """The keys that a sink is lent: batches of one record, files of one record for those that write whole files.
+
+    A sink that does not tolerate failures, and has a dead-letter topic all the same, sends the record there each time
+    that it fails. Meanwhile it has none: the record is to be parked once.
+    """
+    refuse_lent(asked)
+    lent: dict[str, str | None] = {BATCH: "1"}
+    if connector.plugin.startswith(_CONFLUENT) and _FLUSH in connector.config:
+        lent[_FLUSH] = "1"
+    if connector.config.get(DEAD_LETTERS) and connector.config.get(_TOLERANCE, "none").strip().lower() != "all":
+        lent[DEAD_LETTERS] = None
+    return lent | dict(asked)
+
+
+def lend_tasks(connector: Connector, lent: Lent, *, partitions: int) -> Lent:
+    """The lent keys, and a task for each partition where there are fewer.
+
+    A task that reads several may take the bad record first each time: then the others of its partitions never move, and
+    none of their positions tells which it was.
+    """
+    tasks = connector.config.get(_TASKS, "1").strip()
+    if _TASKS in lent or not tasks.isdecimal() or int(tasks) >= min(partitions, _MOST_TASKS):
+        return lent
+    return {**lent, _TASKS: str(min(partitions, _MOST_TASKS))}
+
+
+def tells_truth(connector: Connector, lent: Lent) -> bool:
+    """Whether the sink commits each record that it was given before the next one fails."""
+    return connector.plugin in _TRUE_SINKS or lent.get(_FLUSH) == "1"
+
+
+def find_refusal(connector: Connector, lent: Lent, client: ConnectPort) -> str:
+    """Why Connect would not take the lent keys, by its policy for overrides or its plugin; "" where it would."""
+    merged = {**connector.config, **lent, "name": connector.name}
+    config = {key: value for key, value in merged.items() if value is not None}
+    found = client.validate_config(connector.plugin, config)
+    return "; ".join(mask_text(f"{key}: {said}") for key in lent for said in found.errors.get(key, ()))
+
+
+_WANTED = ("key.converter", "value.converter", "header.converter", "consumer.")
+_CONSUMER, _OVERRIDE = "consumer.", "consumer.override."
+
+
+def read_worker_config(settings: ConnectSettings) -> Mapping[str, str]:
+    """The converters and the consumer's settings of the workers; nothing where their file is not here."""
+    if settings.worker_config is None or not settings.worker_config.is_file():
+        return {}
+    from seamark.context.layer import Origin, OriginKind  # noqa: PLC0415
+    from seamark.context.properties import read_properties  # noqa: PLC0415
+
+    place = Origin(OriginKind.WORKER, str(settings.worker_config), path=settings.worker_config)
+    found = read_properties(settings.worker_config, origin=place)
+    return {key: one.value for key, one in found.items() if key.startswith(_WANTED)}
+
+
+def find_consumer_setting(key: str, config: Mapping[str, str], worker: Mapping[str, str], default: str) -> str:
+    """A setting of a sink's consumer: the connector's own, else the workers', else the default."""
+    return (config.get(f"{_OVERRIDE}{key}") or worker.get(f"{_CONSUMER}{key}") or default).strip()

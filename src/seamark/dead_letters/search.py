@@ -1,0 +1,391 @@
+"""Find the record that a sink can't process: watch the sink until it fails, restart its failed tasks, watch again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from seamark.changes.action import Look
+from seamark.changes.codec import Transient
+from seamark.changes.environment import World
+from seamark.changes.step import Intent, Observed, Step, step_kind
+from seamark.connect.model import Connector, ConnectorStatus, State, Task
+from seamark.connectors.read import read_status
+from seamark.connectors.run_state import RestartFailed
+from seamark.core.refs import ConnectorType
+from seamark.dead_letters.records import build_failure, find_places, find_stage
+from seamark.dead_letters.steps import RECORDS, Failure, RecordPort
+from seamark.errors import DeadlineError, NotFoundError, RefusedError, SeamarkError, UsageError
+from seamark.kafka.model import Place, RecordSize, Spot, WholeRecord, measure
+from seamark.offsets.codec.converter_faults import Decoder, DoubtError, Fault, SinkStage
+
+if TYPE_CHECKING:
+    from seamark.dead_letters.records import SinkRecords
+
+
+_LOOK_SECONDS = 0.5
+# Where the record is the first to come, a task runs for some tenths of a second.
+_GLANCE_SECONDS = 0.05
+# Without any progress and any failure. A JDBC sink tries a record ten times, three seconds apart, before it fails.
+_IDLE_SECONDS = 120.0
+# How often a sink that runs is held against the end of its log.
+_END_SECONDS = 20.0
+# A restart shows within a rebalance; after this a task that looks failed has failed again.
+_RESTART_SECONDS = 15.0
+# A restart gives the partitions another order. Five are enough where some hundred records wait in the others.
+ROUNDS = 5
+_MOST_NAMED = 5
+
+
+@dataclass(slots=True)
+class PoisonSearch:
+    """What the rounds of one search have seen: how often the sink failed, and the records that may be the cause.
+
+    It belongs to one process. A resume in another process begins with nothing seen.
+    """
+
+    failures: int = 0
+    candidates: Mapping[Spot, Place] | None = None
+    sightings: list[Place] = field(default_factory=list)
+
+
+@step_kind("await-poison")
+@dataclass(frozen=True, slots=True)
+class AwaitPoison(Look):
+    """Watch a sink with batches of one record until it fails; its committed offset is that of the failing record.
+
+    When a task fails, Connect commits what the batches before it processed: with one record in a batch, the committed
+    offset is that of the record that failed. If `place` is given, the record must be that one. Otherwise the record is
+    added to the sightings of the search: of all partitions with a next record, the one whose offset stays the same from
+    failure to failure. `number` is the round, from 1; each round after the first follows a restart of the failed tasks.
+    """
+
+    aspect: ClassVar[str] = "poison"
+
+    cluster: str
+    name: str
+    place: Place | None = None
+    idle_seconds: float = _IDLE_SECONDS
+    number: int = 1
+    # For the process that has the step; not part of the plan.
+    search: Annotated[PoisonSearch, Transient()] = field(default_factory=PoisonSearch, compare=False, repr=False)
+
+    @property
+    def subject(self) -> str:
+        return f"connector/{self.cluster}/{self.name}"
+
+    @property
+    def settle_seconds(self) -> float:
+        return self.idle_seconds
+
+    def describe(self) -> str:
+        again = "" if self.number == 1 else f" (round {self.number})"
+        if self.place is None:
+            return f"wait until {self.subject} fails at a record{again}"
+        return f"wait until {self.subject} has delivered all records before {self.place}{again}"
+
+    def perform(self, world: World, intent: Intent) -> str | None:
+        del intent
+        if self.search.sightings:
+            return None
+        if self.number > 1:
+            self._await_restart(world)
+        port, clock = world.use(RECORDS)(self.cluster, self.name), world.clock
+        ends = port.read_ends()
+        last: Mapping[Spot, int] = {}
+        moved_at, looked_at = clock.now(), clock.now()
+        while True:
+            is_idle = clock.now() - moved_at >= self.idle_seconds
+            is_failed, positions = self._look(world, port, last, is_idle=is_idle)
+            if positions != last:
+                last, moved_at = positions, clock.now()
+            self._refuse_passed(positions)
+            if is_failed:
+                return self._end_round(port.find_next(self._pick(positions)))
+            if is_idle:
+                raise self._build_late(positions)
+            if clock.now() - looked_at >= _END_SECONDS:
+                looked_at = clock.now()
+                self._refuse_well(port.find_next(self._pick(positions)), ends)
+            clock.sleep(_LOOK_SECONDS)
+
+    def _end_round(self, standing: Mapping[Spot, Place]) -> str:
+        """Return what a failure shows.
+
+        Raises:
+            RefusedError: this was the last round, and the record isn't found.
+        """
+        search = self.search
+        search.failures += 1
+        search.candidates = self._narrow(standing, search.candidates)
+        if self._is_found(search.candidates):
+            return f"it is at {search.sightings[0]}"
+        if self.number >= ROUNDS:
+            raise self._build_lost(search.candidates)
+        return f"it failed; {len(search.candidates)} records may be the cause"
+
+    def _await_restart(self, world: World) -> None:
+        """Wait until the restart shows: a status from before it would count as another failure."""
+        until = world.clock.now() + _RESTART_SECONDS
+        while world.clock.now() < until and _has_failed(read_status(world, self.cluster, self.name)):
+            world.clock.sleep(_GLANCE_SECONDS)
+
+    def _look(
+        self, world: World, port: RecordPort, last: Mapping[Spot, int], *, is_idle: bool
+    ) -> tuple[bool, Mapping[Spot, int]]:
+        """Whether a task has failed, and the positions. The status first: one that is seen failed has committed."""
+        try:
+            is_failed = _has_failed(read_status(world, self.cluster, self.name))
+            return is_failed, port.read_positions()
+        except SeamarkError as error:
+            # A rebalance or a broker that restarts hides it for a while.
+            if is_idle or not error.retryable:
+                raise
+            return False, last
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        del intent
+        return Observed.AFTER if _has_failed(read_status(world, self.cluster, self.name)) else Observed.BEFORE
+
+    def _pick(self, positions: Mapping[Spot, int]) -> Mapping[Spot, int]:
+        """The positions that matter: of the partition that is named, or of all."""
+        if self.place is None:
+            return positions
+        return {spot: position for spot, position in positions.items() if spot == self.place.spot}
+
+    def _narrow(self, standing: Mapping[Spot, Place], candidates: Mapping[Spot, Place] | None) -> Mapping[Spot, Place]:
+        """Those that stood still since the last look: what moved on did not fail."""
+        if candidates is None or self.place is not None:
+            return standing
+        return {spot: place for spot, place in standing.items() if candidates.get(spot) == place}
+
+    def _is_found(self, candidates: Mapping[Spot, Place]) -> bool:
+        if self.place is not None:
+            found = candidates.get(self.place.spot) == self.place
+        else:
+            # Two failures at the same record: a task may have failed once for another reason.
+            found = len(candidates) == 1 and self.search.failures > 1
+        if found:
+            self.search.sightings[:] = [self.place] if self.place is not None else candidates.values()
+        return found
+
+    def _refuse_passed(self, positions: Mapping[Spot, int]) -> None:
+        if self.place is not None and positions.get(self.place.spot, 0) > self.place.offset:
+            raise RefusedError(
+                f"{self.subject} took {self.place} this time: nothing is skipped",
+                cause=f"it stands at {positions[self.place.spot]} already",
+                hint="its config and run state are restored; if it fails again: seamark offsets skip finds the place",
+            )
+
+    def _refuse_well(self, following: Mapping[Spot, Place], ends: Mapping[Spot, int]) -> None:
+        """A sink that took all that was there when it began does not fail any more; else it would go on for ever."""
+        if all(place.offset >= ends.get(spot, 0) for spot, place in following.items()):
+            raise RefusedError(
+                f"{self.subject} took every record that was there: nothing is skipped",
+                cause="what it failed on before does not fail any more",
+                hint="its config and run state are restored; it goes on",
+            )
+
+    def _build_lost(self, candidates: Mapping[Spot, Place]) -> RefusedError:
+        named = ", ".join(str(place) for place in sorted(candidates.values())[:_MOST_NAMED])
+        if self.place is not None:
+            return RefusedError(
+                f"{self.subject} does not get as far as {self.place}: nothing is skipped",
+                cause=f"it fails, and its next record is {named or 'none'}; another record fails before, or the sink "
+                "commits later than it takes records",
+                hint="skip that one first; a sink that writes whole files may need smaller ones: --lend flush.size=1",
+            )
+        return RefusedError(
+            f"nobody can tell at which record {self.subject} fails: nothing is skipped",
+            cause=f"it may be one of {named}" if named else "it stands at another place each time",
+            hint="its config and run state are restored; if you know the record: --at TOPIC-PARTITION@OFFSET",
+        )
+
+    def _build_late(self, positions: Mapping[Spot, int]) -> DeadlineError:
+        where = "" if self.place is None else f" It stands at {positions.get(self.place.spot)}."
+        return DeadlineError(
+            f"{self.subject} did not fail again within {self.idle_seconds:g} s: nothing is skipped",
+            cause=f"it runs, and nothing moves.{where}",
+            hint="its config and run state are restored; if it runs now, there is nothing to skip",
+        )
+
+
+@step_kind("restart-search")
+@dataclass(frozen=True, slots=True)
+class RestartSearch(RestartFailed):
+    """Restart the failed tasks of a sink for another round of a search, unless the record is found.
+
+    It is a step of its own, so that each restart has its intent in the journal.
+    """
+
+    place: Place | None = None
+    search: Annotated[PoisonSearch, Transient()] = field(default_factory=PoisonSearch, compare=False, repr=False)
+
+    def intend(self, world: World) -> Intent:
+        intent = RestartFailed.intend(self, world)
+        return Intent(before=intent.before, after=intent.before) if self._is_over(world) else intent
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        # The task may have failed again already, at the same record: the status can't show whether it was restarted.
+        # The next round doesn't depend on it.
+        del world, intent
+        return Observed.AFTER
+
+    def _is_over(self, world: World) -> bool:
+        if self.search.sightings or self.place is None:
+            return bool(self.search.sightings)
+        port = world.use(RECORDS)(self.cluster, self.name)
+        positions = {spot: found for spot, found in port.read_positions().items() if spot == self.place.spot}
+        return port.find_next(positions).get(self.place.spot) == self.place
+
+
+def build_search(cluster: str, name: str, place: Place | None = None) -> Iterator[Step]:
+    """Build the steps that find the record at which a sink fails, or that wait until it fails at `place`."""
+    search = PoisonSearch()
+    yield AwaitPoison(cluster, name, place, search=search)
+    for number in range(2, ROUNDS + 1):
+        yield RestartSearch(cluster, name, place, search=search)
+        yield AwaitPoison(cluster, name, place, number=number, search=search)
+
+
+def find_sightings(steps: Iterable[Step]) -> list[Place]:
+    """Return the list to which the search among these steps adds the record that it finds."""
+    return next(step.search.sightings for step in steps if isinstance(step, AwaitPoison))
+
+
+def _has_failed(status: ConnectorStatus | None) -> bool:
+    return status is not None and any(task.state is State.FAILED for task in status.tasks)
+
+
+class FoundBy(StrEnum):
+    """How a poison record is known. The words are those of a plan."""
+
+    DECODING = "the first record that its converters can't read"
+    TRACE = "the record that the task's trace names"
+    STANDING = "the record at which it stands, taking one by one"
+    OPERATOR = "the record that you named"
+
+
+@dataclass(frozen=True, slots=True)
+class Poison:
+    """A record, why it is the one, how it fails, and the next offset that the sink has committed in its partition."""
+
+    place: Place
+    found_by: FoundBy
+    failure: Failure
+    size: RecordSize
+    position: int
+    reason: str = ""
+
+
+# A batch is 500 records by default (`max.poll.records`). A sink that writes whole files may have taken many batches
+# since it last committed; files of more records than this are rare, and looking takes a few seconds.
+_MOST_LOOKED_AT = 20_000
+
+
+def find_failed_task(connector: Connector) -> Task:
+    """The first task of a sink that has failed; a refusal where there is nothing to skip."""
+    if connector.type is not ConnectorType.SINK:
+        raise RefusedError(
+            f"{connector.owner} is no sink: only a sink can stand at a record",
+            hint=f"a source goes on from another place by: seamark offsets move {connector.owner}",
+        )
+    status = connector.status
+    if status is not None and status.state is State.PAUSED:
+        raise RefusedError(f"{connector.owner} is paused", hint=f"seamark connectors resume {connector.owner}")
+    failed = [task for task in (status.tasks if status else ()) if task.state is State.FAILED]
+    if not failed:
+        raise RefusedError(
+            f"no task of {connector.owner} has failed: there is nothing to skip",
+            cause=f"the connector is {status.state}" if status else "Connect has no status of it",
+            hint="let it run into the record first; to leave records out on purpose: seamark offsets move",
+        )
+    return failed[0]
+
+
+class PoisonFinder:
+    """Looks for the record of one failed sink. Changes nothing."""
+
+    def __init__(self, connector: Connector, records: SinkRecords) -> None:
+        self._connector = connector
+        self._records = records
+        self._task = find_failed_task(connector)
+
+    def find(self) -> Poison | None:
+        """The record, where its bytes or the trace tell it; None where only trying can."""
+        positions = self._records.read_positions()
+        stage = find_stage(self._task.trace)
+        # What failed in a transformation or in put() was read well before.
+        if stage.is_converter or stage is SinkStage.UNKNOWN:
+            found = self._decode(positions)
+            if found is not None:
+                return found
+        return self._read_trace(positions)
+
+    def confirm(self, place: Place, found_by: FoundBy) -> Poison:
+        """A place that somebody named, or where the sink stood."""
+        positions = self._records.read_positions()
+        if place.spot not in positions:
+            raise NotFoundError(
+                f"{self._connector.owner} does not read {place.topic}-{place.partition}",
+                cause=f"it reads {', '.join(sorted({topic for topic, _ in positions})[:10]) or 'nothing'}",
+            )
+        if positions[place.spot] > place.offset:
+            raise UsageError(
+                f"{self._connector.owner} is behind {place} already: it stands at {positions[place.spot]}",
+                hint="there is nothing to skip there",
+            )
+        record = self._records.read(place)
+        if record is None:
+            raise NotFoundError(
+                f"no record lies at {place}",
+                hint="its topic may be compacted or have deleted it, or the number is that of a transaction's marker",
+            )
+        return self._build(record, found_by, positions)
+
+    def _decode(self, positions: Mapping[Spot, int]) -> Poison | None:
+        """Of the first undecodable records of all partitions, the one that is met the soonest."""
+        decoder = Decoder(self._connector.config, self._records.worker)
+        found: tuple[WholeRecord, Fault] | None = None
+        most = _MOST_LOOKED_AT
+        for spot, start in sorted(positions.items()):
+            try:
+                for number, record in enumerate(islice(self._records.read_from(spot, start), most)):
+                    if fault := decoder.find_fault(record):
+                        # In the other partitions only what comes sooner is of interest.
+                        found, most = (record, fault), number
+                        break
+            except DoubtError:
+                # One converter that is not known here: no record could be called the first.
+                return None
+        return None if found is None else self._build(found[0], FoundBy.DECODING, positions, fault=found[1])
+
+    def _read_trace(self, positions: Mapping[Spot, int]) -> Poison | None:
+        """The record that the trace names, where it is one alone and still to come."""
+        named = {
+            place
+            for place in find_places(self._task.trace)
+            if place.spot in positions and positions[place.spot] <= place.offset
+        }
+        record = self._records.read(named.pop()) if len(named) == 1 else None
+        return None if record is None else self._build(record, FoundBy.TRACE, positions)
+
+    def _build(
+        self, record: WholeRecord, found_by: FoundBy, positions: Mapping[Spot, int], *, fault: Fault | None = None
+    ) -> Poison:
+        failure = build_failure(
+            self._task,
+            class_name=fault.converter if fault else self._connector.plugin,
+            stage=fault.stage if fault else None,
+        )
+        return Poison(
+            record.place,
+            found_by,
+            failure,
+            measure(record),
+            positions[record.place.spot],
+            reason=f"{fault.stage.lower().replace('_', ' ')}: {fault.reason}" if fault else "",
+        )

@@ -1,0 +1,193 @@
+"""Secrets and connections that others can read."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from seamark.core.readings import Finding, Severity
+from seamark.doctor.evidence import Check, Evidence, build_unexamined
+from seamark.errors import AuthorizationError, SeamarkError
+
+_ACLS = "kafka.acls"
+
+
+@dataclass(frozen=True, slots=True)
+class NeededOperations:
+    """Operations in Kafka's words: those to look, and those more to change something."""
+
+    to_look: tuple[str, ...]
+    to_change: tuple[str, ...] = ()
+
+
+CLUSTER_NEED = NeededOperations(to_look=("DESCRIBE",))
+GROUP_NEED = NeededOperations(to_look=("DESCRIBE",), to_change=("READ", "DELETE"))
+TOPIC_NEEDS = {
+    "offsets": NeededOperations(to_look=("DESCRIBE", "DESCRIBE_CONFIGS", "READ"), to_change=("WRITE",)),
+    "config": NeededOperations(to_look=("DESCRIBE", "DESCRIBE_CONFIGS", "READ")),
+    "status": NeededOperations(to_look=("DESCRIBE", "DESCRIBE_CONFIGS", "READ")),
+}
+
+
+def examine_acls(evidence: Evidence) -> Iterator[Finding]:
+    """kafka.acls: nothing that seamark needs is forbidden to this principal.
+
+    The brokers themselves are asked which operations they would allow, so no right to list ACLs
+    is needed. Without an authorizer they allow everything.
+    """
+    if evidence.kafka is None:
+        return
+    if isinstance(evidence.kafka, SeamarkError):
+        yield build_unexamined(_ACLS, subject=evidence.context.name, error=evidence.kafka)
+        return
+    faults = (
+        *_compare(evidence.kafka.operations, CLUSTER_NEED, target="the cluster"),
+        *_examine_topics(evidence),
+        *_examine_groups(evidence),
+    )
+    yield from faults
+    if not faults:
+        words = (
+            "every operation that seamark needs is allowed on the cluster, the internal topics and the sinks' groups"
+        )
+        yield Finding(_ACLS, Severity.OK, evidence.context.name, words)
+
+
+def _examine_topics(evidence: Evidence) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for cluster in evidence.clusters:
+        for kind, topic in cluster.internal_topics.items():
+            found = evidence.topics.get(topic) if topic else None
+            if topic is None or found is None or topic in seen:
+                continue
+            seen.add(topic)
+            if isinstance(found, AuthorizationError):
+                yield from _compare(frozenset(), TOPIC_NEEDS[kind], target=f"topic {topic}")
+            elif not isinstance(found, SeamarkError):
+                yield from _compare(found.operations, TOPIC_NEEDS[kind], target=f"topic {topic}")
+
+
+def _examine_groups(evidence: Evidence) -> Iterator[Finding]:
+    for group, found in evidence.groups.items():
+        if isinstance(found, AuthorizationError):
+            yield from _compare(frozenset(), GROUP_NEED, target=f"group {group}")
+        elif isinstance(found, SeamarkError):
+            yield build_unexamined(_ACLS, subject=f"group {group}", error=found)
+        else:
+            yield from _compare(found.operations, GROUP_NEED, target=f"group {group}")
+
+
+def _compare(allowed: frozenset[str], need: NeededOperations, *, target: str) -> Iterator[Finding]:
+    lacking = [operation for operation in need.to_look if operation not in allowed]
+    if lacking:
+        words = f"not allowed: {', '.join(lacking)}"
+        fix = f"grant {', '.join(lacking)} on {target} to the principal of this context"
+        yield Finding(_ACLS, Severity.WARNING, target, words, fix)
+    for_change = [operation for operation in need.to_change if operation not in allowed]
+    if for_change:
+        words = f"not allowed: {', '.join(for_change)}; needed only to change offsets"
+        fix = f"grant {', '.join(for_change)} on {target} to whoever shall change offsets"
+        yield Finding(_ACLS, Severity.INFO, target, words, fix)
+
+
+PERMISSION_CHECKS = (Check(_ACLS, examine_acls),)
+
+
+def examine_secrets(evidence: Evidence) -> Iterator[Finding]:
+    """context.secrets: no password stands in a file, and none is sent in clear."""
+    check, is_fine = "context.secrets", True
+    for setting in evidence.context.settings():
+        note = f"; {setting.note}" if setting.note else ""
+        if setting.is_literal:
+            is_fine = False
+            words = f"written in clear in {setting.origin}{note}"
+            fix = "write secret://env/NAME or secret://file/PATH#KEY in its place"
+            yield Finding(check, Severity.WARNING, setting.key, words, fix)
+        elif note:
+            is_fine = False
+            yield Finding(check, Severity.WARNING, setting.key, setting.note, "chmod 600 that file")
+    for cluster in evidence.clusters:
+        for url in cluster.settings.urls:
+            if cluster.settings.password is not None and _is_plain(url) and not is_loopback(url):
+                is_fine = False
+                words = "user and password are sent over plain http, readable on the way"
+                yield Finding(check, Severity.WARNING, f"{cluster.name} {url}", words, "use https")
+    if is_fine:
+        words = "no secret stands in the contexts file, and none is sent in clear"
+        yield Finding(check, Severity.OK, evidence.context.name, words)
+
+
+def examine_rest(evidence: Evidence) -> Iterator[Finding]:
+    """connect.security: the REST API is reached over TLS, and the server is who it says."""
+    check = "connect.security"
+    for cluster in evidence.clusters:
+        is_fine = True
+        for url in cluster.settings.urls:
+            if _is_plain(url) and not is_loopback(url):
+                is_fine = False
+                words = "plain http: configs, with the secrets in them, can be read on the way"
+                fix = "set listeners=https://… on the worker, and use https here"
+                yield Finding(check, Severity.INFO, f"{cluster.name} {url}", words, fix)
+        if not cluster.settings.verify:
+            is_fine = False
+            words = "certificates are not verified: anybody can pass for a worker"
+            fix = f"name the certificate authority in connect.{cluster.name}.ca_file and remove verify: false"
+            yield Finding(check, Severity.WARNING, cluster.name, words, fix)
+        if is_fine:
+            yield Finding(check, Severity.OK, cluster.name, "https, or not beyond this machine")
+
+
+def examine_kafka(evidence: Evidence) -> Iterator[Finding]:
+    """kafka.security: the way to the brokers is encrypted, and the brokers are who they say."""
+    check, subject = "kafka.security", evidence.address or evidence.context.name
+    if evidence.kafka is None:
+        return
+    told = {setting.key: setting.value for setting in evidence.context.settings()}
+    protocol = told.get("kafka.security.protocol", "PLAINTEXT").upper()
+    mechanism = (told.get("kafka.sasl.mechanism") or told.get("kafka.sasl.mechanisms") or "").upper()
+    is_local = all(is_loopback(f"kafka://{place.strip()}") for place in evidence.address.split(","))
+    is_fine = True
+    if protocol == "SASL_PLAINTEXT":
+        is_fine = False
+        replay = " and, before Kafka 3.7.2, replayed (CVE-2024-56128)" if mechanism.startswith("SCRAM") else ""
+        words = f"{mechanism or 'the login'} without TLS can be read on the way{replay}"
+        yield Finding(check, Severity.WARNING, subject, words, "use security.protocol=SASL_SSL")
+    elif protocol == "PLAINTEXT" and not is_local:
+        is_fine = False
+        words = "the way to the brokers is not encrypted, and nobody has to log in"
+        yield Finding(check, Severity.INFO, subject, words, "use security.protocol=SSL or SASL_SSL")
+    unverified = [key for key, good in _VERIFICATION.items() if told.get(f"kafka.{key}", good).lower() != good]
+    for key in unverified:
+        is_fine = False
+        words = f"{key}={told[f'kafka.{key}']}: anybody can pass for a broker"
+        fix = f"remove {key}, and name the certificate authority in ssl.ca.location"
+        yield Finding(check, Severity.WARNING, subject, words, fix)
+    if is_fine:
+        yield Finding(check, Severity.OK, subject, f"{protocol}{', on this machine' if is_local else ''}")
+
+
+_VERIFICATION = {"enable.ssl.certificate.verification": "true", "ssl.endpoint.identification.algorithm": "https"}
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a url leads to this very machine."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_plain(url: str) -> bool:
+    return urlsplit(url).scheme == "http"
+
+
+SECURITY_CHECKS = (
+    Check("context.secrets", examine_secrets),
+    Check("connect.security", examine_rest),
+    Check("kafka.security", examine_kafka),
+)

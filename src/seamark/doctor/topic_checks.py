@@ -1,0 +1,298 @@
+"""The internal topics: where Connect keeps offsets, configs and states."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from seamark.core.readings import Finding, Severity
+from seamark.doctor.evidence import Check, ClusterEvidence, Evidence, TransactionsEvidence, build_unexamined
+from seamark.errors import NotFoundError, SeamarkError
+from seamark.kafka.clusters import KafkaCluster, OpenTransaction
+from seamark.kafka.model import Edge, TopicStatus
+from seamark.report.words import render_count, render_duration
+
+if TYPE_CHECKING:
+    from seamark.kafka.api import BrokersPort
+
+
+_GROUPS = "connect.consumer-group"
+
+
+def examine_groups(evidence: Evidence) -> Iterator[Finding]:
+    """connect.consumer-group: no two sinks share a group."""
+    for cluster in evidence.clusters:
+        group = cluster.settings.consumer_group_id
+        if group:
+            words = (
+                f"the workers set consumer.group.id={group}: all sinks are one group, and forgetting one forgets all"
+            )
+            fix = "give each sink its offsets under connect-NAME, then remove consumer.group.id from the worker config"
+            yield Finding(_GROUPS, Severity.ERROR, cluster.name, words, fix)
+        elif cluster.settings.worker_config is None:
+            words = "whether the workers set consumer.group.id is not known: Connect's REST API does not tell it"
+            fix = f"name worker_config in connect.{cluster.name}"
+            yield Finding(_GROUPS, Severity.INFO, cluster.name, words, fix)
+        if isinstance(cluster.connectors, SeamarkError):
+            yield build_unexamined(_GROUPS, subject=cluster.name, error=cluster.connectors)
+    shared = tuple(_find_shared_groups(evidence))
+    yield from shared
+    sinks = sum(len(cluster.sinks) for cluster in evidence.clusters)
+    if not shared and sinks and not any(cluster.settings.consumer_group_id for cluster in evidence.clusters):
+        yield Finding(_GROUPS, Severity.OK, evidence.context.name, f"{sinks} sinks, each with a group of its own")
+
+
+def _find_shared_groups(evidence: Evidence) -> Iterator[Finding]:
+    """Groups of several sinks, also of sinks of the same name in two Connect clusters on one Kafka."""
+    users: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for cluster in evidence.clusters:
+        kafka = _find_kafka(cluster)
+        for sink in cluster.sinks:
+            group = cluster.find_group(sink)
+            is_told_already = group == cluster.settings.consumer_group_id
+            # A reference is resolved by the worker; equal text may be another group on another worker.
+            if not is_told_already and "${" not in group:
+                users[kafka, group].append(sink.owner)
+    for (_, group), sinks in users.items():
+        if len(sinks) > 1:
+            words = f"{', '.join(sinks)} are in one group: each gets only a part of the records"
+            fix = "give all but one another consumer.override.group.id, or another name"
+            yield Finding(_GROUPS, Severity.ERROR, group, words, fix)
+
+
+def _find_kafka(cluster: ClusterEvidence) -> str:
+    return next((found.kafka_cluster_id for found in cluster.workers_up if found.kafka_cluster_id), cluster.name)
+
+
+GROUP_CHECKS = (Check(_GROUPS, examine_groups),)
+
+
+_TOPICS = "connect.topics"
+_WORKER_KEYS = {
+    "offsets": "offset.storage.topic",
+    "config": "config.storage.topic",
+    "status": "status.storage.topic",
+}
+# Kafka's own advice: with three copies one broker may be down for work while another fails.
+_WANTED_COPIES = 3
+
+
+def examine_topics(evidence: Evidence) -> Iterator[Finding]:
+    """connect.topics: the internal topics exist, are compacted, and have enough copies."""
+    for cluster in evidence.clusters:
+        yield from _find_unknown(cluster)
+        for kind, topic in cluster.internal_topics.items():
+            if topic:
+                yield from _examine_topic(evidence, subject=f"{cluster.name} {topic}", kind=kind, topic=topic)
+    yield from _find_shared_topics(evidence)
+
+
+def _find_unknown(cluster: ClusterEvidence) -> Iterator[Finding]:
+    unknown = [kind for kind, topic in cluster.internal_topics.items() if not topic]
+    if unknown:
+        keys = ", ".join(f"{kind}_topic" for kind in unknown)
+        yield Finding(
+            _TOPICS,
+            Severity.INFO,
+            cluster.name,
+            f"the {' and '.join(unknown)} topic is not known: Connect's REST API does not tell it",
+            f"name worker_config in connect.{cluster.name}, or set {keys}",
+        )
+
+
+def _examine_topic(evidence: Evidence, *, subject: str, kind: str, topic: str) -> Iterator[Finding]:
+    if evidence.kafka is None:
+        yield Finding(
+            _TOPICS, Severity.INFO, subject, "not examined: the context names no brokers", "see kafka.reachable"
+        )
+        return
+    if isinstance(evidence.kafka, SeamarkError):
+        yield build_unexamined(_TOPICS, subject=subject, error=evidence.kafka)
+        return
+    found = evidence.topics.get(topic)
+    if found is None or isinstance(found, NotFoundError):
+        words = f"the topic does not exist, so Connect has nowhere to keep its {kind}"
+        fix = f"correct {kind}_topic in the context; it must be what the workers have as {_WORKER_KEYS[kind]}"
+        yield Finding(_TOPICS, Severity.ERROR, subject, words, fix)
+        return
+    if isinstance(found, SeamarkError):
+        yield build_unexamined(_TOPICS, subject=subject, error=found)
+        return
+    faults = (
+        *_examine_policy(found, subject=subject),
+        *_examine_partitions(found, subject=subject, kind=kind),
+        *_examine_copies(found, subject=subject, kafka=evidence.kafka),
+    )
+    yield from faults
+    if not faults:
+        words = f"compacted, {len(found.partitions)} partitions, {found.replication_factor} copies"
+        yield Finding(_TOPICS, Severity.OK, subject, words)
+
+
+def _examine_policy(topic: TopicStatus, *, subject: str) -> Iterator[Finding]:
+    if topic.configs_error:
+        fix = f"grant DESCRIBE_CONFIGS on topic {topic.name}"
+        yield Finding(_TOPICS, Severity.WARNING, subject, f"cleanup.policy not examined: {topic.configs_error}", fix)
+        return
+    policy = topic.config("cleanup.policy")
+    if policy != "compact":
+        words = f"cleanup.policy is {policy or 'not told'}: what Connect keeps here gets lost; no worker starts on it"
+        fix = f"kafka-configs.sh --alter --topic {topic.name} --add-config cleanup.policy=compact"
+        yield Finding(_TOPICS, Severity.ERROR, subject, words, fix)
+
+
+def _examine_partitions(topic: TopicStatus, *, subject: str, kind: str) -> Iterator[Finding]:
+    count = len(topic.partitions)
+    if kind == "config" and count != 1:
+        words = f"the config topic has {count} partitions: configs lose their order, and workers refuse to start"
+        fix = "make a new config topic with exactly 1 partition, and create the connectors again on it"
+        yield Finding(_TOPICS, Severity.ERROR, subject, words, fix)
+    leaderless = [str(partition.id) for partition in topic.partitions if partition.leader is None]
+    if leaderless:
+        words = f"no broker leads partition {', '.join(leaderless)}: it can be neither read nor written"
+        yield Finding(_TOPICS, Severity.ERROR, subject, words, "bring the brokers that hold it back")
+    elif topic.under_replicated:
+        partitions = ", ".join(map(str, topic.under_replicated))
+        words = f"partition {partitions} misses a copy right now"
+        yield Finding(
+            _TOPICS, Severity.WARNING, subject, words, "bring the missing broker back, or wait until it caught up"
+        )
+
+
+def _examine_copies(topic: TopicStatus, *, subject: str, kafka: KafkaCluster) -> Iterator[Finding]:
+    copies, wanted = topic.replication_factor, min(_WANTED_COPIES, len(kafka.brokers))
+    if copies < wanted:
+        words = f"{copies} of {wanted} copies: one broker lost may be all positions lost"
+        fix = f"kafka-reassign-partitions.sh: give every partition of {topic.name} {wanted} replicas"
+        yield Finding(_TOPICS, Severity.WARNING, subject, words, fix)
+    told = topic.config("min.insync.replicas")
+    least = int(told) if told.isdecimal() else 0
+    if least > copies:
+        # 4.3.1 counts at most as many as there are copies (seen); older brokers do not.
+        words = f"min.insync.replicas is {least} with {copies} copies: older brokers then refuse every write"
+        fix = f"set min.insync.replicas of {topic.name} to {max(1, copies - 1)}"
+        yield Finding(_TOPICS, Severity.WARNING, subject, words, fix)
+    elif least == copies > 1:
+        words = f"min.insync.replicas is {least} with {copies} copies: one broker down stops Connect"
+        yield Finding(
+            _TOPICS, Severity.WARNING, subject, words, f"set min.insync.replicas of {topic.name} to {copies - 1}"
+        )
+    elif least == 1 and copies >= _WANTED_COPIES:
+        words = "min.insync.replicas is 1: a write may stand on a single broker when it is acknowledged"
+        yield Finding(_TOPICS, Severity.INFO, subject, words, f"set min.insync.replicas of {topic.name} to 2")
+
+
+def _find_shared_topics(evidence: Evidence) -> Iterator[Finding]:
+    """Two Connect clusters on one topic read each other's connectors or states."""
+    users: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for cluster in evidence.clusters:
+        for kind, topic in cluster.internal_topics.items():
+            if topic:
+                users[kind, topic].append(cluster.name)
+    for (kind, topic), clusters in users.items():
+        if len(clusters) > 1:
+            # Offsets are kept by connector name, so sharing works until two names are equal.
+            severity = Severity.WARNING if kind == "offsets" else Severity.ERROR
+            words = f"the Connect clusters {', '.join(clusters)} share this {kind} topic"
+            fix = f"give each cluster its own {_WORKER_KEYS[kind]}"
+            yield Finding(_TOPICS, severity, topic, words, fix)
+
+
+TOPIC_CHECKS = (Check(_TOPICS, examine_topics),)
+
+
+_TRANSACTIONS = "kafka.transactions"
+# Tasks end theirs with every batch, or every `offset.flush.interval.ms`, a minute by default: younger ones are theirs.
+_OLD_SECONDS = 90.0
+# The brokers let no transaction run longer than `transaction.max.timeout.ms`, 15 minutes by default. One that is older
+# and that no coordinator tells of has none.
+_HANGING_SECONDS = 1200.0
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionsReader:
+    """Looks where topics have an end that readers of committed records do not reach, and who keeps them from it."""
+
+    brokers: Callable[[], BrokersPort]
+    now: Callable[[], float]
+
+    def read(self, topics: Sequence[TopicStatus]) -> TransactionsEvidence:
+        """The open transactions of these topics."""
+        kafka = self.brokers()
+        spots = [spot for topic in topics for spot in topic.led_spots]
+        stable = kafka.read_log_offsets(spots, at=Edge.STABLE).require_complete(what="the last stable offsets")
+        ends = kafka.read_log_offsets(spots, at=Edge.LATEST).require_complete(what="the ends")
+        held = [
+            spot
+            for spot in spots
+            if (end := ends[spot]) is not None and (last := stable[spot]) is not None and last.offset < end.offset
+        ]
+        # What ended between the two looks is not open any more.
+        return TransactionsEvidence(self.now(), len(spots), kafka.read_open_transactions(held) if held else ())
+
+
+def examine_transactions(evidence: Evidence) -> Iterator[Finding]:
+    """kafka.transactions: nobody is kept from the end of an internal topic by a transaction that nobody ends."""
+    found = evidence.transactions
+    if isinstance(found, SeamarkError):
+        yield build_unexamined(_TRANSACTIONS, subject=evidence.context.name, error=found)
+        return
+    if found is None:
+        return
+    told = [_describe(one, found.at_seconds, evidence.address) for one in found.open]
+    young = [one for one in told if one.severity is Severity.INFO]
+    yield from (one for one in told if one not in young[_SHOWN:])
+    if len(young) > _SHOWN:
+        words = f"{len(young) - _SHOWN} more are open and as young: tasks at work"
+        yield Finding(_TRANSACTIONS, Severity.INFO, evidence.context.name, words)
+    if not found.open:
+        words = f"no transaction is open on {render_count(found.partitions, 'partition')} of internal topics"
+        yield Finding(_TRANSACTIONS, Severity.OK, evidence.context.name, words)
+
+
+def _describe(found: OpenTransaction, now: float, address: str) -> Finding:
+    place = f"{found.topic}-{found.partition}"
+    seconds = None if found.since_ms is None else max(0.0, now - found.since_ms / 1000)
+    age = "for nobody knows how long" if seconds is None else f"for {render_duration(seconds)}"
+    name = f"transactional.id {found.transactional_id}, " if found.transactional_id else ""
+    words = (
+        f"a transaction is open {age}: {name}producer id {found.producer_id}, from offset {found.start_offset} on; "
+        "exactly-once tasks, REST and whoever else reads committed records wait behind it"
+    )
+    abort = (
+        f"kafka-transactions.sh --bootstrap-server {address} abort --topic {found.topic} "
+        f"--partition {found.partition} --start-offset {found.start_offset}"
+    )
+    if not found.is_known:
+        return _describe_unknown(place, words, abort, is_old=seconds is None or seconds > _HANGING_SECONDS)
+    left = _find_left(found, now)
+    wait = f"the brokers end it within {render_duration(left)} (transaction.timeout.ms)" if left is not None else ""
+    if seconds is not None and seconds <= _OLD_SECONDS:
+        return Finding(_TRANSACTIONS, Severity.INFO, place, words, wait or "look again in a minute")
+    fix = f"end or restart its producer; {wait}; or, if it is gone for good: {abort}"
+    return Finding(_TRANSACTIONS, Severity.WARNING, place, words, fix)
+
+
+def _describe_unknown(place: str, words: str, abort: str, *, is_old: bool) -> Finding:
+    """One that no coordinator tells of: it hangs, or we may not know its transactional.id."""
+    if is_old:
+        return Finding(
+            _TRANSACTIONS, Severity.ERROR, place, f"{words}; no coordinator has it: nothing ends it", f"end it: {abort}"
+        )
+    words = f"{words}; no coordinator tells of it: nothing ends it, or you may not DESCRIBE its transactional.id"
+    return Finding(
+        _TRANSACTIONS, Severity.WARNING, place, words, f"look again in 20 min; if it is still there: {abort}"
+    )
+
+
+def _find_left(found: OpenTransaction, now: float) -> float | None:
+    """How long until the brokers end it; they look every ten seconds."""
+    if found.began_ms is None or found.timeout_ms is None:
+        return None
+    return max(0.0, (found.began_ms + found.timeout_ms) / 1000 - now) + 10.0
+
+
+TRANSACTION_CHECKS = (Check(_TRANSACTIONS, examine_transactions),)

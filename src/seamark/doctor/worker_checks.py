@@ -1,0 +1,400 @@
+"""Who answers: every worker, and the brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from seamark.connect.capability import Capability, build_capabilities
+from seamark.connect.model import Connector, Plugin, State
+from seamark.connectors.model import Health, build_health
+from seamark.connectors.workers import count_by_worker_id, match_worker_ids
+from seamark.context.urls import build_worker_id
+from seamark.core.readings import Finding, Severity
+from seamark.core.secrets import mask_text
+from seamark.doctor.advisories import build_release, find_worker_advisories, list_broker_advisories
+from seamark.doctor.evidence import Check, ClusterEvidence, Evidence, build_unexamined
+from seamark.errors import SeamarkError
+
+_CLOCK = "clock"
+# An HTTP Date counts whole seconds and is as old as its way back: below 2 s nothing can be told.
+_NOTICEABLE_SECONDS = 2.0
+# A JDBC source with a timestamp column loses rows when clocks differ by more than its delay, and
+# 30 s is beyond any that people set; tokens and certificates begin to fail at about the same.
+_HARMFUL_SECONDS = 30.0
+
+
+def examine_clocks(evidence: Evidence) -> Iterator[Finding]:
+    """clock: every worker's clock agrees with ours, by the Date header of its answer."""
+    for cluster in evidence.clusters:
+        for worker in cluster.workers_up:
+            subject = f"{cluster.name} {worker.url}"
+            skew = worker.clock_skew_seconds
+            if skew is None:
+                yield Finding(
+                    _CLOCK,
+                    Severity.INFO,
+                    subject,
+                    "not examined: no time came with its answer",
+                    "compare its clock by hand",
+                )
+                continue
+            words = f"its clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} this machine's"
+            if abs(skew) > _HARMFUL_SECONDS:
+                yield Finding(_CLOCK, Severity.ERROR, subject, words, "synchronise both machines by NTP")
+            elif abs(skew) > _NOTICEABLE_SECONDS:
+                yield Finding(_CLOCK, Severity.WARNING, subject, words, "synchronise both machines by NTP")
+            else:
+                yield Finding(_CLOCK, Severity.OK, subject, "its clock agrees with this machine's")
+
+
+CLOCK_CHECKS = (Check(_CLOCK, examine_clocks),)
+
+
+_PLUGINS = "connect.plugins"
+
+
+def examine_plugins(evidence: Evidence) -> Iterator[Finding]:
+    """connect.plugins: all workers have the same plugins, and those that the connectors need."""
+    for cluster in evidence.clusters:
+        told = {url: found for url, found in cluster.plugins.items() if not isinstance(found, SeamarkError)}
+        for url, found in cluster.plugins.items():
+            if isinstance(found, SeamarkError):
+                yield build_unexamined(_PLUGINS, subject=f"{cluster.name} {url}", error=found)
+        if not told:
+            if not cluster.plugins:
+                words = "not examined: no worker answered"
+                yield Finding(_PLUGINS, Severity.WARNING, cluster.name, words, "see connect.reachable")
+            continue
+        faults = (*_find_missing(cluster, told), *_find_different(cluster.name, told), *_find_unrunnable(cluster, told))
+        yield from faults
+        if not faults:
+            count = len(next(iter(told.values())))
+            words = (
+                f"{len(told)} workers have the same {count} connector plugins"
+                if len(told) > 1
+                else f"{count} connector plugins"
+            )
+            yield Finding(_PLUGINS, Severity.OK, cluster.name, words)
+
+
+def is_class_of(configured: str, class_name: str) -> bool:
+    """Whether `connector.class` means this plugin: by its full name, its last part, or that without "Connector"."""
+    short = class_name.rpartition(".")[2]
+    return configured in {class_name, short, short.removesuffix("Connector")}
+
+
+def _find_missing(cluster: ClusterEvidence, told: Mapping[str, tuple[Plugin, ...]]) -> Iterator[Finding]:
+    by_url = {url: {plugin.class_name for plugin in plugins} for url, plugins in told.items()}
+    everything = sorted(set().union(*by_url.values()))
+    for class_name in everything:
+        lacking = [url for url, classes in by_url.items() if class_name not in classes]
+        if not lacking:
+            continue
+        users = _list_users(cluster, class_name)
+        severity = Severity.ERROR if users else Severity.WARNING
+        words = f"{class_name} is missing on {', '.join(lacking)}"
+        if users:
+            words += f"; {_name_some(users)} may land there and fail"
+        yield Finding(_PLUGINS, severity, cluster.name, words, "install the plugin there and restart the worker")
+
+
+def _find_different(cluster: str, told: Mapping[str, tuple[Plugin, ...]]) -> Iterator[Finding]:
+    versions: dict[str, dict[str, frozenset[str]]] = {}
+    for url, plugins in told.items():
+        for plugin in plugins:
+            # From 4.1 on a worker may have several versions of one plugin.
+            at = versions.setdefault(plugin.class_name, {})
+            at[url] = at.get(url, frozenset()) | {plugin.version}
+    for class_name, at in sorted(versions.items()):
+        if len(set(at.values())) > 1:
+            words = ", ".join(f"{'+'.join(sorted(found))} on {url}" for url, found in at.items())
+            fix = "install the same version on every worker and restart them one by one"
+            yield Finding(_PLUGINS, Severity.WARNING, cluster, f"{class_name} differs: {words}", fix)
+
+
+def _find_unrunnable(cluster: ClusterEvidence, told: Mapping[str, tuple[Plugin, ...]]) -> Iterator[Finding]:
+    """Connectors whose plugin is on no worker at all."""
+    if isinstance(cluster.connectors, SeamarkError):
+        yield build_unexamined(_PLUGINS, subject=cluster.name, error=cluster.connectors)
+        return
+    known = {plugin.class_name for plugins in told.values() for plugin in plugins}
+    lost: dict[str, list[str]] = {}
+    for connector in cluster.connectors:
+        if connector.plugin and not any(is_class_of(connector.plugin, class_name) for class_name in known):
+            lost.setdefault(connector.plugin, []).append(connector.name)
+    for class_name, users in sorted(lost.items()):
+        words = f"{class_name} is on no worker; {_name_some(users)} can't run"
+        yield Finding(_PLUGINS, Severity.ERROR, cluster.name, words, "install the plugin on every worker")
+
+
+def _list_users(cluster: ClusterEvidence, class_name: str) -> list[str]:
+    if isinstance(cluster.connectors, SeamarkError):
+        return []
+    return [found.name for found in cluster.connectors if found.plugin and is_class_of(found.plugin, class_name)]
+
+
+def _name_some(names: list[str]) -> str:
+    shown = ", ".join(sorted(names)[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+
+
+PLUGIN_CHECKS = (Check(_PLUGINS, examine_plugins),)
+
+
+def examine_workers(evidence: Evidence) -> Iterator[Finding]:
+    """connect.reachable: every url of the context answers, and the context knows every worker."""
+    check = "connect.reachable"
+    for cluster in evidence.clusters:
+        if isinstance(cluster.workers, SeamarkError):
+            yield _unreachable(check, cluster.name, cluster.workers)
+            continue
+        for worker in cluster.workers:
+            subject = f"{cluster.name} {worker.url}"
+            if worker.is_up:
+                yield Finding(check, Severity.OK, subject, f"answers, Connect {worker.version or 'of unknown version'}")
+            else:
+                fix = "start the worker, or correct its url in the context"
+                yield Finding(check, Severity.ERROR, subject, f"does not answer: {worker.error}", fix)
+        yield from _find_strangers(check, cluster)
+
+
+def examine_brokers(evidence: Evidence) -> Iterator[Finding]:
+    """kafka.reachable: the brokers answer."""
+    check, subject = "kafka.reachable", evidence.address or evidence.context.name
+    kafka = evidence.kafka
+    if kafka is None:
+        yield Finding(
+            check,
+            Severity.INFO,
+            subject,
+            "the context names no brokers: internal topics and ACLs can't be examined",
+            "add kafka: {bootstrap.servers: HOST:PORT} to the context",
+        )
+    elif isinstance(kafka, SeamarkError):
+        yield _unreachable(check, subject, kafka)
+    else:
+        brokers = ", ".join(f"{broker.id} at {broker.host}:{broker.port}" for broker in kafka.brokers)
+        count = len(kafka.brokers)
+        words = f"{count} broker{'s' if count != 1 else ''} of cluster {kafka.cluster_id}: {brokers}"
+        yield Finding(check, Severity.OK, subject, words)
+
+
+def examine_same_cluster(evidence: Evidence) -> Iterator[Finding]:
+    """connect.same-cluster: all workers of a cluster stand on one Kafka, the one of the context."""
+    check = "connect.same-cluster"
+    for cluster in evidence.clusters:
+        ids = {worker.url: worker.kafka_cluster_id for worker in cluster.workers_up if worker.kafka_cluster_id}
+        distinct = sorted(set(ids.values()))
+        if len(distinct) > 1:
+            words = ", ".join(f"{url} uses {found}" for url, found in ids.items())
+            fix = "these are workers of different clusters: give each its own entry in the context"
+            yield Finding(
+                check, Severity.ERROR, cluster.name, f"the workers use different Kafka clusters: {words}", fix
+            )
+        elif not distinct:
+            yield Finding(
+                check,
+                Severity.WARNING,
+                cluster.name,
+                "not examined: no worker told its cluster",
+                "see connect.reachable",
+            )
+        elif isinstance(evidence.kafka, SeamarkError):
+            yield build_unexamined(check, subject=cluster.name, error=evidence.kafka)
+        elif evidence.kafka is not None and evidence.kafka.cluster_id != distinct[0]:
+            yield Finding(
+                check,
+                Severity.ERROR,
+                cluster.name,
+                f"the workers use Kafka cluster {distinct[0]}, the context's brokers are {evidence.kafka.cluster_id}",
+                "correct bootstrap.servers, or move this Connect cluster to the context of its own Kafka",
+            )
+        else:
+            yield Finding(check, Severity.OK, cluster.name, f"all workers use Kafka cluster {distinct[0]}")
+
+
+def _find_strangers(check: str, cluster: ClusterEvidence) -> Iterator[Finding]:
+    """Workers that run something and that the context does not know."""
+    if isinstance(cluster.connectors, SeamarkError) or isinstance(cluster.workers, SeamarkError):
+        return
+    by_connector, by_task = count_by_worker_id(cluster.connectors)
+    seen = set(by_connector) | set(by_task)
+    known = set(match_worker_ids(cluster.workers, seen=seen).values())
+    # A worker that just died is still named in states; it has its own finding.
+    known |= {build_worker_id(worker.url) for worker in cluster.workers}
+    for stranger in sorted(seen - known):
+        yield Finding(
+            check,
+            Severity.INFO,
+            f"{cluster.name} {stranger}",
+            f"{by_task[stranger]} tasks run on this worker, which is no url of the context",
+            f"add its url to connect.{cluster.name}.urls, so that it is examined too",
+        )
+
+
+def _unreachable(check: str, subject: str, error: SeamarkError) -> Finding:
+    words = f"{error.message}: {error.cause}" if error.cause else error.message
+    return Finding(check, Severity.ERROR, subject, words, error.hint)
+
+
+REACHABILITY_CHECKS = (
+    Check("connect.reachable", examine_workers),
+    Check("kafka.reachable", examine_brokers),
+    Check("connect.same-cluster", examine_same_cluster),
+)
+
+
+_STATES = "connectors.state"
+_SEVERITIES = {Health.UNHEALTHY: Severity.ERROR, Health.DEGRADED: Severity.ERROR, Health.UNASSIGNED: Severity.WARNING}
+# Beyond a screenful the list belongs into `seamark connectors list`.
+_MOST_SHOWN = 20
+# The first line of a trace is the exception; a message beyond this length is a dump of data.
+_MOST_CHARACTERS = 200
+
+
+def examine_states(evidence: Evidence) -> Iterator[Finding]:
+    """connectors.state: no connector and no task has failed."""
+    for cluster in evidence.clusters:
+        if isinstance(cluster.connectors, SeamarkError):
+            yield build_unexamined(_STATES, subject=cluster.name, error=cluster.connectors)
+            continue
+        healths = {connector.owner: build_health(connector.status) for connector in cluster.connectors}
+        troubled = [found for found in cluster.connectors if healths[found.owner] in _SEVERITIES]
+        for connector in troubled[:_MOST_SHOWN]:
+            yield Finding(
+                _STATES,
+                _SEVERITIES[healths[connector.owner]],
+                connector.owner,
+                _describe(connector),
+                _find_fix(connector),
+            )
+        if len(troubled) > _MOST_SHOWN:
+            words = f"{len(troubled) - _MOST_SHOWN} more connectors do not run"
+            yield Finding(
+                _STATES, Severity.ERROR, cluster.name, words, f"seamark connectors list --cluster {cluster.name}"
+            )
+        if not troubled:
+            yield Finding(
+                _STATES, Severity.OK, cluster.name, f"none of {len(cluster.connectors)} connectors has failed"
+            )
+
+
+def _describe(connector: Connector) -> str:
+    status = connector.status
+    if status is None:
+        return "has no status"
+    failed = [task for task in status.tasks if task.state is State.FAILED]
+    if status.state is State.FAILED:
+        return f"FAILED{_first_line(status.trace)}"
+    if failed:
+        return f"{len(failed)} of {len(status.tasks)} tasks FAILED{_first_line(failed[0].trace)}"
+    if not status.tasks:
+        return f"{status.state} without a task: it moves no data"
+    return f"{status.state}, tasks {', '.join(sorted({task.state.value for task in status.tasks}))}"
+
+
+def _find_fix(connector: Connector) -> str:
+    status = connector.status
+    if status is not None and status.state is State.RUNNING and not status.tasks:
+        # Seen on 4.3.1 where a broker died right behind a resume: no rebalance and no restart gave the task to anybody.
+        return (
+            f"if it stays so, a restart does not help: seamark connectors stop {connector.owner}, "
+            f"then seamark connectors resume {connector.owner}"
+        )
+    return f"seamark connectors show {connector.owner}"
+
+
+def _first_line(trace: str) -> str:
+    line = trace.strip().partition("\n")[0]
+    return f": {mask_text(line)[:_MOST_CHARACTERS]}" if line else ""
+
+
+STATE_CHECKS = (Check(_STATES, examine_states),)
+
+
+def examine_versions(evidence: Evidence) -> Iterator[Finding]:
+    """connect.versions: one version in each cluster, and one that can stop connectors and write offsets."""
+    for cluster in evidence.clusters:
+        versions = _list_versions(cluster)
+        yield from (_examine_cluster_versions(cluster.name, versions) if versions else _no_version(cluster))
+
+
+def _examine_cluster_versions(cluster: str, versions: tuple[str, ...]) -> Iterator[Finding]:
+    check, is_fine = "connect.versions", True
+    if len(versions) > 1:
+        is_fine = False
+        words = f"the workers run different versions: {', '.join(versions)}"
+        yield Finding(
+            check, Severity.WARNING, cluster, words, "finish the upgrade: bring every worker to the newest of these"
+        )
+    unreadable = [version for version in versions if build_release(version) is None]
+    if unreadable:
+        is_fine = False
+        words = f"nothing is known of version {', '.join(unreadable)}"
+        yield Finding(check, Severity.INFO, cluster, words, "check by hand what this build can do")
+    can = build_capabilities(cluster, versions)
+    if not can.has(Capability.STOP):
+        is_fine = False
+        words = f"Connect {can.words} can neither stop a connector nor tell its offsets; both came with 3.5"
+        yield Finding(check, Severity.WARNING, cluster, words, "upgrade every worker to 3.6 or later")
+    elif not can.has(Capability.WRITE_OFFSETS):
+        is_fine = False
+        words = f"Connect {can.words} can tell offsets but not change them; that came with 3.6"
+        yield Finding(check, Severity.WARNING, cluster, words, "upgrade every worker to 3.6 or later")
+    if is_fine:
+        yield Finding(check, Severity.OK, cluster, f"every worker runs {versions[0]}")
+
+
+def examine_known_bad(evidence: Evidence) -> Iterator[Finding]:
+    """connect.known-bad: no worker runs a release with a published fault."""
+    check = "connect.known-bad"
+    for cluster in evidence.clusters:
+        for version in _list_versions(cluster):
+            release = build_release(version)
+            if release is None or release.is_vendor_build:
+                words = f"{version} is not a release of Apache Kafka: which fixes are in it can't be told"
+                yield Finding(check, Severity.INFO, cluster.name, words, "ask its vendor for the CVEs it fixes")
+                continue
+            advisories = find_worker_advisories(release.number)
+            for found in advisories:
+                fix = f"upgrade the workers; fixed in {', '.join(found.fixed)}"
+                yield Finding(
+                    check, Severity.WARNING, cluster.name, f"{found.id} in Connect {version}: {found.words}", fix
+                )
+            if not advisories:
+                yield Finding(check, Severity.OK, cluster.name, f"no published fault of Connect {version} is known")
+
+
+def examine_known_bad_brokers(evidence: Evidence) -> Iterator[Finding]:
+    """kafka.known-bad: what to compare the brokers' version with, as they do not tell it."""
+    if evidence.kafka is None:
+        return
+    known = "; ".join(f"{found.id} (fixed in {', '.join(found.fixed)})" for found in list_broker_advisories())
+    yield Finding(
+        "kafka.known-bad",
+        Severity.INFO,
+        evidence.address or evidence.context.name,
+        f"brokers do not tell their version; published faults are {known}",
+        "compare these with the version your brokers run",
+    )
+
+
+def _list_versions(cluster: ClusterEvidence) -> tuple[str, ...]:
+    return tuple(sorted({worker.version for worker in cluster.workers_up if worker.version}))
+
+
+def _no_version(cluster: ClusterEvidence) -> Iterator[Finding]:
+    yield Finding(
+        "connect.versions",
+        Severity.WARNING,
+        cluster.name,
+        "not examined: no worker told its version",
+        "see connect.reachable",
+    )
+
+
+VERSION_CHECKS = (
+    Check("connect.versions", examine_versions),
+    Check("connect.known-bad", examine_known_bad),
+    Check("kafka.known-bad", examine_known_bad_brokers),
+)

@@ -1,0 +1,310 @@
+"""A consumer group is moved, or deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from seamark.changes.action import LOCKS, Reads, StandaloneStep, StepSeen, action_kind, needs_permission, take_last_look
+from seamark.changes.effect import Effect, FieldChange, Sign
+from seamark.changes.environment import World
+from seamark.changes.step import CanNotUndo, Intent, Observed, Step, compare_image, step_kind
+from seamark.core.offsets import Offset
+from seamark.core.refs import build_group_owner
+from seamark.errors import NotFoundError, RefusedError, SeamarkError, UnknownOutcomeError
+from seamark.groups.targets import OFFSET, build_partition
+from seamark.kafka.api import BROKERS, BrokerPort
+from seamark.kafka.groups import Committed, GroupStatus, build_commit_image, count_members, read_commit_image
+from seamark.kafka.model import Spot
+from seamark.policy.permissions import Permission, Right
+from seamark.report.words import render_count
+
+Positions = Mapping[str, Mapping[int, Committed | None]]
+"""Where a group stands or shall stand: by topic and partition, None where nothing is committed."""
+
+
+def dump_positions(positions: Positions) -> dict[str, dict[str, Any]]:
+    """Positions as JSON takes them."""
+    return {
+        topic: {
+            str(number): None if commit is None else build_commit_image(commit)
+            for number, commit in sorted(partitions.items())
+        }
+        for topic, partitions in sorted(positions.items())
+    }
+
+
+def load_positions(data: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[int, Committed | None]]:
+    """Read what `dump_positions` gave."""
+    return {
+        topic: {
+            int(number): None if image is None else read_commit_image(image) for number, image in partitions.items()
+        }
+        for topic, partitions in data.items()
+    }
+
+
+def build_image(positions: Positions) -> dict[str, dict[str, Any]] | None:
+    """The image of positions. None where nothing is committed: whether such a group is there says nothing."""
+    if all(commit is None for partitions in positions.values() for commit in partitions.values()):
+        return None
+    return dump_positions(positions)
+
+
+def find_spots(positions: Positions) -> tuple[Spot, ...]:
+    """The partitions that positions are about."""
+    return tuple((topic, number) for topic, partitions in positions.items() for number in partitions)
+
+
+def build_positions(
+    spots: Collection[Spot], commits: Mapping[Spot, Committed]
+) -> dict[str, dict[int, Committed | None]]:
+    """The positions of some partitions, from what is committed."""
+    positions: dict[str, dict[int, Committed | None]] = {}
+    for topic, number in spots:
+        positions.setdefault(topic, {})[number] = commits.get((topic, number))
+    return positions
+
+
+def read_commits(world: World, group: str, spots: Collection[Spot] | None) -> Mapping[Spot, Committed]:
+    """What a group has committed, for some partitions or for all. One that waits for a transaction is an error."""
+    reading = world.use(BROKERS)().read_committed({group: spots}, only_stable=True)
+    for error in reading.failures.values():
+        if isinstance(error, NotFoundError):
+            return {}
+        raise error
+    (found,) = reading.items
+    return found.offsets
+
+
+def read_status(world: World, group: str) -> GroupStatus | None:
+    """The group's state, or None where there is none of that name."""
+    reading = world.use(BROKERS)().read_groups([group])
+    for error in reading.failures.values():
+        if isinstance(error, NotFoundError):
+            return None
+        raise error
+    (status,) = reading.items
+    return None if status.state == "DEAD" else status
+
+
+def require_quiet(status: GroupStatus | None, subject: str) -> None:
+    """Refuse to touch a group while somebody is in it: what its members commit next would undo it."""
+    if status is not None and not status.is_quiet:
+        raise RefusedError(
+            f"{subject} is in use; nothing was changed",
+            cause=f"it is {status.state} with {count_members(status.members)}",
+            hint="stop its members first; seamark groups show names them",
+        )
+
+
+# A commit is seen as soon as it is answered. A coordinator that moves to another broker takes some seconds.
+_SETTLE_SECONDS = 15.0
+_ABSENT_AFTER = "group forgets its position"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAction(StandaloneStep):
+    """What every step on one consumer group shares."""
+
+    shows_positions: ClassVar[bool] = True
+    aspect: ClassVar[str] = "offsets"
+    settle_seconds: ClassVar[float] = _SETTLE_SECONDS
+    reaches_by_itself: ClassVar[bool] = True
+
+    group: str
+
+    @property
+    def subject(self) -> str:
+        return build_group_owner(self.group)
+
+    @classmethod
+    def find_locks(cls, actions: Sequence[Self], reads: Reads) -> Sequence[frozenset[str]]:
+        return reads.use(LOCKS).find_groups([action.group for action in actions])
+
+
+@action_kind("move-group")
+@needs_permission(Permission.CHANGE_OFFSETS)
+@step_kind("move-group")
+@dataclass(frozen=True, slots=True)
+class MoveGroup(GroupAction):
+    """A group gets other positions, or none where a position is None. Only the partitions named are looked at.
+
+    A plan has one such step for a group: their images are only comparable where they show the same partitions.
+    """
+
+    repeats: ClassVar[bool] = True
+    # It looks itself, right before it acts, that nobody is in the group.
+    proves: ClassVar[bool] = True
+    positions: Positions
+
+    def read_positions(self, image: Any) -> Iterator[Offset]:
+        # Where the step found nothing committed at all, there is no image.
+        shown: Mapping[str, Mapping[Any, Any]] = image or self.positions
+        for topic, partitions in shown.items():
+            for number, commit in partitions.items():
+                offset = {OFFSET: commit["offset"]} if image and commit is not None else None
+                yield Offset(build_partition((topic, int(number))), offset)
+
+    def describe(self) -> str:
+        spots = find_spots(self.positions)
+        count = f"{len(spots)} partition" + ("s" if len(spots) != 1 else "")
+        return f"move {self.subject} on {count} of {', '.join(sorted(self.positions))}"
+
+    def find_rights(self) -> frozenset[Right]:
+        return frozenset({Right("group", self.group, "READ"), *(Right("topic", one, "READ") for one in self.positions)})
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        before, after = _flatten(seen.intent.before), _flatten(seen.intent.after)
+        fields, again, skipped = [], 0, 0
+        for spot in sorted(before.keys() | after.keys()):
+            old, new = before.get(spot), after.get(spot)
+            if old == new:
+                continue
+            back, ahead = count_moved(old, new)
+            again, skipped = again + back, skipped + ahead
+            fields.append(
+                FieldChange(
+                    f"{spot[0]}-{spot[1]}",
+                    None if old is None else str(old),
+                    None if new is None else str(new),
+                    note=_say_spot(old, new, back=back, ahead=ahead),
+                )
+            )
+        where = render_count(len(fields), "partition")
+        total = f"{render_count(again, 'record')} read again, {render_count(skipped, 'record')} skipped"
+        return Effect(Sign.CHANGE, self.subject, f"move on {where}: {total}", tuple(fields))
+
+    def intend(self, world: World) -> Intent:
+        return Intent(before=self._read_image(world), after=build_image(self.positions))
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del intent
+        status = take_last_look(world, self.subject, lambda: read_status(world, self.group))
+        require_quiet(status, self.subject)
+        spots = {spot: self.positions[spot[0]][spot[1]] for spot in find_spots(self.positions)}
+        change_commits(world.use(BROKERS)(), self.group, spots)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        now = self._read_image(world)
+        seen = compare_image(now, intent)
+        if seen is not Observed.FOREIGN:
+            return seen
+        known = all(
+            _find(now, topic, number) in (_find(intent.before, topic, number), _find(intent.after, topic, number))
+            for topic, number in find_spots(self.positions)
+        )
+        return Observed.BETWEEN if known else Observed.FOREIGN
+
+    def undo(self, intent: Intent) -> MoveGroup | CanNotUndo:
+        before = load_positions(intent.before or {})
+        commits = {
+            (topic, number): commit
+            for topic, partitions in before.items()
+            for number, commit in partitions.items()
+            if commit is not None
+        }
+        return MoveGroup(self.group, build_positions(find_spots(self.positions), commits))
+
+    def _read_image(self, world: World) -> Any:
+        spots = find_spots(self.positions)
+        return build_image(build_positions(spots, read_commits(world, self.group, spots)))
+
+
+@action_kind("delete-group")
+@needs_permission(Permission.DELETE)
+@step_kind("delete-group")
+@dataclass(frozen=True, slots=True)
+class DeleteGroup(GroupAction):
+    """A group is deleted with all that it has committed. Undoing it commits the same again."""
+
+    def read_positions(self, image: Any) -> Iterator[Offset]:
+        for topic, partitions in (image or {}).items():
+            for number, commit in partitions.items():
+                offset = None if commit is None else {OFFSET: commit["offset"]}
+                yield Offset(build_partition((topic, int(number))), offset)
+
+    def build_left(self, intent: Intent) -> Any:
+        """Return that nothing is committed where something was."""
+        return {topic: dict.fromkeys(partitions) for topic, partitions in (intent.before or {}).items()}
+
+    def describe(self) -> str:
+        return f"delete {self.subject} and all that it has committed"
+
+    def find_rights(self) -> frozenset[Right]:
+        return frozenset({Right("group", self.group, "DELETE")})
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        spots = _flatten(seen.intent.before)
+        words = f"delete: what it committed on {render_count(len(spots), 'partition')} goes"
+        return Effect(Sign.DELETE, self.subject, words if spots else "delete: it has committed nothing")
+
+    def intend(self, world: World) -> Intent:
+        return Intent(before=self._read_image(world), after=None)
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del intent
+        status = take_last_look(world, self.subject, lambda: read_status(world, self.group))
+        require_quiet(status, self.subject)
+        world.use(BROKERS)().delete_group(self.group)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        return compare_image(self._read_image(world), intent)
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        # A group that had committed nothing leaves nothing to put back.
+        return MoveGroup(self.group, load_positions(intent.before)) if intent.before else None
+
+    def _read_image(self, world: World) -> Any:
+        """Everything that is committed; empty where the group is there and has nothing, None where it is not."""
+        commits = read_commits(world, self.group, None)
+        if commits:
+            return build_image(build_positions(sorted(commits), commits))
+        return None if read_status(world, self.group) is None else {}
+
+
+def change_commits(kafka: BrokerPort, group: str, commits: Mapping[Spot, Committed | None]) -> None:
+    """Commit for a group that nobody is in; None forgets what it has committed for a partition."""
+    kept = {spot: commit for spot, commit in commits.items() if commit is not None}
+    kafka.alter_group_offsets(group, kept)
+    try:
+        kafka.delete_group_offsets(group, [spot for spot, commit in commits.items() if commit is None])
+    except SeamarkError as error:
+        if isinstance(error, NotFoundError) and error.context.get("kafka_error") == "GROUP_ID_NOT_FOUND":
+            # A group that is not there has committed nothing, as it shall be.
+            return
+        if not kept or isinstance(error, UnknownOutcomeError):
+            raise
+        raise UnknownOutcomeError(
+            f"{build_group_owner(group)}: some offsets were set, others were not forgotten",
+            cause=f"{error.message}: {error.cause}",
+            hint=error.hint,
+        ) from error
+
+
+def _find(image: Any, topic: str, number: int) -> Any:
+    return (image or {}).get(topic, {}).get(str(number))
+
+
+def count_moved(before: int | None, after: int | None) -> tuple[int, int]:
+    """How many records are read again, and how many are skipped; none where a position is not known."""
+    if before is None or after is None:
+        return 0, 0
+    return max(0, before - after), max(0, after - before)
+
+
+def _say_spot(old: int | None, new: int | None, *, back: int, ahead: int) -> str:
+    if new is None:
+        return _ABSENT_AFTER
+    if old is None:
+        return "nothing was committed"
+    return f"{render_count(back, 'record')} read again" if back else f"{render_count(ahead, 'record')} skipped"
+
+
+def _flatten(image: Any) -> dict[tuple[str, int], int | None]:
+    return {
+        (topic, int(number)): None if commit is None else commit["offset"]
+        for topic, partitions in (image or {}).items()
+        for number, commit in partitions.items()
+    }

@@ -1,0 +1,132 @@
+"""The rows of a task, which come once: counted as they pass, and compared with what an earlier attempt wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from seamark.errors import RejectedError
+from seamark.kafka_sink.control import Amount, ControlRecord, Run
+from seamark.kafka_sink.producer import RowPiece
+
+
+class TaskInput:
+    """What is left of a task's rows; to go through them is to use them up. Pieces without rows are left out."""
+
+    def __init__(self, pieces: Iterable[RowPiece]) -> None:
+        self._amount = Amount()
+        self._pieces = self._count(pieces)
+        self._next: RowPiece | None = None
+
+    def __iter__(self) -> Iterator[RowPiece]:
+        while (piece := self._take()) is not None:
+            yield piece
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left."""
+        self._next = self._take()
+        return self._next is None
+
+    def skip(self, found: ControlRecord) -> None:
+        """Pass over the rows that an earlier attempt wrote, if they are those."""
+        wanted = found.amount.records
+        passed = Amount()
+        while passed.records < wanted and (piece := self._take()) is not None:
+            if passed.records + piece.amount.records > wanted:
+                piece, self._next = piece.split(wanted - passed.records)
+            passed += piece.amount
+        _expect_amount(passed, found)
+
+    def compare(self, found: ControlRecord) -> None:
+        """Make sure, by going through the rest, that another attempt wrote these rows."""
+        for _ in self:
+            pass
+        self.expect_same(found)
+
+    def note(self, piece: RowPiece) -> None:
+        """A piece is passing."""
+        self._amount += piece.amount
+
+    def expect_same(self, found: ControlRecord) -> None:
+        """Make sure that as much has passed as was written."""
+        _expect_amount(self._amount, found)
+
+    def _take(self) -> RowPiece | None:
+        piece, self._next = self._next, None
+        return piece if piece is not None else next(self._pieces, None)
+
+    def _count(self, pieces: Iterable[RowPiece]) -> Iterator[RowPiece]:
+        for piece in pieces:
+            if piece.amount.records:
+                self.note(piece)
+                yield piece
+
+
+def _expect_amount(seen: Amount, found: ControlRecord) -> None:
+    if seen != found.amount:
+        is_as_much = (seen.records, seen.bytes) == (found.amount.records, found.amount.bytes)
+        now = "as many, and others" if is_as_much else f"{seen} now, {found.amount} then"
+        raise RejectedError(
+            f"{found.claim} has other rows than when it was written: {now}",
+            cause="its input has changed since, or Spark shared the rows out to the tasks in another way",
+            hint="run it with the input it had: explicit offsets, the same partitions. Tasks that were not done before "
+            "this run may have written rows of those that were: see the control records, or write to a new topic",
+        )
+
+
+# A source with gaps may have more of them when it is read again: compaction takes records away, and none ever comes
+# to offsets that were there. So what a task finds may be less than what was written, and must be within it.
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpan:
+    """So many records of one source partition for one target, and the first and the last of their offsets."""
+
+    source: int
+    target: int
+    count: int
+    first: int
+    last: int
+
+    def join(self, other: SourceSpan) -> SourceSpan:
+        """Both together."""
+        first, last = min(self.first, other.first), max(self.last, other.last)
+        return SourceSpan(self.source, self.target, self.count + other.count, first=first, last=last)
+
+    def is_within(self, runs: Iterable[Run]) -> bool:
+        """Whether its records can be among those of the runs."""
+        own = [run for run in runs if (run.source, run.target) == (self.source, self.target)]
+        return (
+            bool(own)
+            and own[0].first_source <= self.first <= self.last <= own[-1].last_source
+            and self.count <= sum(run.count for run in own)
+        )
+
+
+class CopyInput(TaskInput):
+    """What is left of a copying task's rows. Its pieces have `spans`."""
+
+    def __init__(self, pieces: Iterable[Any]) -> None:
+        super().__init__(pieces)
+        self._spans: dict[tuple[int, int], SourceSpan] = {}
+
+    def note(self, piece: Any) -> None:
+        """A piece is passing."""
+        spans: Iterable[SourceSpan] = piece.spans()
+        for span in spans:
+            pair = (span.source, span.target)
+            self._spans[pair] = self._spans[pair].join(span) if pair in self._spans else span
+
+    def expect_same(self, found: ControlRecord) -> None:
+        """Make sure that nothing passed which is not in the runs of the record."""
+        for span in self._spans.values():
+            if not span.is_within(found.runs):
+                raise RejectedError(
+                    f"{found.claim} has other rows than when it was written: {span.count} records at {span.first} to "
+                    f"{span.last} of partition {span.source} are not all among those that went to partition "
+                    f"{span.target}",
+                    cause="Spark split its rows among several tasks, or the source is not the topic that it was",
+                    hint="the target can't be trusted: delete it and make a new plan; the source is as it was",
+                )

@@ -1,0 +1,347 @@
+"""Actions of `connect-offsets --import`: pairs into the file of a standalone worker, or into the workers' topic."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any, NoReturn, Self
+
+from seamark.changes.action import (
+    Action,
+    ActionHistory,
+    Needs,
+    Reads,
+    StepSequence,
+    action_kind,
+    in_turn,
+    is_met,
+    needs_permission,
+)
+from seamark.changes.codec import Encoded
+from seamark.changes.effect import Effect, FieldChange, Sign
+from seamark.changes.locks import file_lock
+from seamark.changes.step import CanNotUndo, Intent
+from seamark.core.offsets import Offset, OffsetMap, spell_identity, spell_offset
+from seamark.core.readings import read_all
+from seamark.errors import ConfigurationError, RefusedError
+from seamark.kip199.steps import VerifyOffsetFile, WriteOffsetFile, find_file, pack_content, unpack_content
+from seamark.offsets.codec.codec import decode_key, decode_value, encode_key, encode_rest_key, encode_value
+from seamark.offsets.codec.java_map import read_java_map
+from seamark.offsets.codec.verdicts import KeyVerdict, ValueVerdict
+from seamark.offsets.model import Evidence, StoredOffset, StoreReading
+from seamark.offsets.read.export_file import is_envelope
+from seamark.offsets.stores.file import build_digest
+from seamark.offsets.stores.topic import is_task_key
+from seamark.offsets.write.records import ProveUnused, RecordsSeen, WriteOffsetRecords
+from seamark.policy.permissions import Permission
+from seamark.report.words import render_count
+
+Values = Mapping[bytes, bytes | None]
+
+
+@action_kind("import-offsets")
+@needs_permission(Permission.CHANGE_OFFSETS)
+@dataclass(frozen=True, slots=True)
+class ImportOffsets(WriteOffsetRecords):
+    """Write the offsets of connectors that no worker runs to the workers' topic."""
+
+    def steps(self, seen: RecordsSeen) -> StepSequence:
+        """Check for a while that no worker uses the offsets, then write them."""
+        write = super(ImportOffsets, self).steps(seen)
+        proof = ProveUnused(seen.clusters, self.owners, seen.quiet_seconds, self.may_be_down)
+        return (*in_turn(proof), *write) if write else ()
+
+    def effects(self, seen: RecordsSeen) -> tuple[Effect, ...]:
+        """One line for the topic, one field for each pair."""
+        before = {record.key: seen.held.get(record.place) for record in self.records}
+        after = {record.key: record.value for record in self.records}
+        return (build_import_effect(self.subject, before, after),)
+
+
+def _unpack(text: str) -> bytes:
+    content = unpack_content(text)
+    if content is None:
+        raise ValueError("no content")
+    return content
+
+
+@dataclass(frozen=True, slots=True)
+class FileSeen:
+    """What the file holds: its bytes, and what the step finds."""
+
+    intent: Intent = field(repr=False)
+    content: bytes | None = field(repr=False)
+
+
+@action_kind("write-offsets-file")
+@needs_permission(Permission.CHANGE_OFFSETS)
+@dataclass(frozen=True, slots=True)
+class WriteOffsetsFile(Action):
+    """Give the file of a standalone worker this content, and verify that no worker has read the previous one."""
+
+    cluster: str
+    path: str
+    content: Annotated[bytes, Encoded(pack_content, _unpack)] = field(repr=False)
+
+    @property
+    def subject(self) -> str:
+        """The file."""
+        return f"file{self.path}"
+
+    @property
+    def write(self) -> WriteOffsetFile:
+        """The step that writes."""
+        return WriteOffsetFile(self.cluster, self.path, self.content)
+
+    @classmethod
+    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[FileSeen]:
+        """Read the files."""
+        return read_all((action.subject, partial(action.read, reads)) for action in actions)
+
+    def read(self, reads: Reads) -> FileSeen:
+        """Read the file."""
+        return FileSeen(self.write.intend(reads.world), find_file(reads.world, self.cluster, self.path).read())
+
+    def steps(self, seen: FileSeen) -> StepSequence:
+        """Write the file, then verify it."""
+        if is_met(seen.intent):
+            return ()
+        return in_turn(self.write, VerifyOffsetFile(self.cluster, self.path, build_digest(self.content) or ""))
+
+    def needs(self, seen: FileSeen) -> Needs:
+        """The lock of the file on this machine."""
+        del seen
+        return Needs(frozenset({file_lock(self.path, host=socket.gethostname())}))
+
+    def effects(self, seen: FileSeen) -> tuple[Effect, ...]:
+        """One line for the file, one field for each pair that changes."""
+        before = {} if seen.content is None else dict(_read_entries(seen.content, self.path))
+        after = dict(_read_entries(self.content, self.path))
+        changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]
+        return (
+            build_import_effect(
+                self.subject, {key: before.get(key) for key in changed}, {key: after.get(key) for key in changed}
+            ),
+        )
+
+    def find_intents(self, seen: FileSeen) -> Mapping[str, Intent]:
+        """Return what the write found."""
+        return {f"{self.subject}#{WriteOffsetFile.aspect}": seen.intent}
+
+    def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
+        """Return the step that writes the previous content."""
+        return past.undo_last(WriteOffsetFile, WriteOffsetFile)
+
+
+def build_import_effect(subject: str, before: Values, after: Values) -> Effect:
+    """Return the line of a plan: which pairs change. Several keys may be of one pair."""
+    fields: dict[str, FieldChange] = {}
+    for raw, value in after.items():
+        key = decode_key(raw).key
+        name = repr(raw) if key is None else f"{key.connector} {spell_identity(key.partition)}"
+        old, new = (spell_offset(decode_value(one).offset) for one in (before.get(raw), value))
+        fields.setdefault(name, FieldChange(name, old, new))
+    return Effect(Sign.CHANGE, subject, f"{render_count(len(fields), 'pair')} written", tuple(fields.values()))
+
+
+def _read_entries(content: bytes, name: str) -> Iterator[tuple[bytes, bytes | None]]:
+    for key, value in read_java_map(content, name=name).entries:
+        if key is not None:
+            yield key, value
+
+
+_SHAPE = 'it should be {"CONNECTOR": [{"partition": {…}, "offset": {…} or null}, …], …}'
+_PAIR = frozenset({"partition", "offset"})
+_SINK = frozenset({"kafka_topic", "kafka_partition"})
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What shall stand in the store, by connector, and what is to be said of the file."""
+
+    offsets: Mapping[str, tuple[Offset, ...]]
+    notes: tuple[str, ...] = ()
+
+
+def read_wanted(text: str, *, name: str) -> Wanted:
+    """What a text asks for. Of a partition that stands there several times, the last one counts."""
+    try:
+        body = json.loads(text, object_pairs_hook=_build_object, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise _build_error(name, "it is nested too deeply") from None
+    except ValueError as error:
+        raise _build_error(name, str(error)) from None
+    if is_envelope(body):
+        raise ConfigurationError(
+            f"{name} is an export of seamark, with records and checksums", hint="seamark offsets import takes it"
+        )
+    if not isinstance(body, dict):
+        raise _build_error(name, _SHAPE)
+    offsets, notes = {}, []
+    for connector, listed in body.items():
+        if not isinstance(listed, list):
+            raise _build_error(name, f"{connector}: {_SHAPE}")
+        found: dict[str, Offset] = {}
+        for number, pair in enumerate(listed, start=1):
+            one = _read_pair(connector, pair, where=f"{name}: pair {number} of {connector}")
+            # The last one shall also be written last.
+            found.pop(spell_identity(one.partition), None)
+            found[spell_identity(one.partition)] = one
+        if len(found) < len(listed):
+            notes.append(f"{connector}: {len(listed) - len(found)} pairs are overwritten by later ones in {name}")
+        if found:
+            offsets[connector] = tuple(found.values())
+    return Wanted(offsets, tuple(notes))
+
+
+def _read_pair(connector: str, pair: Any, *, where: str) -> Offset:
+    if not isinstance(pair, dict) or pair.keys() != _PAIR:
+        # A pair without an offset would take one away: that has to be written down.
+        raise _build_error(where, 'a pair has "partition" and "offset", and nothing else; null takes an offset away')
+    partition, offset = pair["partition"], pair["offset"]
+    if not isinstance(partition, dict) or not isinstance(offset, dict | None):
+        raise _build_error(where, "a partition is a map, an offset is a map or null")
+    if partition.keys() >= _SINK:
+        raise ConfigurationError(
+            f"{where} is that of a sink",
+            cause="sinks have their offsets in consumer groups",
+            hint="seamark offsets import takes them",
+        )
+    nested = [key for fields in (partition, offset or {}) for key, value in fields.items() if _is_nested(value)]
+    if nested:
+        raise _build_error(where, f"Connect takes no lists and maps as the value of {nested[0]!r}")
+    key, value = decode_key(encode_key(connector, partition)), decode_value(encode_value(offset))
+    if key.verdict is not KeyVerdict.GOOD or value.verdict not in (ValueVerdict.GOOD, ValueVerdict.TOMBSTONE):
+        raise _build_error(where, f"a worker could not read it: {key.detail or value.detail or value.verdict}")
+    return Offset(partition, offset)
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, list | dict)
+
+
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    body = dict(pairs)
+    if len(body) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} stands twice in the same map")
+    return body
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _build_error(name: str, why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{name} holds no offsets that can be imported", cause=why, hint="connect-offsets --export writes such a file"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PairChange:
+    """What an import does to one partition of a connector. `after` is None where its offset is taken away."""
+
+    connector: str
+    partition: OffsetMap
+    before: OffsetMap | None
+    after: OffsetMap | None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether it changes anything."""
+        return spell_offset(self.before) != spell_offset(self.after)
+
+    def describe(self) -> str:
+        """One line: `set orders {"table":"o"}: {"seq":2} -> {"seq":1}`."""
+        name = f"{self.connector} {spell_identity(self.partition)}"
+        before, after = spell_offset(self.before), spell_offset(self.after)
+        if not self.is_needed:
+            return f"keep {name}: {after or 'nothing is held'}"
+        if after is None:
+            return f"remove {name}: {before}"
+        return f"set {name}: {before or 'nothing'} -> {after}"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A needed change with the keys that it is written to: each with its place in a topic, None in a file or where new.
+
+    `is_guessed`: nobody has written the key yet, and a task may spell it otherwise.
+    """
+
+    pair: PairChange
+    keys: tuple[tuple[int | None, bytes], ...]
+    is_guessed: bool = False
+
+    @property
+    def value(self) -> bytes | None:
+        """The bytes that are written; None for no offset."""
+        return encode_value(self.pair.after)
+
+
+def build_targets(
+    reading: StoreReading, wanted: Mapping[str, Sequence[Offset]]
+) -> tuple[list[PairChange], list[Target]]:
+    """Every pair, and those that change with their keys.
+
+    Raises:
+        RefusedError: several records speak of one partition and differ, so that nobody can tell which one counts.
+    """
+    held = {(one.key.connector, one.key.identity): one for one in (*reading.offsets, *reading.forgotten)}
+    pairs, targets, doubts = [], [], []
+    for connector, offsets in wanted.items():
+        for one in offsets:
+            stored = held.get((connector, spell_identity(one.partition)))
+            pair = PairChange(connector, one.partition, None if stored is None else stored.offset, one.offset)
+            pairs.append(pair)
+            doubt = _find_doubt(stored)
+            if doubt:
+                doubts.append(f"{connector} {spell_identity(one.partition)} {doubt}")
+            elif pair.is_needed:
+                targets.append(_build_target(pair, stored))
+    if doubts:
+        raise RefusedError(
+            f"nobody can tell which record of {reading.store} holds an offset; nothing was changed",
+            cause="; ".join(doubts),
+            hint="connect-offsets --export says what is odd; seamark offsets mend puts it right",
+        )
+    return pairs, targets
+
+
+def build_notes(targets: Sequence[Target]) -> list[str]:
+    """What is to be said of keys that nobody has written before."""
+    guessed = [one for one in targets if one.is_guessed]
+    return [
+        f"{one.pair.connector} {spell_identity(one.pair.partition)}: nobody has written this key yet; its fields "
+        "stand in the order of your file, and a task that orders them otherwise does not find it"
+        for one in guessed
+    ]
+
+
+def _build_target(pair: PairChange, stored: StoredOffset | None) -> Target:
+    found = tuple((one.partition, one.key) for one in _find_read(stored) if one.key is not None)
+    if found:
+        return Target(pair, found)
+    key = encode_key(pair.connector, pair.partition)
+    return Target(pair, ((None, key),), is_guessed=key != encode_rest_key(pair.connector, pair.partition))
+
+
+def _find_read(stored: StoredOffset | None) -> Iterator[Evidence]:
+    """The records that a task may read. What no task spells so stays as it is."""
+    if stored is not None:
+        yield from (one for one in (stored.evidence, *stored.others) if is_task_key(one.key))
+
+
+def _find_doubt(stored: StoredOffset | None) -> str:
+    if stored is None:
+        return ""
+    if not stored.is_certain:
+        return f"is in several records that differ: {', '.join(one.place for one in (stored.evidence, *stored.others))}"
+    if not any(_find_read(stored)):
+        return f"is in {stored.evidence.place} alone, under a key that no task spells so: it is never read"
+    return ""

@@ -1,0 +1,379 @@
+"""A connector gets another name. Connect knows no such thing: another one is created, and the first one deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seamark.changes.plan import Planned
+from seamark.connect.api import ConnectPort
+from seamark.connect.capability import Capability
+from seamark.connect.clusters import Clusters
+from seamark.connect.config import OWN_GROUP, find_group, find_offsets_topic
+from seamark.connect.model import Connector
+from seamark.connect.plugins import find_type
+from seamark.connectors.config import build_config
+from seamark.core.offsets import Offset
+from seamark.core.refs import ConnectorType
+from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
+from seamark.kafka.api import BROKERS, KafkaPort
+from seamark.kafka.groups import GroupStatus
+from seamark.lifecycle.actions import CreateWithOffsets, RenameConnector
+from seamark.offsets.move.sources import SavedTopics
+from seamark.offsets.move.targets import clamp_offsets, read_owner_file
+from seamark.offsets.port import OFFSETS
+from seamark.offsets.quiesce import refuse_blind, require_group_id
+from seamark.offsets.semantics.registry import read_meaning
+from seamark.offsets.stores.stores import reads_elsewhere
+from seamark.offsets.write.action import Route, choose_route
+from seamark.offsets.write.guards import require_run_state
+from seamark.offsets.write.plans import refuse_wrong
+from seamark.offsets.write.rights import read_shared
+from seamark.offsets.write.steps import read_copied
+from seamark.report.words import render_count
+
+if TYPE_CHECKING:
+    from seamark.changes.environment import World
+    from seamark.connect import Capabilities
+    from seamark.connectors.plans import ConnectorPlans
+    from seamark.context import ConnectSettings, Context
+    from seamark.offsets.read.export import FormerOffsets
+
+
+# Kafka's word for a group that nobody ever joined.
+_NO_GROUP = "DEAD"
+
+
+def says_nothing_held(name: str, note: str) -> bool:
+    """Whether a note before a create says that it begins anew. Who gives it offsets need not hear so."""
+    return note.startswith((f"{name}: begins anew,", f"{name}: no group "))
+
+
+class Leftovers:
+    """Looks for offsets and groups. What can't be found out becomes a note, never a failure."""
+
+    def __init__(self, build_kafka: Callable[[], KafkaPort], former: FormerOffsets) -> None:
+        self._build_kafka = build_kafka
+        self._former = former
+
+    def before_create(
+        self, name: str, config: Mapping[str, str], *, kind: ConnectorType, settings: ConnectSettings
+    ) -> tuple[str, ...]:
+        """Which positions of that name exist already, so that the new connector goes on from them."""
+        notes = []
+        if kind is not ConnectorType.SINK:
+            new = Connector(name, settings.name, kind, config)
+            notes.append(f"{name}: {self._former.describe([new])[new.owner]}")
+        if kind is not ConnectorType.SOURCE:
+            notes.append(f"{name}: {self._describe_group(find_group(name, config, settings))}")
+        return tuple(notes)
+
+    def after_delete(self, connector: Connector, *, client: ConnectPort, settings: ConnectSettings) -> tuple[str, ...]:
+        """What a deleted connector leaves behind."""
+        try:
+            offsets: tuple[Offset, ...] | None = client.read_offsets(connector.name)
+            trouble = ""
+        except SeamarkError as error:
+            offsets, trouble = None, error.message
+        if connector.type is ConnectorType.SINK:
+            group = find_group(connector.name, connector.config, settings)
+            return (f"{connector.name}: {self._describe_sink(group, offsets)}",)
+        topic = find_offsets_topic(connector.config, settings) or "the workers' offsets topic"
+        if offsets is None:
+            held = f"its offsets stay in {topic}, nobody tells how many ({trouble})"
+        elif not offsets:
+            held = f"no offset stays in {topic}"
+        else:
+            held = f"{_count(len(offsets), 'source offset')} stay{'s' if len(offsets) == 1 else ''} in {topic}"
+        rest = "" if offsets == () else "; a connector of that name goes on from there"
+        return (f"{connector.name}: {held}{rest}",)
+
+    def _describe_group(self, group: str) -> str:
+        found = self._read_group(group)
+        if isinstance(found, SeamarkError):
+            return f"nobody tells whether the group {group} exists ({found.message})"
+        if found is None:
+            return f"no group {group} exists; a sink begins where consumer.override.auto.offset.reset says (earliest)"
+        members = f" with {_count(found.members, 'member')}" if found.members else ""
+        return f"the group {group} exists already ({found.state}{members}); a sink goes on from its committed offsets"
+
+    def _describe_sink(self, group: str, offsets: tuple[Offset, ...] | None) -> str:
+        if offsets is None:
+            return f"the group {group} stays behind with its committed offsets"
+        if not offsets:
+            return f"the group {group} stays behind, without committed offsets"
+        lag = self._read_lag(offsets)
+        behind = "" if lag is None else f", {_count(lag, 'record')} behind"
+        return f"the group {group} stays behind with {_count(len(offsets), 'partition')}{behind}"
+
+    def _read_group(self, group: str) -> GroupStatus | SeamarkError | None:
+        try:
+            kafka = self._build_kafka()
+        except SeamarkError as error:
+            return error
+        try:
+            reading = kafka.read_groups([group])
+        except SeamarkError as error:
+            return error
+        finally:
+            kafka.close()
+        if group in reading.failures:
+            return reading.failures[group]
+        return next((found for found in reading.items if found.state != _NO_GROUP), None)
+
+    def _read_lag(self, offsets: tuple[Offset, ...]) -> int | None:
+        """Records between the committed offsets and the ends; None where somebody does not tell."""
+        committed = {
+            (str(offset.partition["kafka_topic"]), int(str(offset.partition["kafka_partition"]))): offset.offset
+            for offset in offsets
+        }
+        try:
+            kafka = self._build_kafka()
+        except SeamarkError:
+            return None
+        try:
+            ends = kafka.read_end_offsets(committed)
+        except SeamarkError:
+            return None
+        finally:
+            kafka.close()
+        return sum(
+            max(0, end - int(str(held["kafka_offset"]))) for spot, end in ends.items() if (held := committed[spot])
+        )
+
+
+def _count(number: int, noun: str) -> str:
+    from seamark.report.words import render_count  # noqa: PLC0415
+
+    return render_count(number, noun)
+
+
+# Workers before 3.7 create none that is stopped. There the offsets are written first, while nobody is there to use
+# them.
+
+_STOPPED = "STOPPED"
+
+
+def plan_create_with_offsets(
+    plans: ConnectorPlans,
+    name: str,
+    given: Mapping[str, Any],
+    path: Path,
+    *,
+    cluster: str | None,
+    state: str,
+    clusters: Clusters,
+    context: Context,
+) -> Planned:
+    """The plan: create it stopped, write the offsets, verify them, and only then let it run.
+
+    Where the offsets can't be written it stays stopped: run without them, it would begin at its beginning. Where it
+    can't be created stopped, it is not created before they are written.
+    """
+    where, state = plans.choose_cluster(cluster), state.upper()
+    client, settings, world = clusters.client(where), clusters.settings(where), plans.planner.world
+    is_first = client.read_capabilities().has(Capability.INITIAL_STATE)
+    planned = plans.create(name, given, cluster=where, state=_STOPPED if is_first else state)
+    config = build_config(name, given)
+    connector = Connector(name, where, find_type(client.read_plugins(), config["connector.class"]), config)
+    saved = read_owner_file(path, owner=connector.owner)
+    offsets = tuple(found for found in saved.offsets if found.offset is not None)
+    if not offsets:
+        raise NotFoundError(f"{path} holds no offsets of {name}")
+    refuse_wrong(connector, read_meaning(connector, client), offsets)
+    notes: list[str] = []
+    if connector.type is ConnectorType.SINK:
+        offsets, notes = _guard_sink(connector, offsets, saved.topics, world=world, clusters=clusters, context=context)
+    action = CreateWithOffsets(where, name, config, offsets, state)
+    if not is_first:
+        require_group_id(context, settings)
+        route = _choose_first(connector, offsets, world=world)
+        action = replace(action, route=route.step.route, records=route.step.records)
+        notes += ["its offsets are written before it is created: its workers create none that is stopped", *route.notes]
+    return plans.planner.plan(
+        f"create {name} with {render_count(len(offsets), 'offset')}",
+        [action],
+        notes=(*(note for note in planned.plan.notes if not says_nothing_held(name, note)), *notes),
+    )
+
+
+def _choose_first(connector: Connector, offsets: Sequence[Offset], *, world: World) -> Route:
+    """Return how offsets are written before their connector is there."""
+    port = world.use(OFFSETS)(connector.cluster, connector.name, kept=connector)
+    refuse_blind(port)
+    held = port.read([found.partition for found in offsets])
+    return choose_route(connector, held, offsets, has_rest=False, complete=port.complete)
+
+
+def _guard_sink(
+    connector: Connector,
+    offsets: tuple[Offset, ...],
+    topics: Mapping[str, str] | None,
+    *,
+    world: World,
+    clusters: Clusters,
+    context: Context,
+) -> tuple[tuple[Offset, ...], list[str]]:
+    """The offsets of a new sink within the log; refused where they are of other topics, or others are in its group."""
+    kafka = world.use(BROKERS) if context.has_brokers else None
+    notes = SavedTopics(topics, kafka=kafka).refuse_other(connector.owner, offsets, connector)
+    notes += read_shared(clusters).refuse_foreign(connector, offsets)
+    # A sink on another Kafka cluster has its log there, and Connect alone can say whether its offsets are in it.
+    if kafka is None or reads_elsewhere(connector):
+        return offsets, notes
+    clamped, said = clamp_offsets(kafka(), offsets)
+    return clamped, [*said, *notes]
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What the new name does not find again, and the way around it, if there is one."""
+
+    words: str
+    way_around: str = ""
+
+
+def plan_rename(
+    plans: ConnectorPlans,
+    connector: Connector,
+    name: str,
+    *,
+    clusters: Clusters,
+    accept_loss: bool,
+) -> Planned:
+    """The plan: create the new one, stopped where the workers can, delete the old one, let the new one run.
+
+    From Connect 3.7 on its offsets go along; before, their loss must be accepted.
+
+    The config is taken as Connect holds it; literal secrets in it stay in memory and are in no plan, file or journal.
+    """
+    if name == connector.name:
+        raise UsageError(f"{name} is its name already", hint="give another one")
+    client, settings = clusters.client(connector.cluster), clusters.settings(connector.cluster)
+    require_run_state(connector, plans.planner.world)
+    capabilities = client.read_capabilities()
+    plans.refuse_present(connector.cluster, name)
+    config = {key: value for key, value in connector.config.items() if key != "name"}
+    losses = find_losses(connector, name, client=client, clusters=clusters)
+    can_carry = capabilities.has(Capability.INITIAL_STATE) and connector.type is not ConnectorType.UNKNOWN
+    held = _count_carried(plans, connector, accept_loss=accept_loss) if losses and can_carry else 0
+    if losses and not held and not accept_loss:
+        raise build_refusal(connector, name, losses)
+    notes = _build_notes(connector, name, config, capabilities=capabilities)
+    if held:
+        notes = (*_build_carried_notes(connector, name, held), *notes)
+    else:
+        left = plans.leftovers.before_create(name, config, kind=connector.type, settings=settings)
+        notes = (*(f"lost: {loss.words}" for loss in losses), *notes, *left)
+    return plans.planner.plan(
+        f"rename {connector.name} to {name}",
+        [RenameConnector(connector.cluster, connector.name, name, carries=bool(held))],
+        notes=notes,
+    )
+
+
+def _count_carried(plans: ConnectorPlans, connector: Connector, *, accept_loss: bool) -> int:
+    """How many offsets can go along; none where nobody can tell and their loss is accepted."""
+    try:
+        return len(read_copied(plans.planner.world, connector.cluster, connector.name))
+    except SeamarkError as error:
+        if accept_loss:
+            return 0
+        error.hint = "; ".join([*([error.hint] if error.hint else []), "--accept-loss renames it without its offsets"])
+        raise
+
+
+def find_losses(connector: Connector, name: str, *, client: ConnectPort, clusters: Clusters) -> tuple[Loss, ...]:
+    """Which positions the connector would not have under the new name."""
+    settings = clusters.settings(connector.cluster)
+    offsets, trouble = _read_offsets(client, connector.name)
+    if offsets == ():
+        return ()
+    losses = []
+    if connector.type is not ConnectorType.SINK:
+        topic = find_offsets_topic(connector.config, settings) or "the workers' offsets topic"
+        held = "offsets, nobody tells how many" if offsets is None else render_count(len(offsets), "source offset")
+        losses.append(
+            Loss(
+                f"{held}{trouble} of {connector.name} in {topic}: {name} does not see them and begins at its beginning"
+            )
+        )
+    if connector.type is not ConnectorType.SOURCE:
+        old, new = (find_group(one, connector.config, settings) for one in (connector.name, name))
+        if old != new:
+            losses.append(
+                Loss(
+                    f"the place of group {old}{trouble}: {name} reads as group {new}, which begins anew",
+                    way_around=f"seamark connectors change {connector.owner} --set {OWN_GROUP}={old} keeps the group, "
+                    "also under the new name",
+                )
+            )
+    return tuple(losses)
+
+
+def build_refusal(connector: Connector, name: str, losses: tuple[Loss, ...]) -> RefusedError:
+    """Why nothing is done without `--accept-loss`."""
+    ways = [loss.way_around for loss in losses if loss.way_around]
+    return RefusedError(
+        f"as {name}, {connector.name} would lose its place",
+        cause="; ".join(loss.words for loss in losses),
+        hint="; ".join([*ways, "--accept-loss renames it all the same; --dry-run shows the plan"]),
+        context={"cluster": connector.cluster, "connector": connector.name},
+    )
+
+
+def _build_carried_notes(connector: Connector, name: str, held: int) -> tuple[str, ...]:
+    old = connector.name
+    along = f"1 offset goes along, as {old} holds it when it has stopped"
+    if held != 1:
+        along = f"{render_count(held, 'offset')} go along, as {old} holds them when it has stopped"
+    return along, f"an undo lets {old} go on from there too: what {name} reads until then is read again"
+
+
+def _build_notes(
+    connector: Connector, name: str, config: dict[str, str], *, capabilities: Capabilities
+) -> tuple[str, ...]:
+    notes = []
+    if not capabilities.has(Capability.INITIAL_STATE):
+        why = f"a worker runs {capabilities.words}, and creating one as STOPPED came with 3.7"
+        notes.append(f"{connector.name} and {name} both run for a moment: {why}")
+    naming = sorted(key for key, value in config.items() if connector.name in value)
+    if naming:
+        notes.append(f"these keys hold the old name and stay as they are: {', '.join(naming)}")
+    return tuple(notes)
+
+
+def _read_offsets(client: ConnectPort, name: str) -> tuple[tuple[Offset, ...] | None, str]:
+    """The offsets, or None and why nobody tells them."""
+    try:
+        return client.read_offsets(name), ""
+    except SeamarkError as error:
+        return None, f" ({error.message})"
+
+
+class Lifecycle:
+    """Plans what `Connectors` is asked for where offsets go along. Nothing is changed here."""
+
+    def __init__(self, context: Context, *, clusters: Clusters, plans: Callable[[], ConnectorPlans]) -> None:
+        self._context = context
+        self._clusters = clusters
+        self._plans = plans
+
+    def create(self, name: str, given: Mapping[str, Any], path: Path, *, cluster: str | None, state: str) -> Planned:
+        """Plan a new connector that continues from the offsets in a file."""
+        return plan_create_with_offsets(
+            self._plans(),
+            name,
+            given,
+            path,
+            cluster=cluster,
+            state=state,
+            clusters=self._clusters,
+            context=self._context,
+        )
+
+    def rename(self, connector: Connector, name: str, *, accept_loss: bool) -> Planned:
+        """Plan another name for a connector."""
+        return plan_rename(self._plans(), connector, name, clusters=self._clusters, accept_loss=accept_loss)

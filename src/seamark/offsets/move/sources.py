@@ -1,0 +1,123 @@
+"""A file that speaks of a topic which was made anew since: the same numbers mean other records there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from seamark.core.offsets import Offset, spell_identity
+from seamark.errors import NotFoundError, RefusedError, UsageError
+from seamark.offsets.semantics.sinks import find_spot
+from seamark.offsets.stores.stores import reads_elsewhere
+
+if TYPE_CHECKING:
+    from seamark.connect.clusters import Clusters
+    from seamark.connect.model import Connector
+    from seamark.connectors.service import Connectors
+    from seamark.core.readings import Reading
+    from seamark.kafka.api import BrokerPort
+    from seamark.kafka.model import TopicStatus
+    from seamark.offsets.model import StoreReading
+    from seamark.offsets.stores.stores import OffsetStores
+
+
+def read_left(
+    owner: str, missing: NotFoundError, *, connectors: Connectors, clusters: Clusters, stores: OffsetStores
+) -> tuple[Offset, ...]:
+    """The offsets of a connector that no cluster has any more, from the store of its workers.
+
+    Raises:
+        NotFoundError: it has left nothing; `missing` says that it is not there.
+        UsageError: a name without a cluster has left offsets in several stores.
+        RefusedError: several records leave it open where it stood.
+    """
+    cluster, name = connectors.split_owner(owner)
+    # Clusters may share a topic: it is read once.
+    found: dict[str, StoreReading] = {}
+    for where in (cluster,) if cluster is not None else clusters.names:
+        reading = stores.find_workers(where).read([name])
+        if reading.offsets:
+            found.setdefault(reading.store, reading)
+    if not found:
+        raise missing
+    if len(found) > 1:
+        raise UsageError(f"{owner} has left offsets in {', '.join(found)}", hint="say whose: CLUSTER/NAME")
+    (reading,) = found.values()
+    if unsure := [one for one in reading.offsets if not one.is_certain]:
+        raise RefusedError(
+            f"nobody can tell where {owner} stood; nothing was changed",
+            cause=f"several records speak of {', '.join(spell_identity(one.key.partition) for one in unsure)}",
+            hint=f"seamark offsets show {owner} --raw shows them; then seamark offsets move OWNER --to '{{…}}'",
+        )
+    return tuple(one.as_offset() for one in reading.offsets)
+
+
+def build_left_notes(owner: str) -> tuple[str, ...]:
+    """What the reader of a plan must know of it."""
+    return (
+        f"{owner} is gone: its offsets were left behind, and nobody can tell of which class it was",
+        f"what it has left stays there: seamark offsets purge {owner} takes it away",
+    )
+
+
+class SavedTopics:
+    """The ids that topics had when a file was written, held against those that they have now.
+
+    Every verb that takes positions out of a file asks it. All topics are read at once, when the first is asked about.
+    """
+
+    def __init__(self, ids: Mapping[str, str] | None, *, kafka: Callable[[], BrokerPort] | None) -> None:
+        """Without `kafka` there are no brokers to ask. Without `ids` the file is none that tells them."""
+        self._is_telling = ids is not None
+        self._ids = ids or {}
+        self._kafka = kafka
+        self._reading: Reading[TopicStatus] | None = None
+        self._mutex = threading.Lock()
+
+    def refuse_other(self, owner: str, offsets: Sequence[Offset], connector: Connector | None = None) -> list[str]:
+        """Refuse positions in other topics than the file's. Gives what the reader of a plan must know.
+
+        A topic that is gone is told elsewhere. A consumer group has no connector.
+        """
+        spots = (find_spot(one.partition) for one in offsets if one.offset is not None)
+        stood = sorted({spot[0] for spot in spots if spot is not None})
+        if not stood or not self._is_telling:
+            return []
+        if connector is not None and reads_elsewhere(connector):
+            return [_say_unsure(owner, stood, "it reads from another Kafka cluster than the context's")]
+        if self._kafka is None:
+            return [_say_unsure(owner, stood, "the context does not tell where the brokers are")]
+        told = [topic for topic in stood if topic in self._ids]
+        untold = [topic for topic in stood if topic not in self._ids]
+        notes = [_say_unsure(owner, untold, "the file does not tell its id")] if untold else []
+        return [*notes, *self._compare(owner, told, self._read(self._kafka))] if told else notes
+
+    def _compare(self, owner: str, topics: Sequence[str], reading: Reading[TopicStatus]) -> Iterator[str]:
+        now = {found.name: found.topic_id for found in reading.items}
+        if other := [topic for topic in topics if now.get(topic, self._ids[topic]) != self._ids[topic]]:
+            raise self._build_refusal(other, now)
+        for topic in topics:
+            error = reading.failures.get(topic)
+            if error is not None and not isinstance(error, NotFoundError):
+                yield _say_unsure(owner, [topic], error.message)
+
+    def _read(self, kafka: Callable[[], BrokerPort]) -> Reading[TopicStatus]:
+        with self._mutex:
+            if self._reading is None:
+                self._reading = kafka().read_topics(sorted(self._ids))
+            return self._reading
+
+    def _build_refusal(self, other: Sequence[str], now: Mapping[str, str]) -> RefusedError:
+        first = other[0]
+        return RefusedError(
+            f"{', '.join(other)}: not the topic that the file speaks of; nothing was changed",
+            cause=f"the id of {first} is {now[first]}, and was {self._ids[first]}: a topic made anew, or of another "
+            "cluster, has other records under the same numbers",
+            hint="say where they shall begin: seamark offsets move OWNER --to earliest, a time, or an offset of the "
+            "new one; seamark offsets import FILE OWNER… imports the others",
+        )
+
+
+def _say_unsure(owner: str, topics: Sequence[str], why: str) -> str:
+    return f"{owner}: nobody can tell whether {', '.join(topics)} is still the topic that the file speaks of: {why}"

@@ -1,0 +1,178 @@
+"""How a connector stands still while its offsets are written: stopped, or not created yet.
+
+Workers before 3.7 can't create a stopped connector. Its offsets are written first, and the steps hold what it will be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+from seamark.changes.action import take_last_look
+from seamark.changes.codec import Secret
+from seamark.changes.environment import World
+from seamark.connect.capability import Capability
+from seamark.connect.config import OWN_OFFSETS_TOPIC, find_group
+from seamark.connect.model import Connector, ConnectorStatus, State
+from seamark.connectors.read import read_config, read_status
+from seamark.core.refs import ConnectorType
+from seamark.errors import AuthorizationError, RefusedError, SeamarkError, UnsupportedError
+from seamark.offsets.port import OFFSETS, OffsetPort
+
+if TYPE_CHECKING:
+    from seamark.connect.api import ConnectPort
+    from seamark.context import ConnectSettings, Context
+
+
+@dataclass(frozen=True, slots=True)
+class QuiesceMethod:
+    """How the offsets of a stopped connector are written.
+
+    `has_rest` says whether its workers take offsets themselves. `notes` are for the reader of the plan.
+    """
+
+    has_rest: bool
+    notes: tuple[str, ...] = ()
+
+
+def choose_standing(connector: Connector, client: ConnectPort, *, settings: ConnectSettings) -> QuiesceMethod:
+    """The way for a connector that is there.
+
+    Raises:
+        UnsupportedError: a standalone worker that takes no offsets; its file is for `connect-offsets`. Or workers that
+            can't stop a connector.
+    """
+    capabilities = client.read_capabilities()
+    if capabilities.has(Capability.WRITE_OFFSETS):
+        return QuiesceMethod(has_rest=True)
+    if settings.offsets_file is not None:
+        capabilities.require(Capability.WRITE_OFFSETS, doing=f"change the offsets of {connector.owner}")
+    if not capabilities.has(Capability.STOP):
+        raise _build_unstoppable(connector, settings, version=capabilities.words)
+    where = "in its consumer group" if connector.type is ConnectorType.SINK else "in the offsets topic"
+    words = f"its workers run Connect {capabilities.words}"
+    return QuiesceMethod(has_rest=False, notes=(f"{words} and take no offsets: they are written {where}",))
+
+
+def _build_unstoppable(connector: Connector, settings: ConnectSettings, *, version: str) -> UnsupportedError:
+    """Build the error for workers before 3.5, with the offline way where there is one."""
+    hint = "upgrade every worker to 3.5 or later"
+    if connector.type is ConnectorType.SINK:
+        group = find_group(connector.name, connector.config, settings)
+        hint = f"stop all workers of {connector.cluster} and use seamark groups move {group}, or {hint}"
+    elif not connector.config.get(OWN_OFFSETS_TOPIC):
+        # connect-offsets knows the workers' topic only: it would write where this connector doesn't read.
+        hint = f"stop all workers of {connector.cluster} and use connect-offsets --import, or {hint}"
+    return UnsupportedError(
+        f"can't change the offsets of {connector.owner}; no changes were made",
+        cause=f"its workers run Connect {version}, which can't stop a connector (since 3.5)",
+        hint=hint,
+        context={"cluster": connector.cluster, "version": version, "since": "3.5"},
+    )
+
+
+def require_group_id(context: Context, settings: ConnectSettings) -> None:
+    """Refuse where nobody could ask the workers' group who runs what: it is how an absence is proven."""
+    if settings.group_id is None:
+        raise context.missing(f"connect.{settings.name}.group_id")
+
+
+def refuse_blind(port: OffsetPort) -> None:
+    """Refuse where we may not ask that group, before anything is written. That it can't be told just now is no harm."""
+    try:
+        port.find_holders()
+    except AuthorizationError:
+        raise
+    except SeamarkError:
+        return
+
+
+# Of the 5 s that a last look may take: a rebalance of a quiet cluster is over in less.
+_UNASSIGNED_SECONDS = 3.5
+_LOOK_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a connector is that Connect doesn't have yet: enough to find its offsets.
+
+    Plans and the journal hold it without literal secrets.
+    """
+
+    type: ConnectorType
+    config: Annotated[Mapping[str, str], Secret()] = field(repr=False)
+
+    def as_connector(self, cluster: str, name: str) -> Connector:
+        """The connector, without a status."""
+        return Connector(name, cluster, self.type, self.config)
+
+
+def build_kept(connector: Connector) -> Kept:
+    """What is kept of a connector. Connect adds the name to its config, which is not part of it."""
+    return Kept(connector.type, {key: value for key, value in connector.config.items() if key != "name"})
+
+
+def open_offsets(world: World, cluster: str, name: str, kept: Kept | None) -> OffsetPort:
+    """The offsets of a connector that stands still."""
+    if kept is None:
+        return world.use(OFFSETS)(cluster, name)
+    return world.use(OFFSETS)(cluster, name, kept=kept.as_connector(cluster, name))
+
+
+def refuse_moving(world: World, cluster: str, name: str, kept: Kept | None = None, *, is_checked: bool = False) -> None:
+    """Refuse to write the offsets of a connector that does not stand still, right before it is done.
+
+    While somebody else's rebalance goes on a stopped connector shows UNASSIGNED too. That is waited for a little; where
+    Connect itself checks what it is meant to do, `is_checked`, it need not be known.
+    """
+    subject = f"connector/{cluster}/{name}"
+    if kept is not None:
+        take_last_look(world, subject, lambda: _require_gone_now(world, cluster, name))
+        return
+    patience_seconds = 0.0 if is_checked else _UNASSIGNED_SECONDS
+    status = take_last_look(world, subject, lambda: _read_settled(world, cluster, name, patience_seconds))
+    if status is None or not (is_checked and _is_unassigned(status)):
+        require_stopped(status, subject)
+
+
+def _require_gone_now(world: World, cluster: str, name: str) -> None:
+    status, config = read_status(world, cluster, name), read_config(world, cluster, name)
+    require_gone(status, config, f"connector/{cluster}/{name}")
+
+
+def _read_settled(world: World, cluster: str, name: str, seconds: float) -> ConnectorStatus | None:
+    """The status, once somebody can tell what the connector is meant to do, or the time is over."""
+    deadline = world.clock.now() + seconds
+    while (status := read_status(world, cluster, name)) is not None and _is_unassigned(status):
+        if world.clock.now() >= deadline:
+            break
+        world.clock.sleep(_LOOK_SECONDS)
+    return status
+
+
+def _is_unassigned(status: ConnectorStatus) -> bool:
+    """Whether nobody can tell what it is meant to do. One with tasks is not stopped, whatever it shows."""
+    return status.state is State.UNASSIGNED and not status.tasks
+
+
+def require_gone(status: ConnectorStatus | None, config: Mapping[str, str] | None, subject: str) -> None:
+    """Refuse to go on where a connector is there that should not be."""
+    if status is not None or config is not None:
+        seen = "with a config and no status yet" if status is None else f"{status.state} with {len(status.tasks)} tasks"
+        raise RefusedError(
+            f"{subject} is there, and must not be while its offsets are written; nothing was changed",
+            cause=f"it is {seen}",
+            hint="somebody may have created it: look, then repeat it",
+        )
+
+
+def require_stopped(status: ConnectorStatus | None, subject: str) -> None:
+    """Refuse to go on where a connector is not stopped."""
+    if status is None or status.state is not State.STOPPED or status.tasks:
+        seen = "without a status" if status is None else f"{status.state} with {len(status.tasks)} tasks"
+        raise RefusedError(
+            f"{subject} is not stopped; nothing was changed",
+            cause=f"it is {seen}",
+            hint="somebody may have resumed it: look, then repeat it",
+        )

@@ -1,0 +1,164 @@
+"""How far every source is behind: its offsets from the stores, the rest from the database that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from seamark.connect.clusters import Clusters
+from seamark.connect.config import OWN_OFFSETS_TOPIC
+from seamark.connect.model import Connector
+from seamark.connect.plugins import find_class
+from seamark.core.offsets import Certainty, Counted, Distance, Offset, TableRows, WalBytes, settle
+from seamark.core.readings import Reading, fan_out
+from seamark.core.refs import ConnectorType
+from seamark.errors import SeamarkError
+from seamark.offsets.exports import PartitionLag, SourceLag
+from seamark.offsets.semantics import Meaning
+from seamark.offsets.semantics.registry import find_meaning
+
+if TYPE_CHECKING:
+    from seamark.connect.api import ConnectPort
+    from seamark.context import Context
+    from seamark.offsets.stores.stores import OffsetStores
+    from seamark.tables import Database
+
+
+def rows_behind(connector: Connector, offset: Offset, database: Database) -> Counted:
+    """What a source has not read yet, counted in its database: rows, or bytes of the log for Debezium.
+
+    It never takes longer than the database's time limit; then it is an estimate, and says so.
+
+    Raises:
+        SeamarkError: the database can't be reached or does not let us count.
+    """
+    meaning = find_meaning(connector.plugin, connector.config)
+    return measure_behind(meaning.build_distance(offset.partition, offset.offset, None), database)
+
+
+def measure_behind(distance: Distance, database: Database) -> Counted:
+    """Run the count of a distance, where a database can."""
+    known = settle(distance)
+    if known is not None:
+        return known
+    if isinstance(distance.count, TableRows | WalBytes):
+        return database.count(distance)
+    return Counted(distance.unit, None, Certainty.UNKNOWN, "a database can't count it")
+
+
+def database_url(config: Mapping[str, str]) -> str | None:
+    """The JDBC URL of the database that a connector reads or writes; None where its config names none."""
+    if url := (config.get("connection.url") or "").strip():
+        return url
+    host, name = (config.get("database.hostname") or "").strip(), (config.get("database.dbname") or "").strip()
+    if not host or not name:
+        return None
+    return f"jdbc:postgresql://{host}:{(config.get('database.port') or '5432').strip()}/{name}"
+
+
+def open_database(context: Context, config: Mapping[str, str], stack: ExitStack) -> Database | str:
+    """The database that a connector's config leads to, closed with `stack`; or why there is none to ask."""
+    settings = context.find_database(database_url(config))
+    if settings is None:
+        return "the context names no database for this connector: add one under databases"
+    try:
+        from seamark.tables import Database  # noqa: PLC0415
+
+        return stack.enter_context(Database(settings.dsn.reveal(), name=settings.name))
+    except SeamarkError as error:
+        return error.message
+
+
+def read_source_lags(context: Context, *, clusters: Clusters, stores: OffsetStores) -> Reading[SourceLag]:
+    """Every source, the one with the most to read first.
+
+    An offsets topic is read once for all connectors that share it. Databases are asked at the same time, each with one
+    count after the other, and each count has the database's own time limit.
+    """
+    answers = clusters.ask(_read_sources)
+    sources = [source for found in answers.results.values() for source in found]
+    offsets, failures = _read_offsets(sources, stores)
+    groups: dict[str, list[Connector]] = {}
+    for source in sources:
+        if source.owner in offsets:
+            groups.setdefault(database_url(source.config) or "", []).append(source)
+    counted = fan_out({url: partial(_count_all, context, found, offsets) for url, found in groups.items()})
+    lags = [lag for found in counted.results.values() for lag in found]
+    return Reading(
+        tuple(sorted(lags, key=lambda lag: (-(lag.total if lag.total is not None else -1), lag.owner))),
+        failures={**answers.failures, **failures, **counted.failures},
+    )
+
+
+def _read_sources(client: ConnectPort) -> list[Connector]:
+    """The sources of a cluster, each with the whole name of its class, for which its config may have a short one."""
+    found = [source for source in client.read_connectors() if source.type is ConnectorType.SOURCE]
+    plugins = client.read_plugins() if any("." not in source.plugin for source in found) else ()
+    return [
+        replace(source, config={**source.config, "connector.class": find_class(plugins, source.plugin)})
+        for source in found
+    ]
+
+
+def _read_offsets(
+    sources: Sequence[Connector], stores: OffsetStores
+) -> tuple[Mapping[str, tuple[Offset, ...]], Mapping[str, SeamarkError]]:
+    """The offsets of each source by its owner; failures by cluster, or by the source that has a topic of its own."""
+    calls: dict[str, partial[dict[str, tuple[Offset, ...]]]] = {}
+    shared: dict[str, list[Connector]] = {}
+    for source in sources:
+        if source.config.get(OWN_OFFSETS_TOPIC):
+            calls[source.owner] = partial(_read_own, stores, source)
+        else:
+            shared.setdefault(source.cluster, []).append(source)
+    calls |= {cluster: partial(_read_shared, stores, cluster, found) for cluster, found in shared.items()}
+    answers = fan_out(calls)
+    found = {owner: offsets for read in answers.results.values() for owner, offsets in read.items()}
+    return found, answers.failures
+
+
+def _read_own(stores: OffsetStores, source: Connector) -> dict[str, tuple[Offset, ...]]:
+    reading = stores.find(source).first.read([source.name])
+    return {source.owner: tuple(found.as_offset() for found in reading.offsets)}
+
+
+def _read_shared(stores: OffsetStores, cluster: str, sources: Sequence[Connector]) -> dict[str, tuple[Offset, ...]]:
+    reading = stores.find_workers(cluster).read([source.name for source in sources])
+    held: dict[str, list[Offset]] = {source.name: [] for source in sources}
+    for found in reading.offsets:
+        held[found.key.connector].append(found.as_offset())
+    return {source.owner: tuple(held[source.name]) for source in sources}
+
+
+def _count_all(
+    context: Context, sources: Sequence[Connector], offsets: Mapping[str, Sequence[Offset]]
+) -> list[SourceLag]:
+    """Sources of one database: their configs lead to the same."""
+    with ExitStack() as stack:
+        database = open_database(context, sources[0].config, stack)
+        return [_count_source(source, offsets[source.owner], database) for source in sources]
+
+
+def _count_source(source: Connector, offsets: Sequence[Offset], database: Database | str) -> SourceLag:
+    meaning = find_meaning(source.plugin, source.config)
+    state = source.status.state.value if source.status else ""
+    return SourceLag(source.owner, state, tuple(_count_partitions(meaning, offsets, database)))
+
+
+def _count_partitions(meaning: Meaning, offsets: Sequence[Offset], database: Database | str) -> Iterator[PartitionLag]:
+    for offset in offsets:
+        words, _ = meaning.describe(offset.partition, offset.offset)
+        distance = meaning.build_distance(offset.partition, offset.offset, None)
+        yield PartitionLag(words, _count(distance, database))
+
+
+def _count(distance: Distance, database: Database | str) -> Counted:
+    if isinstance(database, str):
+        return Counted(distance.unit, None, Certainty.UNKNOWN, distance.reason if distance.count is None else database)
+    try:
+        return measure_behind(distance, database)
+    except SeamarkError as error:
+        return Counted(distance.unit, None, Certainty.UNKNOWN, error.message)

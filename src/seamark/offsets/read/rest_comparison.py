@@ -1,0 +1,112 @@
+"""What REST says of offsets, beside what the stores hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from seamark.connect.model import Connector, State
+from seamark.core.offsets import Offset, OffsetMap, spell_identity, spell_offset
+from seamark.core.refs import ConnectorType
+from seamark.offsets.model import OffsetFinding, OffsetOddity, StoredOffset, StoreReading
+
+
+def compare_rest(
+    stored: Sequence[StoredOffset], answers: Sequence[Sequence[Offset]], *, connector: str
+) -> tuple[OffsetFinding, ...]:
+    """Where REST disagrees with the store.
+
+    `answers` are REST's before and, where there is one, after the store was read: an owner that runs moves on, and a
+    position that was right at either time is no disagreement.
+    """
+    told = [{spell_identity(found.partition): found for found in answer} for answer in answers]
+    held = {found.key.identity: found for found in stored}
+    findings = []
+    for identity, found in held.items():
+        said = [answer.get(identity) for answer in told]
+        if not any(_agrees(found, one) for one in said):
+            findings.append(_build_store_disagreement(found, said[-1], connector))
+    for identity, one in told[-1].items():
+        if identity not in held and one.offset is not None:
+            text = f"REST said {_format_offset(one.offset)}, and the store holds nothing for it"
+            findings.append(OffsetFinding(OffsetOddity.REST_ALONE, connector, text, one.partition))
+    return tuple(findings)
+
+
+def compare_copy(first: StoreReading, second: StoreReading) -> tuple[OffsetFinding, ...]:
+    """What the workers' topic holds that a connector with its own topic does not see, or sees otherwise."""
+    own = {(found.key.connector, found.key.identity): found for found in (*first.offsets, *first.forgotten)}
+    findings = []
+    for found in second.offsets:
+        mine = own.get((found.key.connector, found.key.identity))
+        if mine is None:
+            text = (
+                f"{second.store} holds {_format_offset(found.offset)} and {first.store}, which the tasks read, holds "
+                "nothing; Connect does not fall back: the connector begins anew with this partition"
+            )
+            findings.append(_build(OffsetOddity.NO_FALLBACK, found, text))
+        elif spell_offset(mine.offset) != spell_offset(found.offset):
+            mine_text, other_text = _format_offset(mine.offset), _format_offset(found.offset)
+            text = f"{first.store} holds {mine_text}, which counts; {second.store} {other_text}"
+            findings.append(_build(OffsetOddity.COPY_DIFFERS, found, text))
+    return tuple(findings)
+
+
+def build_notes(connector: Connector, offsets: Sequence[Offset], *, worker_group: str | None) -> tuple[str, ...]:
+    """What the reader must know of these offsets, however they were read."""
+    if connector.type is ConnectorType.SINK:
+        return tuple(_sink_notes(connector, offsets, worker_group=worker_group))
+    if connector.type is ConnectorType.SOURCE and not offsets:
+        return ("no offset is held: the connector reads from its beginning",)
+    return ()
+
+
+def build_rest_notes(connector: Connector, offsets: Sequence[Offset]) -> tuple[str, ...]:
+    """What REST can't tell, where it is the only one that was asked."""
+    notes = []
+    if connector.type is not ConnectorType.SINK:
+        if any(len(offset.partition) > 1 for offset in offsets):
+            # REST writes keys anew in Java's HashMap order, so byte variants fall together.
+            notes.append("partitions with several fields: REST can't tell spellings of the same key apart")
+        own_topic = connector.config.get("offsets.storage.topic")
+        if own_topic:
+            notes.append(
+                f"this connector has its own offsets topic {own_topic}; REST shows it merged with the workers'"
+            )
+    if any(offset.offset is None for offset in offsets):
+        notes.append("Connect answered null for a partition: another spelling of the key may exist (REST can't tell)")
+    return tuple(notes)
+
+
+def _sink_notes(connector: Connector, offsets: Sequence[Offset], *, worker_group: str | None) -> Iterable[str]:
+    if not offsets:
+        yield "no offset is committed: the sink starts where consumer.override.auto.offset.reset says (earliest)"
+    elif connector.status is not None and connector.status.state is State.STOPPED:
+        yield "a stopped sink loses its offsets after offsets.retention.minutes of the brokers (7 days by default)"
+    if worker_group and "consumer.override.group.id" not in connector.config:
+        yield f"the workers put every sink into the group {worker_group}: a change here touches all of them"
+
+
+def _agrees(stored: StoredOffset, said: Offset | None) -> bool:
+    if said is None:
+        # A value that a worker can't read takes the partition off REST's list.
+        return stored.offset is None
+    return spell_offset(stored.offset) == spell_offset(said.offset)
+
+
+def _build_store_disagreement(found: StoredOffset, said: Offset | None, connector: str) -> OffsetFinding:
+    if said is None:
+        oddity, text = OffsetOddity.REST_ABSENT, "REST does not name it"
+    elif said.offset is None:
+        oddity, text = OffsetOddity.REST_NULL, "REST said null"
+    else:
+        oddity, text = OffsetOddity.REST_DIFFERS, f"REST said {_format_offset(said.offset)}"
+    text = f"{text}; the store holds {_format_offset(found.offset)}"
+    return OffsetFinding(oddity, connector, text, found.key.partition, (found.evidence,))
+
+
+def _build(oddity: OffsetOddity, found: StoredOffset, message: str) -> OffsetFinding:
+    return OffsetFinding(oddity, found.key.connector, message, found.key.partition, (found.evidence,))
+
+
+def _format_offset(offset: OffsetMap | None) -> str:
+    return spell_offset(offset) or "nothing"

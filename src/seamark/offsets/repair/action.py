@@ -1,0 +1,356 @@
+"""The action that makes the records of a source's offsets what Connect would have written, while it is stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar, Self
+
+from seamark.changes.action import (
+    Action,
+    ActionHistory,
+    Look,
+    Needs,
+    Reads,
+    StepSequence,
+    action_kind,
+    needs_permission,
+)
+from seamark.changes.effect import Effect, FieldChange, Preview, Sign
+from seamark.changes.environment import World
+from seamark.changes.preconditions import POSITION
+from seamark.changes.step import CanNotUndo, Intent, Observed, Step, compare_places, step_kind
+from seamark.connect.model import State
+from seamark.connectors.run_state import SetRunState
+from seamark.core.offsets import Offset
+from seamark.core.readings import read_all
+from seamark.errors import RefusedError
+from seamark.kafka.model import HeldRecord
+from seamark.offsets.codec.codec import decode_value
+from seamark.offsets.model import WriteRoute
+from seamark.offsets.port import OFFSETS, PLANNING, SNAPSHOTS
+from seamark.offsets.quiesce import refuse_moving
+from seamark.offsets.repair.rules import (
+    MendRule,
+    OddOwner,
+    OddPartition,
+    build_mended,
+    find_records,
+    read_odd_partition,
+    settle_rule,
+)
+from seamark.offsets.semantics import Meaning
+from seamark.offsets.write.action import (
+    Quiesced,
+    build_progress,
+    build_quiesced,
+    build_record_change,
+    find_unrestored_state,
+    undo_write,
+)
+from seamark.offsets.write.preview import DEFAULT_TOLERANCE, Tolerance, Total, say_preview, say_total, sum_previews
+from seamark.offsets.write.steps import CheckPreview, WriteOffsets
+from seamark.policy.permissions import Permission, Right
+from seamark.report.words import render_count
+
+
+@dataclass(frozen=True, slots=True)
+class MendStep(Step):
+    """What the steps of one mending have in common: whose, in which topic, and by which rules."""
+
+    cluster: str
+    name: str
+    topic: str
+    rules: tuple[MendRule, ...]
+
+    # Whether it looks at what was mended; its rules are those of `settle_rule`.
+    settled: ClassVar[bool] = True
+
+    @property
+    def subject(self) -> str:
+        return f"connector/{self.cluster}/{self.name}"
+
+    def read(self, world: World) -> tuple[dict[str, HeldRecord], list[HeldRecord]]:
+        """The records that lie there by their places, and for all rules what shall lie there."""
+        holding = world.use(OFFSETS)(self.cluster, self.name).read_topic(self.topic)
+        mended = [
+            record
+            for rule in self.rules
+            for record in build_mended(
+                find_records(holding.records, rule),
+                rule,
+                topic=self.topic,
+                home=holding.find_home,
+                settled=self.settled,
+            )
+        ]
+        return {record.place: record for record in holding.records}, mended
+
+
+@step_kind("mend-offsets")
+@dataclass(frozen=True, slots=True)
+class MendOffsets(MendStep):
+    """Every spelling that a task may look for, and every copy of it, gets the same value.
+
+    Which value that is, is read when the connector has stopped. The images show the bytes at each place.
+    """
+
+    aspect: ClassVar[str] = POSITION
+    repeats: ClassVar[bool] = True
+    settled: ClassVar[bool] = False
+
+    def describe(self) -> str:
+        count = len(self.rules)
+        return f"put the records of {count} offset{'' if count == 1 else 's'} of {self.subject} right, to the byte"
+
+    def intend(self, world: World) -> Intent:
+        held, wanted = self.read(world)
+        extra = {"records": [record.to_dict() for record in wanted]}
+        return Intent(before=_build_image(wanted, held), after=_build_wanted(wanted), extra=extra)
+
+    def perform(self, world: World, intent: Intent) -> None:
+        refuse_moving(world, self.cluster, self.name)
+        records = [HeldRecord.from_dict(record) for record in intent.extra["records"]]
+        world.use(OFFSETS)(self.cluster, self.name).write(records)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        wanted = [HeldRecord.from_dict(record) for record in intent.extra["records"]]
+        holding = world.use(OFFSETS)(self.cluster, self.name).read_topic(self.topic)
+        now = _build_image(wanted, {record.place: record for record in holding.records})
+        return compare_places(now, intent, "offsets")
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        before: Mapping[str, Any] = intent.before["offsets"]
+        records = [HeldRecord.from_dict(record) for record in intent.extra["records"]]
+        back = tuple(
+            HeldRecord.from_dict({**record.to_dict(), "value": before.get(record.place)}) for record in records
+        )
+        taken = {record.place: decode_value(record.value).offset for record in back}
+        offsets = tuple(Offset(rule.partition, self._find_offset(rule, taken)) for rule in self.rules)
+        return WriteOffsets(self.cluster, self.name, offsets, WriteRoute.TOPIC, back)
+
+    def _find_offset(self, rule: MendRule, values: Mapping[str, Any]) -> Any:
+        return values.get(HeldRecord(self.topic, rule.where, rule.key).place)
+
+
+@step_kind("verify-mended")
+@dataclass(frozen=True, slots=True)
+class VerifyMended(Look, MendStep):
+    """Right before the connector may run, its records are looked at again: each is what it should be."""
+
+    aspect: ClassVar[str] = "verified"
+    expires: ClassVar[bool] = True
+
+    def describe(self) -> str:
+        return f"verify the records of {self.subject} in topic {self.topic}"
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del intent
+        if wrong := self._find_wrong(world):
+            raise RefusedError(
+                f"the records of {self.subject} are not what they should be: somebody else writes them",
+                cause=f"it is not so at {', '.join(wrong[:5])}",
+                hint=f"find out who; then: seamark offsets show {self.cluster}/{self.name}",
+            )
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        del intent
+        return Observed.BEFORE if self._find_wrong(world) else Observed.AFTER
+
+    def _find_wrong(self, world: World) -> list[str]:
+        held, wanted = self.read(world)
+        now, then = _build_image(wanted, held)["offsets"], _build_wanted(wanted)["offsets"]
+        return [place for place in then if now[place] != then[place]]
+
+
+def _build_image(wanted: Sequence[HeldRecord], held: Mapping[str, HeldRecord]) -> dict[str, Any]:
+    """What lies at the places of these records. No record and a tombstone are the same."""
+    return {
+        "offsets": {
+            record.place: held[record.place].to_dict()["value"] if record.place in held else None for record in wanted
+        }
+    }
+
+
+def _build_wanted(wanted: Sequence[HeldRecord]) -> dict[str, Any]:
+    return {"offsets": {record.place: record.to_dict()["value"] for record in wanted}}
+
+
+REMOVAL = "docs/runbooks/offsets-topic-repartitioned.md describes how to remove them"
+"""What to say of records that `offsets mend` leaves in the log."""
+
+
+def build_mend_effect(owner: OddOwner, meaning: Meaning, moved: Sequence[tuple[Offset, Preview]]) -> Effect:
+    """One line for the connector, and a field for each record that changes."""
+    connector = owner.connector
+    status = connector.status
+    is_stopped = status is not None and status.state is State.STOPPED
+    fields = tuple(field for one in owner.partitions for field in _build_fields(one))
+    previews = [preview for _, preview in moved]
+    unsure = "it goes on from the record that is taken; from which it would have, nobody can tell"
+    means = unsure if any(not one.is_certain for one in owner.partitions) else "nothing is read again or skipped"
+    means = say_total(sum_previews(previews), previews) if moved else means
+    how = "stays stopped" if is_stopped else "stops, goes on"
+    words = f"{how}, {render_count(len(fields), 'record')} put right: {means}"
+    places = tuple(_build_moved(owner, meaning, offset, preview) for offset, preview in moved)
+    tasks = 0 if is_stopped or status is None else len(status.tasks)
+    return Effect(Sign.CHANGE, f"connector/{connector.owner}", words, (*places, *fields), tasks=tasks)
+
+
+def _build_moved(owner: OddOwner, meaning: Meaning, offset: Offset, preview: Preview) -> FieldChange:
+    held = next(one.held for one in owner.partitions if one.offset is offset)
+    partition, before = meaning.describe(held.partition, held.offset)
+    _, after = meaning.describe(offset.partition, offset.offset)
+    return FieldChange(
+        partition,
+        None if held.offset is None else before,
+        None if offset.offset is None else after,
+        note=say_preview(preview),
+        preview=preview,
+    )
+
+
+def _build_fields(found: OddPartition) -> Iterator[FieldChange]:
+    """Every record that changes: where it lies and its key, its value before and after."""
+    held = {record.place: record for record in found.records}
+    for record in found.build():
+        before = held.get(record.place)
+        if before is None or before.value != record.value:
+            yield build_record_change(before, record)
+
+
+def say_left(found: Sequence[OddOwner]) -> tuple[str, ...]:
+    """Why a plan is empty although something is odd."""
+    if not found:
+        return ()
+    names = ", ".join(owner.connector.owner for owner in found[:10])
+    return (f"the records of {names} already hold the same value, and extra records stay in the log: {REMOVAL}",)
+
+
+@dataclass(frozen=True, slots=True)
+class RepairSeen:
+    """What `RepairOffsets` reads: the records of each partition, and what other offsets for the task mean."""
+
+    quiesced: Quiesced
+    owner: OddOwner
+    previews: tuple[Preview, ...]
+    meaning: Meaning = field(repr=False)
+    progress: tuple[Step, ...]
+
+    @property
+    def moved(self) -> tuple[Offset, ...]:
+        """The offsets that aren't those that the tasks use now."""
+        return self.owner.moved
+
+
+@action_kind("repair-offsets")
+@needs_permission(Permission.CHANGE_OFFSETS)
+@dataclass(frozen=True, slots=True)
+class RepairOffsets(Action):
+    """Give all records of some partitions of a source the value that each rule names, as it is after the stop.
+
+    `planned` is what the plan says is reprocessed and skipped, where the value isn't the one that the tasks use now:
+    beyond the `tolerance` nothing is written. `config` is the fingerprint of the config that the plan was created for.
+    `wait_seconds` is how long the first new offset is waited for.
+    """
+
+    cluster: str
+    name: str
+    topic: str
+    rules: tuple[MendRule, ...]
+    planned: Total | None = None
+    tolerance: Tolerance = DEFAULT_TOLERANCE
+    wait_seconds: float | None = None
+    accepts_zombies: bool = False
+    config: str = ""
+
+    @property
+    def subject(self) -> str:
+        """The connector."""
+        return f"connector/{self.cluster}/{self.name}"
+
+    @classmethod
+    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[RepairSeen]:
+        """Read the connectors and their records."""
+        reads.world.use(SNAPSHOTS).expect(action.name for action in actions)
+        return read_all((action.subject, partial(action.read, reads)) for action in actions)
+
+    def read(self, reads: Reads) -> RepairSeen:
+        """Read one connector and its records.
+
+        Raises:
+            RefusedError: the record whose value counts is not there any more.
+        """
+        port, planning = reads.world.use(SNAPSHOTS).open(self.cluster, self.name), reads.use(PLANNING)
+        quiesced = build_quiesced(port.connector, reads)
+        home = port.read_topic(self.topic).find_home
+        held = port.read([rule.partition for rule in self.rules])
+        partitions = tuple(
+            read_odd_partition(rule, found, topic=self.topic, home=home)
+            for rule, found in zip(self.rules, held, strict=True)
+        )
+        owner = OddOwner(quiesced.connector, self.topic, home, partitions)
+        stored = tuple(one.offset for one in partitions if one.offset.offset is not None)
+        progress = build_progress(
+            self.cluster,
+            self.name,
+            stored,
+            (),
+            context=planning.context,
+            settings=planning.settings(self.cluster),
+            wait_seconds=self.wait_seconds,
+            carried=True,
+        )
+        return RepairSeen(
+            quiesced,
+            owner,
+            tuple(port.preview(owner.moved)) if owner.moved else (),
+            port.meaning,
+            progress if stored else (),
+        )
+
+    def steps(self, seen: RepairSeen) -> StepSequence:
+        """Stop, check, write the records, verify them, restore the state; nothing where all are as they should be."""
+        if not any(one.is_needed() for one in seen.owner.partitions):
+            return ()
+        settled = tuple(settle_rule(rule, seen.owner.home) for rule in self.rules)
+        return seen.quiesced.surround(
+            (
+                *self._build_check(seen),
+                MendOffsets(self.cluster, self.name, self.topic, self.rules),
+                VerifyMended(self.cluster, self.name, self.topic, settled),
+            ),
+            accepts_zombies=self.accepts_zombies,
+            config=self.config,
+            progress=seen.progress,
+        )
+
+    def needs(self, seen: RepairSeen) -> Needs:
+        """The connector's locks, and the rights to read and write its topic."""
+        rights = frozenset(Right("topic", self.topic, operation) for operation in ("READ", "WRITE"))
+        return Needs(seen.quiesced.locks, rights)
+
+    def effects(self, seen: RepairSeen) -> tuple[Effect, ...]:
+        """One line for the connector, one field for each record that changes."""
+        moved = list(zip(seen.moved, seen.previews, strict=True))
+        return (build_mend_effect(seen.owner, seen.meaning, moved),)
+
+    def find_intents(self, seen: RepairSeen) -> Mapping[str, Intent]:
+        """Return the state of the connector."""
+        return seen.quiesced.find_intents()
+
+    def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
+        """Return the action that writes the previous records, and restores the connector's state."""
+        restores = find_unrestored_state(past)
+        if past.find(MendOffsets) is None:
+            return SetRunState(self.cluster, self.name, restores) if restores else None
+        back = past.undo_last(MendOffsets, WriteOffsets)
+        return None if back is None else undo_write(back, restores=restores)
+
+    def _build_check(self, seen: RepairSeen) -> tuple[Step, ...]:
+        """Where the value isn't the one that the tasks use now, what that means is counted again after the stop."""
+        if not seen.moved:
+            return ()
+        planned = self.planned or sum_previews(seen.previews)
+        return (CheckPreview(self.cluster, self.name, seen.moved, planned, self.tolerance),)

@@ -1,0 +1,338 @@
+"""Which partitions of which sources have records that need mending, and whose value each gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from seamark.connect.model import Connector
+from seamark.core.offsets import Offset, OffsetMap, spell_identity, spell_offset
+from seamark.core.refs import ConnectorType
+from seamark.errors import NotFoundError, RefusedError, UnsupportedError
+from seamark.kafka.model import HeldRecord
+from seamark.offsets.codec.codec import decode_key, decode_value, encode_rest_key
+from seamark.offsets.codec.verdicts import ValueVerdict
+from seamark.offsets.model import Evidence, HeldOffset, StoredOffset, StoreReading
+from seamark.offsets.read.connector import build_stored_records
+from seamark.offsets.stores.topic import Home, TopicStore, build_home, is_task_key
+
+if TYPE_CHECKING:
+    from seamark.connect.clusters import Clusters
+    from seamark.connectors.service import Connectors
+    from seamark.offsets.stores.stores import OffsetStores
+
+
+NEWEST = "newest"
+"""Takes the record that was written last, where several differ."""
+
+_READABLE = (ValueVerdict.GOOD, ValueVerdict.TOMBSTONE)
+
+
+@dataclass(frozen=True, slots=True)
+class MendRule:
+    """Whose value one partition gets: that of the record which lies under `key` on partition `where` of the topic.
+
+    It is read when it is written, not when the plan is made: a running task moves on until its stop. Unless somebody
+    has `said` that it is this one, a record of the same key at home goes before it: that is where tasks write.
+    """
+
+    partition: OffsetMap
+    where: int
+    key: bytes
+    said: bool = False
+
+    @property
+    def identity(self) -> str:
+        """What tells the partition from others."""
+        return spell_identity(self.partition)
+
+
+def is_odd(stored: StoredOffset, home: Home) -> bool:
+    """Whether there is anything to mend: several records, one away from home, or one that no task reads."""
+    found = stored.evidence
+    if stored.others or found.key is None:
+        return bool(stored.others)
+    return found.partition != home(found.key) or not is_task_key(found.key)
+
+
+def choose_record(stored: StoredOffset, take: str = "") -> Evidence | None:
+    """The record whose value counts; None where nobody can tell and nobody said.
+
+    `take` says it, where they differ: `newest`, or a record's place.
+    """
+    every = (stored.evidence, *stored.others)
+    readable = [found for found in every if found.value_verdict in _READABLE and found.key is not None]
+    named = [found for found in readable if found.place == take]
+    if named:
+        return named[0]
+    return stored.evidence if stored.evidence in readable and (stored.is_certain or take == NEWEST) else None
+
+
+def settle_rule(rule: MendRule, home: Home) -> MendRule:
+    """The rule for a look at what was mended: the value is now that at home, of a spelling that was kept."""
+    key = rule.key if is_task_key(rule.key) else _spell_rest(rule)
+    where = home(key)
+    return MendRule(rule.partition, rule.where if where is None else where, key)
+
+
+def build_mended(
+    records: Sequence[HeldRecord],
+    rule: MendRule,
+    *,
+    topic: str,
+    home: Home,
+    settled: bool = False,
+) -> tuple[HeldRecord, ...]:
+    """What will be, of all that lies there of one partition: the copies on other partitions first.
+
+    Every spelling that a task may look for, and every copy of it, gets the same value. Keys that no task spells so stay
+    as they are. `settled` is for a look afterwards: no record is no value.
+    """
+    held = {(record.partition, record.key): record.value for record in records}
+    value = held.get((rule.where, rule.key)) if settled else _find_value(held, rule, home)
+    wanted: dict[tuple[int, bytes], bytes | None] = {}
+    kept = _find_kept(held, rule)
+    for key in kept:
+        place = home(key)
+        if place is not None:
+            wanted[place, key] = value
+    rest = [place for place in held if place not in wanted]
+    copies = [HeldRecord(topic, where, key, value) for where, key in rest if key in kept]
+    homes = [HeldRecord(topic, where, key, found) for (where, key), found in wanted.items()]
+    return (*copies, *homes)
+
+
+def find_records(records: Iterable[HeldRecord], rule: MendRule) -> list[HeldRecord]:
+    """Those of a connector's records that speak of the partition of a rule."""
+    return [
+        record
+        for record in records
+        if (key := decode_key(record.key).key) is not None and key.identity == rule.identity
+    ]
+
+
+def _find_value(held: Mapping[tuple[int, bytes], bytes | None], rule: MendRule, home: Home) -> bytes | None:
+    place = (rule.where, rule.key)
+    at_home = home(rule.key)
+    if not rule.said and at_home is not None and (at_home, rule.key) in held:
+        place = (at_home, rule.key)
+    if place not in held:
+        raise RefusedError(
+            f"the record of {rule.identity} that was to count is not there any more; nothing was changed",
+            cause=f"nothing lies on partition {rule.where} under its key",
+            hint="make the plan anew and look at it",
+        )
+    return held[place]
+
+
+def _find_kept(held: Mapping[tuple[int, bytes], bytes | None], rule: MendRule) -> list[bytes]:
+    keys = list(dict.fromkeys(key for _, key in held if is_task_key(key)))
+    # Where no task reads any of them, the spelling that REST and most tasks use is the best there is.
+    return keys or [_spell_rest(rule)]
+
+
+def _spell_rest(rule: MendRule) -> bytes:
+    return encode_rest_key(decode_key(rule.key).connector or "", rule.partition)
+
+
+_TOPIC = "topic "
+_ELSEWHERE = ("producer.override.bootstrap.servers", "consumer.override.bootstrap.servers")
+
+
+@dataclass(frozen=True, slots=True)
+class OddPartition:
+    """One partition about whose records something is odd: what lies there, whose value it gets, and that value."""
+
+    rule: MendRule
+    records: tuple[HeldRecord, ...]
+    topic: str
+    home: Home
+    offset: Offset
+    held: Offset
+    is_certain: bool = True
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether it will hold another position than the one that counts now, as far as one can tell."""
+        return spell_offset(self.offset.offset) != spell_offset(self.held.offset)
+
+    @property
+    def is_stray(self) -> bool:
+        """Whether a key that a task may look for lies away from home."""
+        return any(one.partition != self.home(one.key) and is_task_key(one.key) for one in self.records)
+
+    def build(self) -> tuple[HeldRecord, ...]:
+        """What its records will be."""
+        return build_mended(self.records, self.rule, topic=self.topic, home=self.home)
+
+    def is_needed(self) -> bool:
+        """Whether anything is not yet as it will be."""
+        held = {record.place: record.value for record in self.records}
+        return any(held.get(one.place) != one.value for one in self.build())
+
+
+@dataclass(frozen=True, slots=True)
+class OddOwner:
+    """A source with odd records in its topic."""
+
+    connector: Connector
+    topic: str
+    home: Home
+    partitions: tuple[OddPartition, ...]
+
+    @property
+    def moved(self) -> tuple[Offset, ...]:
+        """The offsets of its partitions that are not those that count now."""
+        return tuple(one.offset for one in self.partitions if one.is_moved)
+
+    @property
+    def has_strays(self) -> bool:
+        """Whether one of its keys lies on several partitions of the topic, or on a wrong one."""
+        return any(one.is_stray for one in self.partitions)
+
+
+class OddRecords:
+    """Reads the topics of sources for what is odd."""
+
+    def __init__(self, clusters: Clusters, *, connectors: Connectors, stores: OffsetStores) -> None:
+        self._clusters = clusters
+        self._connectors = connectors
+        self._stores = stores
+
+    def read(self, owners: Sequence[str], take: str) -> list[OddOwner]:
+        """Those of these owners about whose records something is odd."""
+        connectors = [self._connectors.one(owner) for owner in dict.fromkeys(owners)]
+        return self._build(connectors, take)
+
+    def read_all(self, take: str) -> list[OddOwner]:
+        """All sources of the context about whose records something is odd."""
+        reading = self._connectors.all()
+        if reading.failures:
+            raise RefusedError(
+                "some clusters did not answer; nothing was changed",
+                cause="; ".join(f"{name}: {error.message}" for name, error in reading.failures.items()),
+                hint="name the owners that shall be mended, or wait until all clusters answer",
+            )
+        return self._build([one for one in reading.items if self._is_readable(one)], take)
+
+    def _is_readable(self, connector: Connector) -> bool:
+        """Whether one of all is a source whose records are in a topic of this Kafka cluster."""
+        if connector.type is not ConnectorType.SOURCE or any(connector.config.get(key) for key in _ELSEWHERE):
+            return False
+        return self._clusters.settings(connector.cluster).offsets_file is None
+
+    def _build(self, connectors: Sequence[Connector], take: str) -> list[OddOwner]:
+        found: list[OddOwner] = []
+        undecided: list[tuple[Connector, StoredOffset]] = []
+        for connector, store, reading in self._read_each(connectors):
+            home = build_home(reading.partitions)
+            if reading.partitions is None:
+                raise RefusedError(
+                    f"nobody can tell where the offsets of {connector.owner} belong; nothing was changed",
+                    cause="its config or its workers' file gives producers a partitioner of their own",
+                )
+            topic = store.name.removeprefix(_TOPIC)
+            odd = [
+                one
+                for one in (*reading.offsets, *reading.forgotten)
+                if one.key.connector == connector.name and is_odd(one, home)
+            ]
+            undecided += [(connector, one) for one in odd if choose_record(one, take) is None]
+            partitions = tuple(
+                _build_partition(one, taken, take=take, topic=topic, home=home)
+                for one in odd
+                if (taken := choose_record(one, take)) is not None
+            )
+            if partitions:
+                found.append(OddOwner(connector, topic, home, partitions))
+        _refuse_undecided(undecided)
+        _refuse_unknown(found, take)
+        return found
+
+    def _read_each(self, connectors: Sequence[Connector]) -> Iterator[tuple[Connector, TopicStore, StoreReading]]:
+        """What the topic of each holds of it. The workers' topic is read once for all of a cluster."""
+        shared: dict[str, list[Connector]] = {}
+        for connector in connectors:
+            places = self._stores.find(connector)
+            store = places.first
+            if not isinstance(store, TopicStore):
+                raise UnsupportedError(
+                    f"the offsets of {connector.owner} are in no topic: {store.name}",
+                    hint="only records of a topic can stand under several keys",
+                )
+            if any(connector.config.get(key) for key in _ELSEWHERE):
+                raise UnsupportedError(
+                    f"the offsets of {connector.owner} are in another Kafka cluster; nothing was changed",
+                    hint="give that cluster a context of its own",
+                )
+            if places.second is None:
+                shared.setdefault(connector.cluster, []).append(connector)
+            else:
+                reading, _ = places.read_first(connector.name)
+                yield connector, store, reading
+        for cluster, listed in shared.items():
+            topic = self._stores.find_topic(cluster)
+            reading = topic.read([one.name for one in listed])
+            yield from ((one, topic, reading) for one in listed)
+
+
+def _build_partition(stored: StoredOffset, taken: Evidence, *, take: str, topic: str, home: Home) -> OddPartition:
+    rule = MendRule(stored.key.partition, taken.partition or 0, taken.key or b"", said=taken.place == take)
+    return OddPartition(
+        rule,
+        tuple(build_stored_records(stored)),
+        topic,
+        home,
+        offset=Offset(stored.key.partition, taken.offset),
+        held=Offset(stored.key.partition, stored.offset),
+        is_certain=stored.is_certain,
+    )
+
+
+def read_odd_partition(rule: MendRule, held: HeldOffset, *, topic: str, home: Home) -> OddPartition:
+    """Return what one rule makes of the records that are there now.
+
+    Raises:
+        RefusedError: the record whose value counts is not there any more.
+    """
+    records = tuple(record for record in held.records if record.topic == topic)
+    taken = next((one for one in records if (one.partition, one.key) == (rule.where, rule.key)), None)
+    found = OddPartition(
+        rule,
+        records,
+        topic,
+        home,
+        offset=Offset(rule.partition, None if taken is None else decode_value(taken.value).offset),
+        held=Offset(held.partition, held.offset),
+        is_certain=held.is_certain,
+    )
+    found.build()
+    return found
+
+
+def _refuse_undecided(undecided: Sequence[tuple[Connector, StoredOffset]]) -> None:
+    if not undecided:
+        return
+    words = [
+        f"{one.place} says {'nothing' if one.value is None else one.value.decode(errors='backslashreplace')}"
+        for _, stored in undecided
+        for one in (stored.evidence, *stored.others)
+        if one.key is not None and is_task_key(one.key)
+    ]
+    names = ", ".join(dict.fromkeys(connector.owner for connector, _ in undecided))
+    raise RefusedError(
+        f"the records of {names} differ, and nobody can tell which one counts; nothing was changed",
+        cause="; ".join(words[:10]) or "no task reads any of them",
+        hint="say whose value is taken: --take newest, or --take PLACE",
+    )
+
+
+def _refuse_unknown(found: Sequence[OddOwner], take: str) -> None:
+    said = any(one.rule.said for owner in found for one in owner.partitions)
+    if take not in ("", NEWEST) and not said:
+        raise NotFoundError(
+            f"there is no odd record at {take}; nothing was changed",
+            cause="it is not the newest of its key, or it can't be read, or nothing is odd about it",
+            hint="seamark offsets show OWNER --raw shows them with their places",
+        )

@@ -1,0 +1,337 @@
+"""Who may have seen where owners stood: the offsets topics, the journal, exports, and what is held now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seamark.changes.action import LockNames
+from seamark.changes.journal import Entry, EntryKind
+from seamark.changes.locks import base_name, group_lock
+from seamark.changes.outcome import Outcome
+from seamark.changes.plan import Plan
+from seamark.changes.step import STEPS, Intent, Step, build_step
+from seamark.connect.config import OWN_OFFSETS_TOPIC, find_group
+from seamark.connect.model import Connector
+from seamark.core.offsets import Offset, OffsetMap, spell_identity, spell_offset
+from seamark.core.refs import ConnectorType, build_group_owner, read_group_name
+from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
+from seamark.offsets.codec.codec import decode_key, decode_value
+from seamark.offsets.exports import HistoryEntry, OwnerExport, Sighting, Standing, find_standing
+from seamark.offsets.read.export import OffsetReader
+from seamark.offsets.read.export_file import is_envelope, read_export, read_json_file
+from seamark.offsets.read.history import build_history
+from seamark.offsets.stores.topic import TopicStore
+
+if TYPE_CHECKING:
+    from seamark.changes.journal import Journal
+    from seamark.connect.clusters import Clusters
+    from seamark.offsets.stores.stores import OffsetStores, Store
+
+
+def read_change_sightings(journal: Journal, locks: Collection[str]) -> dict[str, list[Sighting]]:
+    """By subject, what the changes that took one of these locks saw and left, in the order of their times."""
+    names = {base_name(lock) for lock in locks}
+    found: dict[str, list[Sighting]] = {}
+    for head in journal.heads():
+        if names.isdisjoint(base_name(lock) for lock in head.locks):
+            continue
+        for subject, sighting in build_sightings(journal.read(head.change)):
+            found.setdefault(subject, []).append(sighting)
+    return {subject: sorted(seen, key=lambda one: one.at_ms) for subject, seen in found.items()}
+
+
+def build_sightings(entries: Sequence[Entry]) -> Iterator[tuple[str, Sighting]]:
+    """What the entries of one change tell of positions: by subject, before each write and after it was done."""
+    plan = Plan.from_dict(entries[0].body["plan"])
+    intents: dict[int, Mapping[str, Any]] = {}
+    for entry in entries:
+        number = entry.body.get("step")
+        if not isinstance(number, int) or not STEPS[plan.steps[number].kind].shows_positions:
+            continue
+        step = build_step(plan.steps[number])
+        if entry.kind is EntryKind.INTENT:
+            # One that is written again tells once more what the first one found, not what is there by then.
+            is_repeated = number in intents and intents[number]["before"] == entry.body["before"]
+            intents[number] = entry.body
+            if not is_repeated:
+                yield from _see(step, entry.body["before"], entry, word="before")
+        elif entry.kind is EntryKind.OUTCOME and entry.body.get("outcome") == Outcome.DONE and number in intents:
+            yield from _see(step, step.build_left(Intent.from_dict(intents[number])), entry, word="after")
+        elif entry.kind is EntryKind.OUTCOME and "image" in entry.body:
+            yield from _see(step, entry.body["image"], entry, word="in")
+
+
+def _see(step: Step, image: Any, entry: Entry, *, word: str) -> Iterator[tuple[str, Sighting]]:
+    at_ms = int(datetime.fromisoformat(entry.at).timestamp() * 1000)
+    for one in step.read_positions(image):
+        yield step.subject, Sighting(one.partition, one.offset, at_ms, at_ms, f"{word} change {entry.change}")
+
+
+# An export says its time to the second, and what it holds was read before it.
+_SECOND_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PastExport:
+    """One export, as a witness. `topics` are the ids that the topics of its sinks and groups had."""
+
+    name: str
+    at_ms: int
+    owners: Mapping[str, OwnerExport]
+    topics: Mapping[str, str]
+
+    def build_sightings(self, owner: str, partitions: Sequence[OffsetMap]) -> Iterator[Sighting]:
+        """What it saw of an owner, also that it held nothing for one of these partitions."""
+        found = self.owners.get(owner)
+        if found is None:
+            return
+        written = _find_writes(found)
+        where = f"export {self.name}"
+        held = {spell_identity(one.partition): one for one in found.offsets}
+        for identity, one in held.items():
+            at_ms = written.get((identity, spell_offset(one.offset)))
+            if at_ms is None:
+                yield Sighting(one.partition, one.offset, self.at_ms, self.at_ms, where, may_be_older=True)
+            else:
+                yield Sighting(one.partition, one.offset, at_ms, at_ms, where)
+        spoken = {identity for identity, _ in written} | held.keys()
+        for partition in partitions:
+            if spell_identity(partition) not in spoken:
+                yield Sighting(partition, None, self.at_ms, self.at_ms, where, may_be_older=True)
+
+
+def read_exports(paths: Sequence[Path], *, context: str) -> tuple[tuple[PastExport, ...], tuple[str, ...]]:
+    """The exports in these files and folders, the oldest first, and notes on what was left out of folders.
+
+    Raises:
+        UsageError: a file that was named is no export, or of another context.
+        RefusedError: an export is not as it was written.
+    """
+    found, notes = [], []
+    for path in paths:
+        whole = path.expanduser()
+        for file in sorted(whole.glob("*.json")) if whole.is_dir() else [whole]:
+            misfit = _find_misfit(file, context)
+            if not misfit:
+                found.append(_read_one(file))
+            elif whole.is_dir():
+                notes.append(f"{file.name} was left out: {misfit}")
+            else:
+                raise UsageError(f"{path} tells nothing of a moment", cause=misfit, hint="seamark offsets export")
+    return tuple(sorted(found, key=lambda one: one.at_ms)), tuple(notes)
+
+
+def _find_misfit(file: Path, context: str) -> str:
+    body = read_json_file(file)
+    if not is_envelope(body):
+        return "it is no export of seamark, and has no time"
+    source = body.get("source")
+    said = source.get("context") if isinstance(source, dict) else None
+    return "" if said == context else f"it was taken in context {said}, and this is {context}"
+
+
+def _read_one(file: Path) -> PastExport:
+    export, problems = read_export(file)
+    if problems:
+        raise RefusedError(
+            f"{file} is not as it was written", cause="; ".join(problems), hint="take another copy of the export"
+        )
+    try:
+        moment = datetime.fromisoformat(export.time)
+    except ValueError:
+        raise UsageError(f"{file} has no time that could be read", cause=f"it says {export.time!r}") from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    at_ms = int(moment.timestamp() * 1000) + _SECOND_MS
+    return PastExport(file.name, at_ms, {one.owner: one for one in export.owners}, export.topics)
+
+
+def _find_writes(owner: OwnerExport) -> dict[tuple[str, str | None], int]:
+    """When each offset was written, where its record tells: by partition and offset."""
+    written: dict[tuple[str, str | None], int] = {}
+    for record in owner.records:
+        key = decode_key(record.key).key if record.key is not None else None
+        if key is not None and record.timestamp_ms is not None:
+            name = key.identity, spell_offset(decode_value(record.value).offset)
+            written[name] = max(record.timestamp_ms, written.get(name, 0))
+    return written
+
+
+def find_topic_ids(exports: Sequence[PastExport], moment_ms: int) -> dict[str, tuple[str, str]]:
+    """By topic, the id that it had in the newest export at that moment or before, and which export that is."""
+    found: dict[str, tuple[str, str]] = {}
+    for one in exports:
+        if one.at_ms <= moment_ms:
+            found |= {topic: (topic_id, one.name) for topic, topic_id in one.topics.items()}
+    return found
+
+
+_OWN_PLACE = (OWN_OFFSETS_TOPIC, "producer.override.bootstrap.servers")
+_NOTHING = frozenset({"tombstone", "null"})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An owner who is asked about; a consumer group has no connector."""
+
+    owner: str
+    connector: Connector | None = None
+
+    @property
+    def is_reader(self) -> bool:
+        """Whether its positions are in topics: a sink or a group."""
+        return self.connector is None or self.connector.type is ConnectorType.SINK
+
+
+@dataclass(slots=True)
+class Testimony:
+    """Everything that is known of one owner: what it holds now, and what was seen of each partition."""
+
+    held: tuple[Offset, ...] = ()
+    sightings: dict[str, list[Sighting]] = field(default_factory=dict)
+
+    def add(self, sighting: Sighting) -> None:
+        """Take one more word."""
+        self.sightings.setdefault(spell_identity(sighting.partition), []).append(sighting)
+
+    def find(self, moment_ms: int) -> tuple[tuple[Standing, ...], tuple[OffsetMap, ...]]:
+        """Where each partition stood, and the partitions that are held now and of which nobody can tell it."""
+        held = {spell_identity(one.partition): one.partition for one in self.held}
+        found = {name: find_standing(seen, moment_ms) for name, seen in self.sightings.items()}
+        standings = tuple(one for one in found.values() if one is not None)
+        return standings, tuple(partition for name, partition in held.items() if found.get(name) is None)
+
+
+class Witnesses:
+    """Hears everybody, each store and the journal once for all owners."""
+
+    def __init__(
+        self,
+        *,
+        clusters: Clusters,
+        stores: OffsetStores,
+        journal: Callable[[], Journal],
+        locks: LockNames,
+        exports: Sequence[PastExport],
+        now_ms: int,
+    ) -> None:
+        self._clusters = clusters
+        self._stores = stores
+        self._journal = journal
+        self._locks = locks
+        self._exports = exports
+        self._now_ms = now_ms
+        self.notes: list[str] = []
+        """What could not be heard. It may have known more."""
+
+    def hear(self, asked: Sequence[Asked]) -> dict[str, Testimony]:
+        """What is known of each owner.
+
+        Raises:
+            SeamarkError: what one of them holds now can't be read.
+        """
+        found = self._read_held(asked)
+        self._hear_topics([one.connector for one in asked if one.connector is not None and not one.is_reader], found)
+        self._hear_journal(asked, found)
+        for one in asked:
+            testimony = found[one.owner]
+            for export in self._exports:
+                for sighting in export.build_sightings(one.owner, [held.partition for held in testimony.held]):
+                    testimony.add(sighting)
+        return found
+
+    def _read_held(self, asked: Sequence[Asked]) -> dict[str, Testimony]:
+        groups = [read_group_name(one.owner) for one in asked if one.connector is None]
+        harvest = OffsetReader(self._clusters, self._stores).read_some(
+            [one.connector for one in asked if one.connector is not None], groups
+        )
+        for error in harvest.failures.values():
+            raise error
+        found: dict[str, Testimony] = {}
+        for one in asked:
+            export = harvest.owners.get(one.owner)
+            held = tuple(offset for offset in export.offsets if offset.offset is not None) if export else ()
+            found[one.owner] = Testimony(held)
+            if one.is_reader:
+                # A source's topic says of itself what it holds, and since when.
+                for offset in held:
+                    now = self._now_ms
+                    found[one.owner].add(Sighting(offset.partition, offset.offset, now, now, "where it stands"))
+        return found
+
+    def _hear_topics(self, sources: Sequence[Connector], found: dict[str, Testimony]) -> None:
+        """The history of every source, one reading for all that share a topic."""
+        by_place: dict[tuple[str, str], list[Connector]] = {}
+        for one in sources:
+            # One with a topic of its own, or one in another Kafka cluster, reads it alone.
+            own = one.name if any(one.config.get(key) for key in _OWN_PLACE) else ""
+            by_place.setdefault((one.cluster, own), []).append(one)
+        for sharing in by_place.values():
+            store: Store = self._stores.find(sharing[0]).first
+            if not isinstance(store, TopicStore):
+                continue
+            owners = {one.name: one.owner for one in sharing}
+            histories: dict[tuple[str, str], list[HistoryEntry]] = {}
+            for entry in self._read_history(store, list(owners)):
+                if entry.partition is not None and entry.evidence.timestamp_ms is not None:
+                    histories.setdefault((entry.connector, spell_identity(entry.partition)), []).append(entry)
+            for (name, _), entries in histories.items():
+                for sighting in build_topic_sightings(entries, now_ms=self._now_ms):
+                    found[owners[name]].add(sighting)
+
+    def _read_history(self, store: TopicStore, names: Sequence[str]) -> tuple[HistoryEntry, ...]:
+        try:
+            return build_history(store.read_history(names))
+        except NotFoundError as missing:
+            # A connector's own topic is made by the worker, when it first needs it.
+            self.notes.append(f"{store.name} is not there yet: {missing.message}")
+            return ()
+
+    def _hear_journal(self, asked: Sequence[Asked], found: dict[str, Testimony]) -> None:
+        subjects = {subject: one.owner for one in asked for subject in self._find_subjects(one)}
+        locks = {lock for one in asked for lock in self._find_locks(one)}
+        try:
+            seen = read_change_sightings(self._journal(), locks)
+        except SeamarkError as error:
+            self.notes.append(f"the journal was not heard: {error.message}")
+            return
+        for subject, sightings in seen.items():
+            if subject in subjects:
+                for sighting in sightings:
+                    found[subjects[subject]].add(sighting)
+
+    def _find_subjects(self, asked: Asked) -> tuple[str, ...]:
+        """Under which names changes may have moved an owner."""
+        connector = asked.connector
+        if connector is None:
+            return (asked.owner,)
+        if connector.type is not ConnectorType.SINK:
+            return (f"connector/{asked.owner}",)
+        group = find_group(connector.name, connector.config, self._clusters.settings(connector.cluster))
+        return f"connector/{asked.owner}", build_group_owner(group)
+
+    def _find_locks(self, asked: Asked) -> frozenset[str]:
+        connector = asked.connector
+        if connector is None:
+            return frozenset({group_lock(read_group_name(asked.owner))})
+        return self._locks.find_connector(connector.cluster, connector.name, [connector.config], kind=connector.type)
+
+
+def build_topic_sightings(entries: Sequence[HistoryEntry], *, now_ms: int) -> list[Sighting]:
+    """The writes of one partition that are left, the oldest first: each holds until the next one.
+
+    Compaction takes the oldest first. So whatever came between two that are left would be left too.
+    """
+    times = [entry.evidence.timestamp_ms or 0 for entry in entries]
+    ends = [max(at, following - 1) for at, following in pairwise(times)]
+    ends.append(max(now_ms, times[-1]))
+    return [
+        Sighting(entry.partition or {}, entry.offset, at, until, entry.evidence.place)
+        for entry, at, until in zip(entries, times, ends, strict=True)
+        # What nobody can read is not the same as nothing.
+        if entry.offset is not None or entry.evidence.value_verdict in _NOTHING
+    ]

@@ -1,0 +1,273 @@
+"""Shapes of offsets that connectors document, or whose source was read, and that were not run here.
+
+They are good for a name, for missing fields and for a warning; not for an order or a count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, Protocol
+
+from seamark.core.offsets import Certainty, Distance, OffsetMap, Order, Unit, spell_identity
+from seamark.core.readings import Finding
+from seamark.offsets.semantics.fields import HIGHEST, LOWEST, Notes, is_integer, show_fields
+
+
+class Harm(StrEnum):
+    """What becomes of the data where a position was moved, in one word."""
+
+    NOTHING = "nothing"
+    DUPLICATES = "duplicates"
+    OVERWRITES = "overwrites"
+    LOSS = "loss"
+    FAILURE = "failure"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """What a rewind or a skip does to the target. `words` are a sentence for whoever must say yes to it."""
+
+    harm: Harm
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentedShape:
+    """Whose shape it is: `classes` are starts of class names, `fields` the fields of its partition."""
+
+    owner: str
+    classes: tuple[str, ...]
+    fields: frozenset[str]
+    needed: tuple[str, ...] = ()
+    integers: tuple[str, ...] = ()
+    advice: str = ""
+    unfinished: tuple[str, ...] = ()
+
+    def check(self, notes: Notes, offset: OffsetMap) -> None:
+        """Missing fields, fields of a wrong type, a snapshot that is not finished, and what must be known of it."""
+        for key in self.needed:
+            if offset.get(key) is None:
+                notes.error(f"{key} is missing", f"{self.owner} needs it to start")
+        notes.check_integers(offset, [key for key in self.integers if not is_integer(offset.get(key))])
+        if any(offset.get(key) not in (None, False) for key in self.unfinished):
+            notes.warn("a snapshot is not finished", "do not edit this offset; forget it, or let the snapshot end")
+        if self.advice:
+            notes.tell(self.advice)
+
+
+_DEBEZIUM = "io.debezium.connector."
+SHAPES = (
+    DocumentedShape(
+        "Debezium SQL Server",
+        (f"{_DEBEZIUM}sqlserver.",),
+        frozenset({"server", "database"}),
+        integers=("event_serial_no",),
+        advice="commit_lsn must lie inside the retention of the change tables",
+        unfinished=("snapshot",),
+    ),
+    DocumentedShape(
+        "Debezium MySQL",
+        (f"{_DEBEZIUM}mysql.", f"{_DEBEZIUM}mariadb.", f"{_DEBEZIUM}binlog."),
+        frozenset({"server"}),
+        needed=("file",),
+        integers=("pos", "row", "event", "ts_sec", "server_id"),
+        advice="where gtids is there it counts, not file and pos; the schema history must reach back as far",
+        unfinished=("snapshot",),
+    ),
+    DocumentedShape(
+        "Debezium Oracle",
+        (f"{_DEBEZIUM}oracle.",),
+        frozenset({"server"}),
+        needed=("scn",),
+        advice="scn, commit_scn and snapshot_scn are texts and move together",
+        unfinished=("snapshot",),
+    ),
+    DocumentedShape(
+        "Debezium MongoDB",
+        (f"{_DEBEZIUM}mongodb.",),
+        frozenset({"server_id"}),
+        integers=("sec", "ord"),
+        advice="a resume token can't be made by hand: use one that was saved, or forget the offset",
+        unfinished=("initsync",),
+    ),
+    DocumentedShape(
+        "Debezium MongoDB",
+        (f"{_DEBEZIUM}mongodb.",),
+        frozenset({"rs", "server_id"}),
+        integers=("sec", "ord"),
+        advice="a resume token can't be made by hand: use one that was saved, or forget the offset",
+        unfinished=("initsync",),
+    ),
+    DocumentedShape(
+        "MongoDB source",
+        ("com.mongodb.kafka.connect.",),
+        frozenset({"ns"}),
+        needed=("_id",),
+        advice="a resume token can't be made by hand: use one that was saved, or forget the offset",
+        unfinished=("copy",),
+    ),
+    DocumentedShape(
+        "S3 source",
+        ("io.aiven.kafka.connect.s3.source.",),
+        frozenset({"bucket", "objectKey"}),
+        integers=("recordCount",),
+        advice="the order of its partition's fields may differ from one start of the worker to the next",
+    ),
+    DocumentedShape(
+        "Azure Blob source",
+        ("io.aiven.kafka.connect.azure.source.",),
+        frozenset({"container", "blobName"}),
+        integers=("recordCount",),
+        advice="the order of its partition's fields may differ from one start of the worker to the next",
+    ),
+    DocumentedShape(
+        "Lenses cloud source",
+        ("io.lenses.streamreactor.connect.",),
+        frozenset({"container", "prefix"}),
+        needed=("path", "line"),
+        advice="line and ts are texts, not numbers",
+    ),
+    DocumentedShape(
+        "Salesforce source",
+        ("com.github.jcustenborder.kafka.connect.salesforce.",),
+        frozenset(),
+        advice="Salesforce keeps what a replay id points to for 24 to 72 hours",
+    ),
+    DocumentedShape(
+        "Salesforce source",
+        ("io.osodevops.",),
+        frozenset({"sobject"}),
+        needed=("replayId",),
+        advice="Salesforce keeps what a replay id points to for 24 to 72 hours",
+    ),
+)
+
+
+def find_shape(connector_class: str, partition: OffsetMap) -> DocumentedShape | None:
+    """The documented shape of that class with that partition."""
+    fields = set(partition)
+    fitting = (one for one in SHAPES if connector_class.startswith(one.classes) and one.fields == fields)
+    return next(fitting, None)
+
+
+class GenericMeaning:
+    """Any source. It knows the shapes that connectors document, and does not guess an order from them.
+
+    A family of your own may inherit from it and say only what it knows better.
+    """
+
+    family: ClassVar[str] = "source"
+
+    def __init__(self, connector_class: str, config: Mapping[str, str]) -> None:
+        self.connector_class = connector_class
+        self.config = config
+
+    @classmethod
+    def matches(cls, connector_class: str, config: Mapping[str, str]) -> bool:
+        """Every connector."""
+        del connector_class, config
+        return True
+
+    def check(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[Finding, ...]:
+        """Only what Connect itself refuses, and what a documented shape forbids."""
+        notes = Notes(self.describe_partition(partition))
+        check_primitives(notes, partition)
+        if offset is None:
+            return notes.result()
+        check_primitives(notes, offset)
+        shape = self._find_shape(partition)
+        if shape is not None:
+            shape.check(notes, offset)
+        return notes.result()
+
+    def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
+        """EQUAL for the same offset; everything else would be a guess."""
+        if left is None or right is None:
+            return Order.EQUAL if left is right else Order.UNKNOWN
+        return Order.EQUAL if spell_identity(left) == spell_identity(right) else Order.UNKNOWN
+
+    def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
+        """Both as they are."""
+        return self.describe_partition(partition), "nothing" if offset is None else show_fields(offset)
+
+    def describe_partition(self, partition: OffsetMap) -> str:
+        """The partition as it is; a documented shape adds whose it is."""
+        shape = self._find_shape(partition)
+        text = show_fields(partition)
+        return f"{shape.owner}: {text}" if shape is not None else text
+
+    def explain_rewind(self) -> Consequence:
+        """A source sends again what it reads again."""
+        return Consequence(Harm.DUPLICATES, "what it reads again will be in its topics twice")
+
+    def explain_skip(self) -> Consequence:
+        """A source does not send what it skips."""
+        return Consequence(Harm.LOSS, "what is skipped never reaches its topics")
+
+    def build_distance(self, partition: OffsetMap, start: OffsetMap | None, end: OffsetMap | None) -> Distance:
+        """Nobody can tell."""
+        del partition, start, end
+        return Distance(
+            Unit.RECORDS, None, Certainty.UNKNOWN, reason="seamark does not know what the offsets of this connector say"
+        )
+
+    def _find_shape(self, partition: OffsetMap) -> DocumentedShape | None:
+        return find_shape(self.connector_class, partition)
+
+
+def check_primitives(notes: Notes, fields: OffsetMap) -> None:
+    """Connect takes texts, numbers, true, false and null, and no number beyond 64 bits."""
+    for key, value in fields.items():
+        if not isinstance(value, str | int | float | bool | None):
+            notes.error(f"{key} holds a list or a map", "Connect takes only texts, numbers, true, false and null")
+        elif isinstance(value, int) and not isinstance(value, bool) and not LOWEST <= value <= HIGHEST:
+            notes.error(f"{key} is beyond 64 bits", "Connect would read another number without a word")
+
+
+class Meaning(Protocol):
+    """The meaning of one connector's offsets.
+
+    A family is a class: `matches` says whether a connector belongs to it, and an instance is made for one connector. It
+    asks nobody and changes nothing. What it is given was read from outside and may be anything: it never raises for
+    that, but says so in `check`, and gives UNKNOWN elsewhere.
+    """
+
+    family: ClassVar[str]
+
+    def __init__(self, connector_class: str, config: Mapping[str, str]) -> None:
+        """The meaning for the connector with that config."""
+
+    @classmethod
+    def matches(cls, connector_class: str, config: Mapping[str, str]) -> bool:
+        """Whether a connector is of this family."""
+        ...
+
+    def check(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[Finding, ...]:
+        """What is wrong with an offset: ERROR where the task would fail or the offset is never read."""
+        ...
+
+    def compare(self, left: OffsetMap | None, right: OffsetMap | None) -> Order:
+        """Where `left` lies, seen from `right`: BEFORE where it was held earlier. Both are of one partition."""
+        ...
+
+    def describe(self, partition: OffsetMap, offset: OffsetMap | None) -> tuple[str, str]:
+        """Partition and offset, each in a few words."""
+        ...
+
+    def explain_rewind(self) -> Consequence:
+        """What it does to the target if the position goes back."""
+        ...
+
+    def explain_skip(self) -> Consequence:
+        """What it does to the target if the position goes ahead."""
+        ...
+
+    def build_distance(self, partition: OffsetMap, start: OffsetMap | None, end: OffsetMap | None) -> Distance:
+        """The count of what lies between two positions, to be run by somebody else.
+
+        `start` None is where the connector would begin without an offset, `end` None is what is there now.
+        """
+        ...

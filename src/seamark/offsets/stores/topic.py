@@ -1,0 +1,394 @@
+"""Records to offsets: grouped by what their keys mean, with every spelling and every copy kept."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+from seamark.core.offsets import OffsetKey
+from seamark.kafka.model import RawRecord, ScanResult
+from seamark.kafka.partitioner import build_partitioner
+from seamark.kafka.topic_scan import Accept
+from seamark.offsets.codec.codec import (
+    FIELD,
+    decode_key,
+    decode_value,
+    has_duplicates,
+    match_plain_key,
+    match_plain_map,
+)
+from seamark.offsets.codec.spelling import DEFAULT_JAVA, SHORTEST_SINCE, spell_key, spell_text
+from seamark.offsets.codec.verdicts import DecodedKey, KeyVerdict, ValueVerdict
+from seamark.offsets.model import Evidence, OffsetFinding, OffsetOddity, StoredOffset, StoreReading
+
+# The partition of the topic where a key belongs; None where there is no such thing, or nobody knows.
+Home = Callable[[bytes], int | None]
+
+
+def build_home(partitions: int | None) -> Home:
+    """Where Java's partitioner puts a key in a topic of so many partitions; nowhere for None."""
+    if partitions is None:
+        return lambda _: None
+    return build_partitioner(partitions)
+
+
+def build_evidence(record: RawRecord, key: DecodedKey, *, store: str) -> Evidence:
+    """What one record says."""
+    value = decode_value(record.value)
+    oddities = (*key.oddities, *value.oddities) if key.oddities or value.oddities else ()
+    return Evidence(
+        store,
+        record.key,
+        record.value,
+        record.partition if record.partition >= 0 else None,
+        record.offset if record.offset >= 0 else None,
+        record.timestamp_ms if record.timestamp_ms >= 0 else None,
+        value.offset,
+        key.verdict,
+        value.verdict,
+        oddities,
+    )
+
+
+def build_reading(
+    records: Iterable[RawRecord], *, store: str, home: Home, owners: Collection[str] | None = None, scanned: int = 0
+) -> StoreReading:
+    """Everything these records hold, of these connectors or of everybody.
+
+    Each record is the newest of its bytes on its partition.
+    """
+    wanted = None if owners is None else frozenset(owners)
+    groups: dict[tuple[str, str], list[Evidence]] = {}
+    keys: dict[tuple[str, str], OffsetKey] = {}
+    findings: list[OffsetFinding] = []
+    for record in records:
+        decoded = decode_key(record.key)
+        if wanted is not None and decoded.connector is not None and decoded.connector not in wanted:
+            continue
+        evidence = build_evidence(record, decoded, store=store)
+        if decoded.key is None:
+            findings.append(_build_bad_key(decoded, evidence))
+            continue
+        name = (decoded.key.connector, decoded.key.identity)
+        if name in groups:
+            groups[name].append(evidence)
+        else:
+            groups[name], keys[name] = [evidence], decoded.key
+    offsets: list[StoredOffset] = []
+    forgotten: list[StoredOffset] = []
+    for name in sorted(groups):
+        stored, found = resolve(keys[name], groups[name], home=home)
+        findings += found
+        (forgotten if stored.evidence.is_tombstone else offsets).append(stored)
+    return StoreReading(store, tuple(offsets), tuple(forgotten), tuple(findings), scanned)
+
+
+def resolve(key: OffsetKey, group: list[Evidence], *, home: Home) -> tuple[StoredOffset, list[OffsetFinding]]:
+    """What is held for one partition, and what is odd about it."""
+    if len(group) == 1:
+        taken = group[0]
+        stored = StoredOffset(key, taken.offset, taken)
+    else:
+        stored = _choose(key, group, home=home)
+    return stored, list(_find_oddities(key, group, home=home))
+
+
+def is_task_spelling(raw: bytes | None, key: OffsetKey) -> bool:
+    """Whether Connect itself writes these bytes for some order of the fields: else no task ever looks for them.
+
+    `key` is what these bytes mean, its fields in their order.
+    """
+    if raw is None:
+        return False
+    # What is plain is as Connect writes it, unless a field is there twice: then the map has fewer.
+    found = match_plain_key(raw)
+    if found is not None and not has_duplicates(found[2]):
+        return True
+    javas = (DEFAULT_JAVA, SHORTEST_SINCE)
+    return any(raw == spell_key(key.connector, key.partition, java=java) for java in javas)
+
+
+def is_task_key(raw: bytes | None) -> bool:
+    """Whether some task may look for these bytes."""
+    key = decode_key(raw).key
+    return key is not None and is_task_spelling(raw, key)
+
+
+def _find_spelled(group: list[Evidence]) -> set[bytes | None]:
+    """The keys among these that Connect may have written."""
+    keys = {found.key: decode_key(found.key).key for found in group}
+    return {raw for raw, key in keys.items() if key is not None and is_task_spelling(raw, key)}
+
+
+def _choose(key: OffsetKey, group: list[Evidence], *, home: Home) -> StoredOffset:
+    """Of several records the one that a task finds, where that is known; else the one that was written last."""
+    known = _find_spelled(group)
+    candidates = [found for found in group if found.key in known] or group
+    by_key: dict[bytes | None, list[Evidence]] = {}
+    for found in candidates:
+        by_key.setdefault(found.key, []).append(found)
+    # Of copies of the same bytes the one at home is the one that workers write; what a restart finds is open.
+    heads = [_choose_copy(copies, home) for copies in by_key.values()]
+    taken = max(heads, key=_age)
+    if taken.is_tombstone and (live := [head for head in heads if not head.is_tombstone]):
+        taken = max(live, key=_age)
+    is_certain = bool(known) and all(found.value == taken.value for found in candidates)
+    others = tuple(found for found in group if found is not taken)
+    return StoredOffset(key, taken.offset, taken, others=others, is_certain=is_certain)
+
+
+def _choose_copy(copies: list[Evidence], home: Home) -> Evidence:
+    if len(copies) == 1:
+        return copies[0]
+    at_home = [found for found in copies if found.key is not None and found.partition == home(found.key)]
+    return at_home[0] if at_home else max(copies, key=_age)
+
+
+def _age(found: Evidence) -> tuple[int, int]:
+    return (found.timestamp_ms or -1, found.record_offset or -1)
+
+
+def _find_oddities(key: OffsetKey, group: list[Evidence], *, home: Home) -> Iterable[OffsetFinding]:
+    if len(group) > 1:
+        known = _find_spelled(group)
+        yield from _compare(key, group, known)
+    else:
+        known = {group[0].key} if is_task_spelling(group[0].key, key) else set()
+    for found in group:
+        if found.key is not None and found.partition is not None:
+            belongs = home(found.key)
+            if belongs is not None and belongs != found.partition:
+                yield _build(
+                    OffsetOddity.STRAY,
+                    key,
+                    f"lies on partition {found.partition} and belongs on {belongs}, where workers write: after a "
+                    "restart nobody can say which one counts",
+                    found,
+                )
+        if found.value_verdict not in (ValueVerdict.GOOD, ValueVerdict.TOMBSTONE):
+            yield _build(
+                OffsetOddity.BAD_VALUE, key, f"its value is {found.value_verdict}: a task gets nothing from it", found
+            )
+        if found.oddities:
+            words = ", ".join(found.oddities)
+            yield _build(OffsetOddity.ODD_BYTES, key, f"its bytes are read otherwise than written: {words}", found)
+        if found.key not in known:
+            yield _build(OffsetOddity.NEVER_READ, key, "no task spells its key so: it is never read", found)
+
+
+def _compare(key: OffsetKey, group: list[Evidence], known: set[bytes | None]) -> Iterable[OffsetFinding]:
+    variants = {found.key for found in group}
+    if len(variants) > 1:
+        if len(known) == 1:
+            which = "only one of them is a spelling that Connect writes, and counts"
+        elif known:
+            which = f"{len(known)} of them may be a task's; which one, only its plugin knows"
+        else:
+            which = "none of them is a spelling that Connect writes: no task finds any"
+        asked = sorted(raw for raw in variants if raw is not None and decode_key(raw).is_rest_spelling)
+        rest = f"; REST looks for {asked[0].decode(errors='backslashreplace')}" if asked else ""
+        text = f"stands there under {len(variants)} spellings: {which}{rest}"
+        yield _build(OffsetOddity.VARIANTS, key, text, *group)
+    dead = [found for found in group if found.is_tombstone]
+    live = [found for found in group if not found.is_tombstone]
+    for tombstone in dead if live else ():
+        same = [found for found in live if found.key == tombstone.key]
+        if same:
+            places = " and ".join(map(str, sorted({one.partition for one in same if one.partition is not None})))
+            text = f"a tombstone on partition {tombstone.partition} may hide the offset on {places}"
+            yield _build(OffsetOddity.MASKED, key, f"{text} from tasks and from REST", tombstone, *same)
+        else:
+            yield _build(
+                OffsetOddity.MASKED, key, "a tombstone under another spelling hides it from REST", tombstone, *live
+            )
+
+
+def _build(oddity: OffsetOddity, key: OffsetKey, message: str, *evidence: Evidence) -> OffsetFinding:
+    return OffsetFinding(oddity, key.connector, message, key.partition, evidence)
+
+
+def _build_bad_key(decoded: DecodedKey, evidence: Evidence) -> OffsetFinding:
+    detail = f" ({decoded.detail})" if decoded.detail else ""
+    loud = "passes over it in silence" if decoded.verdict is KeyVerdict.NO_PARTITION else "passes over it"
+    if decoded.verdict is KeyVerdict.NESTED:
+        loud = "lists it and never answers it"
+    message = f"its key is {decoded.verdict}{detail}: a worker {loud}"
+    return OffsetFinding(OffsetOddity.BAD_KEY, decoded.connector or "", message, None, (evidence,))
+
+
+# A list that begins with a name in plain ASCII: nothing in it can be spelled in another way, so it is sure.
+_SURE = re.compile(rb'\["([ !#-\[\]-~]*)"')
+
+
+class KeyFilter:
+    """Accepts every key of these connectors, and the few keys whose owner can't be told at a glance."""
+
+    __slots__ = ("_usual", "_wanted", "owners")
+
+    def __init__(self, owners: Collection[str]) -> None:
+        self.owners = frozenset(owners)
+        self._wanted = frozenset(name.encode("utf-8", "surrogatepass") for name in owners)
+        self._usual = tuple(f"[{spell_text(name)}".encode() for name in owners)
+
+    def __call__(self, key: bytes) -> bool:
+        """Return whether a key may be of one of the owners."""
+        if key.startswith(self._usual):
+            return True
+        sure = _SURE.match(key)
+        return sure is None or sure[1] in self._wanted
+
+
+def build_key_filter(owners: Collection[str]) -> KeyFilter:
+    """Build the filter for the keys of these connectors."""
+    return KeyFilter(owners)
+
+
+# A record takes it only where everything about it is sure: plain ASCII without escapes, whole numbers that fit, each
+# field once, one record for its partition, on the partition of the topic where it belongs. Whatever is not sure goes
+# the long way, through `grouping`, and means the same there.
+
+_identify = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class PlainPair(NamedTuple):
+    """A partition and its offset, all in JSON as Connect wrote it. `connector` has its quotes."""
+
+    connector: bytes
+    partition: bytes
+    offset: bytes
+
+
+def split_plain(records: Iterable[RawRecord], home: Home) -> tuple[list[PlainPair], list[RawRecord]]:
+    """The pairs of all that is plain, and the records that must go the long way. Plain tombstones are in neither."""
+    alone: dict[bytes, tuple[RawRecord, bytes, bytes] | None] = {}
+    rest: list[RawRecord] = []
+    for record in records:
+        found = match_plain_key(record.key)
+        identity = None if found is None else _find_identity(found)
+        if found is None or identity is None:
+            rest.append(record)
+        elif identity in alone:
+            rest.append(record)
+            rest += _take(alone, identity)
+        else:
+            alone[identity] = (record, found[1], found[2])
+    # What is spelled in another way may speak of the same partition.
+    for record in list(rest):
+        rest += _take(alone, _identify_decoded(record.key))
+    pairs = []
+    for entry in alone.values():
+        if entry is None:
+            continue
+        record, connector, partition = entry
+        if not _is_plain(record, home):
+            rest.append(record)
+        elif record.value is not None:
+            pairs.append(PlainPair(connector, partition, record.value))
+    return pairs, rest
+
+
+def _is_plain(record: RawRecord, home: Home) -> bool:
+    """Whether its value is plain, or none, and it lies where it belongs."""
+    value = record.value
+    if value is not None and (match_plain_map(value) is None or has_duplicates(value)):
+        return False
+    belongs = home(record.key or b"")
+    return belongs is None or belongs == record.partition or record.partition < 0
+
+
+def _find_identity(found: re.Match[bytes]) -> bytes | None:
+    """The key with its fields in the order of their names; None where a field is there twice."""
+    partition = found[2]
+    if b',"' not in partition:
+        return found[0]
+    fields = FIELD.findall(partition)
+    fields.sort()
+    names = {name for name, _ in fields}
+    if len(names) != len(fields):
+        return None
+    return b"[%s,{%s}]" % (found[1], b",".join(b"%s:%s" % field for field in fields))
+
+
+def _identify_decoded(raw: bytes | None) -> bytes:
+    key = decode_key(raw).key
+    if key is None:
+        return b""
+    # In the order in which `_find_identity` has them: by the names with their quotes.
+    fields = sorted(key.partition.items(), key=lambda field: _identify(field[0]))
+    return _identify([key.connector, dict(fields)]).encode()
+
+
+def _take(alone: dict[bytes, tuple[RawRecord, bytes, bytes] | None], identity: bytes) -> list[RawRecord]:
+    """Take a partition out of those that stand alone, where it is one of them. Whoever comes next finds its trace."""
+    entry = alone.get(identity)
+    if entry is None:
+        return []
+    alone[identity] = None
+    return [entry[0]]
+
+
+class Scan(Protocol):
+    """What is asked of the brokers. `seamark.kafka.topic_scan.TopicScan` is the real one."""
+
+    @property
+    def topic(self) -> str: ...
+    def read_newest(self, accept: Accept | None = None) -> ScanResult: ...
+    def read_all(self, accept: Accept | None = None) -> Iterator[RawRecord]: ...
+
+
+class TopicStore:
+    """One offsets topic.
+
+    The scan decides whether only committed records are read: as a worker with exactly-once does, and one that reads a
+    connector's own topic. `knows_partitioner` is false where the writers were given a partitioner of their own.
+    """
+
+    def __init__(self, scan: Scan, *, knows_partitioner: bool = True) -> None:
+        self._scan = scan
+        self._knows_partitioner = knows_partitioner
+
+    @property
+    def name(self) -> str:
+        """`topic NAME`."""
+        return f"topic {self._scan.topic}"
+
+    def read(self, owners: Collection[str] | None = None) -> StoreReading:
+        """The newest of every key. Memory grows with the keys that are asked for, not with the records."""
+        result = self._scan.read_newest(None if owners is None else build_key_filter(owners))
+        return self._build_reading(result, result.records, owners)
+
+    def _build_reading(
+        self, result: ScanResult, records: Iterable[RawRecord], owners: Collection[str] | None
+    ) -> StoreReading:
+        known = result.partitions if self._knows_partitioner else None
+        reading = build_reading(records, store=self.name, home=build_home(known), owners=owners, scanned=result.scanned)
+        held = tuple(self._build_held_back(number, *where) for number, where in result.held_back.items())
+        return replace(reading, findings=(*reading.findings, *held), partitions=known)
+
+    def read_pairs(self, owners: Collection[str] | None = None) -> tuple[list[PlainPair], StoreReading]:
+        """The same for whoever wants JSON only: plain pairs as they were written, and a reading of all the rest."""
+        result = self._scan.read_newest(None if owners is None else build_key_filter(owners))
+        home = build_home(result.partitions if self._knows_partitioner else None)
+        pairs, rest = split_plain(result.records, home)
+        return pairs, self._build_reading(result, rest, owners)
+
+    def read_history(self, owners: Collection[str] | None = None) -> Iterator[tuple[DecodedKey, Evidence]]:
+        """Every record that compaction left, in the order of each partition; also those that were overwritten since."""
+        wanted = None if owners is None else frozenset(owners)
+        decoded: dict[bytes | None, DecodedKey] = {}
+        for record in self._scan.read_all(None if owners is None else build_key_filter(owners)):
+            key = decoded.get(record.key)
+            if key is None:
+                key = decoded[record.key] = decode_key(record.key)
+            if wanted is None or key.connector in wanted:
+                yield key, build_evidence(record, key, store=self.name)
+
+    def _build_held_back(self, partition: int, reached: int, end: int) -> OffsetFinding:
+        message = (
+            f"{self._scan.topic}-{partition}: a transaction that nobody ended hides offsets {reached} to {end - 1}; "
+            "tasks and REST wait for its end, too"
+        )
+        return OffsetFinding(OffsetOddity.OPEN_TRANSACTION, "", message)

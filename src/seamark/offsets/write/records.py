@@ -1,0 +1,340 @@
+"""Actions on the records of an offsets topic whose connectors no worker runs: restore them, or delete them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+from seamark.changes.action import (
+    LOCKS,
+    Action,
+    ActionHistory,
+    Look,
+    Needs,
+    Reads,
+    StepSequence,
+    action_kind,
+    in_turn,
+    needs_permission,
+    take_last_look,
+)
+from seamark.changes.effect import Effect, FieldChange, Sign
+from seamark.changes.environment import World
+from seamark.changes.preconditions import POSITION
+from seamark.changes.step import CanNotUndo, Intent, Observed, Step, compare_image, step_kind
+from seamark.connect.api import CONNECT, WORKER_URLS
+from seamark.core.offsets import Offset, spell_identity, spell_offset
+from seamark.core.readings import read_all
+from seamark.core.refs import ConnectorType
+from seamark.errors import RefusedError, SeamarkError
+from seamark.kafka.model import HeldRecord
+from seamark.offsets.codec.codec import decode_key
+from seamark.offsets.port import LEFT_OFFSETS, PLANNING
+from seamark.offsets.read.connector import build_records
+from seamark.offsets.read.orphans import find_sharing
+from seamark.offsets.stores.write_checks import check_own_records
+from seamark.offsets.write.guards import find_quiet_seconds
+from seamark.policy.permissions import Permission, Right
+
+_SETTLE_SECONDS = 60.0
+LOOK_SECONDS = 0.5
+
+
+@step_kind("prove-unused")
+@dataclass(frozen=True, slots=True)
+class ProveUnused(Look):
+    """For so long nobody uses the offsets of these connectors: they are not there, in none of `clusters`.
+
+    With `may_be_down` it is enough that the brokers know of no worker. A connector that was deleted a moment ago may
+    still end its tasks, which write once more.
+    """
+
+    aspect: ClassVar[str] = "unused"
+    settle_seconds: ClassVar[float] = _SETTLE_SECONDS
+
+    clusters: tuple[str, ...]
+    owners: tuple[str, ...]
+    quiet_seconds: float
+    may_be_down: bool = False
+
+    @property
+    def subject(self) -> str:
+        return name_left(self.clusters, self.owners)
+
+    def describe(self) -> str:
+        return f"make sure that no worker of {' and '.join(self.clusters)} uses {self.subject}"
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del intent
+        began_at = world.clock.now()
+        while True:
+            refuse_used(world, self.clusters, self.owners, may_be_down=self.may_be_down)
+            if world.clock.now() - began_at >= self.quiet_seconds:
+                return
+            world.clock.sleep(min(LOOK_SECONDS, self.quiet_seconds))
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        del intent
+        there = find_users(world, self.clusters, self.owners, may_be_down=self.may_be_down)
+        return Observed.BEFORE if there else Observed.AFTER
+
+
+def name_left(clusters: Sequence[str], owners: Sequence[str]) -> str:
+    """What connectors left behind, as a subject. Each step speaks of owners of its own."""
+    if not clusters or not owners:
+        raise RefusedError("records without a connector that they belong to", hint="create a new plan")
+    others = f" and {len(owners) - 1} more" if len(owners) > 1 else ""
+    return f"offsets/{clusters[0]}/{owners[0]}{others}"
+
+
+def find_users(world: World, clusters: Sequence[str], owners: Sequence[str], *, may_be_down: bool) -> tuple[str, ...]:
+    """Those of these connectors that are there, with their cluster.
+
+    Raises:
+        SeamarkError: a worker is up, and nobody can tell which connectors there are.
+    """
+    wanted = frozenset(owners)
+    return tuple(
+        f"{cluster}/{name}"
+        for cluster in clusters
+        if not may_be_down or world.use(WORKER_URLS)(cluster)
+        for name in sorted(wanted.intersection(world.use(CONNECT)(cluster).read_names()))
+    )
+
+
+def refuse_used(world: World, clusters: Sequence[str], owners: Sequence[str], *, may_be_down: bool) -> None:
+    """Refuse to write where a worker runs one of these connectors, or may run it."""
+    try:
+        there = find_users(world, clusters, owners, may_be_down=may_be_down)
+    except SeamarkError as error:
+        raise RefusedError(
+            f"nobody can tell whether a worker of {' or '.join(clusters)} uses these offsets; nothing was changed",
+            cause=f"{error.message}: {error.cause}" if error.cause else error.message,
+            hint="make the workers' REST API reachable from here" + (", or stop all workers" if may_be_down else ""),
+        ) from error
+    if there:
+        raise RefusedError(
+            f"{', '.join(there[:10])} {'is' if len(there) == 1 else 'are'} there by now; nothing was changed",
+            cause="a worker is up, and somebody created it meanwhile",
+            hint="look at it: seamark offsets move and forget change the offsets of connectors that are there",
+        )
+
+
+@step_kind("write-records")
+@dataclass(frozen=True, slots=True)
+class WriteRecords(Step):
+    """Exactly these records are written to the workers' topic, in their order.
+
+    `owners` are the connectors that they speak of. None of them may be there, in none of `clusters`, which share the
+    topic: a task would not see what is written, and write over it. With `may_be_down` all workers may be down instead.
+    Several steps of a plan on the same owners differ in `part`: their images are of different records.
+    """
+
+    aspect: ClassVar[str] = POSITION
+    repeats: ClassVar[bool] = True
+    # It looks itself, twice and right before it acts, that none of the owners is there.
+    proves: ClassVar[bool] = True
+    settle_seconds: ClassVar[float] = _SETTLE_SECONDS
+
+    clusters: tuple[str, ...]
+    owners: tuple[str, ...]
+    records: tuple[HeldRecord, ...]
+    may_be_down: bool = False
+    part: int = 1
+
+    @property
+    def subject(self) -> str:
+        return name_left(self.clusters, self.owners) + ("" if self.part == 1 else f", part {self.part}")
+
+    def describe(self) -> str:
+        gone = sum(record.value is None for record in self.records)
+        words = [f"write {_count(left)}"] if (left := len(self.records) - gone) else []
+        if gone:
+            words.append(f"take {_count(gone)} away")
+        return f"{' and '.join(words)} of {self.subject} in the topic"
+
+    def intend(self, world: World) -> Intent:
+        return Intent(before=self._read_image(world), after=_build_image(self.records))
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del intent
+        take_last_look(world, self.subject, lambda: self._look_twice(world))
+        world.use(LEFT_OFFSETS)(self.clusters[0]).write(self.owners, self.records)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        now = self._read_image(world)
+        seen = compare_image(now, intent)
+        if seen is not Observed.FOREIGN:
+            return seen
+        known = all(value in (intent.before[place], intent.after[place]) for place, value in now.items())
+        return Observed.BETWEEN if known else Observed.FOREIGN
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        before: Mapping[str, Any] = intent.before
+        records = (HeldRecord.from_dict({**record.to_dict(), "value": before[record.place]}) for record in self.records)
+        return replace(self, records=tuple(records)[::-1])
+
+    def _look_twice(self, world: World) -> None:
+        refuse_used(world, self.clusters, self.owners, may_be_down=self.may_be_down)
+        world.clock.sleep(LOOK_SECONDS)
+        refuse_used(world, self.clusters, self.owners, may_be_down=self.may_be_down)
+
+    def _read_image(self, world: World) -> dict[str, Any]:
+        found = world.use(LEFT_OFFSETS)(self.clusters[0]).read(self.owners)
+        held = {record.place: record for record in found}
+        return _build_image([held.get(record.place, replace(record, value=None)) for record in self.records])
+
+
+def _build_image(records: Sequence[HeldRecord]) -> dict[str, Any]:
+    return {record.place: record.to_dict()["value"] for record in records}
+
+
+def _count(number: int) -> str:
+    return f"{number} record" + ("s" if number != 1 else "")
+
+
+# Each is acknowledged before the next is sent: 5 ms, and 50 on a bad day. A step of so many is over within seconds.
+RECORDS_PER_STEP = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsSeen:
+    """What the topic holds of the owners, and which clusters share it.
+
+    `held` are the values by the place of their record, `offsets` the offsets by owner.
+    """
+
+    clusters: tuple[str, ...]
+    quiet_seconds: float
+    locks: frozenset[str]
+    held: Mapping[str, bytes | None] = field(repr=False)
+    offsets: Mapping[str, Sequence[Offset]] = field(repr=False)
+
+
+@action_kind("write-offset-records")
+@needs_permission(Permission.CHANGE_OFFSETS)
+@dataclass(frozen=True, slots=True)
+class WriteOffsetRecords(Action):
+    """Write exactly these records to the workers' topic, in their order. It is how a change of records is undone.
+
+    `owners` are the connectors that they belong to. None of them may exist in any cluster that shares the topic of
+    `cluster`; with `may_be_down` all workers may be down instead.
+    """
+
+    reaches_by_itself: ClassVar[bool] = True
+
+    cluster: str
+    owners: tuple[str, ...]
+    records: tuple[HeldRecord, ...]
+    may_be_down: bool = False
+
+    @property
+    def subject(self) -> str:
+        """What the connectors left behind."""
+        return name_left((self.cluster,), self.owners)
+
+    @property
+    def sequence(self) -> str:
+        """One sequence for each topic: its steps follow each other, and each keeps its own part for an undo."""
+        return f"offsets/{self.cluster}"
+
+    @classmethod
+    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[RecordsSeen]:
+        """Read what the topics hold."""
+        return read_all((action.subject, partial(action.read, reads)) for action in actions)
+
+    def read(self, reads: Reads) -> RecordsSeen:
+        """Read what the topic holds of the owners.
+
+        Raises:
+            RefusedError: a record belongs to a connector that is not among the owners, so that its use is not checked.
+        """
+        planning, locks = reads.use(PLANNING), reads.use(LOCKS)
+        topics = (planning.settings(self.cluster).offsets_topic,)
+        check_own_records(self.records, connectors=self.owners, topics=topics)
+        reading = reads.world.use(LEFT_OFFSETS)(self.cluster).read_stored(self.owners)
+        offsets: dict[str, list[Offset]] = {}
+        for found in reading.offsets:
+            offsets.setdefault(found.key.connector, []).append(found.as_offset())
+        return RecordsSeen(
+            find_sharing(planning.clusters, self.cluster),
+            find_quiet_seconds(planning.context),
+            frozenset().union(
+                *(locks.find_connector(self.cluster, one, [{}], kind=ConnectorType.SOURCE) for one in self.owners)
+            ),
+            {record.place: record.value for record in build_records(reading)},
+            offsets,
+        )
+
+    def steps(self, seen: RecordsSeen) -> StepSequence:
+        """Write the records, at most 100 in a step; each step checks right before that no worker uses them."""
+        if all(seen.held.get(record.place) == record.value for record in self.records):
+            return ()
+        return in_turn(*self._cut(seen))
+
+    def needs(self, seen: RecordsSeen) -> Needs:
+        """The locks of the owners, and the rights to read and write the topic."""
+        topics = {record.topic for record in self.records}
+        return Needs(
+            seen.locks,
+            frozenset(Right("topic", topic, operation) for topic in topics for operation in ("READ", "WRITE")),
+        )
+
+    def effects(self, seen: RecordsSeen) -> tuple[Effect, ...]:
+        """One line for each step."""
+        return tuple(Effect(Sign.CHANGE, step.subject, step.describe()) for step in self._cut(seen))
+
+    def build_undo(self, past: ActionHistory) -> Action | CanNotUndo | None:
+        """Return the action that writes the previous records, the last one first."""
+        backs = past.undo_all(WriteRecords, WriteRecords)
+        records = tuple(record for back in backs for record in back.records)
+        connectors = {decode_key(record.key).connector for record in records}
+        owners = tuple(one for one in self.owners if one in connectors)
+        return WriteOffsetRecords(self.cluster, owners, records, self.may_be_down) if records else None
+
+    def _cut(self, seen: RecordsSeen) -> Iterator[WriteRecords]:
+        """Return the steps. An owner with many records is in several."""
+        parts: Counter[str] = Counter()
+        for start in range(0, len(self.records), RECORDS_PER_STEP):
+            part = self.records[start : start + RECORDS_PER_STEP]
+            connectors = {decode_key(record.key).connector for record in part}
+            owners = tuple(one for one in self.owners if one in connectors)
+            name = name_left(seen.clusters, owners)
+            parts[name] += 1
+            yield WriteRecords(seen.clusters, owners, part, self.may_be_down, parts[name])
+
+
+@action_kind("purge-offsets")
+@needs_permission(Permission.CHANGE_OFFSETS, Permission.DELETE)
+@dataclass(frozen=True, slots=True)
+class PurgeOffsets(WriteOffsetRecords):
+    """Delete what connectors that are gone left in the workers' topic: each key gets a tombstone."""
+
+    def __post_init__(self) -> None:
+        if any(record.value is not None for record in self.records):
+            raise RefusedError("a purge deletes records and writes no offset", hint="create a new plan")
+
+    def steps(self, seen: RecordsSeen) -> StepSequence:
+        """Check for a while that no worker uses the records, then delete them."""
+        write = super(PurgeOffsets, self).steps(seen)
+        return (*in_turn(ProveUnused(seen.clusters, self.owners, seen.quiet_seconds)), *write) if write else ()
+
+    def effects(self, seen: RecordsSeen) -> tuple[Effect, ...]:
+        """One line for each connector, one field for each offset that is deleted."""
+        keys = [key for record in self.records if (key := decode_key(record.key).key) is not None]
+        return tuple(
+            Effect(
+                Sign.DELETE,
+                f"offsets/{self.cluster}/{owner}",
+                "a new connector of this name finds nothing there",
+                tuple(
+                    FieldChange(spell_identity(found.partition), spell_offset(found.offset), None)
+                    for found in seen.offsets.get(owner, ())
+                    if any((key.connector, key.partition) == (owner, found.partition) for key in keys)
+                ),
+            )
+            for owner in self.owners
+        )

@@ -1,0 +1,261 @@
+"""Before anything is stopped: whether Kafka would let us do all that a change of offsets needs.
+
+The brokers themselves are asked which operations they allow us, so nothing is written and no right to list ACLs is
+needed. Without an authorizer they allow everything. What they can't be asked is a transactional id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from seamark.connect.config import OWN_GROUP, find_group
+from seamark.connect.model import Connector, State
+from seamark.core.offsets import Offset
+from seamark.core.refs import ConnectorType
+from seamark.errors import AuthorizationError, NotFoundError, RefusedError, SeamarkError
+from seamark.offsets.model import WriteRoute
+from seamark.offsets.stores.stores import find_own_topic
+from seamark.offsets.write.steps import WriteOffsets
+from seamark.policy.permissions import Right
+from seamark.topics.users import Use, find_uses
+
+if TYPE_CHECKING:
+    from seamark.connect.clusters import Clusters
+    from seamark.context import ConnectSettings, Context
+    from seamark.core.readings import Reading
+    from seamark.kafka.api import BrokerPort
+    from seamark.kafka.groups import GroupStatus
+    from seamark.kafka.model import TopicStatus
+    from seamark.offsets.port import Planning
+
+
+_TOPIC, _GROUP = "topic", "group"
+_ELSEWHERE = ("producer.override.bootstrap.servers", "consumer.override.bootstrap.servers")
+
+
+def check_denied(denied: Sequence[Right]) -> None:
+    """Refuse a change where rights are missing, and name all of them.
+
+    Raises:
+        AuthorizationError: at least one is missing.
+    """
+    if denied:
+        first = denied[0]
+        operation = first.operation.title().replace("_", "")
+        raise AuthorizationError(
+            f"Kafka does not allow what this change needs: {', '.join(right.words for right in denied)}; "
+            "nothing was changed",
+            cause="the brokers say which operations they allow to the principal of this context",
+            hint=f"kafka-acls.sh --add --allow-principal User:NAME --operation {operation} --{first.kind} {first.name}",
+            context={"missing": "; ".join(right.words for right in denied)},
+        )
+
+
+def build_rights_notes(
+    rights: Iterable[Right], *, context: Context, brokers: Callable[[], BrokerPort]
+) -> tuple[str, ...]:
+    """Return what the reader of a plan must know of rights that are missing."""
+    return _build_notes(lambda: find_missing(rights, context=context, brokers=brokers))
+
+
+def _build_notes(find: Callable[[], Sequence[Right]]) -> tuple[str, ...]:
+    try:
+        denied = find()
+    except SeamarkError as error:
+        return (f"nobody tells what Kafka allows you to do: {error.message}",)
+    if not denied:
+        return ()
+    return (f"Kafka does not allow you {', '.join(right.words for right in denied)}: it would be refused",)
+
+
+def find_missing(rights: Iterable[Right], *, context: Context, brokers: Callable[[], BrokerPort]) -> tuple[Right, ...]:
+    """Return those of these rights, and of the journal's own, that the brokers don't grant; asks only if needed."""
+    needed = sorted(set(rights))
+    if not needed or not context.has_brokers:
+        return ()
+    needed += sorted(_find_journal_rights(context))
+    topics = _read_operations(brokers().read_topics(_pick(needed, _TOPIC)))
+    groups = _read_operations(brokers().read_groups(_pick(needed, _GROUP)))
+    allowed = {(_TOPIC, name): found for name, found in topics.items()}
+    allowed |= {(_GROUP, name): found for name, found in groups.items()}
+    return tuple(right for right in needed if _is_denied(right, allowed))
+
+
+def find_offset_rights(step: WriteOffsets, connector: Connector, planning: Planning) -> Iterator[Right]:
+    """Return what it takes to write a connector's offsets, where Connect does not, and to see them.
+
+    Where everything goes through REST, Connect's rights count and not those of this process.
+    """
+    if planning.context.verify != "rest":
+        yield from _find_write_rights(step, connector, planning.clusters)
+
+
+def _find_write_rights(step: WriteOffsets, connector: Connector, clusters: Clusters) -> Iterator[Right]:
+    yield from (Right(_TOPIC, record.topic, "WRITE") for record in step.records)
+    partitions = [one.partition for one in step.offsets]
+    if step.route is WriteRoute.GROUP and not any(connector.config.get(key) for key in _ELSEWHERE):
+        group = find_group(step.name, connector.config, clusters.settings(step.cluster))
+        yield Right(_GROUP, group, "READ")
+        yield from (Right(_TOPIC, str(one["kafka_topic"]), "READ") for one in partitions if "kafka_topic" in one)
+        if any(one.offset is None for one in step.offsets):
+            yield Right(_GROUP, group, "DELETE")
+    yield from find_read_rights(connector, clusters, partitions)
+
+
+def find_read_rights(
+    connector: Connector, clusters: Clusters, partitions: Sequence[Mapping[str, object]] = ()
+) -> Iterator[Right]:
+    """Return what it takes to see that a connector's offsets are what they should be. Connect writes them."""
+    if any(connector.config.get(key) for key in _ELSEWHERE):
+        # Its offsets are in another Kafka cluster, and so are the rights.
+        return
+    yield from _find_stored(
+        connector, clusters, [str(one["kafka_topic"]) for one in partitions if "kafka_topic" in one]
+    )
+
+
+def _find_stored(connector: Connector, clusters: Clusters, topics: Sequence[str]) -> Iterator[Right]:
+    settings = clusters.settings(connector.cluster)
+    if connector.type is ConnectorType.SINK:
+        yield Right(_GROUP, find_group(connector.name, connector.config, settings), "DESCRIBE")
+        yield from (Right(_TOPIC, topic, "DESCRIBE") for topic in topics)
+    elif settings.offsets_file is None:
+        stores = {find_own_topic(connector, settings), settings.offsets_topic}
+        yield from (Right(_TOPIC, topic, "READ") for topic in stores if topic)
+
+
+def _find_journal_rights(context: Context) -> Iterator[Right]:
+    from seamark.context import JournalKind  # noqa: PLC0415
+
+    if context.journal.kind is JournalKind.KAFKA:
+        for topic in (context.journal.topic, context.journal.heads_topic):
+            yield Right(_TOPIC, topic, "READ")
+            yield Right(_TOPIC, topic, "WRITE")
+
+
+def _pick(rights: Sequence[Right], kind: str) -> list[str]:
+    return list(dict.fromkeys(right.name for right in rights if right.kind == kind))
+
+
+def _read_operations(reading: Reading[TopicStatus] | Reading[GroupStatus]) -> dict[str, frozenset[str]]:
+    """What is allowed, by name. What we may not even look at allows nothing; what is not there yet is left out."""
+    found: dict[str, frozenset[str]] = {}
+    for name, error in reading.failures.items():
+        if isinstance(error, AuthorizationError):
+            found[name] = frozenset()
+        elif not isinstance(error, NotFoundError):
+            raise _build_unknown(error)
+    # Whoever may look at a thing may do something to it: where nothing is told, the brokers do not tell.
+    return found | {one.name: one.operations for one in reading.items if one.operations}
+
+
+def _is_denied(right: Right, allowed: Mapping[tuple[str, str], frozenset[str]]) -> bool:
+    found = allowed.get((right.kind, right.name))
+    return found is not None and right.operation not in found
+
+
+def _build_unknown(error: SeamarkError) -> SeamarkError:
+    error.hint = error.hint or "nothing was changed; repeat it when the brokers answer"
+    return error
+
+
+# Connect's own reset deletes the whole group of a sink, whoever else is in it. seamark never asks for that: it takes
+# single partitions away. Which of them are a sink's own, only the configs of all sinks tell.
+
+_TOPIC_KEY = "kafka_topic"
+_KAFKA = "consumer.override.bootstrap.servers"
+_READS = frozenset({Use.READS, Use.MAY_READ})
+
+
+@dataclass(frozen=True, slots=True)
+class SharedGroups:
+    """The sinks of a context, and the clusters that did not tell theirs."""
+
+    clusters: Clusters
+    sinks: tuple[Connector, ...] = ()
+    failures: Mapping[str, SeamarkError] = field(default_factory=dict)
+
+    def find_others(self, sink: Connector) -> tuple[Connector, ...]:
+        """The other sinks of its group, in the same Kafka cluster as far as configs tell."""
+        group = self._find_group(sink)
+        return tuple(
+            other
+            for other in self.sinks
+            if other.owner != sink.owner
+            and self._find_group(other) == group
+            and other.config.get(_KAFKA) == sink.config.get(_KAFKA)
+        )
+
+    def refuse_foreign(self, sink: Connector, offsets: Sequence[Offset]) -> tuple[str, ...]:
+        """Refuse a change of offsets that are not this sink's alone. Gives what the reader of a plan must know."""
+        group = self._find_group(sink)
+        others = self.find_others(sink)
+        is_named = bool(sink.config.get(OWN_GROUP)) or self._settings(sink).consumer_group_id is not None
+        topics = sorted({str(one.partition[_TOPIC_KEY]) for one in offsets if _TOPIC_KEY in one.partition})
+        foreign = {topic: found for topic in topics if (found := _find_readers(others, topic))}
+        # A group of its own name holds what it read before, too. Another one holds what others read.
+        strange = [topic for topic in topics if topic not in foreign and is_named and not _find_readers([sink], topic)]
+        if foreign or strange:
+            raise self._build_refusal(sink, group, topics=topics, foreign=foreign, strange=strange)
+        if self.failures and is_named:
+            raise RefusedError(
+                f"nobody can tell who else is in group {group} of {sink.owner}; nothing was changed",
+                cause="; ".join(f"{name}: {error.message}" for name, error in self.failures.items()),
+                hint="repeat it when all clusters answer",
+            )
+        if not others:
+            return ()
+        _refuse_running(sink, group, others)
+        names = ", ".join(other.owner for other in others)
+        return (f"group {group} is also that of {names}: their offsets stay as they are",)
+
+    def _build_refusal(
+        self,
+        sink: Connector,
+        group: str,
+        *,
+        topics: Iterable[str],
+        foreign: Mapping[str, Sequence[str]],
+        strange: Sequence[str],
+    ) -> SeamarkError:
+        said = [
+            f"{', '.join(readers)} read{'s' if len(readers) == 1 else ''} {topic}" for topic, readers in foreign.items()
+        ]
+        said += [f"{sink.owner} does not read {topic}" for topic in strange]
+        own = [topic for topic in topics if topic not in foreign and topic not in strange]
+        choose = f"name those that are its own: {' '.join(f'--partition {topic}' for topic in own)}; or " if own else ""
+        return RefusedError(
+            f"group {group} of {sink.owner} holds offsets that are not its own alone; nothing was changed",
+            cause=f"in this group {'; '.join(said)}",
+            hint=f"{choose}stop all of them and change the group itself: seamark offsets move|forget group/{group}",
+        )
+
+    def _find_group(self, sink: Connector) -> str:
+        return find_group(sink.name, sink.config, self._settings(sink))
+
+    def _settings(self, sink: Connector) -> ConnectSettings:
+        return self.clusters.settings(sink.cluster)
+
+
+def read_shared(clusters: Clusters) -> SharedGroups:
+    """Ask every Connect cluster for its sinks."""
+    answers = clusters.ask(lambda client: client.read_connectors())
+    sinks = tuple(one for found in answers.results.values() for one in found if one.type is ConnectorType.SINK)
+    return SharedGroups(clusters, sinks, answers.failures)
+
+
+def _refuse_running(sink: Connector, group: str, others: Sequence[Connector]) -> None:
+    """Kafka changes no offsets of a group that has members, whatever they read."""
+    running = [other.owner for other in others if other.status is None or other.status.state is not State.STOPPED]
+    if running:
+        raise RefusedError(
+            f"{', '.join(running)} may be at work in group {group} of {sink.owner}; nothing was changed",
+            cause="Kafka changes offsets of a group only while nobody is in it",
+            hint=f"stop first: seamark connectors stop {' '.join(running)}",
+        )
+
+
+def _find_readers(sinks: Iterable[Connector], topic: str) -> list[str]:
+    return [sink.owner for sink in sinks if any(user.use in _READS for user in find_uses(sink, topic))]

@@ -1,0 +1,138 @@
+"""A pipeline is declared in the journal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Self
+
+from seamark.changes.action import Reads, StandaloneStep, StepSeen, action_kind, needs_permission
+from seamark.changes.effect import Effect, FieldChange, Sign
+from seamark.changes.environment import World
+from seamark.changes.history import find_acts, read_past
+from seamark.changes.journal import Journal
+from seamark.changes.locks import find_pipeline, pipeline_lock
+from seamark.changes.step import CanNotUndo, Intent, Observed, Step, step_kind
+from seamark.core.files import Place
+from seamark.core.refs import Port, build_pipeline_owner
+from seamark.core.strict_json import VERSION_FIELD, StoredFormat, check_format
+from seamark.errors import JournalError
+from seamark.pipelines.declared import DesiredColumn, DesiredDeadLetters, DesiredLanding
+from seamark.policy.permissions import Permission
+
+REGISTERED: Port[Callable[[str], Any]] = Port("registered")
+"""Reads what the journal says that a pipeline is; None where it has none of that name."""
+
+
+@action_kind("register-pipeline")
+@needs_permission(Permission.CHANGE_CONFIG)
+@step_kind("register-pipeline")
+@dataclass(frozen=True, slots=True)
+class RegisterPipeline(StandaloneStep):
+    """A pipeline is registered as its spec has it, or anew; without a `body` it is forgotten.
+
+    The journal is where that stands: from the intent on it is so, and there is nothing else to do or to be seen. What
+    the pipeline has landed, and how far it is, is not touched.
+    """
+
+    aspect: ClassVar[str] = "declaration"
+    declares: ClassVar[bool] = True
+    settle_seconds: ClassVar[float] = 1.0
+
+    name: str
+    body: Mapping[str, Any] | None
+
+    @property
+    def subject(self) -> str:
+        return f"pipeline/{self.name}"
+
+    def describe(self) -> str:
+        return f"{'register' if self.body is not None else 'forget'} {self.subject}"
+
+    @classmethod
+    def find_locks(cls, actions: Sequence[Self], reads: Reads) -> Sequence[frozenset[str]]:
+        del reads
+        return [frozenset({pipeline_lock(action.name)}) for action in actions]
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        before, after = seen.intent.before or {}, seen.intent.after or {}
+        if not after:
+            return Effect(Sign.DELETE, self.subject, "forget: its table and its offsets stay")
+        words = f"register: {after.get('topic')} → {after.get('table')}"
+        if not before:
+            return Effect(Sign.CREATE, self.subject, words)
+        changed = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+        fields = tuple(FieldChange(key, _spell(before.get(key)), _spell(after.get(key))) for key in changed)
+        return Effect(Sign.CHANGE, self.subject, f"{words}; a run takes it when it begins", fields)
+
+    def intend(self, world: World) -> Intent:
+        return Intent(before=world.use(REGISTERED)(self.name), after=self.body)
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del world, intent
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        del world, intent
+        return Observed.AFTER
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        return None if intent.before == intent.after else RegisterPipeline(self.name, intent.before)
+
+
+def _spell(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+FORMAT = StoredFormat("registered pipeline", 3)
+
+
+def read_registered(journal: Callable[[], Journal]) -> dict[str, Any]:
+    """What is registered, by name. The newest change of a pipeline counts, whichever spec it came from.
+
+    Only changes that held the lock of a pipeline are read.
+    """
+    opened = journal()
+    found: dict[str, Any] = {}
+    for head in opened.heads():
+        locked = {name for lock in head.locks if (name := find_pipeline(lock)) is not None}
+        if not (unknown := locked - found.keys()):
+            continue
+        acts = find_acts(read_past(opened.read(head.change)))
+        found |= {
+            name: acts[build_pipeline_owner(name)][-1].after for name in unknown if build_pipeline_owner(name) in acts
+        }
+    registered = {name: body for name, body in found.items() if body is not None}
+    for name, body in registered.items():
+        check_format(FORMAT, body, where=_describe(name))
+    return registered
+
+
+def build_body(landing: DesiredLanding) -> dict[str, Any]:
+    """A pipeline as the journal takes it. Where it stood in a file is no part of it."""
+    body: dict[str, Any] = json.loads(json.dumps(asdict(landing)))
+    del body["place"]
+    return FORMAT.field | body
+
+
+def read_body(name: str, body: Mapping[str, Any]) -> DesiredLanding:
+    """Read what `build_body` gave."""
+    check_format(FORMAT, body, where=_describe(name))
+    try:
+        columns = tuple(DesiredColumn(**column) for column in body["columns"])
+        fields = {key: value for key, value in body.items() if key != VERSION_FIELD}
+        place = Place(_describe(name))
+        names = {key: tuple(body[key]) for key in ("key", "order")}
+        letters = None if body["dead_letters"] is None else DesiredDeadLetters(**body["dead_letters"])
+        more = {"place": place, "columns": columns, "dead_letters": letters}
+        return DesiredLanding(**{**fields, **names, **more})
+    except (TypeError, KeyError) as error:
+        raise JournalError(
+            f"this seamark can't read the pipeline {name} of the journal",
+            cause=f"{type(error).__name__}: {error}",
+            hint="apply its files again, or use the version that registered it",
+        ) from None
+
+
+def _describe(name: str) -> str:
+    return f"{build_pipeline_owner(name)} in the journal"

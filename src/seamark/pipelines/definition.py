@@ -1,0 +1,415 @@
+"""A landing: which topic goes to which table, and what becomes of a record on its way. No I/O."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from math import floor
+from typing import Any
+
+from seamark.core import strict_json as strict
+from seamark.core.refs import build_pipeline_owner, find_mirror
+from seamark.errors import UsageError
+from seamark.tables.model import DEFAULT_TOMBSTONE_SECONDS, KAFKA_OFFSET, OrderTerm, build_terms
+
+DEFAULT_TABLE = "seamark_dead_letters"
+DEFAULT_MAX = "10%"
+"""A pipeline whose columns don't fit its topic fails nearly all records; occasional bad records are a few per mille."""
+LEAST_RECORDS = 10_000
+"""A share is counted of at least so many records: in a batch of two records, one bad record would be 50%."""
+_MAX = re.compile(r"([1-9][0-9]{0,11})|([0-9]{1,3}(?:\.[0-9]{1,6})?)%", re.ASCII)
+_WHOLE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """Where bad records are kept, and how many.
+
+    Attributes:
+        table: The table in PostgreSQL. Empty in a lake, where dead letters are rows of the pipeline's own table.
+        max: A number of records per run, or a share of the records of each range (`10%`).
+    """
+
+    table: str = ""
+    max: str = DEFAULT_MAX
+
+    def __post_init__(self) -> None:
+        """Refuse a limit that can't be one."""
+        found = _MAX.fullmatch(self.max)
+        if found is None or (found[2] and not 0 < Fraction(found[2]) <= _WHOLE):
+            raise UsageError(
+                f"invalid value {self.max!r} for on_error.dead_letter.max: expected a number of records or a share",
+                hint="write max: 1000 or max: 10%",
+            )
+
+    @property
+    def accepts_all(self) -> bool:
+        """Whether all records of a range may be bad."""
+        return self._share == _WHOLE
+
+    @property
+    def most(self) -> int | None:
+        """How many dead letters a run may write; None where a share counts."""
+        return None if self.max.endswith("%") else int(self.max)
+
+    @property
+    def _share(self) -> Fraction | None:
+        return Fraction(self.max[:-1]) if self.max.endswith("%") else None
+
+    def count_allowed(self, records: int, *, spent: int = 0) -> int:
+        """Count the dead letters that a range may have.
+
+        Args:
+            records: How many records the range has.
+            spent: How many dead letters the run has written before.
+        """
+        if self.most is not None:
+            return max(0, self.most - spent)
+        return floor((self._share or 0) * max(records, LEAST_RECORDS) / _WHOLE)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Build the JSON object that `from_dict` reads."""
+        return {"table": self.table, "max": self.max}
+
+    @classmethod
+    def from_dict(cls, data: object) -> DeadLetters:
+        """Read what `to_dict` built."""
+        fields = strict.read_object(data, keys=("table", "max"), what="dead letters")
+        return cls(**{name: strict.read_text(value, what=name) for name, value in fields.items()})
+
+
+OUR_PREFIX = "seamark_"
+KAFKA_FIELDS = ("topic", "partition", "offset", "timestamp")
+_TYPE = re.compile(r"[a-z][a-z0-9_ ]*(\( *\d{1,4} *(, *\d{1,4} *)?\))?[a-z ]*(\[\])?", re.ASCII)
+_NUMERIC = re.compile(r"^(decimal|dec)(?=\(|\[|$)")
+_SPACES = (
+    (re.compile(r" +"), " "),
+    (re.compile(r" ?\( ?"), "("),
+    (re.compile(r" ?, ?"), ", "),
+    (re.compile(r" (?=[)\[])"), ""),
+    # Behind its digits a type may have more words, as in timestamp(3) with time zone.
+    (re.compile(r"\)(?=[a-z])"), ") "),
+)
+_NAME_BYTES = 63
+
+
+class RecordPart(StrEnum):
+    """Which part of a record."""
+
+    VALUE = "value"
+    KEY = "key"
+    KAFKA = "kafka"
+
+
+@dataclass(frozen=True, slots=True)
+class LandColumn:
+    """One column. `type` is PostgreSQL's own word for it, in one spelling.
+
+    `source` is `value.a.b`, `key`, `key.id`, or `kafka.` with topic, partition, offset or timestamp; empty: the field
+    of the value by the column's name.
+    """
+
+    name: str
+    type: str
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what PostgreSQL could not have, and what would run as SQL."""
+        if not self.name or "\0" in self.name or len(self.name.encode()) > _NAME_BYTES:
+            raise UsageError(f"a column can't be named {self.name!r}", hint="1 to 63 bytes")
+        if self.name.lstrip("_").startswith(OUR_PREFIX):
+            raise UsageError(f"a column can't be named {self.name}", hint="names with seamark_ are taken")
+        if not _TYPE.fullmatch(self.type):
+            raise UsageError(f"the column {self.name} can't be of type {self.type!r}", hint="as in: numeric(12, 2)")
+        object.__setattr__(self, "type", _spell(self.type))
+        if self.place is RecordPart.KAFKA and (len(self.path) != 1 or self.path[0] not in KAFKA_FIELDS):
+            raise UsageError(
+                f"the column {self.name} can't come from {self.source}",
+                hint=f"kafka. has {', '.join(KAFKA_FIELDS)}",
+            )
+        if self.place is RecordPart.VALUE and not all(self.path):
+            raise UsageError(f"the column {self.name} can't come from {self.source!r}", hint="as in: value.a.b")
+
+    @property
+    def place(self) -> RecordPart:
+        """Which part of the record it comes from."""
+        head = self.source.partition(".")[0] or RecordPart.VALUE.value
+        if head not in set(RecordPart):
+            raise UsageError(
+                f"the column {self.name} can't come from {self.source!r}", hint="value.…, key, key.… or kafka.…"
+            )
+        return RecordPart(head)
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The fields that lead to it. Empty: the whole key, as text."""
+        if not self.source:
+            return (self.name,)
+        rest = self.source.partition(".")[2]
+        if not rest:
+            return () if self.place is RecordPart.KEY else ("",)
+        return tuple(rest.split("."))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The column as JSON takes it."""
+        return {"name": self.name, "type": self.type, "source": self.source}
+
+    @classmethod
+    def from_dict(cls, data: object) -> LandColumn:
+        """Read what `to_dict` gave."""
+        fields = strict.read_object(data, keys=("name", "type", "source"), what="a column of a landing")
+        return cls(**{name: strict.read_text(value, what="a column of a landing") for name, value in fields.items()})
+
+
+def _spell(kind: str) -> str:
+    """A type in the one spelling by which it is known, of those that PostgreSQL takes for the same."""
+    kind = kind.strip()
+    for pattern, spelled in _SPACES:
+        kind = pattern.sub(spelled, kind)
+    return _NUMERIC.sub("numeric", kind)
+
+
+DATE_COLUMN = "event_date"
+"""The column that a table is parted by, where a landing names a column for it."""
+DEAD_LETTER = "seamark_dead_letter"
+"""The column of what became of a record that is no row: why, and what it was."""
+DEAD_LETTER_TYPE = (
+    "struct<reason:string,topic:string,partition:int,offset:bigint,timestamp:timestamp,key:binary,value:binary>"
+)
+"""That column's type."""
+
+_DECIMAL = re.compile(r"(?:numeric|decimal) ?\((\d{1,2})(?:, ?(\d{1,2}))?\)")
+_TEXT = re.compile(r"(?:varchar|char|character varying|character)(?: ?\(\d+\))?")
+_MOST_DIGITS = 38
+_WORDS = {
+    "string": ("string", "text", "uuid", "json", "jsonb"),
+    "smallint": ("smallint", "int2", "short"),
+    "int": ("int", "int4", "integer"),
+    "bigint": ("bigint", "int8", "long"),
+    "float": ("real", "float4", "float"),
+    "double": ("double precision", "float8", "double"),
+    "boolean": ("boolean", "bool"),
+    "date": ("date",),
+    "timestamp": ("timestamptz", "timestamp", "timestamp with time zone"),
+}
+_TYPES = {word: kind for kind, words in _WORDS.items() for word in words}
+
+
+def find_lake_type(column: LandColumn) -> str:
+    """What a table of Delta has for a column, in Spark's words."""
+    if column.type in _TYPES:
+        return _TYPES[column.type]
+    if _TEXT.fullmatch(column.type):
+        return "string"
+    if found := _DECIMAL.fullmatch(column.type):
+        digits, scale = int(found[1]), int(found[2] or 0)
+        if scale <= digits <= _MOST_DIGITS:
+            return f"decimal({digits},{scale})"
+    raise UsageError(
+        f"a lake's column {column.name} can't be of type {column.type}",
+        hint=f"one of {', '.join(_WORDS)}, decimal(p, s) with up to {_MOST_DIGITS} digits; text keeps anything",
+    )
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,179}", re.ASCII)
+_KEYS = (
+    "name",
+    "topic",
+    "table",
+    "columns",
+    "mode",
+    "key",
+    "format",
+    "schemas",
+    "dead_letters",
+    "store",
+    "date_from",
+    "order",
+    "tombstone_seconds",
+)
+_LAKE_TABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*", re.ASCII)
+
+
+class Mode(StrEnum):
+    """What a record does to the table."""
+
+    APPEND = "append"
+    UPSERT = "upsert"
+
+
+class Format(StrEnum):
+    """What the values of records are."""
+
+    JSON = "json"
+    DEBEZIUM = "debezium"
+
+
+class Store(StrEnum):
+    """What the table is of."""
+
+    POSTGRESQL = "postgresql"
+    DELTA = "delta"
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """One landing, as its owner has declared it.
+
+    `schemas` says whether JSON bears Connect's schemas around it, as with `schemas.enable=true`. `key` are the columns
+    by which rows are replaced and deleted. `date_from` is the column by whose date a lake's table is parted. `order`
+    decides which of two records of one key is newer; `tombstone_seconds` is how long the order of a delete is kept.
+    `dead_letters` says where records that can't be rows are kept; None: the first one stops the run.
+    """
+
+    name: str
+    topic: str
+    table: str
+    columns: tuple[LandColumn, ...]
+    mode: Mode = Mode.APPEND
+    key: tuple[str, ...] = ()
+    format: Format = Format.JSON
+    schemas: bool = False
+    dead_letters: DeadLetters | None = None
+    store: Store = Store.POSTGRESQL
+    date_from: str = ""
+    order: tuple[str, ...] = ()
+    tombstone_seconds: int = DEFAULT_TOMBSTONE_SECONDS
+
+    def __post_init__(self) -> None:
+        """Refuse what contradicts itself."""
+        if not _NAME.fullmatch(self.name):
+            raise UsageError(f"a landing can't be named {self.name!r}", hint="letters, digits, dot, dash, underscore")
+        names = [column.name for column in self.columns]
+        if not names or len(set(names)) != len(names):
+            raise UsageError(f"the landing {self.name} needs columns, each by a name of its own")
+        if unknown := sorted(set(self.key) - set(names)):
+            raise UsageError(f"the key of the landing {self.name} names no column {unknown[0]}")
+        if bool(self.key) != (self.mode is Mode.UPSERT):
+            raise UsageError(
+                f"the landing {self.name} {'has no key' if not self.key else 'only appends, and has a key'}",
+                hint="mode: upsert goes with key: [COLUMN, …], and append without one",
+            )
+        if self.order and self.mode is not Mode.UPSERT:
+            raise UsageError(f"the landing {self.name} only appends, and has to.order", hint="mode: upsert")
+        if self.tombstone_seconds <= 0:
+            raise UsageError(f"to.tombstones of {self.name} must be longer than nothing", hint="as in tombstones: 7d")
+        # Refuses an order that PostgreSQL can't compare.
+        _ = self.order_terms
+        if self.store is Store.DELTA:
+            self._check_lake(names)
+        elif self.date_from:
+            raise UsageError(f"the landing {self.name} has to.date, which belongs to a lake's table")
+        if self.table == self.dead_letter_table:
+            raise UsageError(
+                f"the landing {self.name} has its rows and its dead letters in one table: {self.table}",
+                hint="name another table in on_error.dead_letter.table",
+            )
+
+    def _check_lake(self, names: list[str]) -> None:
+        if self.mode is not Mode.APPEND:
+            raise UsageError(
+                f"the landing {self.name} can't be {self.mode} in a lake",
+                hint="land what happened (mode: append), and take the newest of each key where it is read",
+            )
+        if self.dead_letters is not None and self.dead_letters.table:
+            raise UsageError(
+                f"the landing {self.name} has on_error.dead_letter.table, which belongs to a database",
+                hint="remove it: in a lake, dead letters are rows of the table, in the column seamark_dead_letter",
+            )
+        if not _LAKE_TABLE.fullmatch(self.table):
+            raise UsageError(f"a lake's table can't be {self.table!r}", hint="letters, digits, . - _ and /")
+        kinds = {column.name: find_lake_type(column) for column in self.columns}
+        if DATE_COLUMN in kinds and self.date_from:
+            raise UsageError(f"the landing {self.name} has a column {DATE_COLUMN}, which to.date makes itself")
+        moments = [name for name in names if kinds[name] in {"timestamp", "date"}]
+        if self.date_from and self.date_from not in moments:
+            raise UsageError(
+                f"to.date of the landing {self.name} names no column of moments: {self.date_from}",
+                hint=f"one of {', '.join(moments)}" if moments else "it needs a column of type timestamp or date",
+            )
+
+    @property
+    def owner(self) -> str:
+        """Its name in the ledger."""
+        return build_pipeline_owner(self.name)
+
+    @property
+    def group(self) -> str:
+        """The group of Kafka that gets its offsets, for those who watch lag."""
+        return find_mirror(self.owner)
+
+    @property
+    def dead_letter_table(self) -> str:
+        """The table of its dead letters in PostgreSQL; empty where it has none."""
+        if self.dead_letters is None or self.store is not Store.POSTGRESQL:
+            return ""
+        return self.dead_letters.table or DEFAULT_TABLE
+
+    @property
+    def order_terms(self) -> tuple[OrderTerm, ...]:
+        """The terms of its order; empty where it has none."""
+        return build_terms(self.order, {one.name: one.type for one in self.columns}, pipeline=self.name)
+
+    @property
+    def needs_binding(self) -> bool:
+        """Whether it is right only if all records of a key are in one partition, and the key doesn't say which."""
+        if self.mode is not Mode.UPSERT or (self.order and self.order != (KAFKA_OFFSET,)):
+            return False
+        sources = {column.source for column in self.columns if column.name in self.key}
+        return "kafka.partition" not in sources
+
+    @property
+    def is_key_in_key(self) -> bool:
+        """Whether the whole key of the table comes from the record's key: then a tombstone says what to delete."""
+        chosen = [column for column in self.columns if column.name in self.key]
+        return bool(chosen) and all(column.place is RecordPart.KEY for column in chosen)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The landing as JSON takes it."""
+        return {
+            "name": self.name,
+            "topic": self.topic,
+            "table": self.table,
+            "columns": [column.to_dict() for column in self.columns],
+            "mode": self.mode.value,
+            "key": list(self.key),
+            "format": self.format.value,
+            "schemas": self.schemas,
+            "dead_letters": None if self.dead_letters is None else self.dead_letters.to_dict(),
+            "store": self.store.value,
+            "date_from": self.date_from,
+            "order": list(self.order),
+            "tombstone_seconds": self.tombstone_seconds,
+        }
+
+    @classmethod
+    def from_dict(cls, data: object) -> Landing:
+        """Read what `to_dict` gave."""
+        fields = strict.read_object(data, keys=_KEYS, what="a landing")
+        return cls(
+            name=strict.read_text(fields["name"], what="the name of a landing"),
+            topic=strict.read_text(fields["topic"], what="the topic of a landing"),
+            table=strict.read_text(fields["table"], what="the table of a landing"),
+            columns=tuple(LandColumn.from_dict(one) for one in strict.read_list(fields["columns"], what="columns")),
+            mode=strict.read_word(fields["mode"], words=Mode, what="the mode of a landing"),
+            key=strict.read_texts(fields["key"], what="a table's key"),
+            format=strict.read_word(fields["format"], words=Format, what="the format of a landing"),
+            schemas=strict.read_truth(fields["schemas"], what="schemas"),
+            dead_letters=None if (letters := fields["dead_letters"]) is None else DeadLetters.from_dict(letters),
+            store=strict.read_word(fields["store"], words=Store, what="the store of a landing"),
+            date_from=strict.read_text(fields["date_from"], what="the column of dates"),
+            order=strict.read_texts(fields["order"], what="an order"),
+            tombstone_seconds=strict.read_count(fields["tombstone_seconds"], what="tombstone_seconds"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLanded:
+    """What one batch of a run has landed."""
+
+    number: int
+    rows: int
+    deleted: int
+    dead: int

@@ -1,0 +1,178 @@
+"""Landings of topics in tables: what a run would do, the run, and how far it is."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seamark.changes.permissions import build_access, check_permission
+from seamark.errors import NotFoundError
+from seamark.pipelines.actions import read_body
+from seamark.pipelines.binding import check_bindable
+from seamark.pipelines.declared import Declared, choose_declared
+from seamark.pipelines.status import LandPlan, build_standings, open_table, open_target
+from seamark.policy.permissions import Access, Permission
+from seamark.report.listing import Column, Listing, View
+from seamark.report.words import render_bytes, render_number
+from seamark.spark.settings import SparkOptions, Work, open_spark, require_spark
+from seamark.tables.owners import open_lake
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+    from seamark.kafka.api import BrokersPort
+    from seamark.kafka.model import TopicStatus
+    from seamark.pipelines.binding import OnWait
+    from seamark.pipelines.declared import DesiredLanding
+    from seamark.pipelines.spark_job import OnBatch, OnProgress
+    from seamark.tables.delta.maintenance import FilePart
+    from seamark.tables.model import Entry
+
+
+def list_table_files(declared: Declared) -> list[FilePart]:
+    """How many files each date has."""
+    table = open_table(declared)
+    from seamark.tables.delta.maintenance import list_files  # noqa: PLC0415
+
+    return list_files(table)
+
+
+def compact_table(declared: Declared, access: Access) -> tuple[int, int]:
+    """Write small files together. Returns how many files became how many.
+
+    Raises:
+        PermissionDeniedError: no role allows it, or the context is read-only.
+    """
+    check_permission(access, Permission.OPERATE, doing=f"compact the table of {declared.landing.name}")
+    table = open_table(declared)
+    from seamark.tables.delta.maintenance import compact_files  # noqa: PLC0415
+
+    return compact_files(table)
+
+
+def build_files_view(parts: Sequence[FilePart]) -> View[FilePart]:
+    """The files by date."""
+    return View(LISTING, tuple(parts), empty="the table has no files")
+
+
+LISTING: Listing[FilePart] = Listing(
+    kind="LakeFileList",
+    noun="date",
+    name=lambda part: part.date,
+    columns=(
+        Column("date", "DATE", lambda part: part.date, text=lambda part: part.date or "-"),
+        Column("files", "FILES", lambda part: part.files, text=lambda part: render_number(part.files), right=True),
+        Column("bytes", "SIZE", lambda part: part.size, text=lambda part: render_bytes(part.size), right=True),
+        Column("fewest", "COULD BE", lambda part: part.fewest, right=True),
+    ),
+)
+
+
+class Landings:
+    """The landings of a context, as spec files declare them, or as they were applied."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        kafka: Callable[[], BrokersPort],
+        load: Callable[[Sequence[Path], bool], Iterable[DesiredLanding]],
+        read_registered: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:
+        self._context = context
+        self._kafka = kafka
+        self._read_registered = read_registered
+        self._load = load
+
+    def declared(
+        self, paths: Sequence[Path] = (), *, names: Sequence[str] = (), allow_python: bool = False
+    ) -> tuple[Declared, ...]:
+        """The landings of these files, without files those that were applied; or those of them that are named."""
+        if paths:
+            return choose_declared(
+                self._context,
+                self._load(paths, allow_python),
+                names=names,
+                missing="no file declares the pipeline",
+                hint="look at -f, and at the section pipelines: there",
+            )
+        return choose_declared(
+            self._context,
+            [read_body(name, body) for name, body in sorted(self._read_registered().items())],
+            names=names,
+            missing="the journal has no pipeline",
+            hint="apply the files that declare it, or name them: -f PATH",
+        )
+
+    def plan(self, declared: Declared) -> LandPlan:
+        """What a run would do, and how far the landing is. Nothing is changed."""
+        target = open_target(declared)
+        topic = self._read_topic(declared)
+        check_bindable(declared.landing, len(topic.partitions))
+        spots = [(topic.name, one.id) for one in topic.partitions]
+        bounds = self._kafka().read_bounds(spots).require_complete(what=f"the topic {topic.name}")
+        ledger = target.read_offsets()
+        landed = {number: entry.next_offset for (id_, number), entry in ledger.items() if id_ == topic.topic_id}
+        return LandPlan(
+            declared,
+            topic.topic_id,
+            build_standings({number: held for (_, number), held in bounds.items()}, landed),
+            target.build_statements(),
+            former=sum(one.topic == topic.name and one.topic_id != topic.topic_id for one in ledger.values()),
+        )
+
+    def run(
+        self,
+        plan: LandPlan,
+        *,
+        spark: SparkOptions | None = None,
+        is_endless: bool = True,
+        on_batch: OnBatch | None = None,
+        on_progress: OnProgress | None = None,
+        on_wait: OnWait | None = None,
+        stop: threading.Event | None = None,
+    ) -> tuple[Entry, ...]:
+        """Make the table fit, and land. A landing with `every` goes on until `stop`, unless it is not to be endless.
+
+        Raises:
+            FencedError: another run of it has begun meanwhile.
+        """
+        check_permission(build_access(self._context), Permission.OPERATE, doing=f"run {plan.declared.landing.name}")
+        plan.require_whole()
+        require_spark()
+        declared, landing = plan.declared, plan.declared.landing
+        if plan.statements:
+            open_target(declared).make_fit(plan.statements)
+        work = Work("landing", landing.name, f"seamark land run {landing.name}")
+        with open_spark(spark or SparkOptions(), work) as session:
+            from seamark.pipelines.spark_job import DEFAULT_RECORDS, LandEnds, run_landing  # noqa: PLC0415
+            from seamark.spark.settings import build_client, build_source  # noqa: PLC0415
+
+            ends = LandEnds(
+                build_source(self._context),
+                url=declared.url,
+                lake=open_lake(declared.lake) if declared.lake is not None else None,
+                source_client=build_client(self._context),
+            )
+            return run_landing(
+                session,
+                landing,
+                ends,
+                every_seconds=declared.every_seconds if is_endless else None,
+                records=declared.records or DEFAULT_RECORDS,
+                start=declared.start,
+                on_batch=on_batch,
+                on_progress=on_progress,
+                on_wait=on_wait,
+                stop=stop,
+            )
+
+    def _read_topic(self, declared: Declared) -> TopicStatus:
+        name = declared.landing.topic
+        reading = self._kafka().read_topics([name])
+        for error in reading.failures.values():
+            if isinstance(error, NotFoundError):
+                error.hint = f"check from.topic at {declared.place}, or make it: seamark topics create {name}"
+            raise error
+        return reading.items[0]

@@ -1,0 +1,179 @@
+"""A landing's table in a lake: a batch is one commit, which has its files and its offsets."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from seamark.errors import RejectedError
+from seamark.pipelines.bad_records import WrittenLetters
+from seamark.pipelines.binding import Binding
+from seamark.pipelines.definition import DATE_COLUMN, DEAD_LETTER, BatchLanded, Landing, find_lake_type
+from seamark.pipelines.delta_schema import require_fit
+from seamark.pipelines.spark_delta_sink import LakeSink, build_options
+from seamark.pipelines.spark_frame import KEY, PARTITION, REASON, TIMESTAMP, VALUE, build_land_frame
+from seamark.spark.sessions import active_session, register_sink
+from seamark.tables.delta.files import DataFile
+from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.maintenance import enter_landing
+from seamark.tables.delta.table import LakeTable, Position
+from seamark.tables.model import OFFSET, Entry, Step
+
+_TURNED = "seamark_turned_"
+_ZONE = "spark.sql.session.timeZone"
+# Connect's JSON has moments as milliseconds, and dates as days, both since 1970.
+_WHOLE = r"^-?[0-9]{1,17}$"
+# The years 1 to 9999, in microseconds and in days: Delta's statistics, Python and most others know no more.
+_BOUNDS = {"timestamp": (-62_135_596_800_000_000, 253_402_300_799_999_999), "date": (-719_162, 2_932_896)}
+_COUNTS = {"timestamp": sf.unix_micros, "date": sf.unix_date}
+_MOST_MILLIS = 9_000_000_000_000_000
+
+
+def build_lake_frame(records: DataFrame, landing: Landing) -> DataFrame:
+    """The rows of these records. What is none has its reason, and nulls in its columns."""
+    # A moment without its zone is one of UTC. The session is the landing's own.
+    records.sparkSession.conf.set(_ZONE, "UTC")
+    read = build_land_frame(records, landing)
+    kinds = {column.name: find_lake_type(column) for column in landing.columns}
+    types = dict(read.dtypes)
+    changed = [name for name, kind in kinds.items() if types[name] != kind]
+    # A step of its own, so that Spark turns each text once: it is asked for in the reason and in the column.
+    turned = read.select("*", *(_turn(name, types[name], kinds[name]).alias(_TURNED + name) for name in changed))
+    columns = {name: sf.col(f"`{_TURNED if name in changed else ''}{name}`") for name in kinds}
+    doubtful = [name for name, kind in kinds.items() if name in changed or kind in _BOUNDS]
+    reasons = [_build_reason(name, kinds[name], turned=columns[name]) for name in doubtful]
+    told = turned.withColumn(REASON, reduce(sf.coalesce, [sf.col(REASON), *reasons]))
+    is_dead_letter = landing.dead_letters is not None
+    if landing.date_from:
+        columns[DATE_COLUMN] = sf.to_date(columns[landing.date_from])
+    if is_dead_letter:
+        columns = {name: sf.when(sf.col(REASON).isNull(), column) for name, column in columns.items()}
+        columns[DEAD_LETTER] = _build_letter(landing)
+    named = [column.alias(name) for name, column in columns.items()]
+    return told.select(*named, sf.col(PARTITION), sf.col(OFFSET), sf.col(REASON))
+
+
+def _turn(name: str, found: str, kind: str) -> Column:
+    column = sf.col(f"`{name}`")
+    if found == "string" and kind in _BOUNDS:
+        # Most are dates with their dashes, and Spark's patterns are dear. Of an hour alone Spark would make one of
+        # today.
+        is_dated = sf.locate("-", column, 2) > 0
+        return sf.when(is_dated, column.try_cast(kind)).when(column.rlike(_WHOLE), _read_whole(column, kind))
+    if found == "timestamp" and kind not in {"date", "string"}:
+        # Kafka's own number. Spark would give seconds.
+        return sf.unix_millis(column).try_cast(kind)
+    return column.try_cast(kind)
+
+
+def _read_whole(column: Column, kind: str) -> Column:
+    """A date or a moment of its number since 1970."""
+    if kind == "date":
+        return sf.date_from_unix_date(column.try_cast("int"))
+    number = column.try_cast("bigint")
+    # Spark fails the whole job where the microseconds are too many.
+    return sf.timestamp_millis(sf.when(number.between(-_MOST_MILLIS, _MOST_MILLIS), number))
+
+
+def _build_reason(name: str, kind: str, *, turned: Column) -> Column:
+    """Why a column's text or number could not be turned, or must not be a row."""
+    has_value = sf.col(f"`{name}`").isNotNull()
+    if kind not in _BOUNDS:
+        return sf.when(has_value & turned.isNull(), sf.lit(f"its {name} is no {kind}"))
+    return sf.when(has_value & ~_is_known(turned, kind), sf.lit(f"its {name} is no {kind} of the years 1 to 9999"))
+
+
+def _is_known(column: Column, kind: str) -> Column:
+    """Whether there is a moment or a date, and of a year that all readers know."""
+    return sf.coalesce(_COUNTS[kind](column).between(*_BOUNDS[kind]), sf.lit(False))
+
+
+def _build_letter(landing: Landing) -> Column:
+    letter = sf.struct(
+        sf.col(REASON).alias("reason"),
+        sf.lit(landing.topic).alias("topic"),
+        sf.col(PARTITION).alias("partition"),
+        sf.col(OFFSET).alias("offset"),
+        sf.when(_is_known(sf.col(TIMESTAMP), "timestamp"), sf.col(TIMESTAMP)).alias("timestamp"),
+        sf.col(KEY).alias("key"),
+        sf.col(VALUE).alias("value"),
+    )
+    return sf.when(sf.col(REASON).isNotNull(), letter)
+
+
+class LakeTarget:
+    """Where `run_landing` lands in a lake."""
+
+    def __init__(self, landing: Landing, lake: LakePlace) -> None:
+        self._landing = landing
+        self._lake = lake
+        self._table = LakeTable(lake.below(landing.table), owner=landing.owner)
+        self._letters = WrittenLetters(landing)
+        self._seen: Position | None = None
+        # Who watches must not take a commit of ours for another's.
+        self._committing = threading.Lock()
+
+    def prepare(self, spark: SparkSession) -> None:
+        """Have Spark know the sink, and the lake know the landing. A table that does not fit is refused."""
+        require_fit(self._table, self._landing)
+        register_sink(spark, LakeSink)
+        enter_landing(self._lake, self._landing.owner, table=self._landing.table)
+
+    def read(self) -> dict[tuple[str, int], Entry]:
+        """What the last commit says."""
+        return self._table.read_position().entries
+
+    def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
+        """Begin where the table stands. Nobody is kept out: of two runs the one that commits first has its batch.
+
+        A partition that the table does not know is entered at once: a next run must begin there too, also where this
+        one lands nothing, and `latest` will be elsewhere by then.
+        """
+        wanted = list(firsts)
+        with self._committing:
+            self._seen = self._table.enter(wanted)
+            found = self._seen.entries
+        return [found[first.key] for first in wanted]
+
+    def watch(self, entries: Sequence[Entry]) -> None:  # noqa: ARG002 - they have one place
+        """Another commit says that somebody has landed or moved them. Ours is said anew before Delta cleans it away."""
+        with self._committing:
+            if self._seen is not None:
+                self._table.require(self._seen)
+                self._seen = self._table.renew(self._seen)
+
+    def bind(self, binding: Binding) -> None:
+        """Nothing to check: a lake's table only takes more rows."""
+
+    def build_rows(self, records: DataFrame) -> DataFrame:
+        """The columns of the table, and what is told of each record."""
+        return build_lake_frame(records, self._landing)
+
+    def land(self, rows: DataFrame, steps: Sequence[Step], *, number: int, folder: Path) -> BatchLanded:
+        """Write the files of a batch, and commit them."""
+        if not steps:
+            # Spark begins with a batch even where there is nothing to read.
+            return BatchLanded(number, rows=0, deleted=0, dead=0)
+        told = folder / f"files-{number}"
+        offsets = sum(step.end - step.entry.next_offset for step in steps)
+        options = build_options(self._landing, self._table.at, told=told, offsets=offsets, spent=self._letters.written)
+        with active_session(rows.sparkSession):
+            rows.write.format(LakeSink.name()).mode("append").options(**options).save()
+        found = json.loads(told.read_text(encoding="utf-8"))
+        told.unlink()
+        for message, cause, hint in found["refusals"]:
+            raise RejectedError(message, cause=cause, hint=hint)
+        # Before the commit: if too many are bad, nothing of the batch is landed.
+        self._letters.add(found["letters"])
+        files = [DataFile(**one) for one in found["files"]]
+        with self._committing:
+            seen = self._seen or self._table.read_position()
+            self._seen = self._table.commit(files, [step.after for step in steps], seen=seen)
+        count, dead = sum(file.rows for file in files), sum(one["dead"] for one in found["letters"])
+        return BatchLanded(number, rows=count - dead, deleted=0, dead=dead)

@@ -1,0 +1,274 @@
+"""Records as rows of a landing's table: JSON is taken apart by Spark, and what can't be a row bears its reason.
+
+Whole numbers, truths and floating numbers are read as what they are. Everything else stays the text that it was in
+JSON, and PostgreSQL makes of it what the column's type says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from seamark.kafka_sink.hashing import build_placer
+from seamark.kafka_sink.routing import Routing
+from seamark.pipelines.binding import Binding, build_misplaced
+from seamark.pipelines.definition import Format, LandColumn, Landing, Mode, RecordPart
+from seamark.tables.model import DELETED, KAFKA_TIMESTAMP, OFFSET, RECORD_MILLIS
+
+PARTITION, TIMESTAMP = "seamark_partition", "seamark_timestamp"
+REASON, KEY, VALUE = "seamark_reason", "seamark_key", "seamark_value"
+_LETTER = {"timestamp": TIMESTAMP, "key": KEY, "value": VALUE}
+_BAD = "seamark_bad"
+_PAYLOAD, _AFTER, _BEFORE, _OP = "payload", "after", "before", "op"
+_ROW_OPS, _DELETE_OP = ("c", "r", "u"), "d"
+_DECIMAL = re.compile(r"numeric(?:\((\d+)(?:, (\d+))?\))?")
+_REPLACEMENT = "\ufffd"
+_JSON_SPACE = " \t\n\r"
+_MOST_DIGITS, _SCALE = 38, 18
+_TYPES: dict[str, DataType] = {
+    "smallint": ShortType(),
+    "int2": ShortType(),
+    "int": IntegerType(),
+    "int4": IntegerType(),
+    "integer": IntegerType(),
+    "bigint": LongType(),
+    "int8": LongType(),
+    "boolean": BooleanType(),
+    "bool": BooleanType(),
+    "double precision": DoubleType(),
+    "float8": DoubleType(),
+}
+
+
+def build_land_frame(records: DataFrame, landing: Landing) -> DataFrame:
+    """The rows of these records, in their order, with where each comes from and why it is none."""
+    value, key = _read_value(landing), _read_key(landing)
+    if landing.format is Format.DEBEZIUM and not landing.is_key_in_key:
+        # Behind each delete comes a tombstone, which says the same once more, without what was.
+        records = records.where(sf.col("value").isNotNull())
+    parsed = records.select("*", value.alias("seamark_json"), key.alias("seamark_json_key"))
+    reason = _build_reason(landing)
+    is_deleted = _build_deleted(landing)
+    columns = [_build_column(column, landing).alias(column.name) for column in landing.columns]
+    more = [is_deleted.alias(DELETED)] if landing.mode is Mode.UPSERT else []
+    if KAFKA_TIMESTAMP in landing.order:
+        more.append(sf.unix_millis("timestamp").alias(RECORD_MILLIS))
+    if landing.dead_letters is not None:
+        # Of every record: PostgreSQL may refuse one later.
+        more += [sf.col(name).alias(alias) for name, alias in _LETTER.items()]
+    elif landing.needs_binding:
+        more.append(sf.col("key").alias(KEY))
+    places = (sf.col("partition").alias(PARTITION), sf.col("offset").alias(OFFSET))
+    return parsed.select(*columns, *places, reason.alias(REASON), *more)
+
+
+def _read_value(landing: Landing) -> Column:
+    """The value as a structure, null where there is none; `seamark_bad` is the text of what could not be read."""
+    columns = [column for column in landing.columns if column.place is RecordPart.VALUE]
+    if not columns and landing.format is Format.JSON:
+        # Nobody asks what it is.
+        return _build_nothing()
+    row = _build_schema(columns)
+    if landing.format is Format.DEBEZIUM:
+        row = StructType(
+            [StructField(_BEFORE, row), StructField(_AFTER, row), StructField(_OP, StringType())],
+        )
+    if landing.schemas:
+        row = StructType([StructField(_PAYLOAD, row)])
+    return _parse(sf.col("value"), row)
+
+
+def _read_key(landing: Landing) -> Column:
+    columns = [column for column in landing.columns if column.place is RecordPart.KEY and column.path]
+    row = _build_schema(columns)
+    if landing.schemas:
+        row = StructType([StructField(_PAYLOAD, row)])
+    return _parse(sf.col("key"), row) if columns else _build_nothing()
+
+
+def _build_nothing() -> Column:
+    return sf.lit(None).cast(StructType([StructField(_BAD, StringType())]))
+
+
+def _parse(column: Column, schema: StructType) -> Column:
+    # Spark computes what it parses without compiling it: so the text is taken as it is, and looked at afterwards.
+    whole = StructType([*schema.fields, StructField(_BAD, StringType())])
+    return sf.from_json(column.cast("string"), whole, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD})
+
+
+def _list_garbled(landing: Landing) -> list[tuple[Column, str]]:
+    """What is no UTF-8 and would come into a column: Spark reads it, and says nothing."""
+    found = []
+    for place in (RecordPart.VALUE, RecordPart.KEY):
+        whole = sf.col(place.value)
+        is_bad = ~sf.is_valid_utf8(whole.cast("string"))
+        columns = [column for column in landing.columns if column.place is place]
+        # To look through whole records is dear. In what it reads of JSON Spark puts U+FFFD for what is none.
+        texts = [one for one in columns if one.path and isinstance(_find_type(one.type), StringType)]
+        marks = [_build_column(one, landing).contains(_REPLACEMENT) for one in texts]
+        if any(not column.path for column in columns):
+            found.append((is_bad, f"its {place} is not UTF-8"))
+        elif marks:
+            found.append((reduce(Column.__or__, marks) & is_bad, f"its {place} is not UTF-8"))
+    return found
+
+
+def _is_no_object(column: Column) -> Column:
+    """Of a list of objects Spark would take one, and say nothing."""
+    text = column.cast("string")
+    # Most begin with their brace, and need not be copied to be looked at.
+    return ~(text.startswith("{") | sf.ltrim(text, sf.lit(_JSON_SPACE)).startswith("{"))
+
+
+def _build_schema(columns: Sequence[LandColumn]) -> StructType:
+    return _build_tree([(column.path, _find_type(column.type)) for column in columns])
+
+
+def _find_type(name: str) -> DataType:
+    """What Spark reads a column as. Of a number that becomes a text Spark keeps no more digits than a double has."""
+    if found := _DECIMAL.fullmatch(name):
+        digits, scale = int(found[1] or _MOST_DIGITS), int(found[2] or (_SCALE if found[1] is None else 0))
+        if scale <= digits <= _MOST_DIGITS:
+            return DecimalType(digits, scale)
+    return _TYPES.get(name, StringType())
+
+
+def _build_tree(leaves: Sequence[tuple[tuple[str, ...], DataType]]) -> StructType:
+    heads: dict[str, list[tuple[tuple[str, ...], DataType]]] = {}
+    for path, kind in leaves:
+        heads.setdefault(path[0], []).append((path[1:], kind))
+    fields = []
+    for head, below in heads.items():
+        whole = [kind for path, kind in below if not path]
+        # One column may take a whole object as text only if no other looks into it.
+        fields.append(StructField(head, whole[0] if whole else _build_tree(below)))
+    return StructType(fields)
+
+
+def _row(landing: Landing, name: str) -> Column:
+    found = sf.col(name)
+    if landing.schemas:
+        found = found[_PAYLOAD]
+    if landing.format is Format.DEBEZIUM and name == "seamark_json":
+        # What is gone is told by what it was.
+        return sf.coalesce(found[_AFTER], found[_BEFORE])
+    return found
+
+
+def _build_column(column: LandColumn, landing: Landing) -> Column:
+    if column.place is RecordPart.KAFKA:
+        return sf.col(column.path[0])
+    if column.place is RecordPart.KEY and not column.path:
+        return sf.col("key").cast("string")
+    name = "seamark_json" if column.place is RecordPart.VALUE else "seamark_json_key"
+    found = reduce(lambda found, step: found[step], column.path, _row(landing, name))
+    return found.cast("string") if _DECIMAL.fullmatch(column.type) else found
+
+
+def _build_deleted(landing: Landing) -> Column:
+    is_deleted = sf.col("value").isNull()
+    if landing.format is Format.DEBEZIUM:
+        is_deleted = is_deleted | (_operation(landing) == _DELETE_OP)
+    return is_deleted
+
+
+def _operation(landing: Landing) -> Column:
+    found = sf.col("seamark_json")
+    return (found[_PAYLOAD] if landing.schemas else found)[_OP]
+
+
+def _build_reason(landing: Landing) -> Column:
+    """Why a record is no row; null where it is one."""
+    says = sf.lit(None).cast("string")
+    for is_so, why in reversed(_list_reasons(landing)):
+        says = sf.when(is_so, sf.lit(why)).otherwise(says)
+    return says
+
+
+def _list_reasons(landing: Landing) -> list[tuple[Column, str]]:
+    has_value = sf.col("value").isNotNull()
+    found = []
+    if not (landing.mode is Mode.UPSERT and landing.is_key_in_key):
+        found.append((~has_value, "it has no value"))
+    if landing.format is Format.DEBEZIUM or any(column.place is RecordPart.VALUE for column in landing.columns):
+        is_bad = has_value & (sf.col("seamark_json")[_BAD].isNotNull() | _is_no_object(sf.col("value")))
+        found.append((is_bad, "its value is not JSON of these columns"))
+    if landing.schemas and any(column.place is RecordPart.VALUE for column in landing.columns):
+        is_missing = has_value & sf.col("seamark_json")[_PAYLOAD].isNull()
+        found.append((is_missing, "its value has no payload: is it JSON with a schema?"))
+    if landing.format is Format.DEBEZIUM:
+        known = _operation(landing).isin(*_ROW_OPS, *((_DELETE_OP,) if landing.mode is Mode.UPSERT else ()))
+        found.append((has_value & ~sf.coalesce(known, sf.lit(False)), "its value is no change of a row: op"))
+        found.append((has_value & _row(landing, "seamark_json").isNull(), "its value has neither after nor before"))
+    if any(column.place is RecordPart.KEY and column.path for column in landing.columns):
+        is_bad = sf.col("seamark_json_key")[_BAD].isNotNull() | _is_no_object(sf.col("key"))
+        found.append((sf.col("key").isNotNull() & is_bad, "its key is not JSON of these columns"))
+    found += _list_garbled(landing)
+    for name in landing.key:
+        column = next(one for one in landing.columns if one.name == name)
+        found.append((_build_column(column, landing).isNull(), f"it has no {name}, which is part of the table's key"))
+    return found + _list_unordered(landing)
+
+
+def _list_unordered(landing: Landing) -> list[tuple[Column, str]]:
+    """What has no order: nobody could say whether it is newer than the row."""
+    found = [
+        (_build_column(column, landing).isNull(), f"it has no {column.name}, which to.order names")
+        for column in landing.columns
+        if column.name in landing.order
+    ]
+    if KAFKA_TIMESTAMP in landing.order:
+        # Kafka's -1: the producer's client is from before timestamps.
+        found.append((sf.unix_millis("timestamp") < 0, "it has no timestamp, which to.order names"))
+    return found
+
+
+def check_bound(
+    batches: Iterator[pa.RecordBatch], landing: Landing, binding: Binding, *, partition: int
+) -> Iterator[pa.RecordBatch]:
+    """Pass on the batches of a partition.
+
+    Raises:
+        RefusedError: The key of a record belongs in another partition.
+    """
+    for batch in batches:
+        wrong = _find_wrong(batch, binding, partition)
+        if pc.any(wrong).as_py():
+            offset = batch.column(OFFSET).filter(wrong)[0].as_py()
+            raise build_misplaced(landing, partition=partition, offset=offset, binding=binding)
+        yield batch
+
+
+def _find_wrong(batch: pa.RecordBatch, binding: Binding, partition: int) -> pa.Array:
+    rule = binding.rule
+    if rule is None:
+        return pa.repeat(pa.scalar(False), batch.num_rows)
+    keys, sources = batch.column(KEY), batch.column(PARTITION)
+
+    def is_elsewhere(count: int) -> pa.Array:
+        place = build_placer(Routing(rule, binding.partitions, targets=count))
+        return pc.not_equal(place(keys, sources), pa.scalar(partition, pa.int32()))
+
+    wrong = is_elsewhere(binding.partitions)
+    if (grown_at := binding.grown_at.get(partition)) is not None:
+        is_former = pc.less(batch.column(OFFSET), pa.scalar(grown_at, pa.int64()))
+        wrong = pc.and_(wrong, pc.or_(pc.invert(is_former), is_elsewhere(binding.before)))
+    return wrong

@@ -1,0 +1,134 @@
+"""Who may do what: permissions, and the roles of a context that grant them.
+
+Roles guard against mistakes: seamark itself checks them, on the operator's machine. What a principal can do at all is
+decided by the ACLs of the brokers and by the REST API's authorization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from seamark.core.refs import CONNECTOR, Ref, parse_subject
+from seamark.errors import InvalidSettingError
+
+ANONYMOUS = "User:ANONYMOUS"
+"""The principal of a connection without a user, as Kafka names it."""
+_ALL = ("*",)
+
+
+class Permission(StrEnum):
+    """What a role can allow."""
+
+    READ = "read"
+    # Pause, resume, stop and restart connectors; set log levels; run Spark jobs.
+    OPERATE = "operate"
+    CHANGE_OFFSETS = "change-offsets"
+    CHANGE_CONFIG = "change-config"
+    DELETE = "delete"
+    # Create and alter topics, switch consumers and producers to another topic, set up the journal.
+    ADMINISTER = "administer"
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What some principals may do. `clusters` are Connect clusters and `connectors` their connectors, as globs."""
+
+    name: str
+    principals: tuple[str, ...]
+    allow: frozenset[Permission]
+    clusters: tuple[str, ...] = _ALL
+    connectors: tuple[str, ...] = _ALL
+
+    def allows(self, permission: Permission, principal: str, target: Ref | None) -> bool:
+        """Return whether a principal may do this to a resource; without a `target`, to any.
+
+        Topics, groups and pipelines belong to no Connect cluster: only a role for all connectors covers them.
+        """
+        if principal not in self.principals or permission not in self.allow:
+            return False
+        if target is None:
+            return True
+        if target.kind != CONNECTOR:
+            return "*" in self.clusters and "*" in self.connectors
+        return _matches(target.cluster, self.clusters) and _matches(target.name, self.connectors)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What the principal of this process may do: everything without roles, only reading where `read_only`."""
+
+    principal: str
+    roles: tuple[Role, ...] = ()
+    read_only: bool = False
+
+    def find_denied(self, permissions: Iterable[Permission], targets: Collection[Ref | None]) -> tuple[str, ...]:
+        """Return what is not allowed, in a few words each; nothing where all of it is."""
+        denied = []
+        for permission in sorted(set(permissions)):
+            if self.read_only and permission is not Permission.READ:
+                denied.append(f"{permission}: the context is read-only")
+                continue
+            denied += [
+                f"{permission}{f' on {target}' if target else ''}: no role of {self.principal}"
+                for target in (targets if self.roles else ())
+                if not any(role.allows(permission, self.principal, target) for role in self.roles)
+            ]
+        return tuple(denied)
+
+
+def find_confirmation(subjects: Iterable[str], context: str) -> str:
+    """Return the name that confirms a change: that of its one resource, else that of the context.
+
+    With several resources the likeliest mistake is the wrong context.
+    """
+    found = set(subjects)
+    return parse_subject(found.pop()).name if len(found) == 1 else context
+
+
+def build_role(name: str, texts: Mapping[str, Sequence[str]]) -> Role:
+    """Build a role from the lists of a context.
+
+    Raises:
+        InvalidSettingError: a permission isn't known, or a list is missing.
+    """
+    known = {str(one) for one in Permission}
+    if unknown := sorted(set(texts.get("allow", ())) - known):
+        raise InvalidSettingError(
+            f"unknown permission in role {name}: {', '.join(unknown)}",
+            hint=f"use {', '.join(sorted(known))}",
+            context={"setting": f"roles.{name}.allow"},
+        )
+    if missing := [key for key in ("principals", "allow") if not texts.get(key)]:
+        raise InvalidSettingError(
+            f"role {name} has no {' and no '.join(missing)}",
+            hint=f"add {missing[0]} to roles.{name}",
+            context={"setting": f"roles.{name}.{missing[0]}"},
+        )
+    return Role(
+        name,
+        tuple(texts["principals"]),
+        frozenset(Permission(one) for one in texts["allow"]),
+        tuple(texts.get("clusters") or _ALL),
+        tuple(texts.get("connectors") or _ALL),
+    )
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Right:
+    """One operation on one thing: `WRITE` on the `topic` or the `group` of that name."""
+
+    kind: str
+    name: str
+    operation: str
+
+    @property
+    def words(self) -> str:
+        """As people say it: `WRITE on topic connect-offsets`."""
+        return f"{self.operation} on {self.kind} {self.name}"

@@ -1,0 +1,306 @@
+"""Spark for a copy or a landing: a session of ours or the caller's, and its errors in our words."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seamark import errors
+from seamark.context.java_client import build_client_config, build_java_config, embed_files
+from seamark.context.kafka_keys import JAVA_KEYS, LIBRDKAFKA_KEYS
+from seamark.core.secrets import mask_text
+from seamark.errors import ConfigurationError, SeamarkError, UsageError
+from seamark.spark.packing import GATEWAY_VARIABLE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from seamark.context import Context
+
+
+_KAFKA = "kafka."
+
+
+def build_source_client(given: Mapping[str, str]) -> dict[str, str]:
+    """The settings of librdkafka that reach the source, from those of Spark's Kafka source, which are Java's."""
+    named = {key.lower().removeprefix(_KAFKA): value for key, value in given.items() if key.lower().startswith(_KAFKA)}
+    chosen = {key: value for key, value in named.items() if key in LIBRDKAFKA_KEYS | JAVA_KEYS}
+    try:
+        return build_client_config(chosen, origins={key: f"the source option kafka.{key}" for key in chosen})
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            "the source of the copy can't be looked at with the settings of Spark's source",
+            cause=error.message,
+            hint="give librdkafka's settings for it as source_client",
+        ) from None
+
+
+# Of the reader and the admin alone; Java's client and a producer in a task have no use for them.
+_OF_THIS_PROCESS = ("debug", "log_level", "statistics.interval.ms")
+
+
+def build_source(context: Context) -> dict[str, str]:
+    """The brokers of a context as Spark's own Kafka source takes them."""
+    config = context.kafka.client_config()
+    return {f"{_KAFKA}{key}": value for key, value in build_java_config(config).items()}
+
+
+def build_client(context: Context) -> dict[str, str]:
+    """The brokers of a context as librdkafka takes them, also in tasks."""
+    found = embed_files(context.kafka.client_config())
+    return {key: value for key, value in found.items() if key not in _OF_THIS_PROCESS}
+
+
+# The library between Python and Spark's Java logs every call that was interrupted, by the root logger.
+_TALKING = frozenset({"java_gateway", "clientserver"})
+
+
+@contextmanager
+def taking_interrupts() -> Iterator[None]:
+    """Let Ctrl-C raise at once. Spark's own handler calls Java in the midst of a call to Java, which fails loudly."""
+    root = logging.getLogger()
+    root.addFilter(_is_of_others)
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler) if is_main else None
+    try:
+        yield
+    finally:
+        if is_main:
+            signal.signal(signal.SIGINT, before)
+        root.removeFilter(_is_of_others)
+
+
+def _is_of_others(record: logging.LogRecord) -> bool:
+    return record.module not in _TALKING
+
+
+_ISOLATION = "kafka.isolation.level"
+_COMMITTED = "read_committed"
+_DEFAULTS = {
+    # Two polls of 500 records each cost four more requests than one of a thousand: Spark asks for both ends every time.
+    "kafka.max.poll.records": "20000",
+    # At the end of a log the consumer asks for more right away, and a broker answers one request of a connection after
+    # the other: Spark's next question, for the ends, would wait for half a second in every task.
+    "kafka.fetch.max.wait.ms": "20",
+}
+_REQUIRED = {_ISOLATION: _COMMITTED, "includeHeaders": "true", "failOnDataLoss": "true"}
+_FREE = ("groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs")
+_SPLITTING = ("minpartitions", "maxrecordsperpartition")
+
+
+def build_source_options(given: Mapping[str, str]) -> dict[str, str]:
+    """The options of the source, but for topic and offsets.
+
+    Spark takes names in any case, gives timestamps precedence over offsets, and passes over what it does not know: so
+    only what is known to be harmless may be given.
+
+    Raises:
+        UsageError: an option would change which records are copied, or is not known.
+    """
+    free = {name.lower(): name for name in _FREE}
+    chosen = dict(_DEFAULTS)
+    for name, value in given.items():
+        low = name.lower()
+        if low.startswith("kafka."):
+            # Every setting of Kafka is in small letters.
+            chosen[low] = value
+        elif low in free:
+            chosen[free[low]] = value
+        else:
+            raise _refuse(name)
+    if chosen.get(_ISOLATION, _COMMITTED) != _COMMITTED:
+        raise UsageError(
+            f"a copy can't be read with {_ISOLATION}={chosen[_ISOLATION]}",
+            cause="records of transactions that were taken back would be copied, and nothing would tell them apart",
+            hint="leave it out",
+        )
+    return {**chosen, **_REQUIRED}
+
+
+def _refuse(name: str) -> UsageError:
+    cause = "the plan says which records are read, and Spark would pass over an option that it does not know"
+    if name.lower() in _SPLITTING:
+        cause = "it would split a source partition, and each must be read by one task to be written once and in order"
+    return UsageError(
+        f"a copy takes no source option {name}", cause=cause, hint=f"it takes kafka.* and {', '.join(_FREE)}"
+    )
+
+
+# For these masters Spark generates a secret for each application and gives it to the executors itself
+# (`SecurityManager.initializeAuth`, Spark 4.2). A standalone master has one secret, which its owner configures.
+_GENERATED = re.compile(r"local|local\[(?:\d+|\*)(?:\s*,\s*(?:\d+|\*))?\]|yarn|k8s:.*")
+
+AUTHENTICATE = "spark.authenticate"
+
+
+def build_auth_conf(master: str) -> dict[str, str]:
+    """Return the settings with which the processes of an application authenticate each other; none if it can't be."""
+    return {AUTHENTICATE: "true"} if _GENERATED.fullmatch(master) else {}
+
+
+def find_open_connections(master: str, conf: Mapping[str, str]) -> str:
+    """Return a warning if any process that reaches the driver can take part in the application; "" if none can."""
+    if conf.get(AUTHENTICATE, "false").strip().lower() == "true":
+        return ""
+    return (
+        f"the Spark application on {master} doesn't authenticate its connections: set spark.authenticate and "
+        "spark.authenticate.secret in spark-defaults.conf of the driver and of the master"
+    )
+
+
+_PACKAGES = ("pyspark", "pyarrow")
+_OURS = re.compile(
+    r"seamark\.errors\.(?P<kind>\w+): (?P<message>[^\n]*)"
+    r"(?:\n\s+cause: (?P<cause>[^\n]*))?(?:\n\s+hint: (?P<hint>[^\n]*))?"
+)
+_NO_SOURCE = re.compile(r"find (?:the )?data source: (?P<name>\S+?)\.?(?:\s|$)", re.IGNORECASE)
+_OUR_SOURCES = "seamark."
+_NO_JAVA = "JAVA_GATEWAY_EXITED"
+_LONGEST = 500
+# A plan whose offsets are gone: retention has passed them, or somebody deleted records.
+_LOST = re.compile(r"OffsetOutOfRange|Some data may have been lost|KAFKA_DATA_LOSS", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """Where Spark runs. `session` is the caller's own, which is left open; else one is made and closed."""
+
+    master: str | None = None
+    jars: str | Path | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    session: Any = None
+
+
+def require_spark() -> None:
+    """Refuse early where Spark is not installed."""
+    missing = [package for package in _PACKAGES if find_spec(package) is None]
+    if missing:
+        raise ConfigurationError(
+            f"this is run by Spark, and {' and '.join(missing)} is not installed",
+            hint="pip install 'seamark[spark]'",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is run: its kind, its name, and the command that goes on with it."""
+
+    kind: str
+    name: str
+    again: str
+
+
+def build_copy_work(plan: str) -> Work:
+    """A copy."""
+    return Work("copy", plan, f"seamark copy run {plan}")
+
+
+@contextmanager
+def open_spark(options: SparkOptions, work: Work) -> Iterator[SparkSession]:
+    """The session, for the time of a run; what Spark raises comes as an error of ours."""
+    require_spark()
+    from seamark.spark.sessions import open_session  # noqa: PLC0415
+
+    with _translating(work):
+        conf = {**_build_quiet(os.environ), **options.conf}
+        spark = open_session(
+            options.master, app=f"seamark {work.kind} {work.name}", jars=options.jars, conf=conf, spark=options.session
+        )
+        if options.session is not None:
+            yield spark
+            return
+        with taking_interrupts():
+            try:
+                yield spark
+            finally:
+                spark.stop()
+
+
+def _build_quiet(environ: Mapping[str, str]) -> dict[str, str]:
+    """Have Spark tell errors alone: what matters is told by us. Who has set up its log gets what they set up."""
+    from importlib.resources import files  # noqa: PLC0415
+
+    place = str(files("seamark.spark") / "quiet.properties")
+    # The JVM of a driver under spark-submit runs already, and its log is set up by whoever submits.
+    if environ.get("SPARK_CONF_DIR") or " " in place or GATEWAY_VARIABLE in environ:
+        return {}
+    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={place}", "spark.log.level": "ERROR"}
+
+
+@contextmanager
+def _translating(work: Work) -> Iterator[None]:
+    try:
+        yield
+    except (SeamarkError, KeyboardInterrupt, OSError):
+        raise
+    except Exception as failure:
+        if not _is_of_spark(failure):
+            raise
+        raise explain_failure(failure, work) from failure
+
+
+def explain_failure(failure: Exception, work: Work) -> SeamarkError:
+    """What Spark says, as an error of ours: that of the task which failed, where it was one of ours."""
+    text = str(failure)
+    again = f"nothing is lost: {work.again} goes on where it stopped"
+    if missing := _NO_SOURCE.search(text):
+        return _explain_missing_source(missing["name"])
+    if _NO_JAVA in text:
+        return ConfigurationError(
+            "Spark could not be started",
+            cause="its Java process ended at once; what it said stands above",
+            hint="check --master, --conf and that java is of version 17 or 21",
+        )
+    if said := list(_OURS.finditer(text)):
+        found = said[-1]
+        kind = getattr(errors, found["kind"], SeamarkError)
+        kind = kind if isinstance(kind, type) and issubclass(kind, SeamarkError) else SeamarkError
+        kind = SeamarkError if kind is errors.PartialError else kind
+        return kind(mask_text(found["message"]), cause=mask_text(found["cause"] or ""), hint=found["hint"] or again)
+    hint = again
+    if _LOST.search(text):
+        hint = "records that were not read yet are gone from the topic"
+        if work.kind == "copy":
+            hint = "records of the plan are gone from the source: make a new plan"
+    first = next((part for part in text.splitlines() if part.strip()), type(failure).__name__)
+    return SeamarkError(
+        f"Spark could not go on with the {work.kind} {work.name}",
+        cause=mask_text(first[:_LONGEST]),
+        hint=f"{hint}; -v shows more",
+    )
+
+
+def _explain_missing_source(name: str) -> SeamarkError:
+    """Build the error for a data source that Spark did not find."""
+    if name.lower() == "kafka":
+        return ConfigurationError(
+            "Spark has no Kafka source",
+            cause="the jars of spark-sql-kafka-0-10 are not on its path",
+            hint="name their folder with --jars or SEAMARK_SPARK_JARS, or have Spark download them: "
+            "--conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        )
+    if name.startswith(_OUR_SOURCES):
+        return SeamarkError(
+            f"Spark did not find seamark's data source {name}",
+            cause="it is not registered in the Spark session that is active in this thread",
+            hint="report this as a bug in seamark, with the output of -v",
+        )
+    return ConfigurationError(
+        f"Spark has no data source {mask_text(name[:_LONGEST])}",
+        cause="the jars that contain it are not on Spark's path",
+        hint="name their folder with --jars or SEAMARK_SPARK_JARS, or have Spark download them: "
+        "--conf spark.jars.packages=GROUP:ARTIFACT:VERSION",
+    )
+
+
+def _is_of_spark(failure: Exception) -> bool:
+    return type(failure).__module__.partition(".")[0] in {"pyspark", "py4j"}

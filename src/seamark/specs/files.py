@@ -1,0 +1,202 @@
+"""Which files a spec is made of."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from seamark.core.files import Place
+from seamark.errors import SpecError
+from seamark.specs.nodes import build_spec_error
+
+SUFFIXES = frozenset({".yaml", ".yml", ".json", ".properties", ".py"})
+"""Endings of files that hold resources. Others in a folder are not looked at."""
+
+# A fleet of ten thousand connectors with a file each is a tenth of this.
+_MAX_FILES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file to be read. `folder` is where it stands, made whole; `top` the outermost whose `_defaults.yaml` counts."""
+
+    path: Path
+    folder: Path
+    top: Path
+
+
+def find_files(paths: Sequence[Path], *, top: Path | None = None) -> tuple[FoundFile, ...]:
+    """Every file below the paths, each real file once, in a fixed order. `top` is where defaults begin, if given."""
+    found: dict[str, FoundFile] = {}
+    for path in paths:
+        start = find_top(top or (path if path.is_dir() else path.parent))
+        for file, folder, real in _find_below(path):
+            found.setdefault(real, FoundFile(file, folder, start))
+            if len(found) > _MAX_FILES:
+                raise SpecError(
+                    f"{path} has more than {_MAX_FILES} spec files", hint="look whether this is the folder you meant"
+                )
+    return tuple(found.values())
+
+
+def find_top(folder: Path) -> Path:
+    """The outermost folder whose defaults count for files of this one: that of its repository, else itself."""
+    return find_repository(folder) or folder.resolve()
+
+
+def find_repository(path: Path) -> Path | None:
+    """The nearest folder at or above the path that git keeps."""
+    whole = path.resolve()
+    for folder in (whole, *whole.parents):
+        if (folder / ".git").exists():
+            return folder
+    return None
+
+
+# A file as it was found, its folder made whole, and its own whole path.
+_Spot = tuple[Path, Path, str]
+
+
+def _find_below(path: Path) -> Iterator[_Spot]:
+    if path.is_dir():
+        yield from _walk(path)
+        return
+    if not path.is_file():
+        raise SpecError(f"{path} is not there, or no file", hint="give a spec file, or a folder of them")
+    if path.suffix.lower() not in SUFFIXES:
+        raise build_spec_error(
+            Place(str(path)),
+            f"its ending is none of {', '.join(sorted(SUFFIXES))}",
+            hint="give the file its right ending",
+        )
+    yield _build_spot(path)
+
+
+def _walk(root: Path) -> Iterator[_Spot]:
+    """Files of a folder. Links come last, so that none takes the place of what it leads to."""
+    inside = root.resolve()
+    links: list[Path] = []
+    seen: set[Path] = set()
+    folders = [root]
+    while folders or links:
+        if not folders:
+            link = links.pop(0)
+            if link.is_dir():
+                folders.append(link)
+            elif link.is_file() and link.suffix.lower() in SUFFIXES:
+                yield _build_spot(link)
+            continue
+        folder = folders.pop()
+        real = folder.resolve()
+        if real in seen:
+            continue
+        seen.add(real)
+        below: list[Path] = []
+        for entry in _list(folder):
+            if entry.is_symlink():
+                _refuse_leaving(folder / entry.name, inside)
+                links.append(folder / entry.name)
+            elif entry.is_dir():
+                below.append(folder / entry.name)
+            elif entry.is_file() and os.path.splitext(entry.name)[1].lower() in SUFFIXES:  # noqa: PTH122 - no Path yet
+                yield folder / entry.name, real, f"{real}/{entry.name}"
+        folders += reversed(below)
+
+
+def _build_spot(path: Path) -> _Spot:
+    return path, path.parent.resolve(), str(path.resolve())
+
+
+def _list(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted((entry for entry in entries if entry.name[0] not in "._"), key=lambda entry: entry.name)
+    except OSError as error:
+        cause = error.strerror or type(error).__name__
+        raise SpecError(f"{folder} can't be read", cause=cause, hint="look whether you may read it") from None
+
+
+def _refuse_leaving(path: Path, inside: Path) -> None:
+    try:
+        target = path.resolve(strict=True)
+    except (OSError, RuntimeError):
+        raise build_spec_error(Place(str(path)), "the link leads nowhere", hint="take the link out") from None
+    if not target.is_relative_to(inside):
+        raise build_spec_error(
+            Place(str(path)), "the link leads out of the folder", hint="put a copy in its place, or give both paths"
+        )
+
+
+# An apply deletes what a former apply of the same spec made and the spec no longer has. So two different sets of
+# files must never have one id: a part of a folder has another id than the whole.
+
+_MAX_BYTES = 1 << 20
+_SECTION = re.compile(r'\[\s*remote\s+"origin"\s*\]', re.IGNORECASE)
+_URL = re.compile(r'url\s*=\s*"?([^"#;\s]+)"?', re.IGNORECASE)
+_WITH_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^/@]*@)*(?P<host>[^/]*)/*(?P<path>.*)", re.IGNORECASE)
+_LIKE_SCP = re.compile(r"(?:[^/@]*@)?(?P<host>[^/:@]+):/*(?P<path>.+)")
+_USUAL_PORT = re.compile(r":(?:22|80|443|9418)?$")
+
+
+def build_spec_id(paths: Sequence[Path], *, named: Mapping[Path, str], hostname: str) -> str:
+    """The id. `named` holds the names that `_defaults.yaml` files give, by their folder made whole."""
+    return ",".join(sorted({_identify(path.resolve(), named, hostname) for path in paths}))
+
+
+def _identify(path: Path, named: Mapping[Path, str], hostname: str) -> str:
+    if path in named:
+        return named[path]
+    root = find_repository(path)
+    origin = read_origin(root) if root is not None else None
+    if root is None or origin is None:
+        return f"{hostname}:{path}"
+    inner = path.relative_to(root).as_posix()
+    return f"{origin}//{'' if inner == '.' else inner}"
+
+
+def read_origin(root: Path) -> str | None:
+    """The address of the remote `origin`, without scheme and user; None where there is none."""
+    config = _find_config(root / ".git")
+    inside = False
+    for line in _read(config).splitlines() if config else ():
+        text = line.strip()
+        if text.startswith("["):
+            inside = _SECTION.match(text) is not None
+        elif inside and (found := _URL.match(text)):
+            return normalize_address(found[1])
+    return None
+
+
+def normalize_address(url: str) -> str:
+    """One spelling for all ways to reach a repository: `git@host:a/b.git` and `https://user:token@host/a/b`."""
+    found = _WITH_SCHEME.fullmatch(url) or _LIKE_SCP.fullmatch(url)
+    if found is None:
+        return url.rstrip("/").removesuffix(".git")
+    host = _USUAL_PORT.sub("", found["host"]).lower()
+    return f"{host}/{found['path'].rstrip('/').removesuffix('.git')}"
+
+
+def _find_config(git: Path) -> Path | None:
+    """The config of a repository. In a second work tree `.git` is a file that says where the rest is."""
+    folder = git
+    if git.is_file():
+        pointer = _read(git).strip()
+        if not pointer.startswith("gitdir:"):
+            return None
+        folder = git.parent / pointer.removeprefix("gitdir:").strip()
+    common = folder / "commondir"
+    if common.is_file():
+        folder = folder / _read(common).strip()
+    config = folder / "config"
+    return config if config.is_file() else None
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MAX_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,112 @@
+"""What a running fleet changes in the files that describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from seamark.connectors.config import DesiredConnector
+from seamark.errors import SeamarkError
+from seamark.pipelines.declared import DesiredLanding
+from seamark.specs.layers import Layer
+from seamark.specs.nodes import Document, Table
+from seamark.topics.service import DesiredTopic
+
+
+class Maker(StrEnum):
+    """How a connector was written."""
+
+    YAML = "yaml"
+    EACH = "each"
+    JSON = "json"
+    PROPERTIES = "properties"
+    PY = "py"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A connector, and where its parts stand.
+
+    `entry` is the table that has its name and config; `own` are the config keys that stand there, `inherited` those it
+    gets from elsewhere. Both are empty where the file can't be changed.
+    """
+
+    connector: DesiredConnector
+    maker: Maker
+    document: Document = field(repr=False)
+    entry: Table | None = field(default=None, repr=False)
+    own: Layer = field(default_factory=dict, repr=False)
+    inherited: Layer = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What one file defines."""
+
+    definitions: tuple[Definition, ...] = ()
+    topics: tuple[DesiredTopic, ...] = ()
+    landings: tuple[DesiredLanding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PulledFile:
+    """One file as it shall be. `before` is None where it is new. `owners` are the connectors it is changed for."""
+
+    path: str
+    after: str = field(repr=False)
+    before: str | None = field(default=None, repr=False)
+    owners: tuple[str, ...] = ()
+    encoding: str = "utf-8"
+    diff: str = field(default="", repr=False)
+    """The change for people to read, without secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedConnector:
+    """A connector whose file differs and can't be changed. `differences` are lines, without secrets."""
+
+    owner: str
+    place: str
+    reason: str
+    differences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PulledSecret:
+    """A secret that is not written into a file: a reference stands for it. `words` say what is to do."""
+
+    owner: str
+    key: str
+    reference: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """Everything that a pull would do, and what it can't do."""
+
+    folder: str
+    files: tuple[PulledFile, ...] = ()
+    skipped: tuple[SkippedConnector, ...] = ()
+    secrets: tuple[PulledSecret, ...] = ()
+    absent: tuple[str, ...] = ()
+    """Connectors of the files that do not run."""
+    read: int = 0
+    unchanged: int = 0
+    failures: Mapping[str, SeamarkError] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """Everything that some files say should be.
+
+    `id` tells this spec from all others, on every machine that has a copy of it: what a former apply of it made is
+    known by that.
+    """
+
+    id: str
+    connectors: tuple[DesiredConnector, ...] = ()
+    topics: tuple[DesiredTopic, ...] = ()
+    files: tuple[str, ...] = ()
+    landings: tuple[DesiredLanding, ...] = ()

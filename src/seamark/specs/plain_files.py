@@ -1,0 +1,212 @@
+"""JSON as a tree of texts with their places. Numbers stay as they are spelled, as Connect keeps them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from seamark.context.properties import MalformedEscapeError, parse_properties
+from seamark.core.files import Place
+from seamark.errors import SpecError
+from seamark.specs.layers import ConfigLeaf, Layer, build_connector, check_name, check_state, settle_reference
+from seamark.specs.model import Contents, Definition, Maker
+from seamark.specs.nodes import MAX_DEPTH, Document, Items, Node, Scalar, Table, build_spec_error
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_STRING = re.compile(r'"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*)"')
+_WORD = re.compile(r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)(?![\w.+-])")
+
+
+def parse_json(document: Document) -> Node:
+    """The only value of the text. A key that stands twice is an error: nobody knows which one is meant."""
+    return _Parser(document).parse()
+
+
+class _Parser:
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._text = document.text
+        self._position = 0
+
+    def parse(self) -> Node:
+        self._skip()
+        node = self._parse_value(depth=1)
+        self._skip()
+        if self._position < len(self._text):
+            raise self._document.error(self._position, "something stands behind the end of the JSON")
+        return node
+
+    def _skip(self) -> str:
+        """Go to the next character that counts, and give it; empty at the end."""
+        found = _SPACE.match(self._text, self._position)
+        self._position = found.end() if found else self._position
+        return self._text[self._position : self._position + 1]
+
+    def _parse_value(self, *, depth: int) -> Node:
+        if depth > MAX_DEPTH:
+            raise self._document.error(self._position, f"it is nested more than {MAX_DEPTH} levels deep")
+        char = self._text[self._position : self._position + 1]
+        if char == '"':
+            return self._parse_string()
+        if char == "{":
+            return self._parse_object(depth)
+        if char == "[":
+            return self._parse_array(depth)
+        found = _WORD.match(self._text, self._position)
+        if found is None:
+            raise self._document.error(self._position, "a JSON value is missing here")
+        self._position = found.end()
+        return Scalar(found[0], found.start(), found.end(), is_null=found[0] == "null")
+
+    def _parse_string(self) -> Scalar:
+        start = self._position
+        found = _STRING.match(self._text, start)
+        if found is None:
+            raise self._document.error(
+                start, "this text has no end, a line break in it, or a wrong escape", hint="a backslash is written \\\\"
+            )
+        self._position = found.end()
+        text = found[1] if "\\" not in found[1] else str(json.loads(found[0]))
+        return Scalar(text, start, found.end(), '"')
+
+    def _parse_object(self, depth: int) -> Table:
+        start = self._position
+        entries: dict[str, tuple[Scalar, Node]] = {}
+        self._position += 1
+        char = self._skip()
+        while char != "}" or entries:
+            if char != '"':
+                raise self._document.error(self._position, "a key in quotation marks is missing here")
+            key = self._parse_string()
+            if key.text in entries:
+                first = self._document.place(entries[key.text][0])
+                raise self._document.error(key, f"the key {key.text} is here twice, first in line {first.line}")
+            self._expect(":")
+            self._skip()
+            entries[key.text] = (key, self._parse_value(depth=depth + 1))
+            if self._expect(",", "}") == "}":
+                return Table(entries, start, self._position, is_flow=True)
+            char = self._skip()
+        self._position += 1
+        return Table(entries, start, self._position, is_flow=True)
+
+    def _parse_array(self, depth: int) -> Items:
+        start = self._position
+        nodes: list[Node] = []
+        self._position += 1
+        char = self._skip()
+        while char != "]" or nodes:
+            nodes.append(self._parse_value(depth=depth + 1))
+            if self._expect(",", "]") == "]":
+                return Items(tuple(nodes), start, self._position, is_flow=True)
+            char = self._skip()
+        self._position += 1
+        return Items((), start, self._position, is_flow=True)
+
+    def _expect(self, *wanted: str) -> str:
+        char = self._skip()
+        if char not in wanted:
+            raise self._document.error(self._position, f"{' or '.join(wanted)} is missing here")
+        self._position += 1
+        return char
+
+
+_HOW = 'write {"name": "…", "config": {…}}; to leave the file out, begin its name with _'
+_KEYS = frozenset({"name", "config", "initial_state"})
+_TOLD = frozenset({"tasks", "type"})
+
+
+def read_json_file(document: Document, *, cluster: str | None) -> Contents:
+    """Every connector of the file. Nothing is filled in, and no defaults count: it is what Connect gets."""
+    root = parse_json(document)
+    parts = root.nodes if isinstance(root, Items) else (root,)
+    return Contents(tuple(_build(part, document, cluster=cluster) for part in parts))
+
+
+def _build(node: Node, document: Document, *, cluster: str | None) -> Definition:
+    if not isinstance(node, Table):
+        raise document.error(node, "a connector must be a JSON object", hint=_HOW)
+    if "connector.class" in node.entries:
+        entry, config, state = node, node, ""
+    else:
+        entry, config, state = node, _find_config(node, document), _find_state(node, document)
+    name = _find_text(entry, "name", document)
+    own: Layer = dict(_read_config(config, document))
+    connector = build_connector(
+        check_name(name.text, document.place(name)),
+        {key: settle_reference(leaf.scalar.text, document.folder) for key, leaf in own.items()},
+        place=document.place(node),
+        cluster=cluster,
+        state=state,
+    )
+    return Definition(connector, Maker.JSON, document, entry, own)
+
+
+def _find_config(node: Table, document: Document) -> Table:
+    for name, (key, _) in node.entries.items():
+        if name not in _KEYS:
+            told = "Connect tells it and does not take it: take it out" if name in _TOLD else _HOW
+            raise document.error(key, f"Connect takes no {name} here", hint=told)
+    if "config" not in node.entries:
+        raise document.error(node, "this is no connector: it has neither config nor connector.class", hint=_HOW)
+    config = node.entries["config"][1]
+    if not isinstance(config, Table):
+        raise document.error(config, "config must be a JSON object", hint=_HOW)
+    return config
+
+
+def _find_state(node: Table, document: Document) -> str:
+    if "initial_state" not in node.entries:
+        return ""
+    found = _find_text(node, "initial_state", document)
+    return check_state(found.text, document.place(found))
+
+
+def _find_text(node: Table, key: str, document: Document) -> Scalar:
+    found = node.entries[key][1] if key in node.entries else None
+    if not isinstance(found, Scalar) or found.style != '"':
+        raise document.error(found or node, f"{key} must be there, and a text", hint=_HOW)
+    return found
+
+
+def _read_config(config: Table, document: Document) -> Iterator[tuple[str, ConfigLeaf]]:
+    for name, (key, value) in config.entries.items():
+        if not isinstance(value, Scalar):
+            raise document.error(value, f"{name} is not a single value", hint="Connect takes texts: put it in quotes")
+        if value.is_null:
+            raise document.error(key, f"{name} is null", hint='leave the key out, or write ""')
+        yield name, ConfigLeaf(value, document)
+
+
+def read_properties_file(document: Document, *, cluster: str | None) -> Contents:
+    """The connector of the file. As for Java, the last one counts of a key that stands twice."""
+    malformed: SpecError | None = None
+    try:
+        found = {entry.key: entry for entry in parse_properties(document.text)}
+    except MalformedEscapeError as error:
+        malformed = build_spec_error(
+            Place(document.file, error.line, 1),
+            "\\u must be followed by four hexadecimal digits",
+            hint="a backslash itself is written \\\\",
+        )
+    if malformed is not None:
+        raise malformed
+    if "name" not in found or not found["name"].value:
+        raise build_spec_error(
+            Place(document.file, 1, 1),
+            "this is no connector: it has no name",
+            hint="add name=…; to leave the file out, begin its name with _",
+        )
+    # Lines stand in place of offsets: such a file is changed by whole lines.
+    own: Layer = {
+        key: ConfigLeaf(Scalar(entry.value, entry.line, entry.last_line), document) for key, entry in found.items()
+    }
+    connector = build_connector(
+        found["name"].value,
+        {key: settle_reference(entry.value, document.folder) for key, entry in found.items()},
+        place=Place(document.file, found["name"].line, 1),
+        cluster=cluster,
+        state="",
+    )
+    return Contents((Definition(connector, Maker.PROPERTIES, document, own=own),))

@@ -1,0 +1,411 @@
+"""A topic comes and goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, Self
+
+from seamark.changes.action import Reads, StandaloneStep, StepSeen, action_kind, needs_permission, take_last_look
+from seamark.changes.effect import Effect, FieldChange, Sign
+from seamark.changes.environment import World
+from seamark.changes.locks import topic_lock
+from seamark.changes.step import CanNotUndo, Intent, Observed, Step, compare_image, step_kind
+from seamark.core.refs import Port
+from seamark.errors import AlreadyExistsError, NotFoundError, RefusedError
+from seamark.kafka.api import BROKERS
+from seamark.kafka.groups import build_commit_image
+from seamark.kafka.model import TopicStatus, normalize_value
+from seamark.policy.permissions import Permission
+from seamark.report.words import render_count
+
+
+def read_topic(world: World, name: str) -> TopicStatus | None:
+    """The topic with its configs, or None where there is none of that name."""
+    reading = world.use(BROKERS)().read_topics([name])
+    for error in reading.failures.values():
+        if isinstance(error, NotFoundError):
+            return None
+        raise error
+    (topic,) = reading.items
+    if topic.configs_error:
+        raise RefusedError(
+            f"the configs of topic/{name} can't be read, and nothing is changed unseen",
+            cause=topic.configs_error,
+            hint=f"grant DESCRIBE_CONFIGS on the topic {name} to the principal of this context",
+        )
+    return topic
+
+
+def require_topic(world: World, name: str) -> TopicStatus:
+    """The topic, or the error that it is not there."""
+    topic = read_topic(world, name)
+    if topic is None:
+        raise NotFoundError(f"there is no topic/{name}", hint="seamark topics list shows what is there")
+    return topic
+
+
+def pick_configs(topic: TopicStatus, keys: Iterable[str]) -> dict[str, str | None]:
+    """What is set on the topic itself for some keys; None where the brokers' default counts."""
+    own = topic.own_configs
+    return {key: normalize_value(own[key]) if key in own else None for key in sorted(keys)}
+
+
+def build_configs(values: Mapping[str, str]) -> dict[str, str]:
+    """Configs as they stand in an image."""
+    return {key: normalize_value(values[key]) for key in sorted(values)}
+
+
+def read_export(world: World, topic: TopicStatus) -> dict[str, Any]:
+    """All that is worth keeping of a topic before it goes: its shape, its bounds, and what groups committed on it."""
+    kafka = world.use(BROKERS)()
+    bounds = kafka.read_bounds(topic.led_spots).found
+    groups = [listing.name for listing in kafka.read_consumer_groups() if listing.has_offsets]
+    committed = kafka.read_committed(dict.fromkeys(groups, topic.spots))
+    return {
+        "topic_id": topic.topic_id,
+        "partitions": len(topic.partitions),
+        "replication_factor": topic.replication_factor,
+        "configs": topic.own_configs,
+        "bounds": {str(number): [found.earliest, found.latest] for (_, number), found in sorted(bounds.items())},
+        "groups": {
+            found.group: {
+                str(number): build_commit_image(commit) for (_, number), commit in sorted(found.offsets.items())
+            }
+            for found in committed.items
+            if found.offsets
+        },
+        "groups_not_read": {name: error.message for name, error in committed.failures.items()},
+    }
+
+
+def is_led(topic: TopicStatus) -> bool:
+    """Whether every partition has a leader, so that it can be used."""
+    return not topic.leaderless
+
+
+# The controller's word reaches every broker within a second or two; half a minute is a cluster in trouble.
+SETTLE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAction(StandaloneStep):
+    """What every step on one topic shares: it locks the topic, and comes before what uses the topic."""
+
+    settle_seconds: ClassVar[float] = SETTLE_SECONDS
+
+    name: str
+
+    @property
+    def subject(self) -> str:
+        return f"topic/{self.name}"
+
+    @classmethod
+    def find_locks(cls, actions: Sequence[Self], reads: Reads) -> Sequence[frozenset[str]]:
+        del reads
+        return [frozenset({topic_lock(action.name)}) for action in actions]
+
+
+class TopicGuard(Protocol):
+    """Tells whether a topic may be deleted, and what more partitions do."""
+
+    def check_delete(self, name: str) -> None:
+        """Refuse to delete a topic that is internal or in use.
+
+        Raises:
+            RefusedError: it must not be deleted.
+        """
+        ...
+
+    def read_grow_notes(self, topic: TopicStatus) -> tuple[str, ...]:
+        """Return which users of a topic are affected if it gets more partitions."""
+        ...
+
+
+TOPIC_GUARD: Port[TopicGuard] = Port("topic guard")
+
+
+@dataclass(frozen=True, slots=True)
+class _NewTopic(TopicAction):
+    """What the two steps about a new topic share: its shape. What is None is left to the brokers, and not looked at."""
+
+    aspect: ClassVar[str] = "topic"
+    partitions: int | None = None
+    replication_factor: int | None = None
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+    def _wanted(self) -> dict[str, Any]:
+        return {
+            "partitions": self.partitions,
+            "replication_factor": self.replication_factor,
+            "configs": build_configs(self.configs),
+        }
+
+    def _build_image(self, topic: TopicStatus | None) -> dict[str, Any] | None:
+        if topic is None:
+            return None
+        return {
+            "partitions": None if self.partitions is None else len(topic.partitions),
+            "replication_factor": None if self.replication_factor is None else topic.replication_factor,
+            "configs": pick_configs(topic, self.configs),
+        }
+
+
+@action_kind("create-topic")
+@needs_permission(Permission.ADMINISTER)
+@step_kind("create-topic")
+@dataclass(frozen=True, slots=True)
+class CreateTopic(_NewTopic):
+    """A topic that is not there yet is created. Undoing it deletes it, as long as nobody has written to it."""
+
+    def describe(self) -> str:
+        count = f"{self.partitions} partition" + ("s" if self.partitions != 1 else "")
+        return f"create {self.subject}" + (f" with {count}" if self.partitions is not None else "")
+
+    def intend(self, world: World) -> Intent:
+        return Intent(before=self._build_image(read_topic(world, self.name)), after=self._wanted())
+
+    def perform(self, world: World, intent: Intent) -> None:
+        if intent.before is not None:
+            raise AlreadyExistsError(
+                f"{self.subject} is there already", hint="change it instead of creating it, or choose another name"
+            )
+        world.use(BROKERS)().create_topic(
+            self.name, partitions=self.partitions, replication_factor=self.replication_factor, configs=self.configs
+        )
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        copies = self.replication_factor
+        partitions = self.partitions
+        parts = [
+            "the brokers' number of partitions" if partitions is None else render_count(partitions, "partition"),
+            "the brokers' replication" if copies is None else f"replication {copies}",
+        ]
+        configs = compare_configs({}, seen.intent.after["configs"])
+        # A new topic has few configs, and whoever reviews it wants to see them.
+        told = " ".join(f"{found.key}={found.after}" for found in configs)
+        words = f"create: {', '.join(parts)}" + (f" with {told}" if told else "")
+        return Effect(Sign.CREATE, self.subject, words, configs)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        topic = read_topic(world, self.name)
+        seen = compare_image(self._build_image(topic), intent)
+        # Until somebody leads it, a step after this one could not use it.
+        is_usable = topic is None or is_led(topic)
+        return seen if seen is not Observed.AFTER or is_usable else Observed.BETWEEN
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        if intent.before is not None:
+            return None
+        return DeleteNewTopic(self.name, self.partitions, self.replication_factor, dict(self.configs))
+
+
+@action_kind("delete-new-topic")
+@needs_permission(Permission.DELETE)
+@step_kind("delete-new-topic")
+@dataclass(frozen=True, slots=True)
+class DeleteNewTopic(_NewTopic):
+    """A topic that was just created goes again. It is refused where it holds or has held a record.
+
+    The brokers give a topic its id, so nobody can know it before: what is compared is its shape.
+    """
+
+    def describe(self) -> str:
+        return f"delete {self.subject}, if it is still empty"
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        del seen
+        return Effect(Sign.DELETE, self.subject, "delete, if it is still empty")
+
+    def intend(self, world: World) -> Intent:
+        return Intent(before=self._build_image(read_topic(world, self.name)), after=None)
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del intent
+        take_last_look(world, self.subject, lambda: self._require_empty(world))
+        world.use(BROKERS)().delete_topic(self.name)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        return compare_image(self._build_image(read_topic(world, self.name)), intent)
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        if intent.before is None:
+            return None
+        return CreateTopic(self.name, self.partitions, self.replication_factor, dict(self.configs))
+
+    def _require_empty(self, world: World) -> None:
+        topic = read_topic(world, self.name)
+        spots = () if topic is None else topic.spots
+        bounds = world.use(BROKERS)().read_bounds(spots).require_complete(what="the bounds")
+        written = sorted(number for (_, number), found in bounds.items() if found.latest)
+        if written:
+            raise RefusedError(
+                f"{self.subject} is not empty any more; it was not deleted",
+                cause=f"records were written to its partitions {', '.join(map(str, written))}",
+                hint=f"if nobody needs them: seamark topics delete {self.name}",
+            )
+
+
+@action_kind("delete-topic")
+@needs_permission(Permission.DELETE)
+@step_kind("delete-topic")
+@dataclass(frozen=True, slots=True)
+class DeleteTopic(TopicAction):
+    """A topic is deleted with all that is in it, for good. What can be kept of it is written to the journal first."""
+
+    aspect: ClassVar[str] = "topic"
+
+    def describe(self) -> str:
+        return f"delete {self.subject} with all its records, for good"
+
+    @classmethod
+    def inspect(cls, actions: Sequence[Self], reads: Reads) -> Sequence[StepSeen]:
+        for action in actions:
+            reads.use(TOPIC_GUARD).check_delete(action.name)
+        return super(DeleteTopic, cls).inspect(actions, reads)
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        export = seen.intent.extra or {}
+        bounds: Mapping[str, Any] = export.get("bounds", {})
+        records = sum(max(0, latest - earliest) for earliest, latest in bounds.values())
+        what = f"{render_count(records, 'record')} in {render_count(int(export.get('partitions', 0)), 'partition')}"
+        return Effect(Sign.DELETE, self.subject, f"delete: {what}, for good")
+
+    def intend(self, world: World) -> Intent:
+        topic = read_topic(world, self.name)
+        if topic is None:
+            return Intent(before=None, after=None)
+        return Intent(before=_build_identity(topic), after=None, extra=read_export(world, topic))
+
+    def perform(self, world: World, intent: Intent) -> None:
+        topic = take_last_look(world, self.subject, lambda: read_topic(world, self.name))
+        if _build_identity(topic) != intent.before:
+            raise RefusedError(f"{self.subject} is another one than a moment ago; nothing was deleted")
+        world.use(BROKERS)().delete_topic(self.name)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        return compare_image(_build_identity(read_topic(world, self.name)), intent)
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        if intent.before is None:
+            return None
+        return CanNotUndo(
+            "its records are gone; the journal keeps its configs, its bounds and what groups had committed on it"
+        )
+
+
+def _build_identity(topic: TopicStatus | None) -> dict[str, Any] | None:
+    """A topic of the same name that was made anew has another id."""
+    return None if topic is None else {"topic_id": topic.topic_id}
+
+
+def compare_configs(before: Mapping[str, str | None], after: Mapping[str, str | None]) -> tuple[FieldChange, ...]:
+    """Return the configs that differ, by key."""
+    keys = sorted(before.keys() | after.keys())
+    return tuple(FieldChange(key, before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key))
+
+
+@action_kind("grow-topic")
+@needs_permission(Permission.ADMINISTER)
+@step_kind("grow-topic")
+@dataclass(frozen=True, slots=True)
+class GrowTopic(TopicAction):
+    """A topic gets more partitions, for good: Kafka takes none away."""
+
+    aspect: ClassVar[str] = "partitions"
+    partitions: int
+
+    def describe(self) -> str:
+        return f"grow {self.subject} to {self.partitions} partitions, for good"
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        have = int(seen.intent.before["partitions"])
+        more = render_count(self.partitions - have, "partition")
+        fields = (FieldChange("partitions", str(have), str(self.partitions)),)
+        return Effect(Sign.CHANGE, self.subject, f"grow by {more}, for good", fields)
+
+    def intend(self, world: World) -> Intent:
+        topic = require_topic(world, self.name)
+        after = {"topic_id": topic.topic_id, "partitions": self.partitions}
+        return Intent(before=_build_count(topic), after=after)
+
+    def perform(self, world: World, intent: Intent) -> None:
+        if intent.before["partitions"] > self.partitions:
+            raise RefusedError(
+                f"{self.subject} has {intent.before['partitions']} partitions, and Kafka takes none away",
+                hint=f"copy it to a topic with {self.partitions} partitions: seamark copy",
+            )
+        world.use(BROKERS)().grow_topic(self.name, partitions=self.partitions)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        topic = read_topic(world, self.name)
+        if topic is None:
+            return Observed.FOREIGN
+        seen = compare_image(_build_count(topic), intent)
+        return seen if seen is not Observed.AFTER or is_led(topic) else Observed.BETWEEN
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        if intent.before == intent.after:
+            return None
+        return CanNotUndo("Kafka takes no partition away from a topic")
+
+
+@action_kind("alter-topic-config")
+@needs_permission(Permission.ADMINISTER)
+@step_kind("alter-topic-config")
+@dataclass(frozen=True, slots=True)
+class AlterTopicConfig(TopicAction):
+    """Configs of a topic are set; those in `remove` are taken away from it, and the brokers' default counts again.
+
+    A plan has one such step for a topic: their images are only comparable where they show the same keys.
+    """
+
+    aspect: ClassVar[str] = "configs"
+    values: Mapping[str, str] = field(default_factory=dict)
+    remove: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        return f"change the config of {self.subject}: {', '.join(self._keys())}"
+
+    def build_effect(self, seen: StepSeen) -> Effect:
+        fields = compare_configs(seen.intent.before["configs"], seen.intent.after["configs"])
+        return Effect(Sign.CHANGE, self.subject, f"change {render_count(len(fields), 'config')}", fields)
+
+    def intend(self, world: World) -> Intent:
+        topic = require_topic(world, self.name)
+        self._refuse_hidden(topic)
+        wanted: dict[str, str | None] = {**build_configs(self.values), **dict.fromkeys(self.remove)}
+        after = {"topic_id": topic.topic_id, "configs": {key: wanted[key] for key in self._keys()}}
+        return Intent(before=self._build_image(topic), after=after)
+
+    def perform(self, world: World, intent: Intent) -> None:
+        del intent
+        world.use(BROKERS)().alter_topic_config(self.name, values=self.values, remove=self.remove)
+
+    def observe(self, world: World, intent: Intent) -> Observed:
+        topic = read_topic(world, self.name)
+        return Observed.FOREIGN if topic is None else compare_image(self._build_image(topic), intent)
+
+    def undo(self, intent: Intent) -> Step | CanNotUndo | None:
+        before: Mapping[str, str | None] = intent.before["configs"]
+        values = {key: value for key, value in before.items() if value is not None}
+        return AlterTopicConfig(self.name, values, tuple(key for key in before if key not in values))
+
+    def _keys(self) -> list[str]:
+        return sorted({*self.values, *self.remove})
+
+    def _build_image(self, topic: TopicStatus) -> dict[str, Any]:
+        return {"topic_id": topic.topic_id, "configs": pick_configs(topic, self._keys())}
+
+    def _refuse_hidden(self, topic: TopicStatus) -> None:
+        hidden = [key for key in self._keys() if key in topic.configs and topic.configs[key].is_sensitive]
+        if hidden:
+            raise RefusedError(
+                f"the brokers do not tell the {', '.join(hidden)} of {self.subject}",
+                cause="what can't be seen can be neither verified nor undone",
+                hint="change it with Kafka's own kafka-configs",
+            )
+
+
+def _build_count(topic: TopicStatus) -> dict[str, Any]:
+    return {"topic_id": topic.topic_id, "partitions": len(topic.partitions)}
