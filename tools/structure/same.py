@@ -42,7 +42,7 @@ def find_differences(root: Path, commit: str) -> tuple[list[str], int]:
         old = read_tree(Path(folder) / "src" / ROOT)
         placement = read_placement(Path(folder) / "tools" / "structure")
     new = read_tree(root / "src" / ROOT)
-    names = Names(old, _find_places(placement, new))
+    names = Names(old, _find_places(placement, read_placement(root / "tools" / "structure")))
     before = _dump_tree(old, _Old(names))
     after = _dump_tree(new, _New(new))
     found = [*_compare(before, after), *_compare_uses(old, new, names)]
@@ -56,11 +56,11 @@ def _extract(root: Path, commit: str, folder: Path) -> None:
         archive.extractall(folder, filter="data")
 
 
-def _find_places(placement: Placement, new: Tree) -> Placement:
-    """Return where each module is: some packages may be merged and others not."""
+def _find_places(placement: Placement, new: Placement) -> Placement:
+    """Return where each module is: one whose row is still the same isn't merged yet."""
     return Placement(
         {
-            name: Place(name if name in new.modules else place.merged_into, place.merged_into)
+            name: Place(name if new.modules.get(name) == place else place.merged_into, place.merged_into)
             for name, place in placement.modules.items()
         },
         {},

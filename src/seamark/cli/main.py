@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,17 +78,19 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, summary) for name, (_, summary) in self.lazy.items()])
 
 
-class _SafeFormatter(logging.Formatter):
-    """Log lines without secrets and without control characters."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return escape(mask_text(super().format(record)), multiline=True)
-
-
 def start_logging(stream: TextIO, *, verbose: int) -> None:
     """Show the log of seamark with one `-v`, of everything with two."""
+    # Not at the top: `--help` doesn't need it, and it takes 6 ms.
+    import logging  # noqa: PLC0415
+
+    class SafeFormatter(logging.Formatter):
+        """Log lines without secrets and without control characters."""
+
+        def format(self, record: logging.LogRecord) -> str:
+            return escape(mask_text(super().format(record)), multiline=True)
+
     channel = logging.StreamHandler(stream)
-    channel.setFormatter(_SafeFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    channel.setFormatter(SafeFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("seamark" if verbose == 1 else None)
     logger.setLevel(logging.DEBUG)
     logger.addHandler(channel)

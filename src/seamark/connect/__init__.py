@@ -2,7 +2,7 @@
 
     client.py      what can be asked, one method each
     caller.py      one call from first attempt to answer: fail-over, pauses, deadline
-    answer.py      what an answer means; rules.py is its table
+    answers.py     what an answer means, and the table of the rules
     transport.py   one HTTP request and nothing else
     wire.py        Connect's JSON as seamark's values
     capability.py  what a worker of some version can do

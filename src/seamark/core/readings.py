@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -72,6 +71,9 @@ def _run_here(calls: Mapping[str, Callable[[], T]]) -> dict[str, tuple[tuple[T, 
 
 
 def _run_in_threads(calls: Mapping[str, Callable[[], T]]) -> dict[str, tuple[tuple[T, ...], SeamarkError | None]]:
+    # Not at the top: it imports logging, and every command that only prints a help text would pay for both.
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+
     pool = ThreadPoolExecutor(max_workers=min(MAX_THREADS, len(calls)), thread_name_prefix="seamark-fleet")
     try:
         # Each in a copy of this context, which holds the deadline of the request that the calls belong to.

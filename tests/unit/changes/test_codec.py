@@ -503,6 +503,16 @@ class TestRegistry:
         known = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
         assert sorted(known) == sorted(written)
 
+    def test_every_kind_of_action_is_known_to_who_imports_the_package(self):
+        folder = Path(seamark.__file__).parent
+        written = [
+            kind for path in folder.rglob("*.py") for kind in re.findall(r'@action_kind\("(.+)"\)', path.read_text())
+        ]
+        code = "import seamark.fleet.kinds; from seamark.changes import action; print(*action._KINDS)"
+        known = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+        assert len(written) > 10
+        assert sorted(known) == sorted(written)
+
     def test_every_kind_is_a_step_that_writes_itself_by_the_codec(self):
         for kind, cls in STEPS.items():
             assert issubclass(cls, Step)

@@ -74,4 +74,4 @@ def test_group_loads_only_its_own_commands():
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     loaded = set(ended.stderr.split())
     assert "seamark.cli.doctor" in loaded
-    assert not loaded & {"seamark.cli.connectors", "seamark.cli.context", "seamark.cli.doctor", *HEAVY}
+    assert not loaded & {"seamark.cli.connectors", "seamark.cli.context", "seamark.cli.offsets", *HEAVY}

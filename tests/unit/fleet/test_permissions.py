@@ -81,7 +81,7 @@ def test_every_service_of_a_fleet_declares_its_permission():
     for name, member in vars(Fleet).items():
         if name.startswith("_") or name in {"access", "close", "build_pace", "waits"}:
             continue
-        function = getattr(member, "func", member)
+        function = member.fget if isinstance(member, property) else getattr(member, "func", member)
         if getattr(function, "permission", None) is None:
             undeclared.add(name)
     assert undeclared == set()

@@ -1,4 +1,4 @@
-"""A port on which nobody listens."""
+"""A port on which nobody listens, and the worker group as it is read."""
 
 import socket
 
@@ -11,3 +11,8 @@ def free_port():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]
+
+
+@pytest.fixture(autouse=True)
+def without_worker_group():
+    """Reading the worker group is what is tested here."""
