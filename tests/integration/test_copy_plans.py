@@ -208,7 +208,7 @@ def test_status_is_told_from_the_control_topic_alone(desk):
     desk.made.append(plan.target.topic)
     with open_fleet() as fleet:
         logs = KafkaLogs(fleet.context.kafka.client_config)
-        target = TargetTopic(plan, kafka=fleet._world.kafka(), planner=fleet._planner, apply=fleet.apply)
+        target = TargetTopic(plan, fleet.copies.endpoints.target)
         made = target.ensure(is_begun=False)
         assert made.target.topic_id
         # A crash between the two: the topic is there and empty, and is taken as it is.
@@ -232,7 +232,7 @@ def test_status_is_told_from_the_control_topic_alone(desk):
     code, out, _ = desk.run("copy", "status", plan.id, "--control-topic", desk.control)
     assert "✗ BROKEN" in out
     with open_fleet() as fleet, pytest.raises(RefusedError, match="not there any more"):
-        TargetTopic(made, kafka=fleet._world.kafka(), planner=fleet._planner, apply=fleet.apply).ensure(is_begun=True)
+        TargetTopic(made, fleet.copies.endpoints.target).ensure(is_begun=True)
 
 
 def write_empty_slice(desk, plan, *, number):

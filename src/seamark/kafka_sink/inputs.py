@@ -2,13 +2,57 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from io import BufferedReader
+from typing import Any, TypeVar
 
-from seamark.errors import RejectedError
+from seamark.errors import RejectedError, UnreachableError, UnsupportedError
 from seamark.kafka_sink.control import Amount, ControlRecord, Run
 from seamark.kafka_sink.producer import RowPiece
+
+_T = TypeVar("_T")
+
+
+def read_whole(batches: Iterator[_T]) -> Iterator[_T]:
+    """Pass the batches of a Spark task on, and check at their end that they are all of the task.
+
+    A task commits by itself, so it must know. Arrow's reader takes a connection that is closed between two messages for
+    the end of the stream: an executor that was killed there had its tasks committed without the rest of their rows
+    (2,039 of 200,000 records, in a copy whose executor was killed). Spark writes one more number behind a whole stream.
+
+    Raises:
+        UnreachableError: The connection ended without it.
+        UnsupportedError: This version of Spark keeps the connection elsewhere.
+    """
+    yield from batches
+    stream = _find_stream()
+    if stream is not None and not stream.peek(1):
+        raise UnreachableError(
+            "the rows of this task ended early: Spark closed the connection before their end",
+            cause="the executor was killed, or reading the rows failed there",
+            hint="nothing of this attempt was committed; Spark runs the task again",
+        )
+
+
+def _find_stream() -> BufferedReader | None:
+    """Find the connection from which Spark's Python worker reads; None where no worker runs this code."""
+    frame = sys._getframe()  # noqa: SLF001 - Spark hands over an iterator, and keeps the connection to itself
+    found = frame.f_back
+    while found is not None:
+        if found.f_code.co_name == "main" and "infile" in found.f_locals:
+            stream: BufferedReader = found.f_locals["infile"]
+            return stream
+        found = found.f_back
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if main is not None and main.name in ("pyspark.daemon", "pyspark.worker"):
+        raise UnsupportedError(
+            "this version of Spark keeps the connection of a task where seamark doesn't find it",
+            cause="without it, a task can't know that it has all of its rows",
+            hint="use a version of Spark that seamark supports",
+        )
+    return None
 
 
 class TaskInput:

@@ -31,6 +31,7 @@ from seamark.kafka.records import read_record_bytes
 from seamark.kafka.topics import TopicAdmin
 from seamark.kafka_sink.control import Amount, Claim, build_batch_claim, build_first_claim
 from seamark.kafka_sink.control_reads import ensure_control_topic, read_ends, read_known, read_progress
+from seamark.kafka_sink.inputs import read_whole
 from seamark.kafka_sink.options import SinkOptions, read_options, read_stream_options
 from seamark.kafka_sink.producer import TaskReport
 from seamark.kafka_sink.task import ExactTask
@@ -405,7 +406,7 @@ class KafkaWriter(DataSourceArrowWriter):
     @tell
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write one task, on an executor."""
-        task, batches = read_task(iterator, number=_context().partitionId())
+        task, batches = read_task(read_whole(iterator), number=_context().partitionId())
         claim, outset = Claim(self._job, task=task), self._outset
         # A task that had rows and has none now is not the task that it was.
         is_noted = outset.records.get(claim.task, 0) > 0
@@ -471,7 +472,7 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
             _write(self._options, build_first_claim(query), iter(()), outset=self._outset, is_noted=True)
         if not self._has_task:
             self._check_run(query, int(batch), context.getLocalProperty(_RUN_ID) or "")
-        task, batches = read_task(iterator, number=context.partitionId())
+        task, batches = read_task(read_whole(iterator), number=context.partitionId())
         claim = Claim(query, task=task, query=query, batch=int(batch))
         return _write(self._options, claim, batches, outset=self._outset)
 

@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from seamark.core import strict_json as strict
 from seamark.errors import RefusedError, RejectedError, UsageError
+from seamark.kafka_sink.inputs import read_whole
 from seamark.kafka_sink.spark import tell
 from seamark.pipelines.bad_records import BadRecords, WrittenLetters, build_refusal
 from seamark.pipelines.binding import Binding
@@ -406,7 +407,7 @@ class LandingWriter(DataSourceArrowWriter):
     @tell
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RangeMessage:
         """Land one range, on an executor."""
-        batches = (batch for batch in iterator if batch.num_rows)
+        batches = (batch for batch in read_whole(iterator) if batch.num_rows)
         first = next(batches, None)
         if first is None:
             return RangeMessage()

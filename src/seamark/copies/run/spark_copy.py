@@ -33,7 +33,7 @@ from seamark.kafka.topics import TopicAdmin
 from seamark.kafka_sink.control import Amount, Claim
 from seamark.kafka_sink.control_reads import ensure_control_topic, read_known, read_records
 from seamark.kafka_sink.hashing import build_placer, build_target_column
-from seamark.kafka_sink.inputs import SourceSpan
+from seamark.kafka_sink.inputs import SourceSpan, read_whole
 from seamark.kafka_sink.options import SinkOptions, read_copy_options
 from seamark.kafka_sink.producer import TaskReport
 from seamark.kafka_sink.routing import Routing
@@ -160,7 +160,7 @@ class CopyWriter(DataSourceArrowWriter):
     @tell
     def write(self, iterator: Iterator[pa.RecordBatch]) -> CopyMessage:
         """Write one task, on an executor."""
-        batches = (self._place(batch) for batch in iterator if batch.num_rows)
+        batches = (self._place(batch) for batch in read_whole(iterator) if batch.num_rows)
         first = next(batches, None)
         if first is None:
             return CopyMessage(None)
