@@ -2,8 +2,8 @@
 
 It reads from top to bottom: `apply` opens a change, `run` walks its steps, `_run_step` is the loop's body and `_act`
 its one dangerous moment. No step acts before its intent is durable, or on anything that is not as it was left. No
-unknown act is repeated before the time in which a late request could still land has passed (`settle.py`). A change ends
-only when every step's outcome is known and what must always be done is done (`walk.py`).
+unknown act is repeated before the time in which a late request could still land has passed (`Settler`). A change ends
+only when every step's outcome is known and what must always be done is done (`Walk`).
 """
 
 from __future__ import annotations

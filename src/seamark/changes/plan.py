@@ -31,7 +31,7 @@ class Plan:
     """What will be done, in order, to which context.
 
     `actions` are what the plan is made of. `steps` and `locks` are derived from them when the plan is prepared
-    (`prepare.py`): the journal holds them, so that a resume derives nothing again, and a plan file does not.
+    (`planner.prepare`): the journal holds them, so that a resume derives nothing again, and a plan file does not.
     `step_counts` says how many of the steps belong to each action. `preconditions` are what was seen when the plan was
     created. `notes` are sentences for the reader. `undoes` is the change that this plan takes back, if it does. `spec`
     says whose connectors these are, where the plan came from a spec: see `specs/ownership.py`. `identity` says which

@@ -19,8 +19,8 @@ def read_whole(batches: Iterator[_T]) -> Iterator[_T]:
     """Pass the batches of a Spark task on, and check at their end that they are all of the task.
 
     A task commits by itself, so it must know. Arrow's reader takes a connection that is closed between two messages for
-    the end of the stream: an executor that was killed there had its tasks committed without the rest of their rows
-    (2,039 of 200,000 records, in a copy whose executor was killed). Spark writes one more number behind a whole stream.
+    the end of the stream (tests/spark/test_whole_input.py), as if an executor that is killed there had sent all rows.
+    Spark writes one more number behind a whole stream.
 
     Raises:
         UnreachableError: The connection ended without it.

@@ -27,12 +27,16 @@ if TYPE_CHECKING:
     from seamark.context import Context
 
 
-_KAFKA = "kafka."
+KAFKA_PREFIX = "kafka."
 
 
 def build_source_client(given: Mapping[str, str]) -> dict[str, str]:
     """The settings of librdkafka that reach the source, from those of Spark's Kafka source, which are Java's."""
-    named = {key.lower().removeprefix(_KAFKA): value for key, value in given.items() if key.lower().startswith(_KAFKA)}
+    named = {
+        key.lower().removeprefix(KAFKA_PREFIX): value
+        for key, value in given.items()
+        if key.lower().startswith(KAFKA_PREFIX)
+    }
     chosen = {key: value for key, value in named.items() if key in LIBRDKAFKA_KEYS | JAVA_KEYS}
     try:
         return build_client_config(chosen, origins={key: f"the source option kafka.{key}" for key in chosen})
@@ -51,7 +55,7 @@ _OF_THIS_PROCESS = ("debug", "log_level", "statistics.interval.ms")
 def build_source(context: Context) -> dict[str, str]:
     """The brokers of a context as Spark's own Kafka source takes them."""
     config = context.kafka.client_config()
-    return {f"{_KAFKA}{key}": value for key, value in build_java_config(config).items()}
+    return {f"{KAFKA_PREFIX}{key}": value for key, value in build_java_config(config).items()}
 
 
 def build_client(context: Context) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from seamark.kafka_sink.control import CONTROL_TOPIC
 from seamark.kafka_sink.options import SinkOptions, read_copy_options
-from seamark.spark.settings import _KAFKA, build_client, build_source, build_source_client
+from seamark.spark.settings import KAFKA_PREFIX, build_client, build_source, build_source_client
 
 if TYPE_CHECKING:
     from seamark.copies.plan.endpoints import CopyEndpoints
@@ -44,7 +44,7 @@ def build_ends(endpoints: CopyEndpoints, *, control_topic: str) -> CopyEnds:
     """Return the settings of both ends. They hold secrets: Spark masks options of these names, see `session`."""
     return CopyEnds(
         source=build_source(endpoints.source.context),
-        target={f"{_KAFKA}{key}": value for key, value in build_client(endpoints.target.context).items()},
+        target={f"{KAFKA_PREFIX}{key}": value for key, value in build_client(endpoints.target.context).items()},
         control_topic=control_topic,
         source_client=build_client(endpoints.source.context),
     )
