@@ -20,7 +20,7 @@ from bench.lands.streams import (
     open_bare,
     open_ours,
 )
-from seamark.pipelines.definition import Mode
+from seamark.tables.definition import Mode
 
 RECORDS = 600_000
 

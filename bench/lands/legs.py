@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bench.lands.rows import COLUMNS, PARTITIONS, SCHEMA
 from bench.lands.stage import Landed, Stage
-from seamark.pipelines.definition import Mode
+from seamark.tables.definition import Mode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,21 +17,21 @@ def land_ours(stage: Stage, mode: Mode) -> Landed:
     """`run_landing`, from the claim to the ledger's last move."""
     from seamark.pipelines.spark_job import LandEnds, run_landing  # noqa: PLC0415 - the list of benches needs no Spark
 
-    ends = LandEnds({"kafka.bootstrap.servers": stage.servers}, url=stage.postgres.dsn)
+    ends = LandEnds({"kafka.bootstrap.servers": stage.servers}, target=stage.postgres.dsn)
     run_landing(stage.spark, stage.build_landing(mode), ends, records=stage.records)
     return Landed(stage.table)
 
 
 def land_lake(stage: Stage) -> Landed:
     """`run_landing` into a table of Delta, from the table's making to the last commit."""
-    from seamark.pipelines.delta_schema import make_fit  # noqa: PLC0415
     from seamark.pipelines.spark_job import LandEnds, run_landing  # noqa: PLC0415
+    from seamark.tables.delta.schema import make_fit  # noqa: PLC0415
     from seamark.tables.delta.table import LakeTable  # noqa: PLC0415
 
     landing = stage.build_lake_landing()
     table = LakeTable(stage.lake.below(landing.table), owner=landing.owner)
     make_fit(table, landing)
-    ends = LandEnds({"kafka.bootstrap.servers": stage.servers}, lake=stage.lake)
+    ends = LandEnds({"kafka.bootstrap.servers": stage.servers}, target=stage.lake)
     run_landing(stage.spark, landing, ends, records=stage.records)
     return Landed(stage.table, is_lake=True)
 

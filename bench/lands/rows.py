@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from seamark.pipelines.definition import LandColumn
+from seamark.tables.definition import LandColumn
 
 PARTITIONS = 6
 COLUMNS = (

@@ -21,7 +21,7 @@ from bench.harness.definition import Prepared, WrongResultError
 from bench.lands.changes import Changes
 from bench.lands.rows import COLUMNS, PARTITIONS, Expected, build_value
 from seamark.devstack import Stack, StackSpec, load_stack, start_stack
-from seamark.pipelines.definition import Landing, Mode, Store
+from seamark.tables.definition import Landing, Mode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +68,7 @@ class Stage:
 
     def build_lake_landing(self) -> Landing:
         """The same in a lake."""
-        return Landing(self.table, topic=self.topic, table=self.table, columns=COLUMNS, store=Store.DELTA)
+        return Landing(self.table, topic=self.topic, table=self.table, columns=COLUMNS, store="delta")
 
     def build_landing(self, mode: Mode) -> Landing:
         """The landing of a run: its own name, so that it begins at the beginning."""

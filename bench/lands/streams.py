@@ -13,7 +13,7 @@ from uuid import uuid4
 from bench.lands.freshness import Order, build_id, measure_freshness
 from bench.lands.rows import COLUMNS, PARTITIONS, SCHEMA, Expected
 from bench.lands.stage import Landed, Stage
-from seamark.pipelines.definition import LandColumn, Landing, Mode
+from seamark.tables.definition import LandColumn, Landing, Mode
 from seamark.tables.model import KAFKA_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def land_changes(stage: Stage) -> Landed:
     """`run_landing` of the changes, from the claim to the ledger's last move."""
     from seamark.pipelines.spark_job import LandEnds, run_landing  # noqa: PLC0415 - the list of benches needs no Spark
 
-    ends = LandEnds({"kafka.bootstrap.servers": stage.servers}, url=stage.postgres.dsn)
+    ends = LandEnds({"kafka.bootstrap.servers": stage.servers}, target=stage.postgres.dsn)
     run_landing(stage.spark, build_landing(stage, stage.changes_topic), ends, records=stage.changes.count // BATCHES)
     return Landed(stage.table, expected=stage.changes_expected)
 
@@ -67,7 +67,7 @@ def open_ours(stage: Stage) -> Iterator[None]:
     """Run `run_landing` in a thread of its own."""
     from seamark.pipelines.spark_job import LandEnds, run_landing  # noqa: PLC0415
 
-    ends = LandEnds({"kafka.bootstrap.servers": stage.servers}, url=stage.postgres.dsn)
+    ends = LandEnds({"kafka.bootstrap.servers": stage.servers}, target=stage.postgres.dsn)
     landing, stop = build_landing(stage, stage.fresh_topic), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run_landing, stage.spark, landing, ends, every_seconds=0, stop=stop)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import seamark
 from seamark.spark import open_session
-from seamark.tables.owners import open_lake
+from seamark.tables.delta.technology import open_lake
 
 # Delta's own reader needs these, and its jars on Spark's class path. Landing needs neither.
 DELTA_CONF = {

@@ -9,10 +9,10 @@ from uuid import uuid4
 
 from deltalake import DeltaTable
 
-from seamark.pipelines.definition import LandColumn, Landing, Store
-from seamark.pipelines.delta_schema import make_fit
 from seamark.pipelines.spark_job import LandEnds, run_landing
+from seamark.tables.definition import LandColumn, Landing
 from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.schema import make_fit
 from seamark.tables.delta.table import LakeTable
 from tests.spark.land_stage import TopicStage
 
@@ -43,12 +43,10 @@ class LakeStage(TopicStage):
         super().__init__(kafka, partitions=partitions)
         self.stack = stack
         self.lake = lake or build_lake(stack, kind)
-        self.ends = LandEnds({"kafka.bootstrap.servers": kafka.servers}, lake=self.lake)
+        self.ends = LandEnds({"kafka.bootstrap.servers": kafka.servers}, target=self.lake)
 
     def build(self, columns=COLUMNS, **more):
-        return Landing(
-            self.name, topic=self.topic, table="raw/events", columns=columns, **{"store": Store.DELTA, **more}
-        )
+        return Landing(self.name, topic=self.topic, table="raw/events", columns=columns, **{"store": "delta", **more})
 
     def open(self, landing=None):
         landing = landing or self.build()

@@ -12,9 +12,9 @@ import sys
 import time
 from pathlib import Path
 
-from seamark.pipelines.definition import Landing
 from seamark.pipelines.spark_job import LandEnds, run_landing
 from seamark.spark import open_session
+from seamark.tables.definition import Landing
 from seamark.tables.delta.location import LakePlace
 from seamark.tables.delta.table import LakeTable
 from tests.spark.copy_driver import build_conf
@@ -24,7 +24,7 @@ def main(path):
     job = json.loads(Path(path).read_text())
     spark = open_session(job["master"], app="land", jars=job["jars"], conf={**build_conf(), **job["conf"]})
     spark.sparkContext.setLogLevel("ERROR")
-    ends = LandEnds({"kafka.bootstrap.servers": job["servers"]}, url=job.get("url", ""), lake=open_lake(job))
+    ends = LandEnds({"kafka.bootstrap.servers": job["servers"]}, target=open_lake(job) or job["url"])
     run_landing(spark, Landing.from_dict(job["landing"]), ends, records=job["records"])
     spark.stop()
 

@@ -9,8 +9,8 @@ from uuid import uuid4
 import psycopg
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from seamark.pipelines.definition import DeadLetters, LandColumn, Landing
 from seamark.pipelines.spark_job import LandEnds, run_landing
+from seamark.tables.definition import DeadLetters, LandColumn, Landing
 
 COLUMNS = (
     LandColumn("part", "int", "kafka.partition"),
@@ -69,7 +69,7 @@ class LandStage(TopicStage):
         self.dsn = stack.postgres.dsn
         with psycopg.connect(self.dsn) as connection:
             connection.execute(f"CREATE TABLE {self.name} ({table})")
-        self.ends = LandEnds({"kafka.bootstrap.servers": kafka.servers}, url=self.dsn)
+        self.ends = LandEnds({"kafka.bootstrap.servers": kafka.servers}, target=self.dsn)
 
     def build(self, columns=COLUMNS, **more):
         return Landing(

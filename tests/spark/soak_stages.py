@@ -22,9 +22,9 @@ from deltalake import DeltaTable
 
 from seamark.devstack.client import ask
 from seamark.errors import SeamarkError
-from seamark.pipelines.definition import Format, LandColumn, Landing, Mode, Store
-from seamark.pipelines.delta_schema import make_fit
+from seamark.tables.definition import Format, LandColumn, Landing, Mode
 from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.schema import make_fit
 from seamark.tables.delta.table import LakeTable
 from tests.spark.cut_proxy import CutProxy
 from tests.spark.driver_stage import WAIT_SECONDS, DriverStage, wait_for
@@ -396,7 +396,7 @@ class LakeSoak(SoakStage):
         super().__init__(stack, folder, rows=rows, batches=batches, seed=seed)
         where = urlsplit(stack.s3.endpoint)
         self.proxy = CutProxy(where.hostname, where.port, words=(b"PUT ", b"/_delta_log/"))
-        self.landing = Landing(self.name, topic=self.name, table="events", columns=COLUMNS, store=Store.DELTA)
+        self.landing = Landing(self.name, topic=self.name, table="events", columns=COLUMNS, store="delta")
         self.lake = self.build_lake(stack.s3.endpoint)
         self.committing = self.folder / "committing"
 

@@ -14,8 +14,8 @@ import psycopg
 import pytest
 
 from seamark.errors import RejectedError
-from seamark.pipelines.definition import DeadLetters, Landing
 from seamark.pipelines.spark_job import LandEnds, run_landing
+from seamark.tables.definition import DeadLetters, Landing
 from tests.spark.land_stage import COLUMNS, TopicStage
 
 RECORDS, EACH = 600_000, 100
@@ -80,7 +80,7 @@ class Bulk(TopicStage):
         super().__init__(kafka, partitions=3)
         self.dsn = stack.postgres.dsn
         self.log = next(Path(server.log) for server in stack.servers if server.kind == "postgres")
-        self.ends = LandEnds({"kafka.bootstrap.servers": kafka.servers}, url=self.dsn)
+        self.ends = LandEnds({"kafka.bootstrap.servers": kafka.servers}, target=self.dsn)
         self.tables = []
         values = (
             {"number": number, "words": "long words" + "!" * (number % EACH == EACH // 2)} for number in range(RECORDS)

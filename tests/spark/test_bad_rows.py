@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seamark.errors import AuthorizationError, RejectedError
-from seamark.pipelines.database import build_landing_table
-from seamark.pipelines.definition import DeadLetters, LandColumn, Landing, Mode
 from seamark.pipelines.spark_frame import KEY, REASON, TIMESTAMP, VALUE
 from seamark.pipelines.spark_postgres import write_rows
+from seamark.tables.definition import DeadLetters, LandColumn, Landing, Mode
 from seamark.tables.model import DELETED, OFFSET, Entry, Step
 from seamark.tables.postgres.stage_checks import MOST
+from seamark.tables.postgres.technology import build_landing_table
 from seamark.tables.postgres.writer import LandingDatabase
 
 NAMES = ("id", "words", "other")

@@ -11,7 +11,7 @@ import pytest
 
 from seamark.errors import FencedError, RejectedError
 from seamark.kafka.model import Edge
-from seamark.pipelines.definition import DeadLetters, Format, LandColumn
+from seamark.tables.definition import DeadLetters, Format, LandColumn
 from tests.spark.lake_stage import COLUMNS, LAKES, open_lake_stage
 
 

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 from seamark.errors import FencedError, RefusedError
-from seamark.pipelines.definition import LandColumn, Landing, Store
-from seamark.pipelines.delta_schema import make_fit
 from seamark.pipelines.spark_delta import LakeTarget
+from seamark.tables.definition import LandColumn, Landing
 from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.schema import make_fit
 from seamark.tables.delta.table import LakeTable
 from seamark.tables.model import Entry
 
-LANDING = Landing("orders", topic="orders", table="orders", columns=(LandColumn("id", "bigint"),), store=Store.DELTA)
+LANDING = Landing("orders", topic="orders", table="orders", columns=(LandColumn("id", "bigint"),), store="delta")
 FIRST = Entry("orders", "t1", 0, next_offset=500)
 SECOND = replace(FIRST, partition=1)
 OLD_SECONDS = 8 * 24 * 3600

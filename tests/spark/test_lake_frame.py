@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from seamark.pipelines.definition import DeadLetters, LandColumn, Landing, Store
-from seamark.pipelines.delta_schema import make_fit
 from seamark.pipelines.spark_delta import LakeTarget
+from seamark.tables.definition import DeadLetters, LandColumn, Landing
 from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.schema import make_fit
 from seamark.tables.delta.table import LakeTable
 from seamark.tables.model import Entry, Step
 
@@ -64,7 +64,7 @@ DAYS = {
 
 
 def build(columns, **more):
-    more = {"store": Store.DELTA, "dead_letters": DeadLetters(), **more}
+    more = {"store": "delta", "dead_letters": DeadLetters(), **more}
     return Landing("events", topic="events", table="events", columns=columns, **more)
 
 

@@ -7,19 +7,19 @@ from dataclasses import replace
 import pytest
 
 from seamark.errors import RefusedError
-from seamark.pipelines.definition import DeadLetters, LandColumn, Landing, Store
-from seamark.pipelines.delta_schema import make_fit
-from seamark.pipelines.layout import build_lake_layout, build_lake_statements
 from seamark.pipelines.spark_delta import LakeTarget
+from seamark.tables.definition import DeadLetters, LandColumn, Landing
 from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.schema import make_fit
 from seamark.tables.delta.table import LakeTable
+from seamark.tables.delta.technology import build_lake_layout, build_lake_statements
 
 WORDS = (
     *("string", "jsonb", "varchar(20)", "smallint", "int4", "bigint", "real", "double precision", "bool"),
     *("date", "timestamp", "timestamptz", "numeric(12, 2)", "decimal(38)"),
 )
 COLUMNS = tuple(LandColumn(f"c{number}", word) for number, word in enumerate(WORDS))
-LANDING = Landing("orders", topic="orders", table="raw/orders", columns=COLUMNS, store=Store.DELTA)
+LANDING = Landing("orders", topic="orders", table="raw/orders", columns=COLUMNS, store="delta")
 WHOLE = replace(LANDING, dead_letters=DeadLetters(), date_from=f"c{WORDS.index('timestamptz')}")
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from seamark.errors import FencedError, RefusedError, RejectedError
 from seamark.kafka.model import Edge
-from seamark.pipelines.definition import Format, LandColumn, Landing, Mode
 from seamark.pipelines.spark_frame import REASON, build_land_frame
+from seamark.tables.definition import Format, LandColumn, Landing, Mode
 from seamark.tables.model import OFFSET
 from tests.spark.kafka_side import WAIT_SECONDS
 from tests.spark.land_stage import COLUMNS, open_land_stage

@@ -9,8 +9,8 @@ import pytest
 from seamark.copies.cutover.planner import CutoverOptions
 from seamark.copies.run.runner import CopyRunOptions
 from seamark.errors import FencedError, RefusedError
-from seamark.pipelines.definition import LandColumn, Mode
 from seamark.spark.settings import SparkOptions
+from seamark.tables.definition import LandColumn, Mode
 from tests.spark.kafka_side import OLD_MS, WAIT_SECONDS
 from tests.spark.land_fleet import open_land_fleet, produce_keyed
 from tests.spark.land_stage import COLUMNS, open_land_stage

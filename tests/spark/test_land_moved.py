@@ -10,7 +10,7 @@ import pytest
 from seamark.cli.main import execute
 from seamark.cli.session import Session
 from seamark.errors import StalePlanError
-from seamark.pipelines.definition import Mode
+from seamark.tables.definition import Mode
 from tests.spark.land_fleet import open_land_fleet, produce_keyed
 from tests.spark.land_stage import COLUMNS, open_land_stage
 

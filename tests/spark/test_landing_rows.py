@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from seamark.errors import RejectedError
-from seamark.pipelines.definition import DeadLetters, LandColumn, Landing, Mode
 from seamark.pipelines.spark_frame import KEY, REASON, TIMESTAMP, VALUE
 from seamark.pipelines.spark_postgres import write_rows
+from seamark.tables.definition import DeadLetters, LandColumn, Landing, Mode
 from seamark.tables.model import DELETED, OFFSET, Entry, Step
 from seamark.tables.postgres.table import LandingTable
 from seamark.tables.postgres.writer import LandingDatabase

@@ -105,7 +105,7 @@ def test_outage_is_waited_out_in_the_same_process(spark, stack, stage, what):
 def test_database_that_is_not_there_when_a_run_begins_ends_it(spark, stack, kafka):
     with open_land_stage(stack, kafka, partitions=1) as stage:
         stage.produce([{"number": 1, "words": "a"}])
-        stage.ends = LandEnds(stage.ends.source, url="host=127.0.0.1 port=1 user=x dbname=x")
+        stage.ends = LandEnds(stage.ends.source, target="host=127.0.0.1 port=1 user=x dbname=x")
         waits = []
         with pytest.raises(UnreachableError):
             stage.run(spark, every_seconds=0.5, on_wait=waits.append)

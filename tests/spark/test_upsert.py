@@ -10,8 +10,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from seamark.errors import RefusedError, RejectedError
 from seamark.kafka_sink.routing import Rule, hash_key
-from seamark.pipelines.definition import Format, LandColumn, Mode
 from seamark.pipelines.spark_topic import LandTopic
+from seamark.tables.definition import Format, LandColumn, Mode
 from tests.spark.driver_stage import wait_for
 from tests.spark.land_stage import open_land_stage
 

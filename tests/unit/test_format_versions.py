@@ -605,7 +605,7 @@ def test_ledger_of_another_store_is_not_used_instead(monkeypatch):
         raise FormatVersionError("can't read it")
 
     monkeypatch.setattr("seamark.tables.postgres.writer.LandingDatabase.read_if_any", refuse)
-    monkeypatch.setattr("seamark.offsets.stores.ledger.find_landing", lambda settings, owner: pytest.fail("not asked"))
+    monkeypatch.setattr("seamark.tables.delta.technology.DeltaStore.find", lambda self, owner: pytest.fail("not asked"))
     shop = SimpleNamespace(name="shop", dsn=SimpleNamespace(reveal=lambda: ""))
     context = SimpleNamespace(name="dev", databases={"shop": shop}, lakes={"lake": SimpleNamespace(url="")})
     with pytest.raises(FormatVersionError):
@@ -636,7 +636,7 @@ def test_tombstone(by):
 def test_registered_pipeline(fleet, monkeypatch, by):  # noqa: F811
     build = registered.build_body
     monkeypatch.setattr(
-        "seamark.specs.plan.sections.build_body", lambda one: change_version(build(one), registered.FORMAT, by)
+        "seamark.pipelines.spec.build_body", lambda one: change_version(build(one), registered.FORMAT, by)
     )
     assert fleet.apply(fleet.plan(spec(DESIRED))).is_done
     monkeypatch.undo()

@@ -24,8 +24,7 @@ from seamark.report.words import render_count, render_number
 
 if TYPE_CHECKING:
     from seamark.pipelines.binding import RetryWait
-    from seamark.pipelines.definition import BatchLanded
-    from seamark.pipelines.progress import LandMetrics
+    from seamark.pipelines.progress import BatchLanded, LandMetrics
     from seamark.pipelines.status import LandPlan
     from seamark.spark.settings import SparkOptions
 

@@ -19,8 +19,10 @@ from seamark.connectors.config import build_config
 from seamark.connectors.policy import refuse_name, refuse_violations
 from seamark.connectors.run_state import RestartFailed, SetRunState
 from seamark.connectors.steps import CreateConnector, DeleteConnector, PutConfig
+from seamark.core.readings import Reading
 from seamark.core.refs import ConnectorType
 from seamark.errors import AlreadyExistsError, NotFoundError, RefusedError, UsageError
+from seamark.kafka.groups import GroupStatus
 
 if TYPE_CHECKING:
     from seamark.context import ConnectSettings, Context
@@ -51,6 +53,14 @@ class LeftoverReader(Protocol):
 
     def after_delete(self, connector: Connector, *, client: ConnectPort, settings: ConnectSettings) -> tuple[str, ...]:
         """Return notes on what a deleted connector leaves behind."""
+        ...
+
+    def describe_starts(self, connectors: Sequence[Connector]) -> Mapping[str, str]:
+        """Return, by owner, where new source connectors begin."""
+        ...
+
+    def read_groups(self, names: Sequence[str]) -> Reading[GroupStatus]:
+        """Return the states of consumer groups."""
         ...
 
 

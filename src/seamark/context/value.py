@@ -9,6 +9,7 @@ from typing import Protocol
 from seamark.context.files import is_readable_by_others
 from seamark.context.layer import DEFAULT, Origin
 from seamark.context.reference import Secret, has_userinfo, is_masked, mask_urls
+from seamark.context.schema import PART_KEYS, SettingKind
 from seamark.core.secrets import MASK, is_sensitive
 from seamark.errors import InvalidSettingError
 
@@ -94,11 +95,10 @@ class Value:
     def _is_sensitive_by_name(self) -> bool:
         # Of connect.CLUSTER.KEY only the key counts: a cluster may be called token-service.
         section, _, rest = self.key.partition(".")
-        if section == "databases":
-            return rest.endswith(".dsn")
-        if section == "lakes":
-            return rest.endswith((".access_key", ".secret_key"))
-        return is_sensitive(rest.rpartition(".")[2] if section == "connect" else self.key)
+        last = rest.rpartition(".")[2]
+        if section in PART_KEYS:
+            return PART_KEYS[section][1].get(last) is SettingKind.SECRET
+        return is_sensitive(last if section == "connect" else self.key)
 
     @property
     def is_literal(self) -> bool:

@@ -36,9 +36,27 @@ CHECKS: tuple[Check, ...] = (
     *SECURITY_CHECKS,
     *STATE_CHECKS,
 )
-"""Every check, in the order their findings are shown."""
+"""seamark's own checks, in the order their findings are shown."""
+
+_ADDED: dict[str, Check] = {}
 
 _REACH = ("connect.reachable", "kafka.reachable")
+
+
+def register_check(check: Check) -> None:
+    """Add a check to every examination of this process. Its findings are shown after those of `CHECKS`.
+
+    Raises:
+        ValueError: another check has that name.
+    """
+    if any(known.name == check.name for known in list_checks()):
+        raise ValueError(f"two checks are called {check.name!r}")
+    _ADDED[check.name] = check
+
+
+def list_checks() -> tuple[Check, ...]:
+    """Return every check, in the order their findings are shown."""
+    return (*CHECKS, *_ADDED.values())
 
 
 class Doctor:
@@ -69,7 +87,7 @@ class Doctor:
             read_offsets=self._read_offsets,
             read_transactions=self._read_transactions,
         )
-        return tuple(finding for check in CHECKS for finding in run_check(check, evidence))
+        return tuple(finding for check in list_checks() for finding in run_check(check, evidence))
 
     def reach(self) -> tuple[Finding, ...]:
         """Only whether every worker and the brokers answer."""

@@ -196,9 +196,9 @@ class FleetWorld:
             raise RefusedError("nobody here can copy topics")
         return self._open_copies()
 
-    def registered(self, pipeline: str) -> Any:
-        """What the journal says that a pipeline is."""
-        return self._read_registered().get(pipeline) if self._read_registered is not None else None
+    def registered(self) -> Mapping[str, Any]:
+        """Return the pipelines that are registered in the journal, by name."""
+        return self._read_registered() if self._read_registered is not None else {}
 
     def read_identity(self, clusters: Collection[str]) -> Identity:
         """Return which Kafka cluster and which Connect clusters these are, as they report it now."""

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from seamark.offsets.stores.stores import OffsetStores, OpenScan
     from seamark.pipelines.service import Landings
     from seamark.policy.permissions import Access
-    from seamark.specs.plan import SpecPlans
-    from seamark.specs.plan.desired import SpecSource
+    from seamark.specs.load import SpecSource
+    from seamark.specs.planner import SpecPlans
     from seamark.topics.service import Topics
 
 
@@ -234,13 +234,13 @@ class Fleet:
     def landings(self) -> Landings:
         """Landings of topics in tables: what a run would do, running them on Spark, how far they are."""
         from seamark.pipelines.service import Landings  # noqa: PLC0415
-        from seamark.specs.plan.desired import read_spec  # noqa: PLC0415
+        from seamark.specs.load import read_spec  # noqa: PLC0415
 
         return Landings(
             self.context,
             kafka=self._world.kafka,
             read_registered=self._read_registered,
-            load=lambda paths, allow_python: read_spec(paths, allow_python=allow_python).landings,
+            load=lambda paths, allow_python: read_spec(paths, allow_python=allow_python).find("pipelines"),
         )
 
     @permits(Permission.READ)
@@ -376,7 +376,7 @@ class Fleet:
             RefusedError: another spec has a connector of these, or a policy or a plugin says no.
             UnreachableError: a cluster did not answer. There is no plan for a half.
         """
-        from seamark.specs.plan.desired import build_title, read_spec  # noqa: PLC0415
+        from seamark.specs.load import build_title, read_spec  # noqa: PLC0415
 
         spec = read_spec(what, allow_python=allow_python or self.context.policy.python)
         return self._spec_plans.plan(
@@ -394,7 +394,7 @@ class Fleet:
         self, what: SpecSource, *, names: Sequence[str] = (), adopt: bool = False, allow_python: bool = False
     ) -> Planned:
         """Plan the end of every connector that files, folders or a spec name and that is there."""
-        from seamark.specs.plan.desired import build_title, read_spec  # noqa: PLC0415
+        from seamark.specs.load import build_title, read_spec  # noqa: PLC0415
 
         spec = read_spec(what, allow_python=allow_python or self.context.policy.python)
         return self._spec_plans.destroy(spec, title=build_title("destroy", what), names=names, adopt=adopt)
@@ -404,10 +404,13 @@ class Fleet:
         self, what: SpecSource, *, names: Sequence[str] = (), allow_python: bool = False
     ) -> tuple[DesiredConnector, ...]:
         """The connectors that files, folders or a spec want, held against the policy. No server is asked."""
-        from seamark.specs.plan.desired import check_spec, read_spec  # noqa: PLC0415
+        from seamark.connectors.spec import check_connectors  # noqa: PLC0415
+        from seamark.specs.load import read_spec  # noqa: PLC0415
+        from seamark.specs.planner import check_sections  # noqa: PLC0415
 
         spec = read_spec(what, allow_python=allow_python or self.context.policy.python)
-        return check_spec(spec, self.context, self._clusters, names=names)
+        check_sections(spec, self.context)
+        return check_connectors(spec.connectors, self.context, names=names)
 
     @permits(Permission.READ)
     def status(self) -> FleetStatus:
@@ -505,6 +508,7 @@ class Fleet:
         from seamark.changes.action import LOCKS  # noqa: PLC0415
         from seamark.changes.planner import Planner  # noqa: PLC0415
         from seamark.connect.plugins import find_type  # noqa: PLC0415
+        from seamark.connectors.consequences import CONNECTOR_SETTING, ConnectorSetting  # noqa: PLC0415
         from seamark.connectors.steps import LEFTOVERS, PLUGIN_TYPES  # noqa: PLC0415
         from seamark.copies.cutover.port import COPY_PREVIEW  # noqa: PLC0415
         from seamark.core.refs import Port  # noqa: PLC0415
@@ -520,6 +524,9 @@ class Fleet:
             LEFTOVERS: lambda cluster, name: self._plans.read_leftovers(cluster, name),  # noqa: PLW0108
             PLUGIN_TYPES: lambda cluster, plugin: find_type(self._clusters.client(cluster).read_plugins(), plugin),
             COPY_PREVIEW: lambda: self.copies.open_preview(),  # noqa: PLW0108 - opened late
+            CONNECTOR_SETTING: lambda: ConnectorSetting(
+                self.context, self._clusters, self._world, self._plans.leftovers
+            ),
             TOPIC_GUARD: FleetTopicGuard(self.context, clusters=self._clusters, kafka=self._world.kafka),
         }
         return Planner(
@@ -579,17 +586,13 @@ class Fleet:
 
     @cached_property
     def _spec_plans(self) -> SpecPlans:
-        from seamark.specs.plan import SpecPlans  # noqa: PLC0415
+        from seamark.specs.planner import SpecPlans  # noqa: PLC0415
 
         return SpecPlans(
             self.context,
-            clusters=self._clusters,
-            world=self._world,
             planner=self._planner,
+            clock=self._world.clock,
             journal=self._find_journal,
-            build_kafka=lambda: self._build_kafka(self.context.kafka),
-            former=self._former,
-            read_registered=self._read_registered,
             names=self._identities,
         )
 

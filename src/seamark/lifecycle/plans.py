@@ -16,6 +16,7 @@ from seamark.connect.model import Connector
 from seamark.connect.plugins import find_type
 from seamark.connectors.config import build_config
 from seamark.core.offsets import Offset
+from seamark.core.readings import Reading
 from seamark.core.refs import ConnectorType
 from seamark.errors import NotFoundError, RefusedError, SeamarkError, UsageError
 from seamark.kafka.api import BROKERS, KafkaPort
@@ -90,6 +91,18 @@ class Leftovers:
         rest = "" if offsets == () else "; a connector of that name goes on from there"
         return (f"{connector.name}: {held}{rest}",)
 
+    def describe_starts(self, connectors: Sequence[Connector]) -> Mapping[str, str]:
+        """Return, by owner, where new source connectors begin."""
+        return self._former.describe(connectors)
+
+    def read_groups(self, names: Sequence[str]) -> Reading[GroupStatus]:
+        """Return the states of consumer groups."""
+        kafka = self._build_kafka()
+        try:
+            return kafka.read_groups(names)
+        finally:
+            kafka.close()
+
     def _describe_group(self, group: str) -> str:
         found = self._read_group(group)
         if isinstance(found, SeamarkError):
@@ -110,15 +123,9 @@ class Leftovers:
 
     def _read_group(self, group: str) -> GroupStatus | SeamarkError | None:
         try:
-            kafka = self._build_kafka()
+            reading = self.read_groups([group])
         except SeamarkError as error:
             return error
-        try:
-            reading = kafka.read_groups([group])
-        except SeamarkError as error:
-            return error
-        finally:
-            kafka.close()
         if group in reading.failures:
             return reading.failures[group]
         return next((found for found in reading.items if found.state != _NO_GROUP), None)

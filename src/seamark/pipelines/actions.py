@@ -18,11 +18,12 @@ from seamark.core.files import Place
 from seamark.core.refs import Port, build_pipeline_owner
 from seamark.core.strict_json import VERSION_FIELD, StoredFormat, check_format
 from seamark.errors import JournalError
-from seamark.pipelines.declared import DesiredColumn, DesiredDeadLetters, DesiredLanding
+from seamark.pipelines.declared import DesiredColumn, DesiredDeadLetters, DesiredLanding, TargetRef
 from seamark.policy.permissions import Permission
+from seamark.tables.registry import open_registry
 
-REGISTERED: Port[Callable[[str], Any]] = Port("registered")
-"""Reads what the journal says that a pipeline is; None where it has none of that name."""
+REGISTERED: Port[Callable[[], Mapping[str, Any]]] = Port("registered")
+"""Reads the pipelines that are registered in the journal, by name."""
 
 
 @action_kind("register-pipeline")
@@ -67,7 +68,7 @@ class RegisterPipeline(StandaloneStep):
         return Effect(Sign.CHANGE, self.subject, f"{words}; a run takes it when it begins", fields)
 
     def intend(self, world: World) -> Intent:
-        return Intent(before=world.use(REGISTERED)(self.name), after=self.body)
+        return Intent(before=world.use(REGISTERED)().get(self.name), after=self.body)
 
     def perform(self, world: World, intent: Intent) -> None:
         del world, intent
@@ -85,6 +86,8 @@ def _spell(value: Any) -> str | None:
 
 
 FORMAT = StoredFormat("registered pipeline", 3)
+# Format 3 has a field for each of these keys of `to:`, also where another one is used.
+_PLACES = ("database", "lake")
 
 
 def read_registered(journal: Callable[[], Journal]) -> dict[str, Any]:
@@ -110,9 +113,13 @@ def read_registered(journal: Callable[[], Journal]) -> dict[str, Any]:
 
 def build_body(landing: DesiredLanding) -> dict[str, Any]:
     """A pipeline as the journal takes it. Where it stood in a file is no part of it."""
-    body: dict[str, Any] = json.loads(json.dumps(asdict(landing)))
-    del body["place"]
-    return FORMAT.field | body
+    body = FORMAT.field
+    for key, value in json.loads(json.dumps(asdict(landing))).items():
+        if key == "target":
+            body |= dict.fromkeys(_PLACES, "") | {value["place"]: value["name"]}
+        elif key != "place":
+            body[key] = value
+    return body
 
 
 def read_body(name: str, body: Mapping[str, Any]) -> DesiredLanding:
@@ -120,11 +127,13 @@ def read_body(name: str, body: Mapping[str, Any]) -> DesiredLanding:
     check_format(FORMAT, body, where=_describe(name))
     try:
         columns = tuple(DesiredColumn(**column) for column in body["columns"])
-        fields = {key: value for key, value in body.items() if key != VERSION_FIELD}
+        target = _read_target(body)
+        read = {VERSION_FIELD, *_PLACES, target.place}
+        fields = {key: value for key, value in body.items() if key not in read}
         place = Place(_describe(name))
         names = {key: tuple(body[key]) for key in ("key", "order")}
         letters = None if body["dead_letters"] is None else DesiredDeadLetters(**body["dead_letters"])
-        more = {"place": place, "columns": columns, "dead_letters": letters}
+        more = {"place": place, "columns": columns, "dead_letters": letters, "target": target}
         return DesiredLanding(**{**fields, **names, **more})
     except (TypeError, KeyError) as error:
         raise JournalError(
@@ -132,6 +141,12 @@ def read_body(name: str, body: Mapping[str, Any]) -> DesiredLanding:
             cause=f"{type(error).__name__}: {error}",
             hint="apply its files again, or use the version that registered it",
         ) from None
+
+
+def _read_target(body: Mapping[str, Any]) -> TargetRef:
+    places = dict.fromkeys([*_PLACES, *(one.place for one in open_registry().tables)])
+    used = [place for place in places if body.get(place)]
+    return TargetRef(used[0], body[used[0]]) if len(used) == 1 else TargetRef(_PLACES[0], "")
 
 
 def _describe(name: str) -> str:

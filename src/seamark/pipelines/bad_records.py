@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from seamark.errors import RejectedError
-from seamark.pipelines.definition import LEAST_RECORDS, DeadLetters, Landing
+from seamark.tables.definition import LEAST_RECORDS, DeadLetters, Landing
 
 # PostgreSQL quotes the value that it can't read, mostly at the end. With it each record would have a reason of its own,
 # and an error would show data. Names of constraints and tables are quoted, too.

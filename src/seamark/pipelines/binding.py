@@ -14,7 +14,7 @@ from typing import Any
 from seamark.core import strict_json as strict
 from seamark.errors import RefusedError, SeamarkError
 from seamark.kafka_sink.routing import Placement, Probe, Rule
-from seamark.pipelines.definition import Landing
+from seamark.tables.definition import Landing
 
 _KEYS = ("rule", "partitions", "before", "grown_at")
 

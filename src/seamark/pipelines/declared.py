@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from seamark.context.reference import Secret
 from seamark.core.files import Place
 from seamark.errors import NotFoundError, SpecError, UsageError
 from seamark.kafka.model import Edge
-from seamark.pipelines.definition import DEFAULT_MAX, DeadLetters, Format, LandColumn, Landing, Mode, Store
+from seamark.tables.definition import DEFAULT_MAX, DeadLetters, Format, LandColumn, Landing, Mode
 from seamark.tables.model import DEFAULT_TOMBSTONE_SECONDS
+from seamark.tables.registry import Table, Technology, find_technology, open_registry
 
 if TYPE_CHECKING:
     from seamark.context import Context
-    from seamark.context.context import LakeSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +36,18 @@ class DesiredDeadLetters:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetRef:
+    """A store of the context: the key that a file has below `to:`, as `database`, and the name."""
+
+    place: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class DesiredLanding:
     """A topic that is to be landed in a table. The words are those of the file, and not checked yet.
 
-    `database` or `lake` is its name in the context. `every` is how often a batch is landed, in seconds; None: once.
+    `every` is how often a batch is landed, in seconds; None: once.
     Without `dead_letters`, a record that can't be a row stops the run.
     """
 
@@ -49,8 +56,7 @@ class DesiredLanding:
     topic: str
     table: str
     columns: tuple[DesiredColumn, ...]
-    database: str = ""
-    lake: str = ""
+    target: TargetRef
     date: str = ""
     mode: str = "append"
     key: tuple[str, ...] = ()
@@ -74,24 +80,24 @@ class _Start(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A landing, and how it is run. `where` names its database or its lake.
-
-    `dsn` is that of a database; `lake` is what it takes to open a lake.
-    """
+    """A landing, and how it is run. `where` is the name of its store in the context, and `settings` are the store's."""
 
     landing: Landing
     place: Place
     where: str
-    dsn: Secret | None = None
-    lake: LakeSettings | None = None
+    settings: Any = field(repr=False)
     start: Edge = Edge.EARLIEST
     every_seconds: float | None = None
     records: int | None = None
 
     @property
-    def url(self) -> str:
-        """The DSN of its database, not to be shown. It is looked up now: who only looks at a file needs no secret."""
-        return self.dsn.reveal() if self.dsn is not None else ""
+    def technology(self) -> Technology:
+        """The technology of its table."""
+        return find_technology(self.landing.store)
+
+    def open_table(self) -> Table:
+        """Return its table, for plans. Secrets are looked up when the table is read."""
+        return self.technology.open_table(self.settings, self.landing)
 
 
 def choose_declared(
@@ -108,19 +114,9 @@ def choose_declared(
 
 def build_declared(context: Context, desired: DesiredLanding) -> Declared:
     """A landing of a file, with every word checked. An error says where it stands."""
-    settings = context.databases.get(desired.database)
-    lake = context.lakes.get(desired.lake)
-    if settings is None and lake is None:
-        what = f"lake {desired.lake}" if desired.lake else f"database {desired.database}"
-        example = f"lakes: {{{desired.lake}: {{url: s3://BUCKET/PREFIX, …}}}}"
-        if not desired.lake:
-            example = f"databases: {{{desired.database}: {{jdbc_url: …, dsn: secret://…}}}}"
-        raise SpecError(
-            f"pipeline {desired.name}: the context {context.name} has no {what}",
-            cause=str(desired.place),
-            hint=f"add it: {example}",
-        )
     try:
+        technology = open_registry().find_place(desired.target.place)
+        settings = _find_settings(context, technology, desired.target.name)
         landing = Landing(
             desired.name,
             topic=desired.topic,
@@ -131,7 +127,7 @@ def build_declared(context: Context, desired: DesiredLanding) -> Declared:
             format=_read_word(desired.format, Format, what="format"),
             schemas=desired.schemas,
             dead_letters=_build_letters(desired.dead_letters),
-            store=Store.DELTA if lake is not None else Store.POSTGRESQL,
+            store=technology.kind,
             date_from=desired.date,
             order=desired.order,
             tombstone_seconds=DEFAULT_TOMBSTONE_SECONDS if desired.tombstones is None else int(desired.tombstones),
@@ -144,13 +140,22 @@ def build_declared(context: Context, desired: DesiredLanding) -> Declared:
     return Declared(
         landing,
         desired.place,
-        desired.lake or desired.database,
-        dsn=settings.dsn if settings is not None else None,
-        lake=lake,
+        desired.target.name,
+        settings,
         start=start,
         every_seconds=desired.every,
         records=desired.records,
     )
+
+
+def _find_settings(context: Context, technology: Technology, name: str) -> Any:
+    settings = technology.find_settings(context).get(name)
+    if settings is None:
+        raise UsageError(
+            f"the context {context.name} has no {technology.place} {name}",
+            hint=f"add it: {technology.build_example(name)}",
+        )
+    return settings
 
 
 def check_landings(context: Context, landings: Iterable[DesiredLanding]) -> tuple[str, ...]:

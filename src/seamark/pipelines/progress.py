@@ -15,11 +15,20 @@ from seamark.errors import UsageError
 
 if TYPE_CHECKING:
     from seamark.pipelines.binding import RetryWait
-    from seamark.pipelines.definition import BatchLanded
 
 
 OBSERVED = "seamark_pipeline"
 """The name under which a query tells what it has seen of its records: `records`, and `newest` in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLanded:
+    """What one batch of a run has landed."""
+
+    number: int
+    rows: int
+    deleted: int
+    dead: int
 
 
 @dataclass(frozen=True, slots=True)

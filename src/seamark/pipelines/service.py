@@ -12,12 +12,12 @@ from seamark.errors import NotFoundError
 from seamark.pipelines.actions import read_body
 from seamark.pipelines.binding import check_bindable
 from seamark.pipelines.declared import Declared, choose_declared
-from seamark.pipelines.status import LandPlan, build_standings, open_table, open_target
+from seamark.pipelines.status import LandPlan, build_standings
 from seamark.policy.permissions import Access, Permission
 from seamark.report.listing import Column, Listing, View
 from seamark.report.words import render_bytes, render_number
 from seamark.spark.settings import SparkOptions, Work, open_spark, require_spark
-from seamark.tables.owners import open_lake
+from seamark.tables.model import FilePart
 
 if TYPE_CHECKING:
     from seamark.context import Context
@@ -26,16 +26,12 @@ if TYPE_CHECKING:
     from seamark.pipelines.binding import OnWait
     from seamark.pipelines.declared import DesiredLanding
     from seamark.pipelines.spark_job import OnBatch, OnProgress
-    from seamark.tables.delta.maintenance import FilePart
     from seamark.tables.model import Entry
 
 
-def list_table_files(declared: Declared) -> list[FilePart]:
+def list_table_files(declared: Declared) -> Sequence[FilePart]:
     """How many files each date has."""
-    table = open_table(declared)
-    from seamark.tables.delta.maintenance import list_files  # noqa: PLC0415
-
-    return list_files(table)
+    return declared.open_table().list_files()
 
 
 def compact_table(declared: Declared, access: Access) -> tuple[int, int]:
@@ -45,10 +41,7 @@ def compact_table(declared: Declared, access: Access) -> tuple[int, int]:
         PermissionDeniedError: no role allows it, or the context is read-only.
     """
     check_permission(access, Permission.OPERATE, doing=f"compact the table of {declared.landing.name}")
-    table = open_table(declared)
-    from seamark.tables.delta.maintenance import compact_files  # noqa: PLC0415
-
-    return compact_files(table)
+    return declared.open_table().compact_files()
 
 
 def build_files_view(parts: Sequence[FilePart]) -> View[FilePart]:
@@ -107,18 +100,18 @@ class Landings:
 
     def plan(self, declared: Declared) -> LandPlan:
         """What a run would do, and how far the landing is. Nothing is changed."""
-        target = open_target(declared)
+        table = declared.open_table()
         topic = self._read_topic(declared)
         check_bindable(declared.landing, len(topic.partitions))
         spots = [(topic.name, one.id) for one in topic.partitions]
         bounds = self._kafka().read_bounds(spots).require_complete(what=f"the topic {topic.name}")
-        ledger = target.read_offsets()
+        ledger = table.read_offsets()
         landed = {number: entry.next_offset for (id_, number), entry in ledger.items() if id_ == topic.topic_id}
         return LandPlan(
             declared,
             topic.topic_id,
             build_standings({number: held for (_, number), held in bounds.items()}, landed),
-            target.build_statements(),
+            table.plan_layout(),
             former=sum(one.topic == topic.name and one.topic_id != topic.topic_id for one in ledger.values()),
         )
 
@@ -143,7 +136,7 @@ class Landings:
         require_spark()
         declared, landing = plan.declared, plan.declared.landing
         if plan.statements:
-            open_target(declared).make_fit(plan.statements)
+            declared.open_table().apply_layout(plan.statements)
         work = Work("landing", landing.name, f"seamark land run {landing.name}")
         with open_spark(spark or SparkOptions(), work) as session:
             from seamark.pipelines.spark_job import DEFAULT_RECORDS, LandEnds, run_landing  # noqa: PLC0415
@@ -151,8 +144,7 @@ class Landings:
 
             ends = LandEnds(
                 build_source(self._context),
-                url=declared.url,
-                lake=open_lake(declared.lake) if declared.lake is not None else None,
+                target=declared.technology.open_access(declared.settings),
                 source_client=build_client(self._context),
             )
             return run_landing(

@@ -14,15 +14,17 @@ from pyspark.sql import functions as sf
 from seamark.errors import RejectedError
 from seamark.pipelines.bad_records import WrittenLetters
 from seamark.pipelines.binding import Binding
-from seamark.pipelines.definition import DATE_COLUMN, DEAD_LETTER, BatchLanded, Landing, find_lake_type
-from seamark.pipelines.delta_schema import require_fit
+from seamark.pipelines.progress import BatchLanded
 from seamark.pipelines.spark_delta_sink import LakeSink, build_options
 from seamark.pipelines.spark_frame import KEY, PARTITION, REASON, TIMESTAMP, VALUE, build_land_frame
 from seamark.spark.sessions import active_session, register_sink
+from seamark.tables.definition import Landing
 from seamark.tables.delta.files import DataFile
 from seamark.tables.delta.location import LakePlace
 from seamark.tables.delta.maintenance import enter_landing
+from seamark.tables.delta.schema import require_fit
 from seamark.tables.delta.table import LakeTable, Position
+from seamark.tables.delta.technology import DATE_COLUMN, DEAD_LETTER, find_lake_type
 from seamark.tables.model import OFFSET, Entry, Step
 
 _TURNED = "seamark_turned_"

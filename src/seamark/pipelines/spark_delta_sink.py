@@ -17,11 +17,12 @@ from seamark.core import strict_json as strict
 from seamark.errors import RejectedError, UnreachableError, UsageError
 from seamark.kafka_sink.spark import tell
 from seamark.pipelines.bad_records import BadRecords, build_refusal
-from seamark.pipelines.definition import DATE_COLUMN, Landing
-from seamark.pipelines.delta_schema import build_file_schema, build_table_schema
 from seamark.pipelines.spark_frame import PARTITION, REASON
+from seamark.tables.definition import Landing
 from seamark.tables.delta.files import DataFile, TableWriter
 from seamark.tables.delta.location import LakePlace
+from seamark.tables.delta.schema import build_file_schema, build_table_schema
+from seamark.tables.delta.technology import DATE_COLUMN
 from seamark.tables.model import OFFSET
 
 # Spark does not show options whose names have this word.

@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 from seamark.kafka_sink.hashing import build_placer
 from seamark.kafka_sink.routing import Routing
 from seamark.pipelines.binding import Binding, build_misplaced
-from seamark.pipelines.definition import Format, LandColumn, Landing, Mode, RecordPart
+from seamark.tables.definition import Format, LandColumn, Landing, Mode, RecordPart
 from seamark.tables.model import DELETED, KAFKA_TIMESTAMP, OFFSET, RECORD_MILLIS
 
 PARTITION, TIMESTAMP = "seamark_partition", "seamark_timestamp"

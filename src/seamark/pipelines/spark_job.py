@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from pkgutil import resolve_name
+from typing import Any, Protocol
 from uuid import uuid4
 
 from pyspark.errors import PySparkException
@@ -28,19 +29,21 @@ from seamark.kafka import Brokers
 from seamark.kafka.model import Edge
 from seamark.kafka_sink.spark import BatchLimit
 from seamark.pipelines.binding import PATIENCE_SECONDS, Binding, OnWait, Outage, check_growth, find_binding
-from seamark.pipelines.definition import BatchLanded, Landing, Store
-from seamark.pipelines.progress import OBSERVED, LandProgress, build_progress
+from seamark.pipelines.progress import OBSERVED, BatchLanded, LandProgress, build_progress
 from seamark.pipelines.spark_topic import LandTopic
 from seamark.spark.sessions import branch
 from seamark.spark.settings import build_source_client, build_source_options
+from seamark.tables.definition import Landing
 from seamark.tables.model import Entry, Step
-
-if TYPE_CHECKING:
-    from seamark.tables.delta.location import LakePlace
+from seamark.tables.registry import find_technology
 
 
 class LandTarget(Protocol):
-    """A place for rows, with the offsets that came with them."""
+    """The half of a technology for the driver of a run: a place for rows, with the offsets that came with them.
+
+    Rows and offsets are committed together, and what a task writes is this half's own affair: PostgreSQL's tasks commit
+    their ranges, while Delta's write files that the driver commits.
+    """
 
     def prepare(self, spark: SparkSession) -> None:
         """Make what is needed to begin."""
@@ -152,16 +155,16 @@ DEFAULT_RECORDS = 600_000
 
 @dataclass(frozen=True, slots=True)
 class LandEnds:
-    """Both ends. `source` are options of Spark's own Kafka source; `url` is PostgreSQL's DSN or a reference to it.
+    """Both ends. `source` are options of Spark's own Kafka source.
 
-    `lake` is for a landing in a lake, which has no `url`.
+    `target` is what `open_access` of the target's technology returns: for PostgreSQL its DSN or a reference to it, for
+    Delta a `LakePlace`.
 
     `source_client` is needed only where librdkafka can't take Java's settings.
     """
 
     source: Mapping[str, str] = field(repr=False)
-    url: str = field(default="", repr=False)
-    lake: LakePlace | None = None
+    target: Any = field(repr=False)
     source_client: Mapping[str, str] | None = field(default=None, repr=False)
 
 
@@ -418,16 +421,9 @@ class _Run:
 
 
 def _open_target(landing: Landing, ends: LandEnds) -> LandTarget:
-    # Who lands in a database needs no Delta, and who lands in a lake needs no driver of PostgreSQL.
-    if landing.store is Store.POSTGRESQL:
-        from seamark.pipelines.spark_postgres import TableTarget  # noqa: PLC0415
-
-        return TableTarget(landing, ends.url)
-    from seamark.pipelines.spark_delta import LakeTarget  # noqa: PLC0415
-
-    if ends.lake is None:
-        raise UsageError(f"the landing {landing.name} needs its lake", hint="LandEnds(…, lake=LakePlace(…))")
-    return LakeTarget(landing, ends.lake)
+    # Named and not imported: a run in a database needs no Delta, and one in a lake needs no driver of PostgreSQL.
+    target: LandTarget = resolve_name(find_technology(landing.store).driver)(landing, ends.target)
+    return target
 
 
 def _read_ends(checkpoint: Path, batch: int, topic: str) -> dict[int, int]:

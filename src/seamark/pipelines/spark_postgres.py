@@ -24,9 +24,7 @@ from seamark.kafka_sink.inputs import read_whole
 from seamark.kafka_sink.spark import tell
 from seamark.pipelines.bad_records import BadRecords, WrittenLetters, build_refusal
 from seamark.pipelines.binding import Binding
-from seamark.pipelines.database import URL_OPTION, build_landing_table, open_landing_database
-from seamark.pipelines.definition import BatchLanded, Landing
-from seamark.pipelines.layout import build_statements
+from seamark.pipelines.progress import BatchLanded
 from seamark.pipelines.spark_checks import (
     LETTER,
     BatchSpool,
@@ -40,9 +38,16 @@ from seamark.pipelines.spark_checks import (
 )
 from seamark.pipelines.spark_frame import PARTITION, REASON, build_land_frame, check_bound
 from seamark.spark.sessions import active_session, register_sink
+from seamark.tables.definition import Landing
 from seamark.tables.model import OFFSET, Entry, Step
 from seamark.tables.postgres.stage_checks import MOST, Refusals, SavepointsSpentError, find_refused
 from seamark.tables.postgres.table import Landed, Refusal
+from seamark.tables.postgres.technology import (
+    URL_OPTION,
+    build_landing_table,
+    build_statements,
+    open_landing_database,
+)
 from seamark.tables.postgres.writer import RowSink, build_fenced
 
 # Strings are quoted and nulls are not: that is how PostgreSQL tells an empty string from null.

@@ -11,7 +11,7 @@ from seamark.kafka.groups import Committed
 from seamark.kafka.model import Edge, TopicStatus
 from seamark.kafka.records import read_key_samples
 from seamark.kafka_sink.routing import Probe, probe_samples
-from seamark.pipelines.definition import Landing
+from seamark.tables.definition import Landing
 from seamark.tables.model import Entry
 
 _LOGGER = logging.getLogger("seamark.spark")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from seamark.core.offsets import OffsetValue
@@ -17,6 +17,8 @@ _DAY = 24 * _HOUR
 _MONTH = 30 * _DAY
 _YEAR = 365 * _DAY
 _KIBI = 1024
+# Enough to recognise what is left out; the number says the rest.
+_SHOWN_NAMES = 5
 
 _PLAIN_WORD = re.compile(r"[^\s,\"'{}\[\]]+")
 _LOOKS_TYPED = re.compile(r"[-+]?[\d.][\d._eE+-]*|true|false|null|none", re.IGNORECASE)
@@ -31,6 +33,12 @@ def render_count(number: int, noun: str, plural: str = "") -> str:
     """A number and its noun: `1 task`, `3 tasks`."""
     word = noun if number == 1 else plural or f"{noun}s"
     return f"{render_number(number)} {word}"
+
+
+def render_names(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    shown = ", ".join(names[:_SHOWN_NAMES])
+    return shown if len(names) <= _SHOWN_NAMES else f"{shown} and {len(names) - _SHOWN_NAMES} more"
 
 
 def render_bytes(number: int) -> str:

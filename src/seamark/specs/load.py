@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from seamark.connectors.config import DesiredConnector
 from seamark.core.files import Place
 from seamark.errors import SpecError, UsageError
-from seamark.pipelines.declared import DesiredLanding
 from seamark.specs.files import FoundFile, build_spec_id, find_files, find_top
-from seamark.specs.keys import DEFAULTS_FILE
+from seamark.specs.keys import DEFAULTS_FILE, list_sections
 from seamark.specs.layers import Filler, Shared, read_folder
 from seamark.specs.model import Contents, Definition, Spec
 from seamark.specs.nodes import Document, build_spec_error
 from seamark.specs.plain_files import read_json_file, read_properties_file
 from seamark.specs.yaml import parse_yaml
 from seamark.specs.yaml_file import read_yaml_file
-from seamark.topics.service import DesiredTopic
 
 # Ten thousand connectors of fifty keys in one file have some 20 MB.
 _MAX_BYTES = 32 << 20
@@ -80,21 +80,19 @@ def _load(
     found = find_files(paths, top=top)
     loader.refuse_programs(found)
     connectors: list[DesiredConnector] = []
-    topics: list[DesiredTopic] = []
-    landings: list[DesiredLanding] = []
+    sections: dict[str, list[Any]] = {}
     for file in found:
         contents = loader.read_file(file)
         connectors += [definition.connector for definition in contents.definitions]
-        topics += contents.topics
-        landings += contents.landings
+        for section, found_here in contents.sections.items():
+            sections.setdefault(section, []).extend(found_here)
         keep(contents.definitions)
-    _refuse_twice(connectors, topics, landings)
+    _refuse_twice(connectors, sections)
     return Spec(
         build_spec_id(paths, named=loader.read_names(paths), hostname=socket.gethostname()),
         tuple(connectors),
-        tuple(topics),
+        {section: tuple(entries) for section, entries in sections.items()},
         tuple(str(file.path) for file in found),
-        tuple(landings),
     )
 
 
@@ -191,19 +189,42 @@ def _show(path: Path) -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
-def _refuse_twice(
-    connectors: Sequence[DesiredConnector], topics: Sequence[DesiredTopic], landings: Sequence[DesiredLanding]
-) -> None:
+def _refuse_twice(connectors: Sequence[DesiredConnector], sections: Mapping[str, Sequence[Any]]) -> None:
     seen: dict[tuple[str, str], Place] = {}
     resources = [("connector", connector.owner, connector.place) for connector in connectors]
-    resources += [("topic", topic.name, topic.place) for topic in topics]
-    resources += [("pipeline", landing.name, landing.place) for landing in landings]
-    for kind, name, place in resources:
-        first = seen.setdefault((kind, name), place)
+    for kind in list_sections():
+        resources += [(kind.noun, one.name, one.place) for one in sections.get(kind.section, ())]
+    for noun, name, place in resources:
+        first = seen.setdefault((noun, name), place)
         if first is not place:
             raise SpecError(
-                f"{kind} {name} is defined twice",
+                f"{noun} {name} is defined twice",
                 cause=f"{first} and {place}",
                 hint="keep one of them, or give one another name",
-                context={kind: name, "file": place.file, "line": str(place.line)},
+                context={noun: name, "file": place.file, "line": str(place.line)},
             )
+
+
+SpecSource = Spec | str | Path | Sequence[str | Path]
+"""What a plan is made from: a spec, a file or folder, or several of them."""
+
+
+def read_spec(what: SpecSource, *, allow_python: bool = False) -> Spec:
+    """The spec itself, or what the files say."""
+    if isinstance(what, Spec):
+        return what
+    return load_spec(_build_paths(what), environ=os.environ, allow_python=allow_python)
+
+
+def build_title(verb: str, what: SpecSource) -> str:
+    """The title of the plan, by which the journal's reader knows it."""
+    named = f"spec {what.id}" if isinstance(what, Spec) else ", ".join(str(path) for path in _build_paths(what))
+    return f"{verb} {named}"
+
+
+def _build_paths(what: str | Path | Sequence[str | Path]) -> list[Path]:
+    given = [what] if isinstance(what, str | Path) else what
+    paths = [Path(path).expanduser() for path in given]
+    if not paths:
+        raise UsageError("no file is named", hint="give files or folders of a spec")
+    return paths

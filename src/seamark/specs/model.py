@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from seamark.connectors.config import DesiredConnector
 from seamark.errors import SeamarkError
-from seamark.pipelines.declared import DesiredLanding
 from seamark.specs.layers import Layer
 from seamark.specs.nodes import Document, Table
-from seamark.topics.service import DesiredTopic
 
 
 class Maker(StrEnum):
@@ -42,11 +41,10 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What one file defines."""
+    """What one file defines: connectors, and by section what the other kinds read."""
 
     definitions: tuple[Definition, ...] = ()
-    topics: tuple[DesiredTopic, ...] = ()
-    landings: tuple[DesiredLanding, ...] = ()
+    sections: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +100,14 @@ class Spec:
     """Everything that some files say should be.
 
     `id` tells this spec from all others, on every machine that has a copy of it: what a former apply of it made is
-    known by that.
+    known by that. `sections` has what the kinds declare that read their sections themselves (`SectionKind`).
     """
 
     id: str
     connectors: tuple[DesiredConnector, ...] = ()
-    topics: tuple[DesiredTopic, ...] = ()
+    sections: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     files: tuple[str, ...] = ()
-    landings: tuple[DesiredLanding, ...] = ()
+
+    def find(self, section: str) -> tuple[Any, ...]:
+        """Return what a section declares; nothing if no file has the section."""
+        return self.connectors if section == "connectors" else self.sections.get(section, ())

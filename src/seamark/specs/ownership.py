@@ -5,7 +5,7 @@ A plan that came from a spec carries the field `spec`:
     id      the spec
     base    the newest change of this spec when the plan was made, "" where there was none or nobody could tell
     owned   CLUSTER/NAME of what the spec had made by then, each with the change that last created or changed it;
-            and pipeline/NAME of what it had registered
+            and NOUN/NAME of what it had made of other kinds, such as pipeline/NAME
     back    in an undo: who had the connectors before the change that is taken back
     clusters  the identity of each Connect cluster in `owned`: contexts of others may have the name for another one
 
@@ -24,8 +24,9 @@ from seamark.changes.history import Past, _find_owner, find_acts, read_past, rea
 from seamark.changes.identity import ConnectIdentity
 from seamark.changes.journal import Entry, Head, Journal
 from seamark.changes.plan import Plan
+from seamark.changes.spec_kind import SpecClaim, is_connector_owner
 from seamark.changes.step import STEPS, Intent
-from seamark.core.refs import is_pipeline, parse_owner
+from seamark.core.refs import parse_owner
 from seamark.errors import FormatVersionError, SeamarkError
 
 # A spec in daily use is among the newest changes. Where it is not, the whole journal is looked through. A change of a
@@ -42,14 +43,6 @@ class ClusterNames(Protocol):
     def identify(self, name: str) -> ConnectIdentity | None:
         """Return the identity of a cluster; None where it can't be determined."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class SpecClaim:
-    """A connector's owner: the spec, and the change by which it last created or changed it."""
-
-    spec: str
-    change: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +80,6 @@ class Claims:
     # Identities of clusters that this context doesn't have under that name.
     _known: dict[str, ConnectIdentity] = field(default_factory=dict, repr=False)
 
-    @property
-    def connectors(self) -> dict[str, str]:
-        """What it owns without its pipelines."""
-        return {owner: change for owner, change in self.own.items() if not is_pipeline(owner)}
-
     def others(self) -> Mapping[str, SpecClaim]:
         """By CLUSTER/NAME, the other spec that created or changed it last, where that was after this one did."""
         if self._others is None:
@@ -121,7 +109,7 @@ class Claims:
 
     def build_field(self, owned: Mapping[str, str]) -> dict[str, Any]:
         """The field `spec` of a plan that is made now."""
-        clusters = {parse_owner(owner).cluster for owner in owned} - {""}
+        clusters = {parse_owner(owner).cluster for owner in owned if is_connector_owner(owner)} - {""}
         found = {name: self._identify(name) or self._known.get(name) for name in sorted(clusters)}
         return {
             "id": self.spec,

@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from seamark.core.files import Place
+from seamark.errors import SpecError
+from seamark.specs.keys import list_sections
 from seamark.specs.layers import (
     ConfigLeaf,
     Filler,
@@ -33,7 +35,6 @@ from seamark.specs.layers import (
 from seamark.specs.model import Contents, Definition, Maker
 from seamark.specs.nodes import Document, Scalar, build_spec_error
 from seamark.specs.sandbox import isolate, run_program
-from seamark.topics.service import DesiredTopic
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,16 +224,21 @@ def _describe(error: BaseException, path: str) -> dict[str, Any]:
 def read_py_file(path: Path, *, shared: Shared, environ: Mapping[str, str]) -> Contents:
     """Run the program, and take what it gave. Defaults and bases of its folder count."""
     document = Document(str(path), "", folder=str(path.parent.resolve()))
+    kinds = {kind.noun: kind for kind in list_sections()}
     definitions: list[Definition] = []
-    topics: list[DesiredTopic] = []
+    sections: dict[str, list[Any]] = {}
     for given in run_program(path, environ=environ):
         place = _check(given, path)
-        if given["kind"] == "topic":
-            config = {key: value for key, value in given["config"].items() if value is not None}
-            topics.append(DesiredTopic(given["name"], place, given["partitions"], given["replication"], config))
-        else:
+        kind = kinds.get(given["kind"])
+        if kind is None:
+            _check_connector(given, path)
             definitions.append(_build(given, place, document, shared=shared, filler=Filler(environ)))
-    return Contents(tuple(definitions), tuple(topics))
+            continue
+        made = kind.build_from_program(given["name"], place, given)
+        if made is None:
+            raise _build_invalid(path)
+        sections.setdefault(kind.section, []).append(made)
+    return Contents(tuple(definitions), {section: tuple(made) for section, made in sections.items()})
 
 
 def _build(given: dict[str, Any], place: Place, document: Document, *, shared: Shared, filler: Filler) -> Definition:
@@ -260,22 +266,31 @@ def _build(given: dict[str, Any], place: Place, document: Document, *, shared: S
 
 def _check(given: Any, path: Path) -> Place:
     """The place of a resource. Its shape is checked once more: the pipe is open to the program."""
-    texts = ("base", "cluster", "state")
-    numbers = ("partitions", "replication")
     good = (
         isinstance(given, dict)
+        and isinstance(given.get("kind"), str)
         and isinstance(given.get("name"), str)
         and isinstance(given.get("line"), int)
-        and isinstance(given.get("config"), dict)
-        and all(value is None or isinstance(value, str) for value in given["config"].values())
-        and (
-            (given.get("kind") == "connector" and all(isinstance(given.get(key, 0), str | None) for key in texts))
-            or (given.get("kind") == "topic" and all(isinstance(given.get(key, ""), int | None) for key in numbers))
-        )
     )
     if not good:
-        raise build_spec_error(Place(str(path)), "the program gave something that is no resource")
+        raise _build_invalid(path)
     return Place(str(path), given["line"])
+
+
+def _check_connector(given: Mapping[str, Any], path: Path) -> None:
+    config = given.get("config")
+    good = (
+        given["kind"] == "connector"
+        and isinstance(config, dict)
+        and all(value is None or isinstance(value, str) for value in config.values())
+        and all(isinstance(given.get(key, 0), str | None) for key in ("base", "cluster", "state"))
+    )
+    if not good:
+        raise _build_invalid(path)
+
+
+def _build_invalid(path: Path) -> SpecError:
+    return build_spec_error(Place(str(path)), "the program gave something that is no resource")
 
 
 if __name__ == "__main__":

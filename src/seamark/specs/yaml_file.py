@@ -1,12 +1,13 @@
-"""A YAML spec file: connectors, each, topics, and what they share."""
+"""A YAML spec file: connectors, each, what they share, and the sections of all other kinds."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from seamark.specs.keys import CONNECTOR_KEYS, EACH_KEYS, FILE_KEYS, TOPIC_KEYS, check_keys
+from seamark.core.files import Place
+from seamark.errors import SpecError
+from seamark.specs.keys import CONNECTOR_KEYS, EACH_KEYS, build_file_keys, check_keys, list_sections
 from seamark.specs.layers import (
     Filler,
     Layer,
@@ -21,13 +22,10 @@ from seamark.specs.layers import (
 )
 from seamark.specs.model import Contents, Definition, Maker
 from seamark.specs.nodes import Document, Items, Node, Scalar, Table
-from seamark.specs.pipelines import read_landings
 from seamark.specs.yaml import parse_yaml
-from seamark.topics.service import DesiredTopic
 
 # A hundred thousand connectors of fifty keys.
 MAX_VALUES = 5_000_000
-_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 
 
 def read_yaml_file(document: Document, *, above: Shared, environ: Mapping[str, str]) -> Contents:
@@ -36,10 +34,77 @@ def read_yaml_file(document: Document, *, above: Shared, environ: Mapping[str, s
     if root is None:
         return Contents()
     table = require_table(root, document, what="a spec file")
-    check_keys(table, document, FILE_KEYS, what="a spec file")
+    check_keys(table, document, build_file_keys(), what="a spec file")
     reader = _Reader(document, above.extend(table, document), Filler(environ))
-    landings = tuple(read_landings(table, document, filler=reader.filler))
-    return Contents(tuple(reader.read_definitions(table)), tuple(reader.read_topics(table)), landings)
+    file = _FileTable(table, document, reader.filler)
+    sections = {kind.section: tuple(kind.read(file)) for kind in list_sections() if kind.section in file}
+    return Contents(tuple(reader.read_definitions(table)), sections)
+
+
+@dataclass(frozen=True, slots=True)
+class _FileTable:
+    """A `SpecTable` over the nodes of a file."""
+
+    table: Table
+    document: Document
+    filler: Filler
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.table.entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.table.entries)
+
+    def check_keys(self, known: Mapping[str, str], *, what: str) -> None:
+        check_keys(self.table, self.document, known, what=what)
+
+    def read_name(self, key: str) -> str:
+        return self.filler.fill(self.table.entries[key][0], self.document)
+
+    def find_place(self, key: str) -> Place:
+        return self.document.place(self.table.entries[key][0])
+
+    def is_null(self, key: str) -> bool:
+        node = self._find(key)
+        return isinstance(node, Scalar) and node.is_null
+
+    def is_table(self, key: str) -> bool:
+        return isinstance(self._find(key), Table)
+
+    def is_list(self, key: str) -> bool:
+        return isinstance(self._find(key), Items)
+
+    def read_table(self, key: str, *, what: str = "") -> _FileTable:
+        table = require_table(self._find(key), self.document, what=what or key)
+        return _FileTable(table, self.document, self.filler)
+
+    def read_text(self, key: str, *, what: str = "") -> str:
+        return self._fill(self._find(key), what=what or key)
+
+    def read_texts(self, key: str, *, what: str) -> tuple[str, ...]:
+        node = self._find(key)
+        if not isinstance(node, Items):
+            raise self.document.error(node, f"{key} must be a list")
+        return tuple(self._fill(one, what=what) for one in node.nodes)
+
+    def read_config(self, key: str) -> dict[str, str]:
+        if key not in self:
+            return {}
+        return fill_layers(build_layer(self._find(key), self.document, what=key), filler=self.filler)
+
+    def find_text(self, key: str) -> str:
+        node = self._find(key)
+        return self.filler.fill(node, self.document) if isinstance(node, Scalar) else ""
+
+    def build_error(self, problem: str, *, key: str = "", at_key: bool = False, hint: str = "") -> SpecError:
+        at = self.table.entries[key][0 if at_key else 1] if key else self.table
+        return self.document.error(at, problem, hint=hint)
+
+    def _find(self, key: str) -> Node:
+        return self.table.entries[key][1]
+
+    def _fill(self, node: Node, *, what: str) -> str:
+        return self.filler.fill(require_text(node, self.document, what=what), self.document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +121,6 @@ class _Reader:
         for entry in self._list_tables(root, "each"):
             check_keys(entry, self.document, EACH_KEYS, what="an entry of each")
             yield from self._read_each(entry)
-
-    def read_topics(self, root: Table) -> Iterator[DesiredTopic]:
-        if "topics" not in root.entries:
-            return
-        topics = require_table(root.entries["topics"][1], self.document, what="topics")
-        for key, node in topics.entries.values():
-            name = self.filler.fill(key, self.document)
-            if isinstance(node, Scalar) and node.is_null:
-                yield DesiredTopic(name, self.document.place(key))
-                continue
-            table = require_table(node, self.document, what=f"topic {name}")
-            check_keys(table, self.document, TOPIC_KEYS, what="a topic")
-            yield self._build_topic(name, key, table)
 
     def _list_connectors(self, root: Table) -> Iterator[tuple[Scalar, Table]]:
         if "connectors" not in root.entries:
@@ -161,23 +213,3 @@ class _Reader:
             return filler.fill(require_text(entry.entries["cluster"][1], self.document, what="cluster"), self.document)
         shared = self.shared.cluster
         return None if shared is None else filler.fill(shared.scalar, shared.document)
-
-    def _build_topic(self, name: str, key: Scalar, table: Table) -> DesiredTopic:
-        node = table.entries.get("config")
-        layer = build_layer(node[1], self.document, what="config") if node else {}
-        return DesiredTopic(
-            name,
-            self.document.place(key),
-            partitions=self._read_number(table, "partitions"),
-            replication=self._read_number(table, "replication"),
-            config=fill_layers(layer, filler=self.filler),
-        )
-
-    def _read_number(self, table: Table, key: str) -> int | None:
-        if key not in table.entries:
-            return None
-        node = table.entries[key][1]
-        text = self.filler.fill(node, self.document) if isinstance(node, Scalar) else ""
-        if not _NUMBER.fullmatch(text):
-            raise self.document.error(node, f"{key} must be a whole number above 0")
-        return int(text)

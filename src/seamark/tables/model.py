@@ -132,3 +132,13 @@ class TableLayout:
 
     columns: Mapping[str, str]
     parted_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """The files of one date; of the whole table where it is not parted. `fewest` is how many they could be."""
+
+    date: str
+    files: int
+    size: int
+    fewest: int

@@ -14,9 +14,9 @@ from seamark.core.readings import Reading
 from seamark.core.refs import find_mirror
 from seamark.errors import PartialError, RefusedError, UnreachableError
 from seamark.offsets.stores.ledger import fence_ledger, list_ledgers, read_epochs, route_ledgers
-from seamark.pipelines.definition import LandColumn, Landing
-from seamark.tables.owners import list_consumers, list_owners
+from seamark.tables.definition import LandColumn, Landing
 from seamark.tables.postgres.ledger import Entry
+from seamark.tables.registry import list_consumers, list_owners
 from tests.unit.changes.brokers import FakeBrokers
 from tests.unit.copies.test_copy_plans import Desk
 from tests.unit.copies.test_copy_work import PLAN, Copied

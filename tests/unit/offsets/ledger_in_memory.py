@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from seamark.core.readings import Reading
 from seamark.errors import NotFoundError
-from seamark.offsets.stores.ledger import _Routing
+from seamark.offsets.stores.ledger import LedgerBrokers, LedgerOffsets
 
 
 class MemoryLedger:
@@ -39,6 +39,13 @@ class MemoryLedger:
         return {(entry.topic, entry.topic_id, entry.partition): entry.next_offset for entry in self.entries.values()}
 
 
+class RoutedFake(LedgerBrokers):
+    """Also what the fake of the brokers has for tests alone."""
+
+    def __getattr__(self, name):
+        return getattr(self._brokers, name)
+
+
 def route(brokers, ledgers, *, failures=None):
     """Brokers whose pipelines have these ledgers, by owner."""
 
@@ -48,4 +55,9 @@ def route(brokers, ledgers, *, failures=None):
             raise NotFoundError(f"no ledger knows {owner}")
         return ledgers[owner]
 
-    return _Routing(brokers, find, list_owners=lambda: Reading(tuple(ledgers), failures=failures or {}))
+    ledgers_there = LedgerOffsets(
+        find,
+        read_topics=brokers.read_topics,
+        list_owners=lambda: Reading(tuple(ledgers), failures=failures or {}),
+    )
+    return RoutedFake(brokers, ledgers_there)

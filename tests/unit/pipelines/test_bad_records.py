@@ -6,7 +6,7 @@ import pytest
 
 from seamark.errors import RejectedError, UsageError
 from seamark.pipelines.bad_records import BadRecords, WrittenLetters
-from seamark.pipelines.definition import DeadLetters, LandColumn, Landing, Store
+from seamark.tables.definition import DeadLetters, LandColumn, Landing
 
 
 def build(most="10%", *, offsets=1_000_000, spent=0):
@@ -50,7 +50,7 @@ def test_limit_survives_json():
 def test_table_has_a_default_in_postgresql_and_none_in_a_lake():
     landing = build_landing("5%")
     assert landing.dead_letter_table == "seamark_dead_letters"
-    lake = Landing("x", topic="x", table="x", columns=landing.columns, dead_letters=DeadLetters(), store=Store.DELTA)
+    lake = Landing("x", topic="x", table="x", columns=landing.columns, dead_letters=DeadLetters(), store="delta")
     assert lake.dead_letter_table == ""
     assert Landing("x", topic="x", table="x", columns=landing.columns).dead_letter_table == ""
 

@@ -9,7 +9,7 @@ import pytest
 from seamark.errors import RefusedError, UsageError
 from seamark.kafka_sink.routing import Rule, hash_key, probe_samples
 from seamark.pipelines.binding import Binding, check_bindable, check_growth, find_binding
-from seamark.pipelines.definition import LandColumn, Landing, Mode
+from seamark.tables.definition import LandColumn, Landing, Mode
 
 BY_KEY = Landing(
     "orders",

@@ -10,8 +10,7 @@ from seamark.cli.pipelines import LandLines
 from seamark.cli.session import Session
 from seamark.errors import UsageError
 from seamark.pipelines.binding import RetryWait
-from seamark.pipelines.definition import BatchLanded
-from seamark.pipelines.progress import LandMetrics, LandProgress
+from seamark.pipelines.progress import BatchLanded, LandMetrics, LandProgress
 from seamark.report.words import render_number
 
 BATCH = BatchLanded(0, rows=1000, deleted=2, dead=3)

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from seamark.errors import RefusedError
-from seamark.pipelines.definition import DeadLetters, LandColumn, Landing, Mode, Store
-from seamark.pipelines.layout import build_lake_layout, build_lake_statements, build_statements
+from seamark.tables.definition import DeadLetters, LandColumn, Landing, Mode
+from seamark.tables.delta.technology import build_lake_layout, build_lake_statements
 from seamark.tables.model import TableLayout
+from seamark.tables.postgres.technology import build_statements
 
 COLUMNS = (LandColumn("id", "bigint"), LandColumn('od"d', "numeric(12, 2)"))
 LANDING = Landing("orders", topic="orders", table="shop.Orders", columns=COLUMNS)
@@ -34,7 +35,7 @@ LAKE = Landing(
     topic="orders",
     table="raw/orders",
     columns=(LandColumn("id", "bigint"), LandColumn("at", "timestamptz")),
-    store=Store.DELTA,
+    store="delta",
 )
 
 

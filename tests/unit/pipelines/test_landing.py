@@ -8,16 +8,15 @@ from dataclasses import replace
 import pytest
 
 from seamark.errors import UsageError
-from seamark.pipelines.definition import (
+from seamark.tables.definition import (
     DeadLetters,
     Format,
     LandColumn,
     Landing,
     Mode,
     RecordPart,
-    Store,
-    find_lake_type,
 )
+from seamark.tables.delta.technology import find_lake_type
 
 ORDERS = Landing(
     "orders",
@@ -127,7 +126,7 @@ def test_tombstone_says_what_to_delete_if_the_key_is_the_records():
     assert replace(by_value, columns=(LandColumn("id", "bigint", "key"),)).is_key_in_key
 
 
-LAKE = replace(ORDERS, table="raw/orders", store=Store.DELTA, date_from="at")
+LAKE = replace(ORDERS, table="raw/orders", store="delta", date_from="at")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +140,7 @@ LAKE = replace(ORDERS, table="raw/orders", store=Store.DELTA, date_from="at")
         ({"date_from": "when"}, "names no column of moments: when"),
         ({"columns": (*ORDERS.columns, LandColumn("event_date", "date"))}, "which to.date makes itself"),
         ({"columns": (*ORDERS.columns, LandColumn("host", "inet"))}, "can't be of type inet"),
-        ({"store": Store.POSTGRESQL}, "which belongs to a lake's table"),
+        ({"store": "postgresql"}, "which belongs to a lake's table"),
     ],
 )
 def test_what_a_lake_can_not_have_is_refused(change, words):

@@ -24,9 +24,9 @@ from seamark.errors import (
 )
 from seamark.kafka.groups import Committed, GroupOffsets
 from seamark.kafka.model import Bounds, TopicStatus
-from seamark.offsets.stores.ledger import _Routing, open_ledger
+from seamark.offsets.stores.ledger import LedgerBrokers, LedgerOffsets, open_ledger
 from seamark.pipelines.actions import build_body, read_body
-from seamark.pipelines.declared import DesiredColumn, DesiredDeadLetters, DesiredLanding, build_declared
+from seamark.pipelines.declared import DesiredColumn, DesiredDeadLetters, DesiredLanding, TargetRef, build_declared
 from seamark.pipelines.service import Landings, list_table_files
 from seamark.pipelines.status import LandPlan, LandState, build_standings
 from seamark.pipelines.views import build_landing_view, build_landings_view
@@ -51,9 +51,9 @@ DESIRED = DesiredLanding(
     "orders",
     Place("pipelines.yaml", 3),
     topic="orders",
-    database="shop",
     table="orders",
     columns=(DesiredColumn("id", "bigint"),),
+    target=TargetRef("database", "shop"),
 )
 
 
@@ -64,18 +64,18 @@ def test_words_of_a_file_become_a_landing():
 
 
 def test_landing_in_a_lake_has_no_dsn_and_delta_for_a_store():
-    desired = replace(DESIRED, database="", lake="lake", date="at", columns=(DesiredColumn("at", "timestamp"),))
+    desired = replace(DESIRED, target=TargetRef("lake", "lake"), date="at", columns=(DesiredColumn("at", "timestamp"),))
     declared = build_declared(CONTEXT, desired)
     assert (declared.landing.store, declared.landing.date_from) == ("delta", "at")
-    assert (declared.where, declared.url, declared.lake) == ("lake", "", LAKE)
+    assert (declared.where, declared.settings) == ("lake", LAKE)
     assert "hidden" not in repr(declared)
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"database": "store"}, "the context dev has no database store"),
-        ({"database": "", "lake": "sea"}, "the context dev has no lake sea"),
+        ({"target": TargetRef("database", "store")}, "the context dev has no database store"),
+        ({"target": TargetRef("lake", "sea")}, "the context dev has no lake sea"),
         ({"date": "id"}, "has to.date, which belongs to a lake's table"),
         ({"mode": "replace"}, "mode can't be 'replace'"),
         ({"format": "avro"}, "format can't be 'avro'"),
@@ -167,7 +167,7 @@ def open_routing(*entries):
             raise NotFoundError(f"no ledger knows {owner}")
         return ledger
 
-    return _Routing(brokers, find), brokers, ledger
+    return LedgerBrokers(brokers, LedgerOffsets(find, read_topics=brokers.read_topics)), brokers, ledger
 
 
 ENTRY = Entry("orders", "id-orders", 3, next_offset=40)
@@ -219,7 +219,7 @@ def test_database_that_is_away_is_told(monkeypatch):
         raise UnreachableError("database shop does not answer")
 
     monkeypatch.setattr("seamark.tables.postgres.writer.LandingDatabase.read_if_any", refuse)
-    monkeypatch.setattr("seamark.offsets.stores.ledger.find_landing", lambda settings, owner: None)
+    monkeypatch.setattr("seamark.tables.delta.technology.DeltaStore.find", lambda self, owner: None)
     with pytest.raises(UnreachableError, match="can't be told where pipeline/orders stands") as error:
         open_ledger(CONTEXT, "pipeline/orders")
     assert "shop: database shop does not answer" in error.value.cause
@@ -228,9 +228,9 @@ def test_database_that_is_away_is_told(monkeypatch):
 def test_ledger_is_looked_for_in_lakes_too(monkeypatch):
     monkeypatch.setattr("seamark.tables.postgres.writer.LandingDatabase.read_if_any", lambda self: {})
     ledger = Ledger(ENTRY)
-    monkeypatch.setattr("seamark.offsets.stores.ledger.find_landing", lambda settings, owner: ledger)
+    monkeypatch.setattr("seamark.tables.delta.technology.DeltaStore.find", lambda self, owner: ledger)
     assert open_ledger(CONTEXT, "pipeline/orders") is ledger
-    monkeypatch.setattr("seamark.offsets.stores.ledger.find_landing", lambda settings, owner: None)
+    monkeypatch.setattr("seamark.tables.delta.technology.DeltaStore.find", lambda self, owner: None)
     with pytest.raises(NotFoundError, match="no ledger knows pipeline/orders") as error:
         open_ledger(CONTEXT, "pipeline/orders", may_begin=True)
     assert error.value.cause.endswith("shop, lake")
@@ -240,11 +240,11 @@ def test_offsets_in_two_stores_are_refused(monkeypatch):
     monkeypatch.setattr("seamark.tables.postgres.writer.LandingDatabase.read_if_any", lambda self: {ENTRY.key: ENTRY})
     monkeypatch.setattr("seamark.tables.postgres.writer.LandingDatabase.read", lambda self: {ENTRY.key: ENTRY})
     monkeypatch.setattr("seamark.tables.postgres.writer.LandingDatabase.read_place", lambda self: "shop since noon")
-    monkeypatch.setattr("seamark.offsets.stores.ledger.find_landing", lambda settings, owner: Ledger(ENTRY))
+    monkeypatch.setattr("seamark.tables.delta.technology.DeltaStore.find", lambda self, owner: Ledger(ENTRY))
     with pytest.raises(RefusedError, match="pipeline/orders has offsets in several places: shop, lake"):
         open_ledger(CONTEXT, "pipeline/orders")
     # A lake that was only told of the landing holds none of its offsets.
-    monkeypatch.setattr("seamark.offsets.stores.ledger.find_landing", lambda settings, owner: Ledger())
+    monkeypatch.setattr("seamark.tables.delta.technology.DeltaStore.find", lambda self, owner: Ledger())
     assert open_ledger(CONTEXT, "pipeline/orders").read() == {ENTRY.key: ENTRY}
     # Two names of one database.
     twice = SimpleNamespace(name="dev", databases={"shop": SHOP, "again": SHOP}, lakes={})
@@ -271,7 +271,7 @@ def fleet(tmp_path):
 
 
 def spec(*landings, id_="shop", **more):
-    return Spec(id_, landings=landings, **more)
+    return Spec(id_, sections={"pipelines": landings}, **more)
 
 
 def show(planned):
@@ -283,7 +283,7 @@ def list_registered(fleet):
 
 
 def test_plan_checks_pipelines(fleet):
-    wrong = spec(replace(DESIRED, database="store"))
+    wrong = spec(replace(DESIRED, target=TargetRef("database", "store")))
     for refuse in (fleet.plan, fleet.check):
         with pytest.raises(SpecError, match="has no database store") as error:
             refuse(wrong)

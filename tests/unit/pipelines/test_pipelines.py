@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from seamark.errors import SpecError
-from seamark.pipelines.declared import DesiredColumn, DesiredDeadLetters
+from seamark.pipelines.declared import DesiredColumn, DesiredDeadLetters, TargetRef
 from seamark.specs import load_spec
 
 WHOLE = """
@@ -44,8 +44,8 @@ def load(tmp_path):
 
 
 def test_every_word_of_a_landing_is_read(load):
-    (landing,) = load(WHOLE, STAGE="test").landings
-    assert (landing.name, landing.topic, landing.database, landing.table) == (
+    (landing,) = load(WHOLE, STAGE="test").find("pipelines")
+    assert (landing.name, landing.topic, landing.target.name, landing.table) == (
         "orders",
         "test-orders",
         "shop",
@@ -62,11 +62,11 @@ def test_every_word_of_a_landing_is_read(load):
 
 
 def test_what_is_not_said_has_its_default(load):
-    (landing,) = load(LEAST).landings
+    (landing,) = load(LEAST).find("pipelines")
     assert (landing.mode, landing.key, landing.format, landing.schemas) == ("append", (), "json", False)
     assert (landing.start, landing.dead_letters, landing.every, landing.records) == ("earliest", None, None, None)
-    assert load("connectors: []").landings == ()
-    assert load("pipelines:").landings == ()
+    assert load("connectors: []").find("pipelines") == ()
+    assert load("pipelines:").find("pipelines") == ()
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_what_nobody_reads_is_refused_with_its_place(load, old, new, words):
 
 def test_table_may_be_in_a_lake(load):
     changed = LEAST.replace("{database: shop, table: orders}", "{lake: sea, table: raw/orders, date: at}")
-    (landing,) = load(changed).landings
-    assert (landing.lake, landing.database, landing.table, landing.date) == ("sea", "", "raw/orders", "at")
+    (landing,) = load(changed).find("pipelines")
+    assert (landing.target, landing.table, landing.date) == (TargetRef("lake", "sea"), "raw/orders", "at")
 
 
 def test_name_stands_once(load, tmp_path):
@@ -126,7 +126,7 @@ def test_name_stands_once(load, tmp_path):
     ],
 )
 def test_records_that_can_not_be_rows_stop_the_run_or_are_dead_letters(load, words, letters):
-    (landing,) = load(LEAST.replace("kind: land", f"kind: land\n        on_error: {words}")).landings
+    (landing,) = load(LEAST.replace("kind: land", f"kind: land\n        on_error: {words}")).find("pipelines")
     assert landing.dead_letters == letters
 
 

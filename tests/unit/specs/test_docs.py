@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from seamark.specs.keys import CONNECTOR_KEYS, FILE_KEYS, FOLDER_KEYS, build_schema, render_schema
+from seamark.specs.keys import CONNECTOR_KEYS, FOLDER_KEYS, build_file_keys, build_schema, render_schema
 from tests.unit.specs.test_yaml_file import SKETCH
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -29,7 +29,7 @@ def test_the_files_of_the_page_load_together(folder):
         "game/file-source", "game/lake-codes", "game/lake-logs",
         "game/log-archive", "game/log-login", "game/log-purchase",
     ]  # fmt: skip
-    assert sorted(topic.name for topic in spec.topics) == ["code-item", "game-login", "game-purchase"]
+    assert sorted(topic.name for topic in spec.find("topics")) == ["code-item", "game-login", "game-purchase"]
     archive = next(connector for connector in spec.connectors if connector.name == "log-archive")
     assert archive.state == "STOPPED"
     assert "connection.user" not in archive.config
@@ -37,9 +37,11 @@ def test_the_files_of_the_page_load_together(folder):
 
 
 def test_every_key_is_on_the_page():
-    missing = [key for key in (*FILE_KEYS, *FOLDER_KEYS, *CONNECTOR_KEYS) if not re.search(rf"`[^`]*\b{key}\b", PAGE)]
+    missing = [
+        key for key in (*build_file_keys(), *FOLDER_KEYS, *CONNECTOR_KEYS) if not re.search(rf"`[^`]*\b{key}\b", PAGE)
+    ]
     assert missing == []
-    assert set(re.findall(r"^\| `(\w+)` \| [a-z`]", PAGE, re.MULTILINE)) - {"spec"} == set(FILE_KEYS)
+    assert set(re.findall(r"^\| `(\w+)` \| [a-z`]", PAGE, re.MULTILINE)) - {"spec"} == set(build_file_keys())
 
 
 def test_the_schema_is_up_to_date():

@@ -43,7 +43,7 @@ def test_a_program_gives_resources_with_bases_and_defaults(folder):
         "connector.class": "J", "n": "1", "b": "true", "query": "SELECT *, 'a' AS shard FROM npc", "mark": "${{ x }}",
     }  # fmt: skip
     assert (first.place.line, first.place.file) == (9, str(folder.path / "code.py"))
-    assert [(found.name, found.partitions, dict(found.config)) for found in spec.topics] == [
+    assert [(found.name, found.partitions, dict(found.config)) for found in spec.find("topics")] == [
         ("code", 3, {"retention.ms": "5"})
     ]
 

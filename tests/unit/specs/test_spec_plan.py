@@ -36,7 +36,7 @@ def want(name, config=None, *, cluster=None, state="", **changes):
 
 
 def spec(*connectors, name="logs", topics=()):
-    return Spec(name, connectors, topics)
+    return Spec(name, connectors, {"topics": topics})
 
 
 @pytest.fixture(autouse=True)

@@ -33,7 +33,7 @@ def fleet(tmp_path, game, brokers):
 
 def spec(*topics, connectors=()):
     made = tuple(DesiredConnector(name, SOURCE_CONFIG, PLACE) for name in connectors)
-    return Spec("logs", connectors=made, topics=topics)
+    return Spec("logs", connectors=made, sections={"topics": topics})
 
 
 def want(name="t", **changes):

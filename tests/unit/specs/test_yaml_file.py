@@ -48,7 +48,7 @@ def test_each_row_becomes_a_connector(folder):
 def test_topics_stand_beside_connectors(folder):
     folder.environ["STAGE"] = "dev"
     folder.write("log.yaml", SKETCH)
-    purchase, login = folder.load().topics
+    purchase, login = folder.load().find("topics")
     assert (purchase.name, purchase.partitions, purchase.replication) == ("game-purchase", 6, 3)
     assert dict(purchase.config) == {"retention.ms": "604800000"}
     assert (login.name, login.partitions, login.replication, dict(login.config)) == ("game-login", None, None, {})

@@ -15,7 +15,7 @@ from seamark.copies.verify.report import Compared, Verification
 from seamark.core.secrets import PLUGIN_KEYS
 from seamark.demo.chapter import Need
 from seamark.errors import UnreachableError
-from seamark.pipelines.definition import BatchLanded
+from seamark.pipelines.progress import BatchLanded
 from seamark.tables.model import Entry
 from tests.unit.cli.stubs import NOON, Outcome
 from tests.unit.connectors.operating import W1, W2, OperatedConnect
@@ -144,10 +144,12 @@ class LandEnvironment(PipelineEnvironment):
         self.write("lake/pipelines.yaml", LAKE_PIPELINE)
         for name in ("seamark-env.tar.gz", "seamark-main.py"):
             self.write(f"pack/{name}", "")
-        self.patch.setattr("seamark.pipelines.status.open_database", lambda declared: self.database)
+        self.patch.setattr("seamark.tables.postgres.technology.open_landing_database", lambda *_: self.database)
         self.patch.setattr("seamark.pipelines.service.require_spark", lambda: None)
         self.patch.setattr("seamark.pipelines.service.open_spark", lambda wish, work: nullcontext())
-        self.patch.setattr("seamark.pipelines.service.open_table", lambda declared: declared.landing.table)
+        self.patch.setattr(
+            "seamark.tables.delta.technology.open_lake_table", lambda settings, definition: definition.table
+        )
         # Both modules import what the unit tier has not: pyspark, and pyarrow.
         job = SimpleNamespace(DEFAULT_RECORDS=600_000, LandEnds=lambda *_, **__: None, run_landing=self.land)
         self.patch.setitem(sys.modules, "seamark.pipelines.spark_job", job)

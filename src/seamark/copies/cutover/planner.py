@@ -26,7 +26,7 @@ from seamark.core.refs import parse_owner
 from seamark.errors import NotFoundError, RefusedError, UsageError
 from seamark.offsets.write.guards import require_run_state
 from seamark.offsets.write.rights import build_rights_notes
-from seamark.tables.owners import list_consumers
+from seamark.tables.registry import list_consumers
 from seamark.topics.users import Use
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 import seamark
-from seamark.tables.owners import open_lake
+from seamark.tables.delta.technology import open_lake
 
 place = open_lake(seamark.open().context.lakes["lake"]).below("raw/payment")
 table = DeltaTable(place.table_url, storage_options=place.build_options()).to_pyarrow_table()

@@ -1,88 +1,77 @@
 """The ledgers of landings, as if each were a consumer group: by topic and partition, the next offset to read.
 
 So everything that shows, saves, moves and undoes a group's offsets does the same for a landing's. They are found in the
-databases and lakes that the context names.
+stores of the context, through `seamark.tables.registry`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any
 
 from seamark.core.readings import Reading
-from seamark.core.refs import build_pipeline_owner, is_pipeline
+from seamark.core.refs import is_pipeline
 from seamark.errors import FormatVersionError, NotFoundError, RefusedError, SeamarkError, UnreachableError
-from seamark.kafka.groups import Committed, Group, GroupOffsets, GroupStatus, GroupType
+from seamark.kafka.api import BrokersPort
+from seamark.kafka.groups import Committed, Group, GroupListing, GroupOffsets, GroupStatus, GroupType
 from seamark.kafka.model import Spot
 from seamark.tables.model import Entry
-from seamark.tables.owners import find_landing, list_owners
+from seamark.tables.registry import Ledger, NamedStore, list_owners, list_stores
 
 if TYPE_CHECKING:
     from seamark.context import Context
-    from seamark.context.context import DatabaseSettings
-    from seamark.kafka.api import BrokersPort
-    from seamark.tables.postgres.writer import LandingDatabase
+    from seamark.kafka.clusters import KafkaCluster, OpenTransaction
+    from seamark.kafka.model import Bounds, Edge, SpotReading, Stamp, TopicSize, TopicStatus
 
 # A ledger has no coordinator that would forbid anything; its store does, when it is asked.
 _RIGHTS = frozenset({"READ", "DESCRIBE", "DELETE"})
 _EMPTY, _DEAD = "EMPTY", "DEAD"
 
 
-class LedgerPort(Protocol):
-    """The entries of one owner, in a database or in a lake."""
-
-    def read(self) -> dict[tuple[str, int], Entry]:
-        """All entries, by the topic's id and the partition."""
-
-    def place(self, entries: Iterable[Entry], *, gone: Iterable[Entry] = ()) -> None:
-        """Set these and take those away, all or none."""
-
-    def claim(self, firsts: Iterable[Entry]) -> list[Entry]:
-        """Take these from whoever has them. Their epochs are others from then on."""
-
-
 def route_ledgers(brokers: BrokersPort, context: Context) -> BrokersPort:
     """The brokers, with ledgers in the place of groups that are named as pipelines are."""
-    if not context.databases and not context.lakes:
+    if not list_stores(context):
         return brokers
-    routing = _Routing(brokers, partial(open_ledger, context), list_owners=partial(list_owners, context))
-    return cast("BrokersPort", routing)
+    ledgers = LedgerOffsets(
+        partial(open_ledger, context), read_topics=brokers.read_topics, list_owners=partial(list_owners, context)
+    )
+    return LedgerBrokers(brokers, ledgers)
 
 
 def list_ledgers(brokers: BrokersPort) -> Reading[str]:
     """The owners of all ledgers behind these brokers, and the stores that did not answer."""
-    return brokers.list_ledgers() if isinstance(brokers, _Routing) else Reading()
+    return brokers.ledgers.list_owners() if isinstance(brokers, LedgerBrokers) else Reading()
 
 
 def fence_ledger(brokers: BrokersPort, owner: str, topic: str) -> Mapping[int, int]:
     """Take the partitions of a topic from whoever lands it; offsets stay. Gives the epoch of each from then on."""
-    return brokers.fence(owner, topic) if isinstance(brokers, _Routing) else {}
+    return brokers.ledgers.fence(owner, topic) if isinstance(brokers, LedgerBrokers) else {}
 
 
 def read_epochs(brokers: BrokersPort, owner: str, topic: str) -> Mapping[int, int]:
     """The epoch of each partition: another one than before says that somebody has taken or moved it."""
-    return brokers.read_epochs(owner, topic) if isinstance(brokers, _Routing) else {}
+    return brokers.ledgers.read_epochs(owner, topic) if isinstance(brokers, LedgerBrokers) else {}
 
 
-def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> LedgerPort:
-    """The ledger that knows an owner. Who is forgotten may begin anew where there is but one database.
+def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> Ledger:
+    """The ledger that knows an owner. Who is forgotten may begin anew where there is but one store.
 
     Raises:
         RefusedError: several know it, and nobody can tell which of them counts.
     """
     silent: list[str] = []
-    holders: list[tuple[_Store, LedgerPort]] = []
-    for store in _list_stores(context):
+    stores = list_stores(context)
+    holders: list[tuple[NamedStore, Ledger]] = []
+    for named in stores:
         try:
-            if (found := store.find(owner)) is not None:
-                holders.append((store, found))
+            if (found := named.store.find(owner)) is not None:
+                holders.append((named, found))
         except FormatVersionError:
             # This store has the owner; the offsets of another store must not be used instead.
             raise
         except SeamarkError as error:
-            silent.append(f"{store.name}: {error.message}")
+            silent.append(f"{named.name}: {error.message}")
     if holders:
         return _choose(holders, owner)
     if silent:
@@ -93,43 +82,24 @@ def open_ledger(context: Context, owner: str, *, may_begin: bool = False) -> Led
             hint="its ledger may be there",
             context={"owner": owner},
         )
-    if may_begin and len(context.databases) == 1 and not context.lakes:
-        (settings,) = context.databases.values()
-        database = _open_database(settings, owner)
-        database.prepare()
-        return database
+    if may_begin and len(stores) == 1 and (begun := stores[0].store.begin(owner)) is not None:
+        return begun
     raise NotFoundError(
         f"no ledger knows {owner}",
-        cause=f"the context's stores were asked: {', '.join([*context.databases, *context.lakes])}",
+        cause=f"the context's stores were asked: {', '.join(named.name for named in stores)}",
         hint="seamark land run begins it; its database or lake must be one of the context's",
         context={"owner": owner},
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Store:
-    """A database or a lake of the context. Two names may stand for one, with the rights of two roles, say."""
-
-    name: str
-    find: Callable[[str], LedgerPort | None]
-    read_place: Callable[[], str]
-
-
-def _list_stores(context: Context) -> Iterator[_Store]:
-    for name, database in context.databases.items():
-        yield _Store(name, partial(_find_in_database, database), partial(_read_database_place, database))
-    for name, lake in context.lakes.items():
-        yield _Store(name, partial(find_landing, lake), partial(str, lake.url))
-
-
-def _choose(holders: Sequence[tuple[_Store, LedgerPort]], owner: str) -> LedgerPort:
+def _choose(holders: Sequence[tuple[NamedStore, Ledger]], owner: str) -> Ledger:
     """The one that has offsets of this owner. A pipeline that was led elsewhere has left its former ones behind."""
     if len(holders) > 1:
         # A lake knows a landing from its first run on, before there is an offset.
-        holders = [(store, found) for store, found in holders if found.read()] or holders
-    if len(holders) > 1 and len({store.read_place() for store, _ in holders}) > 1:
+        holders = [(named, found) for named, found in holders if found.read()] or holders
+    if len(holders) > 1 and len({(named.place, named.store.read_identity()) for named, _ in holders}) > 1:
         raise RefusedError(
-            f"{owner} has offsets in several places: {', '.join(store.name for store, _ in holders)}",
+            f"{owner} has offsets in several places: {', '.join(named.name for named, _ in holders)}",
             cause="its pipeline was led from one to the other, and the former offsets are still there",
             hint="leave the former store out of the context, or delete its entries there",
             context={"owner": owner},
@@ -137,59 +107,117 @@ def _choose(holders: Sequence[tuple[_Store, LedgerPort]], owner: str) -> LedgerP
     return holders[0][1]
 
 
-def _find_in_database(settings: DatabaseSettings, owner: str) -> LedgerPort | None:
-    database = _open_database(settings, owner)
-    return database if database.read_if_any() else None
+class LedgerOffsets:
+    """The ledgers of pipelines as a store of offsets, by owner, topic and partition.
 
-
-def _read_database_place(settings: DatabaseSettings) -> str:
-    return _open_database(settings, build_pipeline_owner("")).read_place()
-
-
-def _open_database(settings: DatabaseSettings, owner: str) -> LandingDatabase:
-    from seamark.tables.postgres.table import LandingTable  # noqa: PLC0415
-    from seamark.tables.postgres.writer import LandingDatabase  # noqa: PLC0415
-
-    return LandingDatabase(settings.dsn.reveal(), LandingTable(settings.name, ()), owner=owner)
-
-
-class _Routing:
-    """Everything but what is asked of pipelines goes to the brokers."""
+    `open_ledger` finds the ledger of an owner each time it is needed; `read_topics` asks the brokers for the IDs of
+    topics, because entries of a topic that was recreated since belong to no partition of today.
+    """
 
     def __init__(
         self,
-        brokers: BrokersPort,
-        open_ledger: Callable[..., LedgerPort],
+        open_ledger: Callable[..., Ledger],
         *,
+        read_topics: Callable[[Sequence[str]], Reading[TopicStatus]],
         list_owners: Callable[[], Reading[str]] = Reading,
     ) -> None:
-        self._brokers = brokers
         self._open_ledger = open_ledger
-        self.list_ledgers = list_owners
+        self._read_topics = read_topics
+        self.list_owners = list_owners
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._brokers, name)
+    def find_state(self, owner: str) -> str:
+        """Return the state in the coordinator's words. It has no members: a run is fenced, and not asked."""
+        try:
+            self._open_ledger(owner)
+        except NotFoundError:
+            return _DEAD
+        return _EMPTY
+
+    def read(self, owner: str) -> dict[Spot, Committed]:
+        """Read the offsets of an owner.
+
+        Raises:
+            NotFoundError: No store knows the owner.
+        """
+        entries = self._open_ledger(owner).read().values()
+        ids = self._read_ids({entry.topic for entry in entries})
+        # What is left of a topic that was made anew is nobody's place any more.
+        return {
+            (entry.topic, entry.partition): Committed(entry.next_offset)
+            for entry in entries
+            if ids.get(entry.topic) == entry.topic_id
+        }
+
+    def place(self, owner: str, offsets: Mapping[Spot, Committed]) -> None:
+        """Set these offsets, all or none. A run that holds one of them is fenced."""
+        ids = self._read_ids({topic for topic, _ in offsets})
+        self._open_ledger(owner, may_begin=True).place(
+            [_build_entry(spot, ids, found.offset) for spot, found in offsets.items() if spot[0] in ids]
+        )
+
+    def remove(self, owner: str, spots: Collection[Spot]) -> None:
+        """Remove the offsets of these partitions, all or none."""
+        ids = self._read_ids({topic for topic, _ in spots})
+        self._open_ledger(owner).place([], gone=[_build_entry(spot, ids, 0) for spot in spots if spot[0] in ids])
+
+    def forget(self, owner: str) -> None:
+        """Remove every entry of an owner, also those of topics that are gone."""
+        ledger = self._open_ledger(owner)
+        ledger.place([], gone=ledger.read().values())
+
+    def fence(self, owner: str, topic: str) -> dict[int, int]:
+        """Claim the entries of a topic, as a run does, and land nothing. Return the epoch of each partition."""
+        ledger = self._open_ledger(owner)
+        return {one.partition: one.epoch for one in ledger.claim(self._read_entries(ledger, topic))}
+
+    def read_epochs(self, owner: str, topic: str) -> dict[int, int]:
+        """Return the epoch of each partition of a topic, and fence no run."""
+        return {one.partition: one.epoch for one in self._read_entries(self._open_ledger(owner), topic)}
+
+    def _read_entries(self, ledger: Ledger, topic: str) -> list[Entry]:
+        found = self._read_ids([topic]).get(topic)
+        return [entry for (topic_id, _), entry in ledger.read().items() if topic_id == found]
+
+    def _read_ids(self, topics: Collection[str]) -> dict[str, str]:
+        reading = self._read_topics(sorted(topics))
+        for error in reading.failures.values():
+            # A topic that nobody could ask for is not gone: its entries are not nothing.
+            if not isinstance(error, NotFoundError):
+                raise error
+        return {found.name: found.topic_id for found in reading.items}
+
+
+class LedgerBrokers:
+    """The brokers, where a pipeline's ledger takes the place of a consumer group. All else goes to the brokers."""
+
+    def __init__(self, brokers: BrokersPort, ledgers: LedgerOffsets) -> None:
+        self._brokers = brokers
+        self.ledgers = ledgers
 
     def read_groups(self, names: Sequence[str]) -> Reading[GroupStatus]:
+        """The states of groups and pipelines."""
         ours, theirs = _split(names)
-        statuses = tuple(GroupStatus(name, self._find_state(name), 0, _RIGHTS) for name in ours)
+        statuses = tuple(GroupStatus(name, self.ledgers.find_state(name), 0, _RIGHTS) for name in ours)
         return _join(statuses, self._brokers.read_groups(theirs) if theirs else None)
 
     def read_members(self, groups: Sequence[str]) -> Reading[Group]:
+        """Groups with their members; a pipeline has none."""
         ours, theirs = _split(groups)
         found = tuple(
-            Group(name, self._find_state(name), GroupType.UNKNOWN, "", "", None, operations=_RIGHTS) for name in ours
+            Group(name, self.ledgers.find_state(name), GroupType.UNKNOWN, "", "", None, operations=_RIGHTS)
+            for name in ours
         )
         return _join(found, self._brokers.read_members(theirs) if theirs else None)
 
     def read_committed(
         self, groups: Mapping[str, Collection[Spot] | None], *, only_stable: bool = False, with_metadata: bool = True
     ) -> Reading[GroupOffsets]:
+        """What groups have committed, and what the ledgers of pipelines say."""
         ours, theirs = _split(groups)
         found, failures = [], {}
         for name in ours:
             try:
-                held = self._read_ledger(name)
+                held = self.ledgers.read(name)
             except SeamarkError as error:
                 failures[name] = error
                 continue
@@ -205,65 +233,102 @@ class _Routing:
         return Reading(joined.items, failures={**joined.failures, **failures})
 
     def alter_group_offsets(self, group: str, offsets: Mapping[Spot, Committed]) -> None:
-        if not is_pipeline(group):
+        """Set offsets in the group, or in the ledger."""
+        if is_pipeline(group):
+            self.ledgers.place(group, offsets)
+        else:
             self._brokers.alter_group_offsets(group, offsets)
-            return
-        ids = self._read_ids({topic for topic, _ in offsets})
-        self._open_ledger(group, may_begin=True).place(
-            [_build_entry(spot, ids, found.offset) for spot, found in offsets.items() if spot[0] in ids]
-        )
 
     def delete_group_offsets(self, group: str, spots: Collection[Spot]) -> None:
-        if not is_pipeline(group):
+        """Remove offsets from the group, or from the ledger."""
+        if is_pipeline(group):
+            self.ledgers.remove(group, spots)
+        else:
             self._brokers.delete_group_offsets(group, spots)
-            return
-        ids = self._read_ids({topic for topic, _ in spots})
-        self._open_ledger(group).place([], gone=[_build_entry(spot, ids, 0) for spot in spots if spot[0] in ids])
 
     def delete_group(self, group: str) -> None:
-        if not is_pipeline(group):
+        """Delete the group, or all entries of the ledger."""
+        if is_pipeline(group):
+            self.ledgers.forget(group)
+        else:
             self._brokers.delete_group(group)
-            return
-        ledger = self._open_ledger(group)
-        ledger.place([], gone=ledger.read().values())
 
-    def fence(self, owner: str, topic: str) -> dict[int, int]:
-        """Claim the entries of a topic, as a run does, and land nothing."""
-        ledger = self._open_ledger(owner)
-        return {one.partition: one.epoch for one in ledger.claim(self._read_entries(ledger, topic))}
+    def read_cluster(self) -> KafkaCluster:
+        """As the brokers say."""
+        return self._brokers.read_cluster()
 
-    def read_epochs(self, owner: str, topic: str) -> dict[int, int]:
-        return {one.partition: one.epoch for one in self._read_entries(self._open_ledger(owner), topic)}
+    def read_topics(self, names: Sequence[str]) -> Reading[TopicStatus]:
+        """As the brokers say."""
+        return self._brokers.read_topics(names)
 
-    def _read_entries(self, ledger: LedgerPort, topic: str) -> list[Entry]:
-        found = self._read_ids([topic]).get(topic)
-        return [entry for (topic_id, _), entry in ledger.read().items() if topic_id == found]
+    def read_all_topics(self) -> Reading[TopicStatus]:
+        """As the brokers say."""
+        return self._brokers.read_all_topics()
 
-    def _find_state(self, owner: str) -> str:
-        """In the coordinator's words. Nobody is ever in it: a run that is under way is fenced, and not asked."""
-        try:
-            self._open_ledger(owner)
-        except NotFoundError:
-            return _DEAD
-        return _EMPTY
+    def read_bounds(self, spots: Iterable[Spot]) -> SpotReading[Bounds]:
+        """As the brokers say."""
+        return self._brokers.read_bounds(spots)
 
-    def _read_ledger(self, owner: str) -> dict[Spot, Committed]:
-        entries = self._open_ledger(owner).read().values()
-        ids = self._read_ids({entry.topic for entry in entries})
-        # What is left of a topic that was made anew is nobody's place any more.
-        return {
-            (entry.topic, entry.partition): Committed(entry.next_offset)
-            for entry in entries
-            if ids.get(entry.topic) == entry.topic_id
-        }
+    def read_consumer_groups(self) -> Reading[GroupListing]:
+        """As the brokers say."""
+        return self._brokers.read_consumer_groups()
 
-    def _read_ids(self, topics: Collection[str]) -> dict[str, str]:
-        reading = self._brokers.read_topics(sorted(topics))
-        for error in reading.failures.values():
-            # A topic that nobody could ask for is not gone: its entries are not nothing.
-            if not isinstance(error, NotFoundError):
-                raise error
-        return {found.name: found.topic_id for found in reading.items}
+    def read_all_groups(self) -> Reading[GroupListing]:
+        """As the brokers say."""
+        return self._brokers.read_all_groups()
+
+    def read_sizes(self, topics: Mapping[str, Sequence[int]]) -> Reading[TopicSize]:
+        """As the brokers say."""
+        return self._brokers.read_sizes(topics)
+
+    def read_log_offsets(self, spots: Iterable[Spot], *, at: Edge | int) -> SpotReading[Stamp | None]:
+        """As the brokers say."""
+        return self._brokers.read_log_offsets(spots, at=at)
+
+    def read_offsets_at(self, times: Mapping[Spot, int]) -> SpotReading[Stamp | None]:
+        """As the brokers say."""
+        return self._brokers.read_offsets_at(times)
+
+    def read_moving(self) -> Mapping[Spot, tuple[int, ...]]:
+        """As the brokers say."""
+        return self._brokers.read_moving()
+
+    def read_open_transactions(self, spots: Sequence[Spot]) -> tuple[OpenTransaction, ...]:
+        """As the brokers say."""
+        return self._brokers.read_open_transactions(spots)
+
+    def read_broker_setting(self, key: str) -> str:
+        """As the brokers say."""
+        return self._brokers.read_broker_setting(key)
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        """As the brokers do."""
+        self._brokers.create_topic(name, partitions=partitions, replication_factor=replication_factor, configs=configs)
+
+    def delete_topic(self, name: str) -> None:
+        """As the brokers do."""
+        self._brokers.delete_topic(name)
+
+    def grow_topic(self, name: str, *, partitions: int) -> None:
+        """As the brokers do."""
+        self._brokers.grow_topic(name, partitions=partitions)
+
+    def alter_topic_config(
+        self, name: str, *, values: Mapping[str, str] | None = None, remove: Collection[str] = ()
+    ) -> None:
+        """As the brokers do."""
+        self._brokers.alter_topic_config(name, values=values, remove=remove)
+
+    def close(self) -> None:
+        """As the brokers do."""
+        self._brokers.close()
 
 
 def _build_entry(spot: Spot, ids: Mapping[str, str], offset: int) -> Entry:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from uuid import uuid4
 
 import pyarrow as pa
@@ -15,22 +14,9 @@ from seamark.errors import RefusedError, UnreachableError
 from seamark.tables.delta.files import FILE_BYTES
 from seamark.tables.delta.location import LakePlace
 from seamark.tables.delta.table import LakeTable
+from seamark.tables.model import FilePart
 
 _MARK = "seamark.compaction"
-
-
-@dataclass(frozen=True, slots=True)
-class FilePart:
-    """The files of one date; of the whole table where it is not parted."""
-
-    date: str
-    files: int
-    size: int
-
-    @property
-    def fewest(self) -> int:
-        """As many as they could be."""
-        return max(1, -(-self.size // FILE_BYTES))
 
 
 def list_files(table: LakeTable) -> list[FilePart]:
@@ -42,7 +28,10 @@ def list_files(table: LakeTable) -> list[FilePart]:
     found: dict[str, list[int]] = {}
     for day, size in zip(days, told.column("size_bytes").to_pylist(), strict=True):
         found.setdefault("" if day is None else str(day), []).append(size)
-    return [FilePart(day, len(sizes), sum(sizes)) for day, sizes in sorted(found.items())]
+    return [
+        FilePart(day, len(sizes), sum(sizes), fewest=max(1, -(-sum(sizes) // FILE_BYTES)))
+        for day, sizes in sorted(found.items())
+    ]
 
 
 def compact_files(table: LakeTable) -> tuple[int, int]:

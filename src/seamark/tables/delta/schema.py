@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from seamark.errors import RefusedError
-from seamark.pipelines.definition import DATE_COLUMN, DEAD_LETTER, Landing, find_lake_type
-from seamark.pipelines.layout import build_lake_layout, build_lake_statements
+from seamark.tables.definition import Landing
+from seamark.tables.delta.technology import (
+    DATE_COLUMN,
+    DEAD_LETTER,
+    build_lake_layout,
+    build_lake_statements,
+    find_lake_type,
+)
 
 if TYPE_CHECKING:
     # Executors write files, and have no delta-rs.
@@ -79,7 +85,7 @@ def require_fit(table: LakeTable, landing: Landing) -> None:
         raise RefusedError(
             f"the table {landing.table} is not ready for {landing.name}",
             cause=f"what is missing: {missing[0]}",
-            hint="seamark land run makes it fit; in a program: seamark.pipelines.delta_schema.make_fit",
+            hint="seamark land run makes it fit; in a program: seamark.tables.delta.schema.make_fit",
         )
 
 

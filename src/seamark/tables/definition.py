@@ -13,8 +13,8 @@ from seamark.core import strict_json as strict
 from seamark.core.refs import build_pipeline_owner, find_mirror
 from seamark.errors import UsageError
 from seamark.tables.model import DEFAULT_TOMBSTONE_SECONDS, KAFKA_OFFSET, OrderTerm, build_terms
+from seamark.tables.registry import DEFAULT_KIND, find_technology
 
-DEFAULT_TABLE = "seamark_dead_letters"
 DEFAULT_MAX = "10%"
 """A pipeline whose columns don't fit its topic fails nearly all records; occasional bad records are a few per mille."""
 LEAST_RECORDS = 10_000
@@ -171,48 +171,6 @@ def _spell(kind: str) -> str:
     return _NUMERIC.sub("numeric", kind)
 
 
-DATE_COLUMN = "event_date"
-"""The column that a table is parted by, where a landing names a column for it."""
-DEAD_LETTER = "seamark_dead_letter"
-"""The column of what became of a record that is no row: why, and what it was."""
-DEAD_LETTER_TYPE = (
-    "struct<reason:string,topic:string,partition:int,offset:bigint,timestamp:timestamp,key:binary,value:binary>"
-)
-"""That column's type."""
-
-_DECIMAL = re.compile(r"(?:numeric|decimal) ?\((\d{1,2})(?:, ?(\d{1,2}))?\)")
-_TEXT = re.compile(r"(?:varchar|char|character varying|character)(?: ?\(\d+\))?")
-_MOST_DIGITS = 38
-_WORDS = {
-    "string": ("string", "text", "uuid", "json", "jsonb"),
-    "smallint": ("smallint", "int2", "short"),
-    "int": ("int", "int4", "integer"),
-    "bigint": ("bigint", "int8", "long"),
-    "float": ("real", "float4", "float"),
-    "double": ("double precision", "float8", "double"),
-    "boolean": ("boolean", "bool"),
-    "date": ("date",),
-    "timestamp": ("timestamptz", "timestamp", "timestamp with time zone"),
-}
-_TYPES = {word: kind for kind, words in _WORDS.items() for word in words}
-
-
-def find_lake_type(column: LandColumn) -> str:
-    """What a table of Delta has for a column, in Spark's words."""
-    if column.type in _TYPES:
-        return _TYPES[column.type]
-    if _TEXT.fullmatch(column.type):
-        return "string"
-    if found := _DECIMAL.fullmatch(column.type):
-        digits, scale = int(found[1]), int(found[2] or 0)
-        if scale <= digits <= _MOST_DIGITS:
-            return f"decimal({digits},{scale})"
-    raise UsageError(
-        f"a lake's column {column.name} can't be of type {column.type}",
-        hint=f"one of {', '.join(_WORDS)}, decimal(p, s) with up to {_MOST_DIGITS} digits; text keeps anything",
-    )
-
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,179}", re.ASCII)
 _KEYS = (
     "name",
@@ -229,7 +187,6 @@ _KEYS = (
     "order",
     "tombstone_seconds",
 )
-_LAKE_TABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*", re.ASCII)
 
 
 class Mode(StrEnum):
@@ -244,13 +201,6 @@ class Format(StrEnum):
 
     JSON = "json"
     DEBEZIUM = "debezium"
-
-
-class Store(StrEnum):
-    """What the table is of."""
-
-    POSTGRESQL = "postgresql"
-    DELTA = "delta"
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +222,7 @@ class Landing:
     format: Format = Format.JSON
     schemas: bool = False
     dead_letters: DeadLetters | None = None
-    store: Store = Store.POSTGRESQL
+    store: str = DEFAULT_KIND
     date_from: str = ""
     order: tuple[str, ...] = ()
     tombstone_seconds: int = DEFAULT_TOMBSTONE_SECONDS
@@ -297,37 +247,11 @@ class Landing:
             raise UsageError(f"to.tombstones of {self.name} must be longer than nothing", hint="as in tombstones: 7d")
         # Refuses an order that PostgreSQL can't compare.
         _ = self.order_terms
-        if self.store is Store.DELTA:
-            self._check_lake(names)
-        elif self.date_from:
-            raise UsageError(f"the landing {self.name} has to.date, which belongs to a lake's table")
+        find_technology(self.store).check_definition(self)
         if self.table == self.dead_letter_table:
             raise UsageError(
                 f"the landing {self.name} has its rows and its dead letters in one table: {self.table}",
                 hint="name another table in on_error.dead_letter.table",
-            )
-
-    def _check_lake(self, names: list[str]) -> None:
-        if self.mode is not Mode.APPEND:
-            raise UsageError(
-                f"the landing {self.name} can't be {self.mode} in a lake",
-                hint="land what happened (mode: append), and take the newest of each key where it is read",
-            )
-        if self.dead_letters is not None and self.dead_letters.table:
-            raise UsageError(
-                f"the landing {self.name} has on_error.dead_letter.table, which belongs to a database",
-                hint="remove it: in a lake, dead letters are rows of the table, in the column seamark_dead_letter",
-            )
-        if not _LAKE_TABLE.fullmatch(self.table):
-            raise UsageError(f"a lake's table can't be {self.table!r}", hint="letters, digits, . - _ and /")
-        kinds = {column.name: find_lake_type(column) for column in self.columns}
-        if DATE_COLUMN in kinds and self.date_from:
-            raise UsageError(f"the landing {self.name} has a column {DATE_COLUMN}, which to.date makes itself")
-        moments = [name for name in names if kinds[name] in {"timestamp", "date"}]
-        if self.date_from and self.date_from not in moments:
-            raise UsageError(
-                f"to.date of the landing {self.name} names no column of moments: {self.date_from}",
-                hint=f"one of {', '.join(moments)}" if moments else "it needs a column of type timestamp or date",
             )
 
     @property
@@ -342,10 +266,11 @@ class Landing:
 
     @property
     def dead_letter_table(self) -> str:
-        """The table of its dead letters in PostgreSQL; empty where it has none."""
-        if self.dead_letters is None or self.store is not Store.POSTGRESQL:
+        """The table of its dead letters; empty where it has none, or where they are rows of its own table."""
+        default = find_technology(self.store).dead_letter_table
+        if self.dead_letters is None or not default:
             return ""
-        return self.dead_letters.table or DEFAULT_TABLE
+        return self.dead_letters.table or default
 
     @property
     def order_terms(self) -> tuple[OrderTerm, ...]:
@@ -378,7 +303,7 @@ class Landing:
             "format": self.format.value,
             "schemas": self.schemas,
             "dead_letters": None if self.dead_letters is None else self.dead_letters.to_dict(),
-            "store": self.store.value,
+            "store": self.store,
             "date_from": self.date_from,
             "order": list(self.order),
             "tombstone_seconds": self.tombstone_seconds,
@@ -398,18 +323,8 @@ class Landing:
             format=strict.read_word(fields["format"], words=Format, what="the format of a landing"),
             schemas=strict.read_truth(fields["schemas"], what="schemas"),
             dead_letters=None if (letters := fields["dead_letters"]) is None else DeadLetters.from_dict(letters),
-            store=strict.read_word(fields["store"], words=Store, what="the store of a landing"),
+            store=strict.read_text(fields["store"], what="the store of a landing"),
             date_from=strict.read_text(fields["date_from"], what="the column of dates"),
             order=strict.read_texts(fields["order"], what="an order"),
             tombstone_seconds=strict.read_count(fields["tombstone_seconds"], what="tombstone_seconds"),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class BatchLanded:
-    """What one batch of a run has landed."""
-
-    number: int
-    rows: int
-    deleted: int
-    dead: int

@@ -1,8 +1,8 @@
-"""One reading of every Connect cluster that a plan is about."""
+"""Connectors that a spec declares against those that run: one reading of each Connect cluster, and how they differ."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,9 +23,24 @@ from seamark.connect.clusters import Clusters
 from seamark.connect.model import Connector, Worker
 from seamark.connectors.config import DesiredConnector, restore_masked
 from seamark.connectors.steps import is_hidden, show_value
+from seamark.core.refs import parse_owner
 from seamark.core.secrets import MASK
 from seamark.errors import NotFoundError, SeamarkError, UnreachableError
-from seamark.specs.plan.desired import group_owners, split_owner
+from seamark.report.words import render_names
+
+
+def split_owner(owner: str) -> tuple[str, str]:
+    """Cluster and name of CLUSTER/NAME. Names may hold slashes, names of clusters do not."""
+    ref = parse_owner(owner)
+    return ref.cluster, ref.name
+
+
+def group_owners(owners: Iterable[str]) -> Mapping[str, list[str]]:
+    """The owners of each cluster."""
+    groups: dict[str, list[str]] = {}
+    for owner in owners:
+        groups.setdefault(split_owner(owner)[0], []).append(owner)
+    return groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +148,6 @@ def _differs(applied: Any, live: Any) -> bool:
     return not (is_sealed(applied) and is_sealed(live) and find_key_names(applied) != find_key_names(live))
 
 
-# Enough to recognise what is left out; the number says the rest.
-_SHOWN_NAMES = 5
-
-
 @dataclass(frozen=True, slots=True)
 class Readings:
     """What was read: the connectors by CLUSTER/NAME, and by cluster; the workers by cluster."""
@@ -176,12 +187,6 @@ def build_survey(
     )
 
 
-def shorten(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are."""
-    shown = ", ".join(names[:_SHOWN_NAMES])
-    return shown if len(names) <= _SHOWN_NAMES else f"{shown} and {len(names) - _SHOWN_NAMES} more"
-
-
 def _read_cluster(client: ConnectPort) -> tuple[tuple[Worker, ...], tuple[Connector, ...]]:
     connectors = client.read_connectors()
     # Connect leaves a connector without a status out of the reading; without its name it would look like a new one.
@@ -205,7 +210,7 @@ def _build_failure(failures: Mapping[str, SeamarkError], *, wanted: Collection[s
     reasons = "; ".join(f"{name}: {error.message}" for name, error in failures.items())
     return kind(
         f"no plan can be made: {len(failures)} of {asked} Connect clusters could not be read; nothing was changed",
-        cause=f"{reasons}; not planned: {shorten(missing) or 'what may be there'}",
+        cause=f"{reasons}; not planned: {render_names(missing) or 'what may be there'}",
         hint="choose what stands in the others, as in: seamark plan -f PATH 'CLUSTER/*'",
         context={"clusters": ", ".join(failures)},
     )

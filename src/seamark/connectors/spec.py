@@ -1,0 +1,437 @@
+"""The section `connectors` of spec files: what must be created, changed or deleted, compared with what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from seamark.changes.effect import ClusterSurvey, Drift, Effect
+from seamark.changes.environment import SnapshotWorld
+from seamark.changes.images import find_sealed, find_typed, split_secrets
+from seamark.changes.plan import Planned
+from seamark.changes.spec_kind import (
+    CONNECTOR_PHASE,
+    SectionPlan,
+    SectionRequest,
+    SpecKind,
+    SpecOwnership,
+    is_connector_owner,
+    register_spec_kind,
+)
+from seamark.connect.capability import Capability
+from seamark.connect.clusters import Clusters
+from seamark.connect.plugins import find_type
+from seamark.connectors.actions import ApplyConnector, ConnectorSeen
+from seamark.connectors.comparison import (
+    Difference,
+    Readings,
+    build_drift,
+    build_gone,
+    build_survey,
+    find_differences,
+    find_surplus,
+    group_owners,
+    read_clusters,
+    split_owner,
+)
+from seamark.connectors.config import DesiredConnector, build_config, check_configs
+from seamark.connectors.consequences import CONNECTOR_SETTING, ConnectorSetting, Consequences
+from seamark.connectors.plans import build_topic_note
+from seamark.connectors.policy import build_breaches, build_refusal, find_violations, refuse_violations
+from seamark.core.refs import ConnectorType
+from seamark.errors import NotFoundError, RefusedError, UsageError
+from seamark.policy.check import SECRET_SCHEME, check_secret_reference
+from seamark.report.words import render_names
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+
+# Most configs that can't work fail at once; some fail when the first rows are read.
+_STABLE_SECONDS = 3.0
+# No real request is done within this. Where a context says so, its servers are made up, and so is the time.
+_MADE_UP_SECONDS = 1.0
+_STATES = ("", "RUNNING", "PAUSED", "STOPPED")
+_GLOB = frozenset("*?[")
+
+
+class ConnectorKind(SpecKind[DesiredConnector]):
+    """Connectors of spec files. `specs` reads them, because defaults, bases and `each` are about their configs."""
+
+    section = "connectors"
+    noun = "connector"
+    phase = CONNECTOR_PHASE
+    takes_names = True
+
+    def check(self, wanted: Sequence[DesiredConnector], context: Context) -> None:
+        """Check that each connector is for a Connect cluster of the context, and declared once."""
+        build_desired(wanted, tuple(context.connect))
+
+    def plan(self, wanted: Sequence[DesiredConnector], request: SectionRequest) -> SectionPlan:
+        """Read each Connect cluster once, and compare it with what is declared."""
+        setting = request.reads.use(CONNECTOR_SETTING)()
+        desired = build_desired(wanted, setting.clusters.names)
+        if request.prune and not desired:
+            raise UsageError(
+                "the spec names no connector, so --prune would delete everything",
+                hint="say what shall go: seamark destroy -f PATH",
+            )
+        own = find_connectors(request.ownership)
+        # What a prune takes is known only when the clusters were read.
+        chosen = {*desired, *own} if request.prune else select_owners({*desired, *own}, request.names)
+        readings = _read([*chosen, *(desired if request.prune else ())], setting.clusters, wanted=chosen)
+        if request.prune:
+            chosen = select_owners({*desired, *own, *readings.live}, request.names)
+        world = SnapshotWorld(setting.world, readings.connectors)
+        selected = {owner: connector for owner, connector in desired.items() if owner in chosen}
+        # A reference that is not allowed is not even looked up, which comparing does.
+        refuse_references(selected.values(), setting.context)
+        changes = find_differences(selected, readings.live, world)
+        _refuse_forbidden(changes, setting.context)
+        surplus = {owner for owner in (readings.live if request.prune else own) if owner in chosen} - desired.keys()
+        going, notes = _leave_foreign(find_surplus(surplus, readings.live), request.ownership)
+        if not request.adopt:
+            _refuse_foreign(changes, request.ownership)
+        unchanged = selected.keys() - {difference.owner for difference in changes}
+        known = desired.keys() | request.ownership.own.keys()
+        survey = build_survey(readings, unchanged=unchanged, known=known)
+        draft = _Draft(setting, request, readings=readings, world=world)
+        return draft.build((*changes, *going), wanted=desired.keys(), survey=survey, notes=notes)
+
+    def destroy(self, wanted: Sequence[DesiredConnector], request: SectionRequest) -> SectionPlan:
+        """Delete every connector that is declared and there."""
+        setting = request.reads.use(CONNECTOR_SETTING)()
+        desired = build_desired(wanted, setting.clusters.names)
+        if not desired:
+            raise UsageError("the spec names no connector", hint="give the files that name what shall go")
+        chosen = select_owners(desired, request.names)
+        readings = _read(chosen, setting.clusters, wanted=chosen)
+        going = find_surplus(chosen, readings.live)
+        if not request.adopt:
+            _refuse_foreign(going, request.ownership)
+        world = SnapshotWorld(setting.world, readings.connectors)
+        survey = build_survey(readings, unchanged=(), known=desired.keys())
+        draft = _Draft(setting, request, readings=readings, world=world)
+        return draft.build(going, wanted=desired.keys(), survey=survey)
+
+    def check_plan(self, planned: Planned, part: SectionPlan, request: SectionRequest) -> tuple[str, ...]:
+        """Ask the plugins about the configs of a complete plan."""
+        if not request.validate or part.world is None:
+            return ()
+        return check_configs(planned.needs.configs, request.reads.use(CONNECTOR_SETTING)().clusters, part.world)
+
+
+register_spec_kind(ConnectorKind())
+
+
+def find_connectors(ownership: SpecOwnership) -> dict[str, str]:
+    """Return the connectors that a spec owns, each with the change that last created or changed it."""
+    return {owner: change for owner, change in ownership.own.items() if is_connector_owner(owner)}
+
+
+def check_connectors(
+    connectors: Iterable[DesiredConnector], context: Context, *, names: Sequence[str] = ()
+) -> tuple[DesiredConnector, ...]:
+    """Return the connectors that are declared, each with its Connect cluster, checked against the policy.
+
+    No server is asked, and no secret is looked up.
+
+    Raises:
+        RefusedError: a config breaks the policy.
+    """
+    desired = build_desired(connectors, tuple(context.connect))
+    chosen = select_owners(desired, names)
+    found = tuple(connector for owner, connector in desired.items() if owner in chosen)
+    for connector in found:
+        build_config(connector.name, connector.config)
+    wanted = ((connector.name, connector.cluster, connector.config) for connector in found)
+    if breaches := find_violations(wanted, context, reveal=False):
+        raise build_refusal(breaches, context=context.name)
+    return found
+
+
+def build_desired(connectors: Iterable[DesiredConnector], names: Sequence[str]) -> dict[str, DesiredConnector]:
+    """The connectors of a spec by CLUSTER/NAME. `names` are the Connect clusters of the context.
+
+    Raises:
+        UsageError: a Connect cluster is not known, or a name is there twice.
+    """
+    found: dict[str, DesiredConnector] = {}
+    for connector in connectors:
+        placed = replace(connector, cluster=_choose_cluster(connector, names), state=connector.state.upper())
+        _check(placed)
+        if placed.owner in found:
+            raise UsageError(
+                f"connector {placed.owner} is defined twice",
+                cause=f"{found[placed.owner].place} and {placed.place}",
+                hint="take one of them out, or give it another name",
+            )
+        found[placed.owner] = placed
+    return found
+
+
+def select_owners(owners: Iterable[str], names: Sequence[str]) -> set[str]:
+    """Those of the owners that fit one of the names or globs; all of them without names.
+
+    A plain name that fits nothing is an error: most likely it is misspelt.
+    """
+    known = list(owners)
+    if not names:
+        return set(known)
+    chosen: set[str] = set()
+    for name in names:
+        fitting = {owner for owner in known if _fits(owner, name)}
+        if not fitting and not _GLOB & set(name):
+            raise NotFoundError(
+                f"the spec has no connector {name}, and never made one",
+                hint="seamark plan without names shows all of them",
+                context={"connector": name},
+            )
+        chosen |= fitting
+    if not chosen:
+        raise NotFoundError(f"no connector of the spec fits {', '.join(names)}", hint="look at the globs")
+    return chosen
+
+
+def _choose_cluster(connector: DesiredConnector, names: Sequence[str]) -> str:
+    if connector.cluster is not None:
+        if connector.cluster in names:
+            return connector.cluster
+        cause = f"{connector.place} names {connector.cluster}; the context has: {', '.join(names) or 'none'}"
+        raise UsageError(
+            f"connector {connector.name} is for a Connect cluster that the context does not have",
+            cause=cause,
+            hint="use one of these names, or add the cluster to the context",
+        )
+    if len(names) == 1:
+        return names[0]
+    raise UsageError(
+        f"connector {connector.name} does not say for which Connect cluster it is",
+        cause=f"{connector.place}; the context has: {', '.join(names) or 'none'}",
+        hint="name it in the file: cluster: NAME" if names else "add a Connect cluster to the context",
+    )
+
+
+def _check(connector: DesiredConnector) -> None:
+    if not connector.config.get("connector.class"):
+        raise UsageError(
+            f"connector {connector.name} has no connector.class",
+            cause=str(connector.place),
+            hint="name the plugin's class",
+        )
+    if connector.state not in _STATES:
+        raise UsageError(
+            f"connector {connector.name} can't begin as {connector.state}",
+            cause=str(connector.place),
+            hint=f"one of {', '.join(_STATES[1:])}",
+        )
+
+
+def _fits(owner: str, name: str) -> bool:
+    return fnmatchcase(owner, name) or fnmatchcase(split_owner(owner)[1], name)
+
+
+def refuse_references(connectors: Iterable[DesiredConnector], context: Context) -> None:
+    """Refuse references that the policy does not allow, before anybody looks behind them."""
+    found = [
+        (connector.name, connector.cluster, violation, connector.config)
+        for connector in connectors
+        for key, value in connector.config.items()
+        if value.startswith(SECRET_SCHEME)
+        for violation in check_secret_reference(key, value, context.policy_of(connector.cluster))
+    ]
+    if found:
+        raise build_refusal(build_breaches(found, context), context=context.name)
+
+
+def _read(owners: Iterable[str], clusters: Clusters, *, wanted: Collection[str]) -> Readings:
+    """Read the clusters of these owners. One that the context has no more can't be read, nor planned."""
+    names = [name for name in group_owners(owners) if name in clusters.names]
+    return read_clusters(clusters, sorted(names, key=clusters.names.index), wanted=sorted(wanted))
+
+
+def _refuse_forbidden(changes: Sequence[Difference], context: Context) -> None:
+    refuse_violations(
+        ((found.name, found.cluster, found.config) for found in changes),
+        context,
+        present={(found.cluster, found.name): found.present.config for found in changes if found.present},
+    )
+
+
+def _leave_foreign(
+    surplus: Sequence[Difference], ownership: SpecOwnership
+) -> tuple[tuple[Difference, ...], tuple[str, ...]]:
+    """Return what may be deleted, and notes: never delete what another spec has by now."""
+    if not surplus:
+        return (), ()
+    others = ownership.others()
+    kept = [difference for difference in surplus if difference.owner in others]
+    notes = []
+    for spec in sorted({others[difference.owner].spec for difference in kept}):
+        owners = [difference.owner for difference in kept if others[difference.owner].spec == spec]
+        notes.append(f"left alone, as spec {spec} has them now: {render_names(owners)}")
+    return tuple(difference for difference in surplus if difference.owner not in others), tuple(notes)
+
+
+def _refuse_foreign(differences: Sequence[Difference], ownership: SpecOwnership) -> None:
+    """Refuse to take a connector from another spec: each would put its own config back, again and again."""
+    if not differences:
+        return
+    others = ownership.others()
+    taken = [difference for difference in differences if difference.owner in others]
+    if not taken:
+        return
+    said = [f"{difference.owner}: spec {others[difference.owner].spec}" for difference in taken]
+    places = [str(difference.wanted.place) for difference in taken if difference.wanted is not None]
+    raise RefusedError(
+        f"another spec has {len(taken)} of these connectors; nothing was changed",
+        cause=render_names(said) + (f"; defined here in {render_names(list(dict.fromkeys(places)))}" if places else ""),
+        hint="plan the spec that has them, take them out of one of the two, or take them over: --adopt",
+        context={"connectors": ", ".join(difference.owner for difference in taken)},
+    )
+
+
+class _Draft:
+    """The connectors of one plan in the making."""
+
+    def __init__(
+        self, setting: ConnectorSetting, request: SectionRequest, *, readings: Readings, world: SnapshotWorld
+    ) -> None:
+        self._context = setting.context
+        self._clusters = setting.clusters
+        self._request = request
+        self._ownership = request.ownership
+        self._readings = readings
+        self._world = world
+        self._reads = request.reads.over(world)
+        self._consequences = Consequences(setting)
+        self._kinds: dict[tuple[str, str], ConnectorType] = {}
+
+    def build(
+        self,
+        differences: Sequence[Difference],
+        *,
+        wanted: Collection[str],
+        survey: tuple[ClusterSurvey, ...],
+        notes: tuple[str, ...] = (),
+    ) -> SectionPlan:
+        """Return the actions that end these differences. `wanted` is what the whole spec declares."""
+        self._check_states(differences)
+        applied = self._ownership.read_applied(difference.owner for difference in differences)
+        drifts = self._find_drifts(differences, applied)
+        actions = [self._build_action(difference, applied.get(difference.owner)) for difference in differences]
+        seen = [
+            action.see(self._reads, difference.present) for action, difference in zip(actions, differences, strict=True)
+        ]
+        lines = self._build_effects(differences, actions, seen)
+        return SectionPlan(
+            tuple(actions),
+            tuple(seen),
+            notes,
+            lines=lines,
+            last_notes=tuple(self._consequences.notes),
+            drifts=drifts,
+            survey=survey,
+            gone=frozenset(self._find_gone(wanted)),
+            world=self._world,
+        )
+
+    def _find_gone(self, wanted: Collection[str]) -> Iterator[str]:
+        """Yield what the spec owned and what isn't there: unless it is declared, the spec owns it no longer."""
+        for owner in find_connectors(self._ownership):
+            is_read = split_owner(owner)[0] in self._readings.connectors
+            if owner not in wanted and owner not in self._readings.live and is_read:
+                yield owner
+
+    def _build_action(self, difference: Difference, applied: Mapping[str, object] | None) -> ApplyConnector:
+        # What the spec once gave as a reference is a secret, even where its key doesn't say so.
+        secret = find_sealed(_config_of(applied))
+        if difference.wanted is None:
+            return ApplyConnector(difference.cluster, difference.name, None, secret=secret)
+        config = build_config(difference.name, difference.config)
+        kept: tuple[str, ...] = ()
+        if difference.present is not None:
+            held = {key: value for key, value in difference.present.config.items() if key != "name"}
+            config, kept = split_secrets(
+                config, held, find_typed(self._world, difference.cluster, held, difference.revealed)
+            )
+        return ApplyConnector(
+            difference.cluster,
+            difference.name,
+            config,
+            keep=kept,
+            secret=secret,
+            state=difference.wanted.state or "RUNNING",
+            wait_seconds=self._request.wait_seconds,
+            stable_seconds=self._stable_seconds,
+        )
+
+    @property
+    def _stable_seconds(self) -> float:
+        in_flight = self._context.journal.in_flight_seconds
+        return _STABLE_SECONDS if in_flight >= _MADE_UP_SECONDS else in_flight / 10
+
+    def _build_effects(
+        self, differences: Sequence[Difference], actions: Sequence[ApplyConnector], seen: Sequence[ConnectorSeen]
+    ) -> tuple[Effect, ...]:
+        lines = {action.subject: action.effects(one) for action, one in zip(actions, seen, strict=True)}
+        news = [action for action, one in zip(actions, seen, strict=True) if one.present is None]
+        kinds = {difference.subject: self._find_kind(difference) for difference in differences}
+        created = self._consequences.build_creates([(action, lines[action.subject]) for action in news], kinds)
+        gone = [found.present for found in differences if found.wanted is None and found.present is not None]
+        self._consequences.note_deletes(gone)
+        self._consequences.note_undo(zip(actions, seen, strict=True))
+        for found in differences:
+            if found.present is not None and found.wanted is not None:
+                self._consequences.notes += build_topic_note(found.present, found.config)
+        return tuple(line for subject, found in lines.items() for line in created.get(subject, found))
+
+    def _find_drifts(
+        self, differences: Sequence[Difference], applied: Mapping[str, Mapping[str, object]]
+    ) -> tuple[Drift, ...]:
+        found: list[Drift] = []
+        for difference in differences:
+            change = self._ownership.own.get(difference.owner)
+            if change is None or difference.owner not in applied or difference.owner in self._ownership.others():
+                continue
+            if difference.present is None:
+                found.append(build_gone(difference.subject, change=change))
+                continue
+            drift = build_drift(
+                difference.subject,
+                _config_of(applied[difference.owner]),
+                live=difference.present.config,
+                wanted=difference.revealed,
+                change=change,
+                cluster=difference.cluster,
+                world=self._world,
+            )
+            if drift is not None:
+                found.append(drift)
+        return tuple(found)
+
+    def _find_kind(self, difference: Difference) -> ConnectorType:
+        if difference.present is not None:
+            return difference.present.type
+        plugin = difference.revealed.get("connector.class", "")
+        known = difference.cluster, plugin
+        if known not in self._kinds:
+            self._kinds[known] = find_type(self._clusters.client(difference.cluster).read_plugins(), plugin)
+        return self._kinds[known]
+
+    def _check_states(self, differences: Sequence[Difference]) -> None:
+        asked: set[str] = set()
+        for found in differences:
+            if found.present is not None or found.wanted is None or found.wanted.state in ("", "RUNNING"):
+                continue
+            if found.cluster not in asked:
+                asked.add(found.cluster)
+                capabilities = self._clusters.client(found.cluster).read_capabilities()
+                doing = f"create connector {found.name} as {found.wanted.state}"
+                capabilities.require(Capability.INITIAL_STATE, doing=doing)
+
+
+def _config_of(image: Mapping[str, object] | None) -> Mapping[str, object]:
+    found = image["config"] if image else {}
+    return found if isinstance(found, Mapping) else {}

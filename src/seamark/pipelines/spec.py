@@ -1,0 +1,321 @@
+"""The section `pipelines` of spec files: what Spark must do, and how it is registered in the journal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from seamark.changes.spec_kind import (
+    CONNECTOR_PHASE,
+    NUMBER_SCHEMA,
+    SectionKind,
+    SectionPlan,
+    SectionRequest,
+    SpecOwnership,
+    SpecTable,
+    build_table_schema,
+    register_spec_kind,
+)
+from seamark.core.files import Place
+from seamark.core.refs import build_pipeline_owner, is_pipeline, parse_owner
+from seamark.core.time import parse_duration
+from seamark.errors import FormatVersionError, RefusedError, SeamarkError
+from seamark.pipelines.actions import REGISTERED, RegisterPipeline, build_body
+from seamark.pipelines.declared import DesiredColumn, DesiredDeadLetters, DesiredLanding, TargetRef, check_landings
+from seamark.tables.registry import open_registry
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+
+PIPELINE_KEYS: Mapping[str, str] = {
+    "kind": "What it does. land brings a topic into a table, each record once.",
+    "from": "The topic, and what its records are.",
+    "to": "The database or the lake, and the table.",
+    "columns": "The table's columns: name: TYPE, or name: {type, from}.",
+    "on_error": "What a record that can't be a row does: stop, or {dead_letter: {table, max}}.",
+    "every": "How often a batch is landed, as 10s. Without it, what is there is landed once.",
+    "limits": "How much a batch may have.",
+}
+ON_ERROR_KEYS: Mapping[str, str] = {
+    "dead_letter": "Keep such records in a table, with the reason, and continue.",
+}
+DEAD_LETTER_KEYS: Mapping[str, str] = {
+    "table": "The table, in the same database; by default seamark_dead_letters. Not for a lake.",
+    "max": "How many the run may keep: N records, or N% of each range. By default 10%.",
+}
+FROM_KEYS: Mapping[str, str] = {
+    "topic": "The topic's name.",
+    "format": "What values are: json, or debezium.",
+    "schemas": "Whether JSON has Connect's schema around it, as with schemas.enable=true.",
+    "start": "Where the first run begins: earliest or latest.",
+}
+_TABLE_KEYS: Mapping[str, str] = {
+    "table": "The table, or SCHEMA.TABLE; in a lake a folder below it.",
+    "mode": "append adds a row for each record; upsert replaces the row of the same key.",
+    "key": "The columns of the table's key, for upsert.",
+    "order": "For upsert: columns that say which record of a key is newer, or kafka.timestamp, or kafka.offset.",
+    "tombstones": "For upsert with order: how long deletes are remembered; by default 7d.",
+    "date": "The column by whose date a lake's table is parted.",
+}
+COLUMN_KEYS: Mapping[str, str] = {
+    "type": "PostgreSQL's own type, as numeric(12, 2); in a lake one that Delta has.",
+    "from": "Where in the record it is: value.a.b, key, key.id, or kafka.offset, partition, timestamp, topic.",
+}
+LIMIT_KEYS: Mapping[str, str] = {"records": "How many records a batch has at most, all partitions together."}
+_KINDS = ("land",)
+_STOP = "stop"
+_TRUTHS = {"true": True, "false": False}
+_NUMBER = re.compile(r"[1-9][0-9]{0,11}")
+
+
+def build_to_keys() -> dict[str, str]:
+    """Build the keys below `to:`: a key for the stores of each technology, and those of all tables."""
+    return {one.place: one.place_help for one in open_registry().tables} | dict(_TABLE_KEYS)
+
+
+class PipelineKind(SectionKind[DesiredLanding]):
+    """Pipelines of spec files. The journal is where they are registered; one that leaves the files is forgotten."""
+
+    section = "pipelines"
+    noun = "pipeline"
+    summary = "Jobs of Spark: name: {kind: land, from, to, columns, …}."
+    phase = CONNECTOR_PHASE + 10
+    kept = "stay registered"
+    is_owned = True
+
+    def build_schema(self) -> dict[str, Any]:
+        """Return the schema of a pipeline."""
+        text, truth = {"type": "string"}, {"type": "boolean"}
+        column = build_table_schema(COLUMN_KEYS, {"type": text, "from": text}, required=["type"])
+        return build_table_schema(
+            PIPELINE_KEYS,
+            {
+                "kind": {"enum": ["land"]},
+                "from": build_table_schema(
+                    FROM_KEYS,
+                    {
+                        "topic": text,
+                        "format": {"enum": ["json", "debezium"]},
+                        "schemas": truth,
+                        "start": {"enum": ["earliest", "latest"]},
+                    },
+                    required=["topic"],
+                ),
+                "to": build_table_schema(
+                    build_to_keys(),
+                    {
+                        **{one.place: text for one in open_registry().tables},
+                        "table": text,
+                        "mode": {"enum": ["append", "upsert"]},
+                        "key": {"type": "array", "items": text},
+                        "order": {"type": "array", "items": text},
+                        "tombstones": text,
+                        "date": text,
+                    },
+                    required=["table"],
+                ),
+                "columns": {"type": "object", "additionalProperties": {"anyOf": [text, column]}},
+                "on_error": {"anyOf": [{"enum": ["stop"]}, _build_on_error_schema()]},
+                "every": text,
+                "limits": build_table_schema(LIMIT_KEYS, {"records": NUMBER_SCHEMA}),
+            },
+            required=["kind", "from", "to", "columns"],
+        )
+
+    def read(self, file: SpecTable) -> Iterator[DesiredLanding]:
+        """Yield the pipelines of a file."""
+        if file.is_null(self.section):
+            return
+        entries = file.read_table(self.section)
+        for key in entries:
+            name = entries.read_name(key)
+            yield _Entry(entries.read_table(key, what=f"pipeline {name}")).read(name, entries.find_place(key))
+
+    def check(self, wanted: Sequence[DesiredLanding], context: Context) -> None:
+        """Check that each pipeline could be run. Nothing is read, and no secret is looked up."""
+        check_landings(context, wanted)
+
+    def plan(self, wanted: Sequence[DesiredLanding], request: SectionRequest) -> SectionPlan:
+        """Compare each pipeline with what is registered. The journal is not read if the spec never had one."""
+        bodies: dict[str, Any] = {one.name: build_body(one) for one in wanted}
+        own = {parse_owner(owner).name for owner in request.ownership.own if is_pipeline(owner)}
+        if not bodies and not own:
+            return SectionPlan()
+        try:
+            registered = request.reads.world.use(REGISTERED)()
+        except FormatVersionError:
+            raise
+        except SeamarkError as error:
+            return SectionPlan(notes=(f"pipelines are checked, and not registered: {error.message}",))
+        _refuse_foreign(bodies, registered, ownership=request.ownership, adopt=request.adopt)
+        steps = [RegisterPipeline(name, body) for name, body in bodies.items() if registered.get(name) != body]
+        others = request.ownership.others()
+        gone = sorted(
+            name for name in own - bodies.keys() if name in registered and build_pipeline_owner(name) not in others
+        )
+        steps += [RegisterPipeline(name, None) for name in gone]
+        return SectionPlan(tuple(steps), tuple(RegisterPipeline.inspect(steps, request.reads)))
+
+
+register_spec_kind(PipelineKind())
+
+
+def _refuse_foreign(
+    wanted: Mapping[str, Any], registered: Mapping[str, Any], *, ownership: SpecOwnership, adopt: bool
+) -> None:
+    """Refuse to take a pipeline from another spec, where it is not the same in both."""
+    changed = [name for name, body in wanted.items() if registered.get(name, body) != body]
+    others = ownership.others() if changed and not adopt else {}
+    if taken := [
+        f"{name}: spec {others[build_pipeline_owner(name)].spec}"
+        for name in changed
+        if build_pipeline_owner(name) in others
+    ]:
+        raise RefusedError(
+            f"another spec has {len(taken)} of these pipelines; nothing was changed",
+            cause=", ".join(taken),
+            hint="plan the spec that has them, take them out of one of the two, or take them over: --adopt",
+        )
+
+
+def _build_on_error_schema() -> dict[str, Any]:
+    most = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]}
+    letter = build_table_schema(DEAD_LETTER_KEYS, {"table": {"type": "string"}, "max": most})
+    shapes = {"dead_letter": {"anyOf": [{"type": "null"}, letter]}}
+    return build_table_schema(ON_ERROR_KEYS, shapes, required=["dead_letter"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One table of the file."""
+
+    table: SpecTable
+
+    def read(self, name: str, place: Place) -> DesiredLanding:
+        self._refuse_former()
+        self.table.check_keys(PIPELINE_KEYS, what="a pipeline")
+        kind = self.require("kind")
+        if kind not in _KINDS:
+            raise self.table.build_error(f"no pipeline is of kind {kind}", key="kind", hint="kind: land")
+        source = self.read_below("from", FROM_KEYS)
+        target = self.read_below("to", build_to_keys())
+        return DesiredLanding(
+            name,
+            place,
+            topic=source.require("topic"),
+            table=target.require("table"),
+            columns=tuple(self._read_columns()),
+            **source.read_some("format", "start"),
+            **source.read_schemas(),
+            target=target.read_target(),
+            **target.read_some("mode", "date"),
+            **target.read_names("key"),
+            **target.read_names("order"),
+            **target.read_duration("tombstones"),
+            dead_letters=self._read_letters(),
+            **self.read_duration("every"),
+            **self._read_limits(),
+        )
+
+    def _refuse_former(self) -> None:
+        """Refuse the words that on_error had before, with those that it has now."""
+        if "dead_letters" in self.table:
+            is_text = not (self.table.is_table("dead_letters") or self.table.is_list("dead_letters"))
+            table = self.table.find_text("dead_letters") if is_text else "TABLE"
+            hint = f"on_error: {{dead_letter: {{table: {table}}}}}"
+            problem = "dead_letters is a part of on_error"
+            raise self.table.build_error(problem, key="dead_letters", at_key=True, hint=hint)
+
+    def _read_letters(self) -> DesiredDeadLetters | None:
+        if "on_error" not in self.table:
+            return None
+        if not self.table.is_table("on_error"):
+            word = self.table.read_text("on_error")
+            if word == _STOP:
+                return None
+            hint = "on_error: stop, or on_error: {dead_letter: {table: TABLE, max: 10%}}"
+            raise self.table.build_error(f"on_error can't be {word}", key="on_error", hint=hint)
+        entry = self.read_below("on_error", ON_ERROR_KEYS)
+        if "dead_letter" not in entry.table:
+            raise entry.table.build_error("dead_letter is missing here", hint="add dead_letter: {}")
+        if entry.table.is_null("dead_letter"):
+            return DesiredDeadLetters()
+        below = entry.read_below("dead_letter", DEAD_LETTER_KEYS)
+        return DesiredDeadLetters(**below.read_some("table", "max"))
+
+    def require(self, key: str) -> str:
+        if key not in self.table:
+            raise self.table.build_error(f"{key} is missing here", hint=f"add {key}: …")
+        return self.table.read_text(key)
+
+    def read_below(self, key: str, known: Mapping[str, str]) -> _Entry:
+        if key not in self.table:
+            raise self.table.build_error(f"{key} is missing here", hint=f"add {key}: {{…}}")
+        table = self.table.read_table(key)
+        table.check_keys(known, what=key)
+        return _Entry(table)
+
+    def read_some(self, *keys: str) -> dict[str, Any]:
+        return {key: self.table.read_text(key) for key in keys if key in self.table}
+
+    def read_target(self) -> TargetRef:
+        places = [one.place for one in open_registry().tables]
+        found = self.read_some(*places)
+        if len(found) != 1:
+            problem = f"{places[0]} is missing here"
+            if found:
+                problem = f"a table is in {' or in '.join(f'a {place}' for place in places)}, not in both"
+            hint = f"add {', or '.join(f'{one}: NAME' for one in places)}"
+            raise self.table.build_error(problem, hint=hint)
+        ((place, name),) = found.items()
+        return TargetRef(place, name)
+
+    def _read_columns(self) -> Iterator[DesiredColumn]:
+        if "columns" not in self.table:
+            raise self.table.build_error("columns are missing here", hint="add columns: {NAME: TYPE, …}")
+        columns = self.table.read_table("columns")
+        for key in columns:
+            name = columns.read_name(key)
+            if not columns.is_table(key):
+                yield DesiredColumn(name, columns.read_text(key, what=f"the type of column {name}"))
+                continue
+            entry = _Entry(columns.read_table(key))
+            entry.table.check_keys(COLUMN_KEYS, what="a column")
+            yield DesiredColumn(name, entry.require("type"), entry.read_some("from").get("from", ""))
+
+    def read_schemas(self) -> dict[str, Any]:
+        if "schemas" not in self.table:
+            return {}
+        text = self.table.read_text("schemas")
+        if text not in _TRUTHS:
+            raise self.table.build_error("schemas must be true or false", key="schemas")
+        return {"schemas": _TRUTHS[text]}
+
+    def read_names(self, key: str) -> dict[str, Any]:
+        if key not in self.table:
+            return {}
+        if not self.table.is_list(key):
+            raise self.table.build_error(f"{key} must be a list of columns", key=key, hint=f"{key}: [id]")
+        return {key: self.table.read_texts(key, what=f"a column of {key}")}
+
+    def read_duration(self, key: str) -> dict[str, Any]:
+        if key not in self.table:
+            return {}
+        try:
+            return {key: parse_duration(self.table.read_text(key))}
+        except ValueError:
+            problem = f"{key} must be a length of time"
+            raise self.table.build_error(problem, key=key, hint=f"as in {key}: 10s") from None
+
+    def _read_limits(self) -> dict[str, Any]:
+        if "limits" not in self.table:
+            return {}
+        limits = self.read_below("limits", LIMIT_KEYS).table
+        if "records" not in limits:
+            return {}
+        text = limits.read_text("records")
+        if not _NUMBER.fullmatch(text):
+            raise limits.build_error("records must be a whole number above 0", key="records")
+        return {"records": int(text)}

@@ -1,0 +1,175 @@
+"""The plan from a spec: each kind plans its section; here the sections become one plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from seamark.changes.environment import Clock
+from seamark.changes.journal import Journal
+from seamark.changes.plan import Planned
+from seamark.changes.planner import Planner
+from seamark.changes.spec_kind import SectionPlan, SectionRequest, SpecKind
+from seamark.changes.timing import plan_patiently
+from seamark.errors import UsageError
+from seamark.report.words import render_names
+from seamark.specs.keys import list_kinds
+from seamark.specs.model import Spec
+from seamark.specs.ownership import Claims, ClusterNames, read_claims
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+
+# A rebalance, a restart and the first connection of a task; a database that does not answer is given up by then too.
+WAIT_SECONDS = 60.0
+
+_Parts = Mapping[SpecKind[Any], SectionPlan]
+
+
+class SpecPlans:
+    """Builds plans from specs. Everything is read, nothing is changed."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        planner: Planner,
+        clock: Clock,
+        journal: Callable[[], Journal],
+        names: ClusterNames | None = None,
+    ) -> None:
+        self._context = context
+        self._planner = planner
+        self._clock = clock
+        self._journal = journal
+        self._names = names
+
+    def plan(
+        self,
+        spec: Spec,
+        *,
+        title: str,
+        prune: bool = False,
+        names: Sequence[str] = (),
+        adopt: bool = False,
+        validate: bool = True,
+        wait_seconds: float = WAIT_SECONDS,
+    ) -> Planned:
+        """Return the plan from what runs to what the spec declares.
+
+        Raises:
+            SpecError, UsageError: a declaration can't be applied in this context.
+            RefusedError: another spec has a resource of these, or a policy or a plugin says no.
+            UnreachableError: a cluster did not answer.
+        """
+
+        def build() -> Planned:
+            check_sections(spec, self._context)
+            claims = read_claims(spec.id, self._journal, self._names)
+            request = SectionRequest(
+                self._planner.open_reads(1),
+                claims,
+                adopt=adopt,
+                names=tuple(names),
+                prune=prune,
+                validate=validate,
+                wait_seconds=wait_seconds,
+            )
+            parts = {kind: _plan_section(kind, spec, request) for kind in _list_in_order_of_reading()}
+            planned = self._assemble(title, parts, claims)
+            notes = [note for kind, part in parts.items() for note in kind.check_plan(planned, part, request)]
+            return replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, *notes)))
+
+        return plan_patiently(build, self._clock)
+
+    def destroy(self, spec: Spec, *, title: str, names: Sequence[str] = (), adopt: bool = False) -> Planned:
+        """Return the plan that deletes every connector of the spec that is there.
+
+        Raises:
+            UsageError: the spec declares no connector.
+            RefusedError: another spec has one of them.
+        """
+
+        def build() -> Planned:
+            claims = read_claims(spec.id, self._journal, self._names)
+            request = SectionRequest(
+                self._planner.open_reads(1), claims, adopt=adopt, names=tuple(names), wait_seconds=WAIT_SECONDS
+            )
+            kinds = _list_in_order_of_reading()
+            parts = {kind: kind.destroy(spec.find(kind.section), request) for kind in kinds}
+            return self._assemble(title, parts, claims)
+
+        return plan_patiently(build, self._clock)
+
+    def _assemble(self, title: str, parts: _Parts, claims: Claims) -> Planned:
+        """Return the plan of all sections. Their actions are in the order of the phases."""
+        ordered = [parts[kind] for kind in sorted(parts, key=lambda kind: kind.phase)]
+        gone = {owner for part in ordered for owner in part.gone}
+        reads = self._planner.open_reads(1)
+        for part in ordered:
+            reads = reads if part.world is None else reads.over(part.world)
+        planned = self._planner.plan(
+            title,
+            [action for part in ordered for action in part.actions],
+            spec=claims.build_field({owner: change for owner, change in claims.own.items() if owner not in gone}),
+            reads=reads,
+            known=dict(enumerate(seen for part in ordered for seen in part.seen)),
+        )
+        notes = (
+            *_build_journal_notes(claims),
+            *(note for part in parts.values() for note in part.notes),
+            *(note for part in parts.values() for note in part.last_notes),
+        )
+        return replace(
+            planned,
+            plan=replace(planned.plan, notes=notes),
+            effects=tuple(effect for part in ordered for effect in part.effects),
+            drifts=tuple(drift for part in ordered for drift in part.drifts),
+            survey=tuple(found for part in ordered for found in part.survey),
+        )
+
+
+def check_sections(spec: Spec, context: Context) -> None:
+    """Check what all kinds declare, without a server.
+
+    Raises:
+        UsageError: no kind has a section of that name, or a Connect cluster has the name of a kind.
+        SpecError: a declaration can't be applied in this context.
+    """
+    kinds = list_kinds()
+    if unknown := sorted(spec.sections.keys() - {kind.section for kind in kinds}):
+        raise UsageError(
+            f"spec {spec.id} has an unknown section {unknown[0]}",
+            hint=f"known sections: {', '.join(kind.section for kind in kinds)}",
+        )
+    for kind in kinds:
+        if kind.is_owned and kind.noun in context.connect:
+            raise UsageError(
+                f"a Connect cluster can't be called {kind.noun}",
+                cause=f"{kind.noun}/NAME is an entry of {kind.section}",
+                hint="give the Connect cluster another name in the context",
+            )
+        kind.check(spec.find(kind.section), context)
+
+
+def _list_in_order_of_reading() -> list[SpecKind[Any]]:
+    """Return the kinds, those that take names first: a wrong name is reported before anything else is read."""
+    return sorted(list_kinds(), key=lambda kind: not kind.takes_names)
+
+
+def _plan_section(kind: SpecKind[Any], spec: Spec, request: SectionRequest) -> SectionPlan:
+    """Plan one section. A plan by names leaves the kinds alone that take none, with a note."""
+    wanted = spec.find(kind.section)
+    if kind.takes_names or not request.names:
+        return kind.plan(wanted, request)
+    if not wanted:
+        return SectionPlan()
+    names = render_names([one.name for one in wanted])
+    return SectionPlan(notes=(f"{kind.section} are left out of a plan by names: {names}",))
+
+
+def _build_journal_notes(claims: Claims) -> tuple[str, ...]:
+    if not claims.trouble:
+        return ()
+    return (f"the journal can't be read ({claims.trouble}): deletes and drift can't be known",)

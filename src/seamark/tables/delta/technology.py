@@ -1,0 +1,266 @@
+"""Delta as a technology of the registry: its ledgers and the tables of pipelines, in the planning process.
+
+Arrow and delta-rs are imported when a lake is opened: a definition is checked without them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from seamark.errors import ConfigurationError, RefusedError, UsageError
+from seamark.tables.model import Entry, FilePart, TableLayout
+from seamark.tables.registry import Technology
+
+if TYPE_CHECKING:
+    from seamark.context import Context
+    from seamark.context.context import LakeSettings
+    from seamark.tables.definition import LandColumn, Landing
+    from seamark.tables.delta.location import LakePlace
+    from seamark.tables.delta.table import LakeTable
+
+KIND = "delta"
+_LAKE_TABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*", re.ASCII)
+_MODES = ("append",)
+
+
+class DeltaTechnology(Technology):
+    """A lake of the section `lakes`, whose tables are Delta's."""
+
+    kind: ClassVar[str] = KIND
+    place: ClassVar[str] = "lake"
+    place_help: ClassVar[str] = "The lake, by its name in the context, in the place of a database."
+    has_consumers: ClassVar[bool] = False
+    dead_letter_table: ClassVar[str] = ""
+    driver: ClassVar[str] = "seamark.pipelines.spark_delta:LakeTarget"
+
+    def check_definition(self, definition: Landing) -> None:
+        """Refuse what a lake's table can't have."""
+        check_lake_definition(definition)
+
+    def build_example(self, name: str) -> str:
+        """Return a lake of this name, as a context file has it."""
+        return f"lakes: {{{name}: {{url: s3://BUCKET/PREFIX, …}}}}"
+
+    def find_settings(self, context: Context) -> Mapping[str, LakeSettings]:
+        """Return the lakes of a context."""
+        return context.lakes
+
+    def open_store(self, settings: LakeSettings) -> DeltaStore:
+        """Return the ledgers of a lake."""
+        return DeltaStore(settings)
+
+    def open_table(self, settings: LakeSettings, definition: Landing) -> PlannedDeltaTable:
+        """Return the table of a pipeline."""
+        return PlannedDeltaTable(settings, definition)
+
+    def open_access(self, settings: LakeSettings) -> LakePlace:
+        """Return where the lake is, with its keys."""
+        return open_lake(settings)
+
+
+def open_lake(settings: LakeSettings) -> LakePlace:
+    """Return where a lake is, with its keys."""
+    try:
+        import deltalake  # noqa: F401, PLC0415
+
+        from seamark.tables.delta.location import LakePlace  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigurationError(
+            f"the lake {settings.name} can't be opened: Arrow and delta-rs are not installed",
+            cause=str(error),
+            hint="pip install 'seamark[spark]'",
+        ) from error
+    return LakePlace(
+        settings.url,
+        endpoint=settings.endpoint,
+        region=settings.region,
+        access_key=settings.access_key.reveal() if settings.access_key else "",
+        secret_key=settings.secret_key.reveal() if settings.secret_key else "",
+    )
+
+
+def open_lake_table(settings: LakeSettings, definition: Landing) -> LakeTable:
+    """Return the table of a pipeline in a lake."""
+    place = open_lake(settings)
+    from seamark.tables.delta.table import LakeTable  # noqa: PLC0415
+
+    return LakeTable(place.below(definition.table), owner=definition.owner)
+
+
+class DeltaStore:
+    """The pipelines that a lake knows, each with the table whose commits have its offsets."""
+
+    def __init__(self, settings: LakeSettings) -> None:
+        self._settings = settings
+
+    def find(self, owner: str) -> LakeTable | None:
+        """Return the table with a pipeline's offsets."""
+        lake = open_lake(self._settings)
+        from seamark.tables.delta.maintenance import open_landing  # noqa: PLC0415
+
+        return open_landing(lake, owner)
+
+    def begin(self, owner: str) -> None:
+        """Return None: only a run knows the table that has the offsets."""
+
+    def list_owners(self, *, prefix: str) -> Sequence[str]:
+        """Return the pipelines with that prefix that the lake knows."""
+        lake = open_lake(self._settings)
+        from seamark.tables.delta.maintenance import list_owners  # noqa: PLC0415
+
+        return [owner for owner in list_owners(lake) if owner.startswith(prefix)]
+
+    def read_identity(self) -> str:
+        """Return the lake's URL."""
+        return self._settings.url
+
+
+class PlannedDeltaTable:
+    """The table of one pipeline."""
+
+    def __init__(self, settings: LakeSettings, definition: Landing) -> None:
+        self._definition = definition
+        self._table = open_lake_table(settings, definition)
+
+    def read_offsets(self) -> dict[tuple[str, int], Entry]:
+        """Return what the last commit says."""
+        return self._table.read_position().entries
+
+    def plan_layout(self) -> tuple[str, ...]:
+        """Return what is missing, in Spark's words."""
+        return build_lake_statements(self._definition, self._table.read_layout())
+
+    def apply_layout(self, statements: Sequence[str]) -> None:  # noqa: ARG002 - they are shown; Delta runs no SQL
+        """Create the table, or add the columns that it lacks."""
+        from seamark.tables.delta.schema import make_fit  # noqa: PLC0415
+
+        make_fit(self._table, self._definition)
+
+    def list_files(self) -> list[FilePart]:
+        """Return the files of each date."""
+        from seamark.tables.delta.maintenance import list_files  # noqa: PLC0415
+
+        return list_files(self._table)
+
+    def compact_files(self) -> tuple[int, int]:
+        """Write small files together."""
+        from seamark.tables.delta.maintenance import compact_files  # noqa: PLC0415
+
+        return compact_files(self._table)
+
+
+DATE_COLUMN = "event_date"
+"""The column that a table is parted by, where a landing names a column for it."""
+DEAD_LETTER = "seamark_dead_letter"
+"""The column of what became of a record that is no row: why, and what it was."""
+DEAD_LETTER_TYPE = (
+    "struct<reason:string,topic:string,partition:int,offset:bigint,timestamp:timestamp,key:binary,value:binary>"
+)
+"""That column's type."""
+
+_DECIMAL = re.compile(r"(?:numeric|decimal) ?\((\d{1,2})(?:, ?(\d{1,2}))?\)")
+_TEXT = re.compile(r"(?:varchar|char|character varying|character)(?: ?\(\d+\))?")
+_MOST_DIGITS = 38
+_WORDS = {
+    "string": ("string", "text", "uuid", "json", "jsonb"),
+    "smallint": ("smallint", "int2", "short"),
+    "int": ("int", "int4", "integer"),
+    "bigint": ("bigint", "int8", "long"),
+    "float": ("real", "float4", "float"),
+    "double": ("double precision", "float8", "double"),
+    "boolean": ("boolean", "bool"),
+    "date": ("date",),
+    "timestamp": ("timestamptz", "timestamp", "timestamp with time zone"),
+}
+_TYPES = {word: kind for kind, words in _WORDS.items() for word in words}
+
+
+def find_lake_type(column: LandColumn) -> str:
+    """What a table of Delta has for a column, in Spark's words."""
+    if column.type in _TYPES:
+        return _TYPES[column.type]
+    if _TEXT.fullmatch(column.type):
+        return "string"
+    if found := _DECIMAL.fullmatch(column.type):
+        digits, scale = int(found[1]), int(found[2] or 0)
+        if scale <= digits <= _MOST_DIGITS:
+            return f"decimal({digits},{scale})"
+    raise UsageError(
+        f"a lake's column {column.name} can't be of type {column.type}",
+        hint=f"one of {', '.join(_WORDS)}, decimal(p, s) with up to {_MOST_DIGITS} digits; text keeps anything",
+    )
+
+
+def check_lake_definition(definition: Landing) -> None:
+    """Check that a lake's table can hold a definition.
+
+    Raises:
+        UsageError: Its mode, name, types or keys are not those of a lake's table.
+    """
+    if definition.mode not in _MODES:
+        raise UsageError(
+            f"the landing {definition.name} can't be {definition.mode} in a lake",
+            hint="land what happened (mode: append), and take the newest of each key where it is read",
+        )
+    if definition.dead_letters is not None and definition.dead_letters.table:
+        raise UsageError(
+            f"the landing {definition.name} has on_error.dead_letter.table, which belongs to a database",
+            hint="remove it: in a lake, dead letters are rows of the table, in the column seamark_dead_letter",
+        )
+    if not _LAKE_TABLE.fullmatch(definition.table):
+        raise UsageError(f"a lake's table can't be {definition.table!r}", hint="letters, digits, . - _ and /")
+    kinds = {column.name: find_lake_type(column) for column in definition.columns}
+    if DATE_COLUMN in kinds and definition.date_from:
+        raise UsageError(f"the landing {definition.name} has a column {DATE_COLUMN}, which to.date makes itself")
+    moments = [name for name in kinds if kinds[name] in {"timestamp", "date"}]
+    if definition.date_from and definition.date_from not in moments:
+        raise UsageError(
+            f"to.date of the landing {definition.name} names no column of moments: {definition.date_from}",
+            hint=f"one of {', '.join(moments)}" if moments else "it needs a column of type timestamp or date",
+        )
+
+
+def build_lake_statements(landing: Landing, existing: TableLayout | None) -> tuple[str, ...]:
+    """Build what is missing in a lake's table, in Spark's words, to be shown.
+
+    Raises:
+        RefusedError: the table has a column of another type, or is parted otherwise.
+    """
+    wanted = build_lake_layout(landing)
+    # What stands within a structure would fill the screen.
+    lines = {name: f"{name} {kind.partition('<')[0]}" for name, kind in wanted.columns.items()}
+    if existing is None:
+        parted = f" PARTITIONED BY ({', '.join(wanted.parted_by)})" if wanted.parted_by else ""
+        return (f"CREATE TABLE {landing.table} ({', '.join(lines.values())}) USING delta{parted}",)
+    if differences := list(_list_differences(wanted, existing)):
+        raise RefusedError(
+            f"the table {landing.table} is not as {landing.name} would make it: {'; '.join(differences)}",
+            cause="Delta knows types and parts from when a table is made: files of others could not be read with it",
+            hint="put back in the file what the table has, or land in a new table: "
+            "another to.table, by another name of the landing",
+        )
+    return tuple(
+        f"ALTER TABLE {landing.table} ADD COLUMN {line}" for name, line in lines.items() if name not in existing.columns
+    )
+
+
+def build_lake_layout(landing: Landing) -> TableLayout:
+    """What a landing's table in a lake has at least."""
+    columns = {column.name: find_lake_type(column) for column in landing.columns}
+    if landing.dead_letters is not None:
+        columns[DEAD_LETTER] = DEAD_LETTER_TYPE
+    if landing.date_from:
+        columns[DATE_COLUMN] = "date"
+    return TableLayout(columns, (DATE_COLUMN,) if landing.date_from else ())
+
+
+def _list_differences(wanted: TableLayout, existing: TableLayout) -> Iterator[str]:
+    """What no new column would mend. Columns that only the table has do no harm."""
+    for name, kind in wanted.columns.items():
+        if (found := existing.columns.get(name, kind)) != kind:
+            yield f"its {name} is {found}, and the landing has {kind}"
+    if existing.parted_by != wanted.parted_by:
+        has = f"parted by {', '.join(existing.parted_by)}" if existing.parted_by else f"not parted by {DATE_COLUMN}"
+        yield f"it is {has}, and the landing has {'a' if wanted.parted_by else 'no'} to.date"

@@ -1,0 +1,62 @@
+"""The cases of all technologies on Delta, in a folder: ledger, plan, driver and tasks, without Spark."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pkgutil import resolve_name
+
+import pytest
+
+from seamark.context.context import LakeSettings
+from seamark.tables.definition import LandColumn, Landing
+from seamark.tables.delta.maintenance import enter_landing
+from seamark.tables.delta.schema import make_fit
+from seamark.tables.delta.technology import open_lake, open_lake_table
+from seamark.tables.registry import find_technology
+from tests.fakes.tables.spark_rows import FakeRows, FakeSession
+from tests.fakes.tables.table_suite import OWNER, LedgerSuite, TableSuite
+
+DEFINITION = Landing("orders", topic="orders", table="orders", columns=(LandColumn("id", "bigint"),), store="delta")
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return LakeSettings("lake", str(tmp_path))
+
+
+class TestDeltaLedger(LedgerSuite):
+    @pytest.fixture
+    def store(self, settings):
+        return find_technology("delta").open_store(settings)
+
+    @pytest.fixture
+    def ledger(self, store, settings):
+        make_fit(open_lake_table(settings, DEFINITION), DEFINITION)
+        enter_landing(open_lake(settings), OWNER, table="orders")
+        return store.find(OWNER)
+
+
+class DeltaHarness:
+    def __init__(self, settings, folder):
+        self.technology, self.settings, self._folder = find_technology("delta"), settings, folder
+        self._session = FakeSession()
+
+    def open_driver(self, definition):
+        made = resolve_name(self.technology.driver)(definition, self.technology.open_access(self.settings))
+        made.prepare(self._session)
+        return made
+
+    def land(self, driver, steps, ids):
+        return driver.land(FakeRows(self._session, steps, ids), steps, number=0, folder=self._folder)
+
+    def read_ids(self):
+        table = open_lake_table(self.settings, DEFINITION).refresh()
+        return sorted(table.to_pyarrow_table().column("id").to_pylist())
+
+
+class TestDeltaTable(TableSuite):
+    @pytest.fixture
+    def harness(self, settings, tmp_path_factory, monkeypatch):
+        for module in ("spark.sessions", "pipelines.spark_delta"):
+            monkeypatch.setattr(f"seamark.{module}.active_session", lambda session: nullcontext())
+        return DeltaHarness(settings, tmp_path_factory.mktemp("told"))
